@@ -1,0 +1,101 @@
+# Every target does its own set-up, from a clean clone. What is needed beforehand: Python 3.11 or later, a C compiler, Rust.
+# Stamp files below .venv/ say what is done, so that nothing is built or installed twice.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMPS := $(VENV)/.stamps
+
+# Further arguments: make test PYTEST_ARGS="-k trim -x", make demo DEMO_ARGS="--seconds 5"
+PYTEST_ARGS ?=
+DEMO_ARGS ?=
+BENCH_ARGS ?=
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export PIP_NO_INPUT := 1
+# Cargo builds the bindings for the Python that will import them.
+export PYO3_PYTHON := $(abspath $(BIN)/python)
+# rustup's folder is often not on the path of a shell that is no login shell.
+export PATH := $(PATH):$(HOME)/.cargo/bin
+
+NATIVE_SOURCES := $(shell find native -path native/target -prune -o -type f \( -name '*.rs' -o -name '*.toml' -o -name Cargo.lock \) -print)
+# mypy refuses a directory without Python in it.
+TYPED := $(sort $(patsubst %/,%,$(dir $(wildcard diskstream/*.py tools/*.py tests/*.py bench/*.py))))
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+.PHONY: help build demo test check check-python check-rust bench docs format clean
+
+help: ## Show this list
+	@sed -n 's/^\([a-z-]*\):.* ## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
+	    printf '  make %-14s %s\n' "$$name" "$$text"; done
+
+build: $(STAMPS)/native ## Build the native core and install the package into .venv
+
+demo: build ## Feed, tail, crash, recover and seal a store with this machine's telemetry
+	$(BIN)/diskstream demo $(DEMO_ARGS)
+
+test: build $(STAMPS)/test ## Run all tests
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+check: check-python check-rust ## Lint, formatting and types of Python; lint, formatting and tests of Rust
+
+check-python: build $(STAMPS)/test $(STAMPS)/lint $(STAMPS)/bench ## The Python half of check
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy $(TYPED)
+	$(BIN)/python -m mypy.stubtest --mypy-config-file pyproject.toml diskstream._native
+
+# The bindings are not linked as a test program (that would need libpython): pytest is their test.
+check-rust: $(STAMPS)/toolchain ## The Rust half of check
+	cd native && cargo fmt --all --check
+	cd native && cargo clippy --locked --workspace --all-targets -- -D warnings
+	cd native && cargo test --locked --workspace --exclude diskstream-native
+
+bench: build $(STAMPS)/bench ## Compare with Redis, SQLite and a bare loop, side by side in one run
+	$(BIN)/python -m bench $(BENCH_ARGS)
+
+docs: build $(STAMPS)/docs ## Write the reference of the Python interface to build/docs
+	$(BIN)/pdoc --output-directory build/docs diskstream
+
+format: $(STAMPS)/lint ## Format Python and Rust, and mend what the linter can mend
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	cd native && cargo fmt --all
+
+clean: ## Remove the environment and everything that was built
+	rm -rf $(VENV) build dist native/target .mypy_cache .pytest_cache .ruff_cache .hypothesis .benchmarks
+	rm -f diskstream/_native*.so
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# --- set-up ----------------------------------------------------------------------------------------------------------
+
+# Debian keeps ensurepip, without which a virtual environment has no pip, in a package of its own. Its pip is then too old:
+# 25.1 is the first that knows --group.
+$(STAMPS)/venv:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	    echo 'diskstream needs Python 3.11 or later; name one: make PYTHON=/path/to/python3.11' >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	    if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	        apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends python3-venv; \
+	    fi; \
+	    $(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	        echo '$(PYTHON) cannot make virtual environments: install them (Debian: apt-get install python3-venv)' >&2; exit 1; }; }
+	$(PYTHON) -m venv --clear $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
+	@mkdir -p $(STAMPS) && touch $@
+
+$(STAMPS)/toolchain: | $(STAMPS)/venv
+	@command -v cargo >/dev/null || { echo 'cargo is missing: install Rust (https://rustup.rs)' >&2; exit 1; }
+	@command -v cc >/dev/null || { echo 'a C compiler is missing: install one (Debian: apt-get install gcc libc6-dev)' >&2; exit 1; }
+	@touch $@
+
+# One stamp for each dependency group of pyproject.toml.
+$(STAMPS)/build $(STAMPS)/test $(STAMPS)/lint $(STAMPS)/bench $(STAMPS)/docs: pyproject.toml | $(STAMPS)/venv
+	$(BIN)/python -m pip install --quiet --group $(@F)
+	@touch $@
+
+$(STAMPS)/native: $(NATIVE_SOURCES) pyproject.toml $(STAMPS)/build | $(STAMPS)/toolchain
+	env -u CONDA_PREFIX VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin develop --release
+	@touch $@

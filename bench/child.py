@@ -1,0 +1,118 @@
+"""What runs in the other processes: ``python -m bench.child ROLE JSON-ARGUMENTS``, spoken to as in ``bench.procs``.
+
+A role is a generator: it sets up, yields once when it is ready, measures after that, and returns its answer.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+import time
+from collections.abc import Callable, Generator
+from itertools import count
+from typing import Any
+
+import diskstream
+from bench import ours
+
+Role = Callable[..., Generator[None, None, Any]]
+
+
+def append_always(path: str, seconds: float) -> Generator[None, None, Any]:
+    """One of several processes that append to one stream, each entry durable when its call returns."""
+    from bench.subjects.always import add_until
+
+    with diskstream.open(path, fsync="always") as store:
+        stream = store.stream(ours.NAME)
+        len(stream)
+        yield
+        done = add_until(stream, time.monotonic() + seconds)
+        return {"count": done, "end": time.monotonic()}
+
+
+def wake_reader(path: str, after: str, wakes: int) -> Generator[None, None, Any]:
+    """Blocks for each entry in turn; the µs from the clock in the entry to having it."""
+    with diskstream.open(path) as store:
+        stream = store.stream(ours.NAME)
+        stream.read(after)
+        yield
+        waits: list[float] = []
+        while len(waits) < wakes:
+            entries = stream.read(after, block=5.0)
+            for entry in entries:
+                waits.append((time.monotonic_ns() - int(entry["t"])) / 1000)
+                after = str(entry.id)
+        return waits
+
+
+def wake_reader_redis(socket_path: str, after: str, wakes: int) -> Generator[None, None, Any]:
+    """The same through redis-py."""
+    redis: Any = importlib.import_module("redis")
+    from bench.peers.redis_server import KEY
+
+    client = redis.Redis(unix_socket_path=socket_path, protocol=2)
+    client.ping()
+    yield
+    waits: list[float] = []
+    while len(waits) < wakes:
+        for _, entries in client.xread({KEY: after}, block=5000):
+            for entry_id, fields in entries:
+                waits.append((time.monotonic_ns() - int(fields[b"t"])) / 1000)
+                after = entry_id
+    return waits
+
+
+def build_large(path: str, entries: int) -> Generator[None, None, Any]:
+    """Builds a store of many entries."""
+    from bench.subjects.large_store import build
+
+    yield
+    return build(path, entries)
+
+
+def probe_large(path: str, known: list[str], chance: int) -> Generator[None, None, Any]:
+    """Opens a store as a new process does, and reads points of it."""
+    from bench.subjects.large_store import probe
+
+    yield
+    return probe(path, known, chance)
+
+
+def append_for_ever(path: str) -> Generator[None, None, Any]:
+    """Appends until it is killed."""
+    from bench.subjects.large_store import pool
+
+    rows = pool()
+    with diskstream.open(path, fsync="everysec") as store:
+        stream = store.stream(ours.NAME)
+        stream.add_many(rows[:500])
+        yield
+        for number in count():
+            at = number * 500 % (len(rows) - 500)
+            stream.add_many(rows[at : at + 500])
+
+
+ROLES: dict[str, Role] = {
+    role.__name__: role
+    for role in (append_always, wake_reader, wake_reader_redis, build_large, probe_large, append_for_ever)
+}
+
+
+def main() -> int:
+    """Runs the role that the command line names."""
+    role = ROLES[sys.argv[1]](*json.loads(sys.argv[2]))
+    next(role)
+    print("ready", flush=True)
+    if not sys.stdin.readline():
+        return 1
+    try:
+        next(role)
+    except StopIteration as done:
+        print(json.dumps(done.value), flush=True)
+        return 0
+    raise RuntimeError("a role yields once")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

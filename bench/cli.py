@@ -1,0 +1,108 @@
+"""The command line of the suite: which subjects, at which scale, and where the figures go."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from bench import machine, table
+from bench.context import FULL, QUICK, Context, Scale, scratch_directory
+from bench.model import FORMAT, Result
+
+FEWEST_ENTRIES = 1000
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options."""
+    made = argparse.ArgumentParser(
+        prog="python -m bench", description="diskstream beside what one would use instead, in one run."
+    )
+    made.add_argument("--quick", action="store_true", help="shorter turns, fewer rounds, fewer entries")
+    made.add_argument("--only", action="append", metavar="NAME", help="this subject (may be given several times)")
+    made.add_argument("--list", action="store_true", help="name the subjects and stop")
+    made.add_argument("--json", type=Path, metavar="FILE", help="write the figures there as well")
+    made.add_argument("--large", type=int, metavar="N", help="only this: a store of N entries against one of a million")
+    made.add_argument("--dir", type=Path, metavar="DIR", help="where to put data (on a disk; default: inside bench/)")
+    made.add_argument("--seconds", type=float, help="length of a turn")
+    made.add_argument("--rounds", type=int, help="rounds of turns")
+    made.add_argument("--entries", type=int, help="entries stored to be read")
+    made.add_argument("--wakes", type=int, help="entries a turn for the blocked reader")
+    made.add_argument("--gate", action="store_true", help="exit with 1 when a target is missed")
+    made.add_argument("--quiet", action="store_true", help="no progress on standard error")
+    return made
+
+
+def scale(options: argparse.Namespace) -> Scale:
+    """The scale asked for: the full or the quick one, with what was given in its place."""
+    chosen = QUICK if options.quick else FULL
+    given = {name: getattr(options, name) for name in asdict(chosen) if getattr(options, name) is not None}
+    return replace(chosen, **given)
+
+
+def check(made: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    """Refuses what makes no sense."""
+    chosen = scale(options)
+    if chosen.seconds <= 0 or chosen.rounds < 1 or chosen.wakes < 1:
+        made.error("--seconds, --rounds and --wakes are above zero")
+    if chosen.entries < FEWEST_ENTRIES or (options.large is not None and options.large < 10 * FEWEST_ENTRIES):
+        made.error(f"--entries is at least {FEWEST_ENTRIES}, --large at least {10 * FEWEST_ENTRIES}")
+    if options.large is not None and options.only:
+        made.error("--large runs alone, without --only")
+
+
+def measure(options: argparse.Namespace) -> tuple[dict[str, Any], list[Result]]:
+    """Runs what was asked for, printing each table when it is there; returns the run as JSON, and the results."""
+    from bench import subjects
+    from bench.subjects import large
+
+    results: list[Result] = []
+    with scratch_directory(options.dir) as scratch:
+        context = Context(scale(options), scratch, options.quiet)
+        facts = machine.facts(scratch)
+        if options.large is not None:
+            results.append(subjects.blank(large))
+            large.run(context, results[0], options.large)
+            print(table.terminal(results[0]), flush=True)
+        else:
+            for name, module in subjects.all_subjects().items():
+                if not options.only or name in options.only:
+                    results.append(subjects.run(module, context))
+                    print(table.terminal(results[-1]), flush=True)
+    run = {
+        "format": FORMAT,
+        "machine": facts,
+        "scale": asdict(context.scale) | ({"large": options.large} if options.large is not None else {}),
+        "subjects": [result.as_json() for result in results],
+    }
+    return run, results
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the suite."""
+    made = parser()
+    options = made.parse_args(arguments)
+    check(made, options)
+    if find_spec("diskstream") is None or find_spec("diskstream._native") is None:
+        made.error("diskstream is not built in this environment")
+    from bench import subjects
+
+    names = list(subjects.all_subjects())
+    if options.list:
+        print("\n".join([*names, "large (by --large N)"]))
+        return 0
+    unknown = sorted(set(options.only or ()) - set(names))
+    if unknown:
+        made.error(f"no such subject: {', '.join(unknown)} (there are {', '.join(names)}; for large use --large N)")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    run, results = measure(options)
+    if options.json:
+        options.json.write_text(json.dumps(run, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    missed = [row for result in results for row in result.rows if row.verdict == "missed"]
+    return 1 if options.gate and missed else 0

@@ -1,0 +1,1 @@
+"""What diskstream is held against: Redis, SQLite, and the bare disk."""

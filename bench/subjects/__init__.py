@@ -1,0 +1,30 @@
+"""The subjects, one module each; its docstring is the method that docs/performance.md prints."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from types import ModuleType
+
+from bench.context import Context
+from bench.model import Result
+
+
+def all_subjects() -> dict[str, ModuleType]:
+    """The subjects of an ordinary run, by name, in the order of the report."""
+    from bench.subjects import add, add_many, always, ranges, sizes, wakeup
+
+    return {module.NAME: module for module in (add, add_many, always, ranges, wakeup, sizes)}
+
+
+def blank(module: ModuleType) -> Result:
+    """A result without rows, with the method from the module's docstring."""
+    title, _, method = (inspect.getdoc(module) or "").partition("\n\n")
+    return Result(module.NAME, title.rstrip("."), re.sub(r"(?<!\n)\n(?!\n)", " ", method).strip())
+
+
+def run(module: ModuleType, context: Context) -> Result:
+    """Runs one subject."""
+    result = blank(module)
+    module.run(context, result)
+    return result

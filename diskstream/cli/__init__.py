@@ -1,0 +1,59 @@
+"""The `diskstream` command. One file a verb; each is loaded when it is called.
+
+What is asked for goes to standard output, everything else to standard error. Exit status: 0 done, 1 failed (one line
+`error:`, and `hint:` where there is a way out), 2 wrong usage. `NO_COLOR` is heeded.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import click
+
+import diskstream
+from diskstream.cli.failure import Failure
+
+_MODULES = {
+    "add": "add",
+    "compact": "compact",
+    "del": "delete",
+    "demo": "demo",
+    "import": "import_files",
+    "info": "info",
+    "len": "length",
+    "ls": "ls",
+    "range": "range",
+    "seal": "seal",
+    "trim": "trim",
+    "verify": "verify",
+}
+
+
+class _Verbs(click.Group):
+    """Loads a verb's module when it is named, and turns errors of the library into a message and an exit status."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 the signature is click's
+        return sorted(_MODULES)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in _MODULES:
+            return None
+        command = importlib.import_module(f"diskstream.cli.{_MODULES[cmd_name]}").command
+        assert isinstance(command, click.Command)
+        return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except diskstream.DiskstreamError as error:
+            raise Failure(str(error), hint=getattr(error, "hint", None)) from error
+
+
+@click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(diskstream.__version__, prog_name="diskstream")
+def main() -> None:
+    """Redis Streams on disk: look into a store, feed it, check it.
+
+    The store is named by --dir or by the environment variable DISKSTREAM_DIR.
+    """

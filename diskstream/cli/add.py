@@ -1,0 +1,36 @@
+"""`diskstream add`: append an entry."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+import diskstream
+from diskstream.cli.options import BYTES, FSYNC, directory_option, json_option, stream_argument
+from diskstream.cli.output import write_json
+
+
+@click.command("add")
+@stream_argument()
+@click.argument("fields", metavar="NAME=VALUE...", type=BYTES, nargs=-1, required=True)
+@click.option("--id", "entry_id", default="*", show_default=True, help="Its ID: whole, ms-* or *.")
+@click.option("--fsync", type=FSYNC, default="always", show_default=True, help="When it has to be on disk.")
+@directory_option
+@json_option
+def command(
+    *, stream: bytes, fields: tuple[bytes, ...], entry_id: str, fsync: str, directory: Path, as_json: bool
+) -> None:
+    """Append an entry and print its ID. The store and the stream are made where they are not there."""
+    pairs = []
+    for field in fields:
+        name, equals, value = field.partition(b"=")
+        if not equals:
+            raise click.UsageError(f"{field!r} is not NAME=VALUE")
+        pairs.append((name, value))
+    with diskstream.open(directory, fsync=fsync) as store:
+        added = store.stream(stream).add(pairs, id=entry_id)
+    if as_json:
+        write_json({"id": added})
+    else:
+        click.echo(str(added))

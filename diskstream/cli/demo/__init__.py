@@ -1,0 +1,106 @@
+"""`diskstream demo`: a store fed by this machine's own telemetry, a producer killed, and what is left of it."""
+
+from __future__ import annotations
+
+import multiprocessing
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import click
+
+import diskstream
+from diskstream.cli.demo.board import STREAMS, Board
+from diskstream.cli.demo.figures import measure
+from diskstream.cli.demo.phases import Stage, reopen
+from diskstream.cli.demo.readers import Tailed
+from diskstream.cli.demo.report import DemoReport, demo_progress, show
+from diskstream.cli.demo.sequence import OutOfSequenceError, last_number
+from diskstream.cli.failure import Failure
+from diskstream.cli.options import json_option
+from diskstream.cli.output import console, write_json
+from diskstream.cli.telemetry import ALL, PROC
+
+_BEFORE_REOPENING: Final = 0.6
+"""The part of the time that comes before the store is closed and reopened."""
+
+
+@click.command("demo")
+@click.option(
+    "-d",
+    "--dir",
+    "directory",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="STORE",
+    help="Where to keep the store. [default: a temporary directory]",
+)
+@click.option("--seconds", type=click.FloatRange(min=0.2), default=8.0, show_default=True, help="How long to feed it.")
+@click.option("--keep", is_flag=True, help="Do not remove the temporary directory.")
+@json_option
+def command(directory: Path | None, seconds: float, keep: bool, as_json: bool) -> None:
+    """Feed a store with this machine's telemetry, kill a producer, recover, seal, and show figures.
+
+    Two processes append what /proc says of processors, memory, disks and network, a stream each, as fast as it comes.
+    Two others follow and read them all the while, and check that no entry is missing or out of place. One producer is
+    killed in mid-append; the store is reopened, fed on, sealed and measured. Exit status 1 when anything is amiss.
+    """
+    missing = [telemetry.file for telemetry in ALL if not (PROC / telemetry.file).is_file()]
+    if missing:
+        raise Failure(f"this machine has no {PROC / missing[0]}", hint="the demo reads telemetry as Linux has it")
+    with _directory(directory, keep=keep) as path:
+        try:
+            report = _run(path, seconds)
+        except OutOfSequenceError as error:
+            raise Failure(str(error)) from error
+        if as_json:
+            write_json(report.facts())
+        else:
+            show(report, console())
+            if keep and directory is None:
+                click.echo(f"The store is in {path}")
+
+
+@contextmanager
+def _directory(chosen: Path | None, *, keep: bool) -> Iterator[Path]:
+    if chosen is not None:
+        yield chosen
+    elif keep:
+        yield Path(tempfile.mkdtemp(prefix="diskstream-demo-")) / "store"
+    else:
+        with tempfile.TemporaryDirectory(prefix="diskstream-demo-") as temporary:
+            yield Path(temporary) / "store"
+
+
+def _run(directory: Path, seconds: float) -> DemoReport:
+    context = multiprocessing.get_context("spawn")
+    board = Board(context)
+    start = _start_of(directory)
+    with demo_progress(seconds, board) as phase:
+        part = seconds * _BEFORE_REOPENING
+        first = Stage(context, directory, board, phase("feeding, one will be killed", 0))
+        before = first.feed(part, kill=True, after=start)
+        phase("reopening", part)
+        reopened = reopen(directory, before)
+        second = Stage(context, directory, board, phase("feeding on", part))
+        after = second.feed(seconds - part, kill=False, after=before.tailed)
+        phase("sealing and measuring", seconds)
+        with diskstream.open(directory) as store:
+            store.sync()
+            log_bytes = sum(store.stream(name).info().bytes_on_disk for name in STREAMS if store.exists(name))
+            sealed = store.seal()
+            figures = measure(store, board)
+    return DemoReport(str(directory), before, reopened, after, sealed, log_bytes, figures)
+
+
+def _start_of(directory: Path) -> Tailed:
+    """Make the store. Where it is there already, the demo goes on behind its newest entries."""
+    start = Tailed()
+    with diskstream.open(directory) as store:
+        for name in STREAMS:
+            if store.exists(name):
+                newest = next(iter(store.stream(name).revrange(count=1)), None)
+                start.positions[name] = "0-0" if newest is None else str(newest.id)
+                start.numbers[name] = last_number(store.stream(name))
+    return start

@@ -1,0 +1,28 @@
+"""How a command fails: what is wrong, and what can be done about it, on standard error."""
+
+from __future__ import annotations
+
+from typing import IO, Any
+
+import click
+
+from diskstream.cli.output import error_console
+
+
+class Failure(click.ClickException):
+    """Ends the command with exit status 1."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message.encode("utf-8", "backslashreplace").decode())
+        self.hint = hint
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        """Write `error:` and `hint:`."""
+        console = error_console(file)
+        console.print("[bold red]error:[/]", end=" ")
+        console.print(self.message, markup=False, highlight=False, soft_wrap=True)
+        if self.hint:
+            console.print("[bold]hint:[/]", end=" ")
+            console.print(self.hint, markup=False, highlight=False, soft_wrap=True)

@@ -1,0 +1,210 @@
+"""`diskstream import`: CSV, JSON lines and plain log lines into streams."""
+
+from __future__ import annotations
+
+import codecs
+import os
+import re
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+import diskstream
+from diskstream.cli.failure import Failure
+from diskstream.cli.import_report import import_progress, write_report
+from diskstream.cli.options import FSYNC, directory_option, json_option
+from diskstream.ingest import (
+    InputError,
+    Loader,
+    LoadOptions,
+    LoadReport,
+    Source,
+    TimeParser,
+    Timestamps,
+    parse_timezone,
+)
+
+LINE_COLUMN = "line"
+
+
+def _encoding(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
+    try:
+        return None if value is None else codecs.lookup(value).name
+    except LookupError:
+        raise click.BadParameter(f"{value!r} is not an encoding that Python knows") from None
+
+
+def _delimiter(_: click.Context, __: click.Parameter, value: str | None) -> bytes | None:
+    if value is None:
+        return None
+    byte = {"tab": b"\t", "\\t": b"\t"}.get(value.lower(), value.encode())
+    if len(byte) != 1 or byte in b'"\r\n':
+        raise click.BadParameter("it has to be one byte, and neither a quote nor a newline")
+    return byte
+
+
+@click.command("import")
+@click.argument("files", metavar="FILE...", nargs=-1, required=True)
+@directory_option
+@click.option(
+    "-s", "--stream", required=True, metavar="NAME", help="The stream; {stem} in it stands for the name of each file."
+)
+@click.option(
+    "--format",
+    "input_format",
+    type=click.Choice(["auto", "csv", "jsonl", "lines"]),
+    default="auto",
+    show_default=True,
+    help="auto goes by the file's name.",
+)
+@click.option(
+    "--delimiter", callback=_delimiter, metavar="CHAR", help="What separates columns. [default: comma, tab for .tsv]"
+)
+@click.option("--columns", metavar="NAME,NAME", help="The names of the columns of CSV files without a header.")
+@click.option(
+    "-t", "--timestamp", multiple=True, metavar="COLUMN", help="Its time becomes the ID. Twice for a date and a time."
+)
+@click.option(
+    "--timestamp-format",
+    default="auto",
+    show_default=True,
+    metavar="FMT",
+    help="auto, iso, epoch, epoch-ms, epoch-us, epoch-ns, or as %d/%b/%Y:%H:%M:%S.",
+)
+@click.option(
+    "--timestamp-regex",
+    metavar="REGEX",
+    help="Where in the column, or in a log line, the timestamp is: its group, or all of it.",
+)
+@click.option(
+    "--timezone", default="UTC", show_default=True, help="Of timestamps without an offset: UTC, +02:00 or Europe/Paris."
+)
+@click.option("--year", type=click.IntRange(1970, 9999), help="Of the first row, where timestamps have no year.")
+@click.option(
+    "--disorder",
+    type=click.Choice(["sort", "clamp", "error"]),
+    default="sort",
+    show_default=True,
+    help="What to do with times that go backwards.",
+)
+@click.option(
+    "--on-error",
+    type=click.Choice(["stop", "skip"]),
+    default="stop",
+    show_default=True,
+    help="What to do at a bad row.",
+)
+@click.option(
+    "--rejects",
+    type=click.File("w", encoding="utf-8", lazy=True),
+    metavar="FILE",
+    help="Where to keep skipped rows, as JSON lines.",
+)
+@click.option("--file-field", metavar="NAME", help="Add a field of this name that holds the name of the file.")
+@click.option(
+    "--encoding",
+    callback=_encoding,
+    metavar="NAME",
+    help="Read text of this encoding and keep it as UTF-8. [default: keep every byte]",
+)
+@click.option("--batch", type=click.IntRange(1, 100_000), default=500, show_default=True, help="Rows appended at once.")
+@click.option(
+    "--sort-memory",
+    type=click.IntRange(1, 65_536),
+    default=64,
+    show_default=True,
+    metavar="MIB",
+    help="What sorting may hold before it uses temporary files.",
+)
+@click.option(
+    "--fsync",
+    type=FSYNC,
+    default="everysec",
+    show_default=True,
+    help="All is on disk before the command ends, whichever it is.",
+)
+@click.option("--check", is_flag=True, help="Read back what was written and compare.")
+@json_option
+def command(files: tuple[str, ...], directory: Path, stream: str, as_json: bool, fsync: str, **options: Any) -> None:
+    """Read CSV, JSON lines or plain log lines into a stream.
+
+    \b
+    CSV     the header names the fields; each value keeps its bytes, without the quotes around it
+    JSONL   each member of an object is a field: strings as UTF-8, all else as it is written
+    lines   one field, `line`, with every byte but the newline
+
+    With --timestamp the time of that column is the ID (the column stays a field too). Rows of one millisecond are
+    numbered in their order. Where times go backwards, --disorder sort writes all rows in order of time, those of one
+    time in theirs; it reads everything before it writes anything. clamp gives such a row the time of the one before it,
+    error refuses it. Without --timestamp the time of the import is the ID.
+    """
+    started = time.perf_counter()
+    groups = _group(files, stream, options)
+    base = _load_options(options)
+    with diskstream.open(directory, fsync=fsync) as store:
+        for name, sources in groups.items():
+            report = _import(store, os.fsencode(name), sources, base)
+            store.sync()
+            write_report(report, time.perf_counter() - started, disorder=base.disorder, as_json=as_json)
+            started = time.perf_counter()
+
+
+def _group(files: tuple[str, ...], stream: str, options: dict[str, Any]) -> dict[str, list[Source]]:
+    """The files of each stream. A missing file is found before anything is written."""
+    columns = options["columns"]
+    groups: dict[str, list[Source]] = {}
+    for file in files:
+        if file != "-" and not Path(file).exists():
+            raise Failure(f"{file}: there is no such file")
+        if Path(file).is_dir():
+            raise Failure(f"{file}: is a directory", hint=f"name its files: {file.rstrip('/')}/*")
+        source = Source(
+            file,
+            options["input_format"],
+            options["delimiter"],
+            None if columns is None else tuple(name.encode() for name in columns.split(",")),
+            options["encoding"],
+        )
+        stem = "stdin" if file == "-" else Path(file).stem
+        groups.setdefault(stream.replace("{stem}", stem), []).append(source)
+    return groups
+
+
+def _load_options(options: dict[str, Any]) -> LoadOptions:
+    columns, regex = options["timestamp"], options["timestamp_regex"]
+    if regex is not None and not columns:
+        columns = (LINE_COLUMN,)
+    timestamps = None
+    if columns:
+        try:
+            parser = TimeParser(
+                options["timestamp_format"], zone=parse_timezone(options["timezone"]), year=options["year"]
+            )
+            pattern = None if regex is None else re.compile(regex.encode())
+            timestamps = Timestamps([name.encode() for name in columns], parser, pattern)
+        except (ValueError, re.error) as error:
+            raise click.UsageError(str(error)) from None
+    return LoadOptions(
+        timestamps=timestamps,
+        disorder=options["disorder"],
+        skip_bad_rows=options["on_error"] == "skip",
+        rejects=options["rejects"],
+        file_field=None if options["file_field"] is None else options["file_field"].encode(),
+        batch=options["batch"],
+        sort_memory_bytes=options["sort_memory"] * 1024 * 1024,
+        check=options["check"],
+    )
+
+
+def _import(store: diskstream.Store, name: bytes, sources: list[Source], base: LoadOptions) -> LoadReport:
+    with import_progress(name, sources) as (on_read, on_written):
+        options = replace(base, on_read=on_read, on_written=on_written)
+        try:
+            return Loader(store.stream(name), options).load(sources)
+        except InputError as error:
+            before = f"{error.written:,} rows before it were imported" if error.written else "nothing was imported"
+            way_out = error.hint or "--on-error skip leaves out bad rows and reports them"
+            raise Failure(str(error), hint=f"{before}; {way_out}") from error

@@ -1,0 +1,70 @@
+"""Arguments and options that several verbs have."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+import diskstream
+from diskstream.cli.failure import Failure
+from diskstream.cli.output import text
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+FSYNC = click.Choice(["always", "everysec", "os"])
+
+
+class _Bytes(click.ParamType):
+    """An argument as the bytes that the shell passed."""
+
+    name = "text"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> bytes:  # noqa: ARG002
+        return value if isinstance(value, bytes) else os.fsencode(value)
+
+
+BYTES = _Bytes()
+
+
+def directory_option(function: _F) -> _F:
+    """`--dir`, as `directory`."""
+    return click.option(
+        "-d",
+        "--dir",
+        "directory",
+        required=True,
+        envvar="DISKSTREAM_DIR",
+        show_envvar=True,
+        metavar="STORE",
+        type=click.Path(file_okay=False, path_type=Path),
+        help="The store's directory.",
+    )(function)
+
+
+def json_option(function: _F) -> _F:
+    """`--json`, as `as_json`."""
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")(function)
+
+
+def stream_argument(*, required: bool = True) -> Callable[[_F], _F]:
+    """The name of a stream, as bytes."""
+    return click.argument("stream", metavar="STREAM" if required else "[STREAM]", type=BYTES, required=required)
+
+
+@contextmanager
+def existing_store(directory: Path, *, read_only: bool = False) -> Iterator[diskstream.Store]:
+    """The store in the directory, which must be there."""
+    with diskstream.open(directory, read_only=read_only, create=False) as store:
+        yield store
+
+
+def existing_stream(store: diskstream.Store, name: bytes) -> diskstream.Stream:
+    """The stream of that name. A misspelt name is an error, not an empty stream."""
+    if not store.exists(name):
+        raise Failure(f"there is no stream {text(name)} in {store.path}", hint="diskstream ls lists the streams")
+    return store.stream(name)

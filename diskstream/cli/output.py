@@ -1,0 +1,93 @@
+"""What commands print: text for people, JSON for programs.
+
+In JSON, bytes are text in UTF-8; a byte that is not UTF-8 is a lone surrogate from U+DC80 to U+DCFF (Python's
+`surrogateescape`), from which `diskstream import --format jsonl` makes the byte again.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, is_dataclass
+from itertools import islice
+from pathlib import Path
+from typing import IO, Any
+
+import click
+from rich.console import Console
+
+import diskstream
+
+_LINES_AT_ONCE = 512
+
+
+def console() -> Console:
+    """Standard output, for tables. Where it is no terminal the width is ample, so that no table is cut."""
+    return Console(width=None if sys.stdout.isatty() else 200, highlight=False)
+
+
+def error_console(file: IO[Any] | None = None) -> Console:
+    """Standard error, for messages and progress bars."""
+    return Console(file=file, stderr=file is None, highlight=False)
+
+
+def text(value: bytes | str) -> str:
+    """Bytes as a terminal may show them: bare where they are plain, else in quotes and escaped."""
+    decoded = value if isinstance(value, str) else value.decode("utf-8", "surrogateescape")
+    if decoded and decoded.isprintable() and not any(mark in decoded for mark in " \"'=\\"):
+        return decoded
+    escaped = "".join(char if char.isprintable() and char not in '"\\' else _escape(char) for char in decoded)
+    return f'"{escaped}"'
+
+
+def _escape(char: str) -> str:
+    if char in '"\\':
+        return "\\" + char
+    if "\udc80" <= char <= "\udcff":
+        return f"\\x{ord(char) - 0xDC00:02x}"
+    return char.encode("unicode_escape", "surrogatepass").decode()
+
+
+def plain(value: object) -> Any:
+    """A value as JSON has it: bytes as text, IDs as strings, records as objects."""
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "surrogateescape")
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, diskstream.Entry):
+        return entry_facts(value)
+    if is_dataclass(value):
+        return {each.name: plain(getattr(value, each.name)) for each in fields(value)}
+    if isinstance(value, Mapping):
+        return {plain(name): plain(each) for name, each in value.items()}
+    if isinstance(value, Iterable) and not isinstance(value, diskstream.EntryID | Path):
+        return [plain(each) for each in value]
+    return str(value)
+
+
+def write_json(value: object) -> None:
+    """One JSON object on one line."""
+    click.echo(json.dumps(plain(value)))
+
+
+def entry_facts(entry: diskstream.Entry) -> dict[str, Any]:
+    """`id` and `fields`; where a name is repeated also `pairs`, which has all of them in order."""
+    pairs = [[plain(name), plain(value)] for name, value in entry.pairs]
+    facts: dict[str, Any] = {"id": str(entry.id), "fields": dict(pairs)}
+    if len(facts["fields"]) < len(pairs):
+        facts["pairs"] = pairs
+    return facts
+
+
+def write_entries(entries: Iterable[diskstream.Entry], *, as_json: bool) -> None:
+    """One entry a line, as they come."""
+    coloured = not as_json and console().color_system is not None
+    lines = (json.dumps(entry_facts(entry)) if as_json else _line(entry, coloured) for entry in entries)
+    while chunk := list(islice(lines, _LINES_AT_ONCE)):
+        click.echo("\n".join(chunk), color=coloured)
+
+
+def _line(entry: diskstream.Entry, coloured: bool) -> str:
+    entry_id = click.style(str(entry.id), fg="cyan") if coloured else str(entry.id)
+    return "  ".join([entry_id, *(f"{text(name)}={text(value)}" for name, value in entry.pairs)])

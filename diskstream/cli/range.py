@@ -1,0 +1,28 @@
+"""`diskstream range`: entries of a stream."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from diskstream.cli.options import directory_option, existing_store, existing_stream, json_option, stream_argument
+from diskstream.cli.output import write_entries
+
+
+@click.command("range")
+@stream_argument()
+@click.argument("start", default="-")
+@click.argument("end", default="+")
+@click.option("-n", "--count", type=click.IntRange(min=0), help="At most so many.")
+@click.option("-r", "--reverse", is_flag=True, help="The newest first; START is still the lower bound.")
+@directory_option
+@json_option
+def command(
+    *, stream: bytes, start: str, end: str, count: int | None, reverse: bool, directory: Path, as_json: bool
+) -> None:
+    """Print the entries from START to END, each an ID, `-`, `+`, or an ID after `(`, which leaves it out."""
+    with existing_store(directory, read_only=True) as store:
+        found = existing_stream(store, stream)
+        entries = found.revrange(end, start, count) if reverse else found.range(start, end, count)
+        write_entries(entries, as_json=as_json)

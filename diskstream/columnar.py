@@ -1,0 +1,118 @@
+"""Entries as columns: numpy arrays, and Arrow tables, over the bytes that the native core packed."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from diskstream._native import ColumnBatch
+from diskstream.errors import DiskstreamError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["Columns", "as_columns", "as_table"]
+
+
+@dataclass(frozen=True)
+class Columns:
+    """A range of a stream by columns.
+
+    Attributes:
+        ms: milliseconds of the IDs, uint64, one a row.
+        seq: sequences of the IDs, uint64, one a row.
+        fields: for each field name its values, one a row; None where an entry lacks the field.
+    """
+
+    ms: npt.NDArray[np.uint64]
+    seq: npt.NDArray[np.uint64]
+    fields: dict[bytes, list[bytes | None]]
+
+    def __len__(self) -> int:
+        """Rows."""
+        return len(self.ms)
+
+
+def _values(field: tuple[bytes, bytes, bytes, bytes | None, int], rows: int) -> list[bytes | None]:
+    _, packed, data, validity, nulls = field
+    offsets = np.frombuffer(packed, dtype="<i4").tolist()
+    values: list[bytes | None] = [data[start:end] for start, end in zip(offsets, offsets[1:], strict=False)]
+    if nulls and validity is not None:
+        present = np.unpackbits(np.frombuffer(validity, dtype=np.uint8), bitorder="little", count=rows)
+        for row in np.flatnonzero(present == 0).tolist():
+            values[row] = None
+    return values
+
+
+def as_columns(batches: Iterable[ColumnBatch]) -> Columns:
+    """Joins batches into one set of columns."""
+    ms: list[npt.NDArray[np.uint64]] = []
+    seq: list[npt.NDArray[np.uint64]] = []
+    fields: dict[bytes, list[bytes | None]] = {}
+    rows = 0
+    for batch in batches:
+        ms.append(np.frombuffer(batch.ms, dtype="<u8"))
+        seq.append(np.frombuffer(batch.seq, dtype="<u8"))
+        for field in batch.fields:
+            known = fields.setdefault(field[0], [None] * rows)
+            known.extend(_values(field, batch.rows))
+        rows += batch.rows
+        for values in fields.values():
+            values.extend([None] * (rows - len(values)))
+    empty = [np.empty(0, dtype=np.uint64)]
+    return Columns(np.concatenate(ms or empty), np.concatenate(seq or empty), fields)
+
+
+def _arrow() -> Any:
+    try:
+        import pyarrow  # noqa: PLC0415  # optional: only this function needs it
+    except ImportError:
+        raise DiskstreamError("to_arrow() needs pyarrow: pip install 'diskstream[archive]'") from None
+    return pyarrow
+
+
+def _column_name(name: bytes) -> str:
+    return name.decode("utf-8", "surrogateescape").encode("utf-8", "backslashreplace").decode()
+
+
+def _batch(pa: Any, batch: ColumnBatch) -> tuple["pa.Array", "pa.Array", dict[bytes, "pa.Array"]]:
+    ids = [
+        pa.Array.from_buffers(pa.uint64(), batch.rows, [None, pa.py_buffer(words)]) for words in (batch.ms, batch.seq)
+    ]
+    fields = {
+        name: pa.Array.from_buffers(
+            pa.binary(),
+            batch.rows,
+            [None if validity is None else pa.py_buffer(validity), pa.py_buffer(offsets), pa.py_buffer(data)],
+            null_count=nulls,
+        )
+        for name, offsets, data, validity, nulls in batch.fields
+    }
+    return ids[0], ids[1], fields
+
+
+def as_table(batches: Iterable[ColumnBatch], wanted: list[bytes] | None) -> "pa.Table":
+    """Makes an Arrow table: ``id_ms`` and ``id_seq`` as uint64, each field as binary, null where it is missing.
+
+    Raises:
+        DiskstreamError: pyarrow is not installed.
+    """
+    pa = _arrow()
+    parts = [_batch(pa, batch) for batch in batches if batch.rows]
+    order: dict[bytes, None] = dict.fromkeys(wanted or [])
+    for _, _, fields in parts:
+        order.update(dict.fromkeys(fields))
+    columns = [
+        pa.chunked_array([part[0] for part in parts], type=pa.uint64()),
+        pa.chunked_array([part[1] for part in parts], type=pa.uint64()),
+    ]
+    for name in order:
+        chunks = [fields.get(name, None) for _, _, fields in parts]
+        filled = [
+            pa.nulls(len(part[0]), pa.binary()) if chunk is None else chunk
+            for part, chunk in zip(parts, chunks, strict=True)
+        ]
+        columns.append(pa.chunked_array(filled, type=pa.binary()))
+    return pa.table(columns, names=["id_ms", "id_seq", *(_column_name(name) for name in order)])

@@ -1,0 +1,179 @@
+"""A store's directory: making it, checking it, and the streams in it."""
+
+import contextlib
+import json
+import os
+import secrets
+import time
+import uuid
+from pathlib import Path
+from typing import Any
+
+from diskstream._native import FORMAT_VERSION, first_segment
+from diskstream.engine import names
+from diskstream.engine.files import Files
+from diskstream.engine.log import INITIAL_BYTES
+from diskstream.errors import NetworkFilesystemError, NewerFormatError, NotAStoreError
+
+__all__ = ["check_filesystem", "create_stream", "list_streams", "open_store", "remove_stream", "rename_stream", "sweep"]
+
+_NETWORK = frozenset(
+    "nfs nfs4 cifs smb3 smbfs 9p afs ceph glusterfs lustre gpfs ocfs2 gfs2 beegfs ncpfs coda "
+    "fuse.sshfs fuse.glusterfs fuse.s3fs fuse.rclone fuse.ceph fuse.gcsfuse fuse.goofys fuse.mount-s3".split()
+)
+_OURS = frozenset({"store.json", "streams", "view", "ctl"})
+_MAX_STORE_JSON_BYTES = 1 << 16
+
+
+def check_filesystem(path: Path, mounts: Path = Path("/proc/self/mountinfo")) -> None:
+    """Refuses network file systems, on which neither locks nor shared mappings can be trusted.
+
+    Raises:
+        NetworkFilesystemError: `path` is on one.
+    """
+    try:
+        lines = mounts.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+    except OSError:
+        return
+    device = path.stat().st_dev
+    wanted = f"{os.major(device)}:{os.minor(device)}"
+    for line in lines:
+        fields = line.split(" ")
+        with contextlib.suppress(ValueError, IndexError):
+            kind = fields[fields.index("-") + 1]
+            if fields[2] == wanted and kind in _NETWORK:
+                raise NetworkFilesystemError(str(path), kind)
+
+
+def open_store(path: Path, files: Files, *, create: bool, read_only: bool) -> dict[str, Any]:
+    """Reads ``store.json``, making the store first where there is none.
+
+    Raises:
+        NotAStoreError: there is none, and it is not to be made here.
+        NewerFormatError: a later version made it.
+    """
+    description = path / "store.json"
+    if not description.exists():
+        _make_store(path, files, create=create and not read_only)
+    check_filesystem(path)
+    with description.open("rb") as file:
+        data = file.read(_MAX_STORE_JSON_BYTES)
+    try:
+        found = json.loads(data)
+        version, features = found["format_version"], found["features"]
+        uuid.UUID(found["uuid"])
+        incompatible = [str(feature) for feature in features["incompatible"]]
+    except (ValueError, TypeError, KeyError) as error:
+        raise NotAStoreError(str(path), f"its store.json is damaged ({error})") from error
+    if not isinstance(version, int) or version > FORMAT_VERSION:
+        raise NewerFormatError(str(description), "the store", FORMAT_VERSION, version)
+    if incompatible:
+        raise NewerFormatError(str(description), "the store", FORMAT_VERSION, ", ".join(incompatible))
+    described: dict[str, Any] = found
+    return described
+
+
+def _make_store(path: Path, files: Files, *, create: bool) -> None:
+    if not create:
+        raise NotAStoreError(str(path), "there is no store.json in it" if path.exists() else "there is no such directory")
+    if path.exists() and not path.is_dir():
+        raise NotAStoreError(str(path), "it is a file")
+    if not path.exists():
+        missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+        for folder in reversed(missing):
+            files.mkdir(folder)
+            files.sync_dir(folder.parent)
+    check_filesystem(path)
+    foreign = [entry.name for entry in path.iterdir() if entry.name not in _OURS and not entry.name.endswith(".tmp")]
+    if foreign:
+        raise NotAStoreError(str(path), f"it holds something else ({sorted(foreign)[0]}); choose an empty directory")
+    files.mkdir(path / "streams")
+    temporary = path / f"store.json.{secrets.token_hex(8)}.tmp"
+    description = {
+        "format_version": FORMAT_VERSION,
+        "uuid": str(uuid.uuid4()),
+        "features": {"compatible": [], "incompatible": []},
+    }
+    with files.create(temporary) as new:
+        new.write(json.dumps(description, indent=2).encode() + b"\n")
+        new.sync()
+    # Two processes may be making the same store: the link succeeds for one of them, and both use what it made.
+    with contextlib.suppress(FileExistsError):
+        files.link(temporary, path / "store.json")
+    files.unlink(temporary)
+    files.sync_dir(path)
+
+
+def list_streams(streams: Path) -> list[bytes]:
+    """The names of all streams, in byte order."""
+    with os.scandir(streams) as entries:
+        found = [names.decode_directory(Path(entry.path)) for entry in entries if not entry.name.startswith(".")]
+    return sorted(name for name in found if name is not None)
+
+
+def create_stream(streams: Path, name: bytes, files: Files) -> Path:
+    """Makes an empty stream; the caller holds the store's lock. One that exists is left as it is.
+
+    Everything is made in a hidden directory that is renamed when it is durable, so a stream exists whole or not at all.
+    """
+    target = streams / names.encode_name(name)
+    if target.exists():
+        return target
+    fresh = streams / f".new-{secrets.token_hex(8)}"
+    files.mkdir(fresh)
+    header, frame = first_segment(uuid.uuid4().bytes, secrets.randbits(32), time.time_ns() // 1_000_000)
+    with files.create(names.log_path(fresh, 1)) as log:
+        log.write(header + frame + bytes(INITIAL_BYTES - len(header) - len(frame)))
+        log.sync()
+    if names.is_long(target.name):
+        _write_name(fresh, [name], files)
+    files.sync_dir(fresh)
+    files.rename(fresh, target)
+    files.sync_dir(streams)
+    return target
+
+
+def _write_name(directory: Path, candidates: list[bytes], files: Files) -> None:
+    """Holds what a directory's name is too short for. The one whose encoding is that name counts."""
+    temporary = directory / "name.tmp"
+    files.unlink(temporary)
+    with files.create(temporary) as new:
+        new.write(b"".join(candidate.hex().encode() + b"\n" for candidate in candidates))
+        new.sync()
+    files.rename(temporary, directory / "name")
+    files.sync_dir(directory)
+
+
+def rename_stream(streams: Path, old: bytes, new: bytes, files: Files) -> None:
+    """Gives a stream another, free name, in one step; the caller holds the store's lock."""
+    source, target = streams / names.encode_name(old), streams / names.encode_name(new)
+    if names.is_long(source.name) or names.is_long(target.name):
+        _write_name(source, [old, new], files)
+    files.rename(source, target)
+    files.sync_dir(streams)
+
+
+def remove_stream(streams: Path, name: bytes, files: Files) -> None:
+    """Removes a stream: it is gone with the rename, its files follow; the caller holds the store's lock."""
+    hidden = streams / f".deleted-{secrets.token_hex(8)}"
+    files.rename(streams / names.encode_name(name), hidden)
+    files.sync_dir(streams)
+    _remove_tree(hidden, files)
+
+
+def _remove_tree(directory: Path, files: Files) -> None:
+    for path in directory.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            _remove_tree(path, files)
+        else:
+            files.unlink(path)
+    files.rmdir(directory)
+
+
+def sweep(streams: Path, files: Files) -> int:
+    """Removes what an interrupted creation or removal left; the caller holds the store's lock. Returns how many."""
+    with os.scandir(streams) as entries:
+        left = [Path(entry.path) for entry in entries if entry.name.startswith((".new-", ".deleted-"))]
+    for directory in left:
+        _remove_tree(directory, files)
+    return len(left)

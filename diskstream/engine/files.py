@@ -1,0 +1,170 @@
+"""Every byte that reaches a disk goes through here, mapped stores too.
+
+`Files` is what the engine writes with. The crash simulator puts a recorder in its place, so whatever changes a disk
+must be one of these methods. Reading needs no stand-in: a simulated file is a real one that was recorded.
+"""
+
+import contextlib
+import os
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol, Self
+
+from diskstream._native import CTL_BYTES, Ctl, LogFile
+from diskstream.errors import StorageError, storage_error
+
+__all__ = ["Files", "LogFileLike", "NewFile"]
+
+_FILE_MODE = 0o640
+_DIRECTORY_MODE = 0o750
+
+
+class LogFileLike(Protocol):
+    """A log file open for reading and writing: `_native.LogFile`, or what stands in for it."""
+
+    def store(self, offset: int, data: bytes, /) -> None:
+        """Copies `data` into the mapping."""
+
+    def pwrite(self, offset: int, data: bytes, /) -> None:
+        """Writes `data` by system call."""
+
+    def pwrite_sync(self, offset: int, data: bytes, /) -> None:
+        """Writes `data`, which is durable on return; nothing else is promised."""
+
+    def extend(self, size_bytes: int, /) -> None:
+        """Writes zeros from the present end up to `size_bytes` and maps them."""
+
+    def flush(self) -> None:
+        """fdatasync: all that was written and stored, and a size that grew."""
+
+    def start_flush(self, offset: int, size_bytes: int, /) -> None:
+        """Asks for a range to be written back. Promises nothing."""
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes mapped: what is zero-filled."""
+
+    @property
+    def native(self) -> LogFile:
+        """The file that is read from."""
+
+    def close(self) -> None:
+        """Closes the descriptor."""
+
+
+class NewFile:
+    """A file being written from its beginning; it did not exist before."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with wrapped(path, "create"):
+            self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _FILE_MODE)
+
+    def write(self, data: bytes) -> None:
+        """Appends all of `data`.
+
+        Raises:
+            StorageError: the system call failed; `DiskFullError` where there is no room.
+        """
+        rest = memoryview(data)
+        with wrapped(self.path, "write"):
+            while rest:
+                rest = rest[os.write(self._fd, rest) :]
+
+    def sync(self) -> None:
+        """Makes what was written durable (fsync)."""
+        with wrapped(self.path, "flush"):
+            os.fsync(self._fd)
+
+    def close(self) -> None:
+        """Closes the file. What was not synced is not durable."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+
+class Files:
+    """The real file system."""
+
+    def open_log(self, path: Path, *, writable: bool) -> LogFileLike:
+        """Opens an existing log file and maps it."""
+        with wrapped(path, "open"):
+            fd = os.open(path, (os.O_RDWR if writable else os.O_RDONLY) | os.O_CLOEXEC)
+        try:
+            return LogFile(fd, str(path), writable)
+        finally:
+            os.close(fd)
+
+    def create(self, path: Path) -> NewFile:
+        """Begins a file that must not exist."""
+        return NewFile(path)
+
+    def rename(self, source: Path, target: Path) -> None:
+        """Gives a file or directory another name, in one step."""
+        with wrapped(source, "rename"):
+            source.rename(target)
+
+    def link(self, source: Path, target: Path) -> None:
+        """Gives a file a second name, which must not exist."""
+        with wrapped(target, "create"):
+            os.link(source, target)
+
+    def unlink(self, path: Path) -> None:
+        """Removes a file; one that is gone already is fine."""
+        with wrapped(path, "remove"), contextlib.suppress(FileNotFoundError):
+            path.unlink()
+
+    def mkdir(self, path: Path) -> None:
+        """Makes a directory; one that is there already is fine."""
+        with wrapped(path, "create"):
+            path.mkdir(mode=_DIRECTORY_MODE, exist_ok=True)
+
+    def rmdir(self, path: Path) -> None:
+        """Removes an empty directory; one that is gone already is fine."""
+        with wrapped(path, "remove"), contextlib.suppress(FileNotFoundError):
+            path.rmdir()
+
+    def sync_dir(self, path: Path) -> None:
+        """Makes the names in a directory durable."""
+        with wrapped(path, "flush"):
+            fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+
+    def open_ctl(self, path: Path) -> tuple[int, Ctl]:
+        """Opens (or makes) a control page: descriptor and mapping. It never outlives a restart, so nothing is synced."""
+        with wrapped(path, "open"):
+            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _FILE_MODE)
+            try:
+                if os.fstat(fd).st_size < CTL_BYTES:
+                    # Blocks, not a hole: a store into a hole of a full disk would end in SIGBUS.
+                    os.pwrite(fd, bytes(CTL_BYTES), 0)
+                return fd, Ctl(fd, str(path))
+            except BaseException:
+                os.close(fd)
+                raise
+
+
+class wrapped(contextlib.AbstractContextManager[None]):  # noqa: N801  # reads as a verb, like contextlib's own
+    """Turns an OSError on `path` into a `StorageError` that says what was being done.
+
+    FileNotFoundError and FileExistsError pass: they are answers, not failures.
+    """
+
+    def __init__(self, path: Path, action: str) -> None:
+        self.path, self.action = path, action
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        passes = isinstance(error, (StorageError, FileNotFoundError, FileExistsError))
+        if isinstance(error, OSError) and not passes:
+            raise storage_error(str(self.path), self.action, error.errno or 5, error.strerror or str(error)) from error

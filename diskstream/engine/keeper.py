@@ -1,0 +1,77 @@
+"""The background thread of a store: flushes on time, reserves IDs ahead, seals, removes what is dropped."""
+
+import threading
+from collections.abc import Callable
+
+from diskstream.engine import seal
+from diskstream.engine.log import StreamLog, StreamMoved
+from diskstream.errors import DiskstreamError
+
+__all__ = ["Keeper"]
+
+_HOUSEKEEPING_S = 1.0
+
+
+class Keeper:
+    """Looks after the open streams of one process until it is stopped.
+
+    A failure in the background is kept in `last_error` and shows where it matters: a failed flush has poisoned the
+    stream, so the next append says so.
+    """
+
+    def __init__(self, logs: Callable[[], list[StreamLog]], interval_ms: int | None, *, seals: bool) -> None:
+        self._logs, self._seals = logs, seals
+        self._wake, self._stop = threading.Event(), threading.Event()
+        self.last_error: DiskstreamError | None = None
+        self._threads = [threading.Thread(target=self._keep_house, name="diskstream-keeper", daemon=True)]
+        if interval_ms is not None:
+            # A thread of its own, so that sealing never delays a flush.
+            flush = threading.Thread(target=self._flush, args=(interval_ms / 1000,), name="diskstream-flush", daemon=True)
+            self._threads.append(flush)
+        for thread in self._threads:
+            thread.start()
+
+    def rolled(self) -> None:
+        """A segment was rolled: there is something to seal."""
+        self._wake.set()
+
+    def stop(self) -> None:
+        """Ends the threads and waits for them; a seal under way ends with its segment."""
+        self._stop.set()
+        self._wake.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _flush(self, every_s: float) -> None:
+        while not self._stop.wait(every_s):
+            self._each(self._flush_one)
+
+    def _keep_house(self) -> None:
+        while not self._stop.is_set():
+            self._wake.wait(_HOUSEKEEPING_S)
+            self._wake.clear()
+            self._each(self._attend)
+
+    def _each(self, attend: Callable[[StreamLog], None]) -> None:
+        for log in self._logs():
+            if self._stop.is_set():
+                return
+            try:
+                if not (log.closed or log.read_only or log.fault is not None or log.ctl.flags):
+                    attend(log)
+            except StreamMoved:
+                pass
+            except DiskstreamError as error:
+                if not log.closed:
+                    self.last_error = error
+
+    def _flush_one(self, log: StreamLog) -> None:
+        if not log.native.is_durable:
+            log.flush()
+
+    def _attend(self, log: StreamLog) -> None:
+        log.reserve_ahead()
+        log.refresh()
+        seal.reap(log)
+        if self._seals and seal.unsealed(log):
+            seal.seal_rolled(log, wait=False)

@@ -1,0 +1,373 @@
+"""One stream on disk, as one process sees it: appending, rolling, following other writers.
+
+The native `Log` does what happens for every append. Whatever needs a decision or a system call beyond the write
+itself comes back as a reason, is dealt with here, and the append is tried again.
+"""
+
+import contextlib
+import secrets
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from diskstream._native import LOG_HEADER_BYTES, EntryID, Log, NodeCache, RowSegment
+from diskstream.engine import names, recovery
+from diskstream.engine.files import Files, LogFileLike
+from diskstream.engine.page import APPEND, Locked, Page
+from diskstream.engine.recovery import RecoveryReport
+from diskstream.engine.segment import Segments
+from diskstream.errors import CorruptionError, ReadOnlyError, StorageError
+from diskstream.options import Options
+
+__all__ = ["INITIAL_BYTES", "StreamLog", "StreamMoved"]
+
+# Reasons, as native/python/src/errors.rs numbers them.
+EXTEND, ROLL, FOLLOW, CHECK, MOVED, FRONTIER, ROTTEN, CLOSED = range(1, 9)
+
+FLAG_CHECK = 4
+FLAG_MOVED = 2
+FLAG_ROTTEN = 8
+
+INITIAL_BYTES = 16 << 10
+_MAX_STEP_BYTES = 4 << 20
+# Under `always` the zeros are flushed together with the next commit, which must not wait for long.
+_MAX_STEP_ALWAYS_BYTES = 1 << 20
+FRONTIER_WINDOW_MS = 10_000
+
+
+class StreamMoved(Exception):  # noqa: N818  # not an error: look the stream up again
+    """The stream was deleted, renamed or replaced by somebody: its name must be looked up again."""
+
+
+class StreamLog:
+    """An open stream directory.
+
+    Safe under threads. A process that was forked must not use its parent's: the store opens a new one.
+    """
+
+    def __init__(
+        self, directory: Path, files: Files, options: Options, *, read_only: bool, cache: NodeCache | None = None
+    ) -> None:
+        self.directory, self.files, self.options, self.read_only = directory, files, options, read_only
+        self.report: RecoveryReport | None = None
+        self.fault: CorruptionError | None = None
+        self._mutex = threading.RLock()
+        self._closed = False
+        self.on_roll: Callable[[], None] = lambda: None
+        self.page, self._file, self.native = self._open()
+        self.ctl = self.page.ctl
+        self.segments = Segments(directory, self.native, options, cache)
+        self._opened_lsn = self.native.tail[2]
+
+    def _open(self) -> tuple[Page, LogFileLike, Log]:
+        if self.read_only:
+            page = Page.private()
+            file, native, self.report, self.fault = recovery.look(self.directory, self.files, page, self.options)
+            return page, file, native
+        while True:
+            page = Page.open(self.files, self.directory / "ctl")
+            try:
+                opened = self._alone(page) if page.alone else self._join(page)
+            except BaseException:
+                page.close()
+                raise
+            if opened is not None:
+                return page, *opened
+            page.close()
+
+    def _alone(self, page: Page) -> tuple[LogFileLike, Log] | None:
+        if not self.directory.exists():
+            raise StreamMoved
+        file, native, report, self.fault, generation = recovery.recover(self.directory, self.files, page, self.options)
+        if report.findings:
+            self.report = report
+        if page.settle(generation):
+            return file, native
+        file.close()
+        return None
+
+    def _join(self, page: Page) -> tuple[LogFileLike, Log] | None:
+        if page.ctl.flags & FLAG_MOVED:
+            raise StreamMoved
+        number = page.ctl.written[0]
+        try:
+            file = self.files.open_log(names.log_path(self.directory, number), writable=True)
+        except FileNotFoundError:
+            if not self.directory.exists() or page.ctl.flags & FLAG_MOVED:
+                raise StreamMoved from None
+            return None  # rolled and sealed in between: join again
+        native = recovery.native_log(self.directory, number, page.ctl, file, self.options)
+        native.catch_up()
+        if page.ctl.flags & FLAG_ROTTEN:
+            self.fault = recovery.fault_of(self.directory, number, native.scan())
+        if page.ctl.flags & 1:
+            with Locked(page.ctl):
+                recovery.cure(page, file, native)
+        return file, native
+
+    # --- appending ----------------------------------------------------------------------------------------------------
+
+    def locked(self) -> Locked:
+        """The append lock: nobody else, in any process, appends while it is held."""
+        return Locked(self.ctl, APPEND)
+
+    def retry(self, attempt: Callable[[], Any], *, held: bool = False) -> Any:
+        """Tries `attempt` until it returns something else than a reason, dealing with each reason."""
+        while True:
+            result = attempt()
+            if type(result) is not int or result == 0:
+                return result
+            self.resolve(result, held=held)
+
+    def resolve(self, reason: int, *, held: bool = False) -> None:
+        """Does what an append found missing.
+
+        Raises:
+            StreamMoved: the stream is gone from here.
+            CorruptionError: the log is damaged.
+            StorageError: the disk said no; nothing was appended.
+        """
+        if reason in (MOVED, CLOSED):
+            raise StreamMoved
+        if reason == ROTTEN:
+            raise self.fault or CorruptionError(str(self.directory), "log", 0, "a sound log", "a damaged one")
+        if self.read_only:
+            raise ReadOnlyError(str(self.directory))
+        with contextlib.nullcontext() if held else self.locked(), self._mutex:
+            if reason == CHECK or self.ctl.flags & FLAG_CHECK:
+                self._revalidate()
+                return
+            self._follow()
+            if reason == EXTEND:
+                self._extend()
+            elif reason == ROLL:
+                self._roll()
+            elif reason == FRONTIER:
+                self.reserve()
+
+    def add_many(self, rows: Iterable[Any], ids: Iterable[Any] | None, *, durable: bool, held: bool) -> list[EntryID]:
+        """Appends entries as one frame."""
+        rows = rows if isinstance(rows, list | tuple) else list(rows)
+        ids = None if ids is None else list(ids)
+        added: list[EntryID] = self.retry(
+            lambda: self.native.add_many(rows, ids, durable, held, self._now()), held=held
+        )
+        return added
+
+    def _now(self) -> int | None:
+        return None if self.options.clock is None else self.options.clock()
+
+    def _extend(self) -> None:
+        """Zero-fills ahead, in steps that double up to a limit: small streams stay small."""
+        size = self._file.size_bytes
+        needed = self.native.tail[1] + self.native.needed_bytes
+        if needed <= size:
+            return
+        step = min(size, _MAX_STEP_ALWAYS_BYTES if self.options.is_always else _MAX_STEP_BYTES)
+        self._file.extend((max(needed, size + step) + 4095) // 4096 * 4096)
+
+    def _roll(self) -> None:
+        """Begins the next segment; the caller holds the append lock.
+
+        All of the old segment is durable before the new one exists, or a crash in between would look like rot. From
+        the rename on the new segment is the stream, so a failure after it closes the stream to writers.
+        """
+        number = self.native.tail[0] + 1
+        self.retry(self.native.flush, held=True)
+        header, frame = self.native.next_segment(number, secrets.randbits(32))
+        path = names.log_path(self.directory, number)
+        temporary = path.with_suffix(".log.tmp")
+        size = max(INITIAL_BYTES, LOG_HEADER_BYTES + len(frame) + 4096)
+        try:
+            with self.files.create(temporary) as new:
+                new.write(header + frame + bytes(-(-size // 4096) * 4096 - len(header) - len(frame)))
+                new.sync()
+            self.files.rename(temporary, path)
+        except BaseException:
+            self.files.unlink(temporary)
+            raise
+        try:
+            self.files.sync_dir(self.directory)
+            self._enter(number)
+            _, end, lsn, _ = self.native.tail
+            self.ctl.publish(number, end, lsn)
+        except BaseException as error:
+            self.ctl.poison(f"the change to segment {number} failed: {error}")
+            raise
+        self.on_roll()
+
+    def _enter(self, number: int) -> None:
+        """Goes on in segment `number`, keeping the one left behind for readers."""
+        file = self.files.open_log(names.log_path(self.directory, number), writable=not self.read_only)
+        left: RowSegment | None = self.native.advance(file)
+        if left is not None:
+            self.segments.keep_rows(number - 1, left)
+        old, self._file = self._file, file
+        old.close()
+
+    def roll(self) -> bool:
+        """Begins the next segment if this one holds an entry. Returns whether it did."""
+        with self.writing():
+            return self.roll_held()
+
+    def roll_held(self) -> bool:
+        """The same for who is `writing` already."""
+        if self.native.active_entries == 0:
+            return False
+        self._roll()
+        return True
+
+    def _prepare_held(self) -> None:
+        """Brings this process up to date under the append lock, and checks that appending is possible."""
+        if self.read_only:
+            raise ReadOnlyError(str(self.directory))
+        flags = self.ctl.flags
+        if flags & FLAG_CHECK:
+            self._revalidate()
+        if flags & FLAG_ROTTEN:
+            self.resolve(ROTTEN, held=True)
+        self._follow()
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[None]:
+        """The append lock, with this process up to date."""
+        with self.locked(), self._mutex:
+            self._prepare_held()
+            yield
+
+    def _revalidate(self) -> None:
+        """A holder of the lock died: what it left behind the published position is checked, kept if whole, else cut."""
+        self._follow()
+        following = names.log_path(self.directory, self.native.tail[0] + 1)
+        if following.exists():
+            self._enter(self.native.tail[0] + 1)  # it died between the rename and the publishing of a roll
+        found = recovery.settle_tail(self.directory, self.files, self._file, self.native)
+        if found is not None:
+            self.report = self.report or RecoveryReport(self.directory)
+            self.report.findings.append(found)
+        self._file.flush()
+        number, end, lsn, _ = self.native.tail
+        self.ctl.publish(number, end, lsn)
+        self.ctl.clear_flags(FLAG_CHECK)
+
+    # --- following ----------------------------------------------------------------------------------------------------
+
+    def refresh(self) -> None:
+        """Applies what other processes have appended.
+
+        Raises:
+            StreamMoved: the stream is gone from here.
+        """
+        if self._closed:
+            raise StreamMoved
+        if self.read_only:
+            self._look_again()
+            return
+        reason = self.native.catch_up()
+        if reason == MOVED:
+            raise StreamMoved
+        if reason == FOLLOW:
+            with self._mutex:
+                self._follow()
+
+    def _follow(self) -> None:
+        while self.native.catch_up() == FOLLOW:
+            number = self.ctl.written[0]
+            with contextlib.suppress(FileNotFoundError):  # rolled again, and sealed, in between
+                self._enter(number)
+
+    def _look_again(self) -> None:
+        """A reader without the shared page looks at the file itself."""
+        with self._mutex:
+            while True:
+                self.native.scan()
+                number, end, lsn, _ = self.native.tail
+                following = names.log_path(self.directory, number + 1)
+                if self.fault is not None or not following.exists():
+                    break
+                self._enter(number + 1)
+            if self.ctl.written != (number, end):
+                self.ctl.publish(number, end, lsn)
+                self.native.catch_up()
+
+    # --- durability ---------------------------------------------------------------------------------------------------
+
+    def flush(self) -> None:
+        """Returns once all that was appended before is durable.
+
+        Raises:
+            StorageError: the flush failed; the stream takes no more writes until it is reopened.
+        """
+        if not self.read_only:
+            self.retry(self.native.flush)
+
+    def reserve(self) -> None:
+        """Moves the frontier of automatic IDs on, durably; the caller holds the append lock."""
+        frontier, floor = self.native.read_frontier()
+        wanted = self.native.next_auto_ms(self._now())
+        if wanted + FRONTIER_WINDOW_MS // 2 <= frontier:
+            return
+        offset, slot = self.native.frontier_slot(min(wanted + FRONTIER_WINDOW_MS, 2**64 - 1), floor)
+        try:
+            self._file.pwrite_sync(offset, slot)
+        except StorageError as error:
+            self.ctl.poison(f"the reservation of IDs failed: {error}")
+            raise
+        self.native.read_frontier()
+
+    def reserve_ahead(self) -> None:
+        """Moves the frontier on if the stream is in use, so that no append has to wait for it."""
+        if self.options.is_always or self.read_only or self.fault is not None:
+            return
+        lsn = self.native.tail[2]
+        if lsn == self._opened_lsn or self.ctl.flags:
+            return
+        self._opened_lsn = lsn
+        with self.locked(), self._mutex:
+            if not self.ctl.flags and self.native.catch_up() == 0:
+                self.reserve()
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._closed
+
+    def close(self) -> None:
+        """Makes everything durable, marks it so, and lets go of the directory."""
+        with self._mutex:
+            if self._closed:
+                return
+            self._closed = True
+            try:
+                if not self.read_only and self.fault is None and not self.ctl.flags:
+                    self._close_cleanly()
+            finally:
+                self._let_go()
+
+    def _let_go(self) -> None:
+        self.native.close()
+        self.segments.close()
+        self._file.close()
+        self.page.close()
+
+    def _close_cleanly(self) -> None:
+        self.retry(self.native.flush)
+        if self.native.tail[2] == self._opened_lsn and self.ctl.durable == self.ctl.written:
+            return
+        with self.locked():
+            if self.native.catch_up() == 0:
+                # The mark says that all before it was durable: a bad frame found later is rot, not a torn tail.
+                self.retry(self.native.mark, held=True)
+        self.retry(self.native.flush)
+
+    def abandon(self) -> None:
+        """Lets go without a word to the disk: the stream is gone from here."""
+        self._closed = True
+        self._let_go()
+
+    def after_fork(self) -> None:
+        """Lets go of what is the parent's, touching no lock: another thread may have held it when this process forked."""
+        self._closed = True
+        self.native.close()
+        self.page.close()

@@ -1,0 +1,106 @@
+"""Names on disk: directories of streams, files of segments.
+
+A stream's name may be any bytes. In its directory's name, ``a-z 0-9 _ -`` stand for themselves and every other byte is
+``%`` and two lower-case hex digits, so that no two names differ only in case and none is ``..`` or hidden. A name too
+long for that is a prefix, ``~`` and the SHA-256 of the whole name; the file ``name`` in the directory then holds it.
+
+::
+
+    NNNNNNNN.log          a log file          NNNNNNNN.seg        a sealed segment
+    NNNNNNNN.gG.seg       a compacted segment of generation G
+    *.tmp                 not finished, never read
+"""
+
+import hashlib
+import re
+from pathlib import Path
+
+from diskstream.errors import ArgumentError, ArgumentTypeError, LimitError
+
+__all__ = [
+    "MAX_NAME_BYTES",
+    "as_name",
+    "decode_directory",
+    "encode_name",
+    "is_long",
+    "log_path",
+    "parse_file",
+    "segment_path",
+]
+
+MAX_NAME_BYTES = 4096
+_MAX_ENCODED = 200
+_HASH_HEX = 64
+_PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789_-")
+_FILE = re.compile(r"^(?P<number>\d{8,})(?:\.g(?P<generation>\d+))?\.(?P<kind>log|seg)$")
+_ENCODED = re.compile(r"^(?:[a-z0-9_-]|%[0-9a-f]{2})+$")
+
+
+def as_name(name: str | bytes) -> bytes:
+    """A stream's name as bytes.
+
+    Raises:
+        ArgumentTypeError: neither str nor bytes.
+        ArgumentError: empty.
+        LimitError: longer than `MAX_NAME_BYTES`.
+    """
+    if isinstance(name, str):
+        name = name.encode("utf-8", "surrogateescape")
+    if not isinstance(name, bytes):
+        raise ArgumentTypeError(f"a stream's name is str or bytes, not {type(name).__name__}")
+    if not name:
+        raise ArgumentError("a stream's name must not be empty")
+    if len(name) > MAX_NAME_BYTES:
+        raise LimitError("the name of a stream", MAX_NAME_BYTES, len(name))
+    return name
+
+
+def encode_name(name: bytes) -> str:
+    """The directory of a stream."""
+    encoded = "".join(chr(byte) if byte in _PLAIN else f"%{byte:02x}" for byte in name)
+    if len(encoded) <= _MAX_ENCODED:
+        return encoded
+    prefix = re.sub(r"%[0-9a-f]?$", "", encoded[: _MAX_ENCODED - _HASH_HEX - 1])
+    return f"{prefix}~{hashlib.sha256(name).hexdigest()}"
+
+
+def is_long(directory: str) -> bool:
+    """Whether a directory's name is only a digest of the stream's."""
+    return "~" in directory
+
+
+def decode_directory(directory: Path) -> bytes | None:
+    """The name of the stream in a directory, or None where it is no stream's directory."""
+    if not is_long(directory.name):
+        if not _ENCODED.match(directory.name):
+            return None
+        parts = re.findall(r"%([0-9a-f]{2})|(.)", directory.name)
+        return b"".join(bytes.fromhex(code) if code else plain.encode() for code, plain in parts)
+    try:
+        candidates = (directory / "name").read_text(encoding="ascii").split()
+    except (OSError, UnicodeDecodeError):
+        return None
+    for candidate in candidates:
+        name = bytes.fromhex(candidate) if re.fullmatch(r"(?:[0-9a-f]{2})+", candidate) else b""
+        if name and encode_name(name) == directory.name:
+            return name
+    return None
+
+
+def log_path(directory: Path, number: int) -> Path:
+    """The log file of segment `number`."""
+    return directory / f"{number:08d}.log"
+
+
+def segment_path(directory: Path, number: int, generation: int) -> Path:
+    """The sealed file of segment `number`."""
+    middle = f".g{generation}" if generation else ""
+    return directory / f"{number:08d}{middle}.seg"
+
+
+def parse_file(name: str) -> tuple[str, int, int] | None:
+    """``("log" | "seg", number, generation)`` of a segment's file name, or None for any other."""
+    match = _FILE.match(name)
+    if match is None:
+        return None
+    return match["kind"], int(match["number"]), int(match["generation"] or 0)

@@ -1,0 +1,102 @@
+"""The control page of a directory: who opens it alone, and who joins.
+
+A descriptor on ``ctl`` holds a shared `flock` for as long as the directory is open. Who gets it exclusively is alone:
+nobody else can be using the page, so it is made anew, and only then is the log repaired. The lock goes with the
+descriptor, so a killed process leaves none behind.
+"""
+
+import contextlib
+import fcntl
+import os
+import secrets
+from pathlib import Path
+
+from diskstream._native import CTL_BYTES, Ctl
+from diskstream.engine.files import Files
+
+__all__ = ["APPEND", "FLUSH", "MAINTENANCE", "Page", "boot_id"]
+
+APPEND, FLUSH, MAINTENANCE = 0, 1, 2
+
+
+def boot_id() -> bytes:
+    """Sixteen bytes that are new after each start of the machine."""
+    try:
+        text = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip().replace("-", "")
+        return bytes.fromhex(text)[:16].ljust(16, b"\0")
+    except (OSError, ValueError):
+        return secrets.token_bytes(16)  # not known: every opening counts as one after a power cut
+
+
+class Page:
+    """An open control page.
+
+    Attributes:
+        ctl: the mapped page.
+        alone: whether nobody else had it open; then `settle` must be called.
+        same_boot: whether the page was last made since the machine started.
+        was_poisoned: whether it said so before it was made anew.
+    """
+
+    def __init__(self, fd: int, ctl: Ctl, *, alone: bool) -> None:
+        self._fd, self.ctl, self.alone = fd, ctl, alone
+        self.same_boot = ctl.ready and bytes(ctl.boot) == boot_id()
+        self.was_poisoned = ctl.ready and bool(ctl.flags & 1)
+
+    @classmethod
+    def open(cls, files: Files, path: Path) -> "Page":
+        """Opens the page, waiting while another process is alone with it."""
+        while True:
+            fd, ctl = files.open_ctl(path)
+            try:
+                with contextlib.suppress(BlockingIOError):
+                    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    return cls(fd, ctl, alone=True)
+                fcntl.flock(fd, fcntl.LOCK_SH)
+                # Not ready: who was alone with it died before it was done. A renamed directory: not ours any more.
+                if ctl.ready:
+                    return cls(fd, ctl, alone=False)
+            except BaseException:
+                os.close(fd)
+                raise
+            os.close(fd)
+
+    @classmethod
+    def private(cls) -> "Page":
+        """A page of nobody else's, for reading a store that must not be written to."""
+        fd = os.memfd_create("diskstream-ctl", os.MFD_CLOEXEC)
+        os.ftruncate(fd, CTL_BYTES)
+        page = cls(fd, Ctl(fd, "ctl"), alone=True)
+        page.renew()
+        return page
+
+    def renew(self) -> int:
+        """Makes the page anew; only for who is alone. Returns its generation."""
+        generation = secrets.randbits(63) | 1
+        self.ctl.init(boot_id(), generation)
+        return generation
+
+    def settle(self, generation: int) -> bool:
+        """Lets others in. False where one was faster and made the page anew: open it again."""
+        fcntl.flock(self._fd, fcntl.LOCK_SH)
+        self.alone = False
+        return self.ctl.ready and self.ctl.generation == generation
+
+    def close(self) -> None:
+        """Gives up the lock."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+
+class Locked(contextlib.AbstractContextManager[None]):
+    """Holds one of a page's locks."""
+
+    def __init__(self, ctl: Ctl, lock: int = APPEND) -> None:
+        self._ctl, self._lock = ctl, lock
+
+    def __enter__(self) -> None:
+        self._ctl.acquire(self._lock)
+
+    def __exit__(self, *details: object) -> None:
+        self._ctl.release(self._lock)

@@ -1,0 +1,238 @@
+"""Reading a stream: from its sealed segments into the active one, while others append, roll, seal and trim."""
+
+from bisect import bisect_left
+from collections.abc import Iterator
+
+from diskstream._native import Block, ColumnBatch, Entry, EntryID, SegmentView
+from diskstream.engine import names
+from diskstream.engine.log import StreamLog
+from diskstream.engine.segment import SegmentGone
+from diskstream.errors import CorruptionError
+
+__all__ = ["blocks", "columns", "find", "first_entry", "last_entry", "locate", "place_of_first"]
+
+_ROWS_AT_ONCE = 1024
+_BYTES_AT_ONCE = 1 << 20
+
+
+class _Stale(Exception):  # noqa: N818  # not an error: the segments have changed, begin again from where we are
+    """The list of segments changed under a reader."""
+
+
+def _missing(log: StreamLog, view: SegmentView) -> CorruptionError:
+    path = names.segment_path(log.directory, view.number, view.generation)
+    return CorruptionError(str(path), "sealed segment", 0, f"a file with {view.entries} entries", "no file")
+
+
+def blocks(log: StreamLog, start: EntryID, end: EntryID, *, reverse: bool = False, few: bool = False) -> Iterator[Block]:
+    """The blocks within `start..end` as of now, in order; entries that come later are left out.
+
+    `few` says that one or two entries will do: no more is unpacked at a time than is needed for that.
+
+    Raises:
+        CorruptionError: something within the range cannot be read. What came before it was right.
+        StreamMoved: the stream is gone.
+    """
+    log.refresh()
+    _, last, _, _ = log.native.counters()
+    beyond_fault = log.fault is not None and end > last
+    end = min(end, last)
+    if reverse and beyond_fault and log.fault is not None:
+        raise log.fault
+    while start <= end:
+        try:
+            for block in _pass(log, start, end, reverse=reverse, few=few):
+                yield block
+                if reverse:
+                    start, end = start, _before(block)
+                else:
+                    start = _after(block)
+                if start > end:
+                    break
+            break
+        except _Stale:
+            log.refresh()
+    if beyond_fault and not reverse and log.fault is not None:
+        raise log.fault
+
+
+def _after(block: Block) -> EntryID:
+    return block.id_at(block.row_count - 1).next() or EntryID(2**64 - 1, 2**64 - 1)
+
+
+def _before(block: Block) -> EntryID:
+    return block.id_at(0).prev() or EntryID(0, 0)
+
+
+def _pass(log: StreamLog, start: EntryID, end: EntryID, *, reverse: bool, few: bool) -> Iterator[Block]:
+    """One pass over the segments as they are listed now."""
+    views = log.segments.views()
+    active = log.native.tail[0]
+    low = bisect_left(views, (start.ms, start.seq), key=lambda view: (view.last.ms, view.last.seq))
+    if not reverse:
+        for view in views[low:]:
+            if view.first > end:
+                return
+            yield from _segment(log, view, start, end, reverse=False)
+        yield from _active(log, active, start, end, few=few)
+        return
+    yield from _active_backwards(log, active, start, end, few=few)
+    for view in reversed(views[low:]):
+        if view.first <= end:
+            yield from _segment(log, view, start, end, reverse=True)
+
+
+def _segment(log: StreamLog, view: SegmentView, start: EntryID, end: EntryID, *, reverse: bool) -> Iterator[Block]:
+    try:
+        yield from log.segments.blocks(view, start, end, reverse=reverse)
+    except SegmentGone:
+        _explain_gone(log, view)
+
+
+def _explain_gone(log: StreamLog, view: SegmentView) -> None:
+    """A listed file is not there: the list may be old, else the file is missing."""
+    log.segments.forget(view.number, view.generation)
+    before = log.native.version
+    log.refresh()
+    if log.native.version == before:
+        raise _missing(log, view)
+    raise _Stale
+
+
+def _active(log: StreamLog, number: int, start: EntryID, end: EntryID, *, few: bool) -> Iterator[Block]:
+    position = log.native.seek(number, start)
+    if position is None:
+        raise _Stale
+    rows, size = (16, 4096) if few else (_ROWS_AT_ONCE, _BYTES_AT_ONCE)
+    trimmed = log.native.active_view().trimmed
+    position = max(position, trimmed)
+    while True:
+        same, block = log.native.read(number, position, start, end, rows, size)
+        if not same:
+            raise _Stale
+        if block is None or block.id_at(0) > end:
+            return
+        yield block
+        position = block.end_position
+        rows, size = _ROWS_AT_ONCE, _BYTES_AT_ONCE
+
+
+def _active_backwards(log: StreamLog, number: int, start: EntryID, end: EntryID, *, few: bool) -> Iterator[Block]:
+    low = log.native.seek(number, start)
+    beyond = end.next()
+    high = log.native.visible_entries() if beyond is None else log.native.seek(number, beyond)
+    if low is None or high is None:
+        raise _Stale
+    rows = 16 if few else _ROWS_AT_ONCE
+    low = max(low, log.native.active_view().trimmed)
+    while low < high:
+        position = max(low, high - rows)
+        same, block = log.native.read(number, position, start, end, high - position, 1 << 40)
+        if not same:
+            raise _Stale
+        if block is None:
+            return
+        yield block
+        high, rows = position, _ROWS_AT_ONCE
+
+
+def find(log: StreamLog, entry_id: EntryID) -> Entry | None:
+    """The live entry with this ID: a bisection over segments, nodes and IDs."""
+    log.refresh()
+    views = log.segments.views()
+    low = bisect_left(views, (entry_id.ms, entry_id.seq), key=lambda view: (view.last.ms, view.last.seq))
+    if low < len(views):
+        try:
+            return log.segments.find(views[low], entry_id)
+        except SegmentGone:
+            pass  # the general way finds out why
+    for block in blocks(log, entry_id, entry_id, few=True):
+        return block.find(entry_id)
+    return None
+
+
+def _live(found: Iterator[Block], *, reverse: bool) -> Entry | None:
+    for block in found:
+        entries = block.entries(reverse, 1)
+        if entries:
+            return entries[0]
+    return None
+
+
+def first_entry(log: StreamLog) -> Entry | None:
+    """The oldest live entry."""
+    place = place_of_first(log)
+    if place is None:
+        return None
+    return _live(blocks(log, place, EntryID(2**64 - 1, 2**64 - 1), few=True), reverse=False)
+
+
+def place_of_first(log: StreamLog) -> EntryID | None:
+    """An ID not above the first live entry, near it; None where the stream is empty."""
+    log.refresh()
+    if log.native.counters()[0] == 0:
+        return None
+    views = log.segments.views()
+    return views[0].first if views else EntryID(0, 0)
+
+
+def last_entry(log: StreamLog) -> Entry | None:
+    """The newest live entry."""
+    return _live(blocks(log, EntryID(0, 0), EntryID(2**64 - 1, 2**64 - 1), reverse=True, few=True), reverse=True)
+
+
+def locate(log: StreamLog, ids: list[EntryID]) -> list[tuple[EntryID, int, int]]:
+    """``(ID, segment, position)`` of those of `ids` that are live entries, in order; under the append lock."""
+    found: list[tuple[EntryID, int, int]] = []
+    views = log.segments.views()
+    active = log.native.tail[0]
+    rest = sorted(set(ids))
+    while rest:
+        low = bisect_left(views, (rest[0].ms, rest[0].seq), key=lambda view: (view.last.ms, view.last.seq))
+        if low < len(views):
+            view = views[low]
+            _, block = log.segments.position_of(view, rest[0])
+            number = view.number
+        else:
+            position = log.native.seek(active, rest[0])
+            _, block = log.native.read(active, position or 0, EntryID(0, 0), rest[-1], 256, 1 << 20)
+            number = active
+        if block is None or block.row_count == 0:
+            break
+        last = block.id_at(block.row_count - 1)
+        here = [entry_id for entry_id in rest if entry_id <= last] or rest[:1]
+        found += [(entry_id, number, position) for entry_id, position in block.positions(here)]
+        rest = rest[len(here) :]
+    return found
+
+
+def columns(
+    log: StreamLog, start: EntryID, end: EntryID, fields: list[bytes] | None, duplicates: str
+) -> Iterator[ColumnBatch]:
+    """The live entries within a range as columns, one segment after another."""
+    log.refresh()
+    end = min(end, log.native.counters()[1])
+    while start <= end:
+        views = log.segments.views()
+        low = bisect_left(views, (start.ms, start.seq), key=lambda view: (view.last.ms, view.last.seq))
+        if low >= len(views):
+            break
+        view = views[low]
+        if view.first > end:
+            return
+        try:
+            yield from log.segments.columns(view, (start, min(end, view.last)), fields, duplicates)
+        except SegmentGone:
+            try:
+                _explain_gone(log, view)
+            except _Stale:
+                continue
+        start = view.last.next() or end
+    rest: list[Block] = []
+    for block in blocks(log, start, end):
+        rest.append(block)
+        if len(rest) >= 256:
+            yield ColumnBatch.of_blocks(rest, fields, duplicates)
+            rest = []
+    if rest:
+        yield ColumnBatch.of_blocks(rest, fields, duplicates)

@@ -1,0 +1,284 @@
+"""Opening a log: what is torn, what is rotten, and what is done about it.
+
+::
+
+    bad frame --- a later frame, or a successor, says it was durable ---> rot: read-only until repaired, nothing is cut
+        |
+        +-------- nothing durable lies at or beyond it -----------------> torn: bytes to quarantine/, zeros, flush
+
+Who opens alone also finishes what a crash interrupted: unfinished temporary files go, files that the log no longer
+lists go (the log says so, and it is durable by then), files it does not know are put aside, never deleted.
+"""
+
+import contextlib
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from diskstream._native import LOG_HEADER_BYTES, Ctl, Log, read_log_header
+from diskstream.engine import names
+from diskstream.engine.files import Files, LogFileLike
+from diskstream.engine.page import Page
+from diskstream.errors import CorruptionError
+from diskstream.options import Options
+
+__all__ = ["Finding", "RecoveryReport", "cure", "fault_of", "look", "native_log", "recover", "settle_tail"]
+
+FLAG_ROTTEN = 8
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that an opening found.
+
+    Attributes:
+        kind: ``torn``, ``rotten``, ``missing``, ``unfinished``, ``dropped``, ``unknown`` or ``reserved``.
+        path: the file it is about.
+        offset: where in it.
+        size_bytes: how much of it.
+        action: what was done.
+        detail: what was expected and found.
+    """
+
+    kind: str
+    path: Path
+    offset: int
+    size_bytes: int
+    action: str
+    detail: str = ""
+
+
+@dataclass
+class RecoveryReport:
+    """What opening one stream found, and how long it took.
+
+    Attributes:
+        directory: the stream's directory.
+        findings: in the order in which they were found.
+        seconds: what opening took.
+        same_boot: whether the machine had been running since the stream was last open; no power was cut then.
+    """
+
+    directory: Path
+    findings: list[Finding] = field(default_factory=list)
+    seconds: float = 0.0
+    same_boot: bool = False
+
+
+def native_log(directory: Path, number: int, ctl: Ctl, file: LogFileLike, options: Options) -> Log:
+    """The native log over segment `number`: header and snapshot are read, frames not yet."""
+    return Log(
+        ctl,
+        file,
+        str(names.log_path(directory, number)),
+        always=options.is_always,
+        segment_bytes=options.segment_bytes,
+        text=options.decode_responses,
+    )
+
+
+def _list(directory: Path) -> list[tuple[Path, tuple[str, int, int] | None]]:
+    return [(path, names.parse_file(path.name)) for path in sorted(directory.iterdir())]
+
+
+def _active_number(directory: Path) -> int:
+    numbers = [parsed[1] for _, parsed in _list(directory) if parsed is not None and parsed[0] == "log"]
+    if not numbers:
+        raise CorruptionError(str(directory), "stream directory", 0, "an active log file", "none")
+    return max(numbers)
+
+
+def fault_of(directory: Path, number: int, found: dict[str, Any] | None) -> CorruptionError | None:
+    """The error that a rotten log is read with, from what a scan found."""
+    if found is None or found["kind"] != "rotten":
+        return None
+    at, synced = found["evidence"]
+    return CorruptionError(
+        str(names.log_path(directory, number)),
+        found.get("what", "frame"),
+        found["offset"],
+        f"{found.get('expected', 'a frame')} (frame {found['lsn']} was durable, says the frame at offset {at}, "
+        f"which knows of {synced})",
+        found.get("found", "something else"),
+    )
+
+
+def settle_tail(directory: Path, files: Files, file: LogFileLike, native: Log) -> Finding | None:
+    """Applies the whole frames behind the tail, and cuts what is torn: copy, zero, flush, in this order.
+
+    Returns what was found: torn (and cut), rotten (and left), or None.
+    """
+    found = native.scan()
+    if found is None:
+        return None
+    path = names.log_path(directory, native.tail[0])
+    offset, size = found["offset"], found["end"] - found["offset"]
+    detail = f"expected {found.get('expected')}, found {found.get('found')}"
+    if found["kind"] == "rotten":
+        return Finding("rotten", path, offset, size, "left as it is; the stream is read-only", detail)
+    quarantine = directory / "quarantine"
+    files.mkdir(quarantine)
+    copy = quarantine / f"{path.stem}-{offset:012d}-{time.time_ns():x}.torn"
+    with files.create(copy) as kept:
+        kept.write(file.native.read(offset, size))
+        kept.sync()
+    files.sync_dir(quarantine)
+    files.sync_dir(directory)
+    file.pwrite(offset, bytes(size))
+    file.flush()
+    return Finding("torn", path, offset, size, f"cut; the bytes are kept in {copy}", detail)
+
+
+def recover(
+    directory: Path, files: Files, page: Page, options: Options
+) -> tuple[LogFileLike, Log, RecoveryReport, CorruptionError | None, int]:
+    """Opens a stream that nobody else has open, and puts right what a crash left.
+
+    Returns file, log, report, the fault of a rotten log, and the generation of the page.
+    """
+    began = time.perf_counter()
+    report = RecoveryReport(directory, same_boot=page.same_boot)
+    number = _active_number(directory)
+    path = names.log_path(directory, number)
+    file = files.open_log(path, writable=True)
+    try:
+        poisoned = page.was_poisoned and page.same_boot
+        generation = page.renew()
+        native = native_log(directory, number, page.ctl, file, options)
+        fault = None
+        found = settle_tail(directory, files, file, native)
+        if found is not None:
+            report.findings.append(found)
+            if found.kind == "rotten":
+                fault = fault_of(directory, number, native.scan())
+        if poisoned and fault is None:
+            _rewrite(file, native)
+        file.flush()
+        if fault is None:
+            report.findings += _tidy(directory, files, native)
+            if not page.same_boot:
+                _raise_floor(file, native)
+        _, end, lsn, _ = native.tail
+        page.ctl.publish(number, end, lsn)
+        if fault is not None:
+            page.ctl.raise_flags(FLAG_ROTTEN)
+    except BaseException:
+        file.close()
+        raise
+    report.seconds = time.perf_counter() - began
+    return file, native, report, fault, generation
+
+
+def look(
+    directory: Path, files: Files, page: Page, options: Options
+) -> tuple[LogFileLike, Log, RecoveryReport | None, CorruptionError | None]:
+    """Opens a stream for reading only: nothing is changed, what is torn is left out of sight."""
+    began = time.perf_counter()
+    number = _active_number(directory)
+    file = files.open_log(names.log_path(directory, number), writable=False)
+    native = native_log(directory, number, page.ctl, file, options)
+    found = native.scan()
+    _, end, lsn, _ = native.tail
+    page.ctl.publish(number, end, lsn)
+    if found is None:
+        return file, native, None, None
+    report = RecoveryReport(directory)
+    path, size = names.log_path(directory, number), found["end"] - found["offset"]
+    report.findings.append(Finding(found["kind"], path, found["offset"], size, "left out of sight"))
+    report.seconds = time.perf_counter() - began
+    return file, native, report, fault_of(directory, number, found)
+
+
+def _raise_floor(file: LogFileLike, native: Log) -> None:
+    """After a possible power cut: IDs up to the frontier may have been issued and lost, so none of them comes again."""
+    frontier, floor = native.read_frontier()
+    if frontier <= floor:
+        return
+    offset, slot = native.frontier_slot(frontier, frontier)
+    file.pwrite_sync(offset, slot)
+    native.read_frontier()
+
+
+def _rewrite(file: LogFileLike, native: Log) -> None:
+    """Writes every frame again: after a failed flush the kernel may call pages clean that never reached the disk."""
+    end = native.tail[1]
+    offset = 0
+    while offset < end:
+        size = min(1 << 20, end - offset)
+        file.pwrite(offset, file.native.read(offset, size))
+        offset += size
+
+
+def cure(page: Page, file: LogFileLike, native: Log) -> None:
+    """Reopens a poisoned stream that others still have open; the caller holds the append lock."""
+    if not page.ctl.flags & 1:
+        return
+    native.scan()
+    _rewrite(file, native)
+    file.flush()
+    number, end, lsn, _ = native.tail
+    page.ctl.publish(number, end, lsn)
+    page.ctl.clear_flags(1)
+
+
+def _tidy(directory: Path, files: Files, native: Log) -> list[Finding]:
+    """Finishes what was interrupted. The log is durable when this runs, so what it does not list is truly dropped."""
+    findings: list[Finding] = []
+    active = native.tail[0]
+    listed = {view.number: view.generation for view in native.segments()}
+    present: set[int] = set()
+    for path, parsed in _list(directory):
+        if path.suffix == ".tmp":
+            files.unlink(path)
+            findings.append(Finding("unfinished", path, 0, 0, "removed: it was never part of the stream"))
+        elif parsed is not None and parsed[1] < active:
+            kind, number, generation = parsed
+            if number not in listed or generation < listed[number]:
+                files.unlink(path)
+                findings.append(Finding("dropped", path, 0, 0, "removed: the log had dropped it"))
+            elif generation > listed[number]:
+                findings.append(_put_aside(directory, files, path))
+            elif kind == "log" and names.segment_path(directory, number, 0).exists():
+                findings += _drop_sealed_source(directory, files, native, path, number)
+                present.add(number)
+            else:
+                present.add(number)
+    for number in sorted(set(listed) - present):
+        path = names.segment_path(directory, number, listed[number])
+        findings.append(Finding("missing", path, 0, 0, "none: reads of its range raise CorruptionError"))
+    return findings
+
+
+def _put_aside(directory: Path, files: Files, path: Path) -> Finding:
+    quarantine = directory / "quarantine"
+    files.mkdir(quarantine)
+    target = quarantine / f"{path.name}-{time.time_ns():x}"
+    files.rename(path, target)
+    files.sync_dir(quarantine)
+    files.sync_dir(directory)
+    return Finding("unknown", path, 0, target.stat().st_size, f"moved to {target}: the log does not list it")
+
+
+def _drop_sealed_source(directory: Path, files: Files, native: Log, path: Path, number: int) -> list[Finding]:
+    """A crash between sealing a segment and removing its log file: the log file goes, if the sealed one is sound."""
+    from diskstream.engine.segment import open_sealed  # noqa: PLC0415  # segment.py is above this module
+
+    view = next(view for view in native.segments() if view.number == number)
+    with contextlib.suppress(CorruptionError):
+        sealed = open_sealed(directory, native, view)
+        if sealed is not None and sealed.entries == view.entries:
+            files.unlink(path)
+            return [Finding("dropped", path, 0, 0, "removed: the sealed file has all of it")]
+    return []
+
+
+def owner_of(path: Path) -> bytes:
+    """The uuid of the stream that a log file belongs to.
+
+    Raises:
+        CorruptionError: the header is damaged.
+    """
+    with path.open("rb") as file:
+        uuid, _, _, _ = read_log_header(file.read(LOG_HEADER_BYTES), str(path))
+    return bytes(uuid)

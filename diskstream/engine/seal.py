@@ -1,0 +1,227 @@
+"""Seal and compact: row files become packed columnar ones, and several of these one.
+
+Both write a temporary file, fsync it, rename it and fsync the directory; only then is anything removed. Sealing keeps
+every position, so the log needs no word of it. Compacting renumbers positions: a *replace* frame makes it true, and
+must be durable before the inputs go.
+"""
+
+import os
+import secrets
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from diskstream._native import LOG_HEADER_BYTES, Block, EntryID, RowSegment, SealedSegment, Sealer, SegmentView
+from diskstream.engine import names
+from diskstream.engine.log import StreamLog
+from diskstream.engine.page import MAINTENANCE
+from diskstream.engine.segment import SegmentGone, open_sealed, whole_blocks
+from diskstream.errors import CorruptionError
+
+__all__ = ["CompactReport", "Progress", "compact", "reap", "seal_rolled", "unsealed"]
+
+# Called with the entries just handled.
+Progress = Callable[[int], None]
+
+_FIRST, _LAST = EntryID(0, 0), EntryID(2**64 - 1, 2**64 - 1)
+
+
+@dataclass(frozen=True)
+class CompactReport:
+    """What a compaction did.
+
+    Attributes:
+        segments_before, segments_after: sealed segments.
+        entries_dropped: entries whose bytes are gone now.
+        bytes_before, bytes_after: sizes of the sealed files.
+    """
+
+    segments_before: int
+    segments_after: int
+    entries_dropped: int
+    bytes_before: int
+    bytes_after: int
+
+
+def _ignore(_: int) -> None:
+    pass
+
+
+def _sealer(log: StreamLog, number: int, generation: int) -> Sealer:
+    options = log.options
+    return Sealer(
+        log.native.uuid,
+        number,
+        generation,
+        secrets.randbits(32),
+        max_entries=options.node_max_entries,
+        max_bytes=options.node_max_bytes,
+        level=options.compression_level,
+    )
+
+
+def _snapshot_frame(log: StreamLog, number: int) -> bytes:
+    """The snapshot frame of a segment that is still a log file; empty otherwise."""
+    path = names.log_path(log.directory, number)
+    try:
+        with path.open("rb") as file:
+            file.seek(LOG_HEADER_BYTES)
+            head = file.read(64)
+            length = int.from_bytes(head[4:8], "little")
+            file.seek(LOG_HEADER_BYTES)
+            return file.read(64 + (length + 7) // 8 * 8)
+    except OSError:
+        return b""  # sealed or unlinked meanwhile: then the copy is not needed any more
+
+
+def unsealed(log: StreamLog) -> list[SegmentView]:
+    """Rolled segments that are still row files."""
+    return [view for view in log.segments.views() if log.segments.is_rows(view)]
+
+
+def seal_rolled(log: StreamLog, *, progress: Progress = _ignore, wait: bool = True) -> int:
+    """Seals every rolled segment that is not sealed yet. Returns how many.
+
+    With `wait` false, nothing is done where another process is at it.
+    """
+    if wait:
+        log.ctl.acquire(MAINTENANCE)
+    elif not log.ctl.try_acquire(MAINTENANCE):
+        return 0
+    try:
+        log.refresh()
+        sealed = 0
+        for view in unsealed(log):
+            if log.closed:
+                break
+            sealed += _seal_one(log, view, progress)
+        return sealed
+    finally:
+        log.ctl.release(MAINTENANCE)
+
+
+def _seal_one(log: StreamLog, view: SegmentView, progress: Progress) -> bool:
+    target = names.segment_path(log.directory, view.number, 0)
+    source = names.log_path(log.directory, view.number)
+    if not target.exists():
+        try:
+            rows = log.segments.get(view)
+        except SegmentGone:
+            return False
+        if not isinstance(rows, RowSegment):
+            return False
+        # Every position is kept, gone entries included, so that positions in the log stay true.
+        options = log.options
+        blocks = whole_blocks(rows, options.node_max_entries, options.node_max_bytes)
+        _write(log, target, _sealer(log, view.number, 0), _counted(blocks, progress), view.times_ms, view.number + 1)
+    log.segments.forget(view.number, 0)
+    if open_sealed(log.directory, log.native, view) is None:
+        raise CorruptionError(str(target), "sealed segment", 0, "the file just written", "none")
+    log.files.unlink(source)
+    return True
+
+
+def _counted(blocks: Iterable[Block], progress: Progress) -> Iterator[Block]:
+    for block in blocks:
+        yield block
+        progress(len(block))
+
+
+def _write(
+    log: StreamLog, target: Path, sealer: Sealer, blocks: Iterable[Block], times_ms: tuple[int, int], successor: int
+) -> None:
+    """Writes a sealed file under a temporary name, makes it durable, and only then gives it its name."""
+    temporary = target.with_name(target.name + ".tmp")
+    log.files.unlink(temporary)
+    try:
+        with log.files.create(temporary) as new:
+            for block in blocks:
+                data = sealer.push(block)
+                if data:
+                    new.write(data)
+            new.write(sealer.finish(_snapshot_frame(log, successor), times_ms))
+            new.sync()
+        log.files.rename(temporary, target)
+    except BaseException:
+        log.files.unlink(temporary)
+        raise
+    log.files.sync_dir(log.directory)
+
+
+def reap(log: StreamLog) -> int:
+    """Removes the files of segments that the log no longer lists, once the frame that says so is durable."""
+    dropped = log.native.take_dropped()
+    if not dropped:
+        return 0
+    log.flush()
+    for number, generation in dropped:
+        log.segments.forget(number, generation)
+        log.files.unlink(names.segment_path(log.directory, number, generation))
+        if generation == 0:
+            log.files.unlink(names.log_path(log.directory, number))
+    return len(dropped)
+
+
+def _size(log: StreamLog, views: Iterable[SegmentView]) -> int:
+    paths = (names.segment_path(log.directory, view.number, view.generation) for view in views)
+    return sum(path.stat().st_size for path in paths if path.exists())
+
+
+def _groups(views: list[SegmentView], segment_bytes: int) -> list[list[SegmentView]]:
+    """Runs of neighbours that fit into one segment, where there is something to gain."""
+    groups: list[list[SegmentView]] = []
+    room = 0
+    for view in views:
+        share = view.size_bytes * view.live // max(view.entries, 1)
+        if groups and share <= room:
+            groups[-1].append(view)
+            room -= share
+        else:
+            groups.append([view])
+            room = segment_bytes - share
+    return [group for group in groups if len(group) > 1 or group[0].live < group[0].entries]
+
+
+def compact(log: StreamLog, *, progress: Progress = _ignore) -> CompactReport:
+    """Merges small sealed segments with their neighbours and drops the bytes of entries that are gone."""
+    seal_rolled(log, progress=progress)
+    log.ctl.acquire(MAINTENANCE)
+    try:
+        log.refresh()
+        views = log.segments.views()
+        before, bytes_before = len(views), _size(log, views)
+        dropped = 0
+        for group in _groups(views, log.options.segment_bytes):
+            dropped += _compact_group(log, group, progress)
+        reap(log)
+        views = log.segments.views()
+        return CompactReport(before, len(views), dropped, bytes_before, _size(log, views))
+    finally:
+        log.ctl.release(MAINTENANCE)
+
+
+def _compact_group(log: StreamLog, group: list[SegmentView], progress: Progress) -> int:
+    number = group[0].number
+    generation = max(view.generation for view in group) + 1
+    target = names.segment_path(log.directory, number, generation)
+    times = min(view.times_ms[0] for view in group), max(view.times_ms[1] for view in group)
+    blocks = (block for view in group for block in log.segments.blocks(view, _FIRST, _LAST, reverse=False))
+    sealer = _sealer(log, number, generation)
+    try:
+        _write(log, target, sealer, _counted(blocks, progress), times, group[-1].number + 1)
+    except SegmentGone:
+        return 0  # trimmed away meanwhile
+    fd = os.open(target, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        written = SealedSegment(fd, str(target), log.native.uuid, number, log.segments.cache)
+    finally:
+        os.close(fd)
+    with log.writing():
+        current = {view.number: view for view in log.segments.views()}
+        now = [current.get(view.number) for view in group]
+        output = SegmentView.compacted(group, now, written)
+        log.retry(lambda: log.native.replace([view.number for view in group], output), held=True)
+    if output.live == 0:
+        log.flush()
+        log.files.unlink(target)
+    return sum(view.entries for view in group) - written.entries

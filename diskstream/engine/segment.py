@@ -1,0 +1,217 @@
+"""Segments that no longer change: opening them, and reading them block by block."""
+
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from pathlib import Path
+
+from diskstream._native import (
+    Block,
+    ColumnBatch,
+    Entry,
+    EntryID,
+    Log,
+    LogFile,
+    NodeCache,
+    RowSegment,
+    SealedSegment,
+    SegmentView,
+)
+from diskstream.engine import names
+from diskstream.engine.files import wrapped
+from diskstream.errors import CorruptionError
+from diskstream.options import Options
+
+__all__ = ["SegmentGone", "Segments", "open_sealed", "whole_blocks"]
+
+_MAX_OPEN = 256
+_ROWS_AT_ONCE = 1024
+_BYTES_AT_ONCE = 1 << 20
+# A scan of more nodes than this leaves the cache to those who come back for a node.
+_SCAN_NODES = 64
+
+
+class SegmentGone(Exception):  # noqa: N818  # not an error: the list of segments has changed
+    """The file of a segment is gone: if the log still lists it, it is missing."""
+
+
+def open_sealed(
+    directory: Path, native: Log, view: SegmentView, cache: NodeCache | None = None, *, text: bool = False
+) -> SealedSegment | None:
+    """Opens the sealed file of a segment; None where there is none.
+
+    Raises:
+        CorruptionError: header, footer or index are damaged, or it is another stream's.
+    """
+    path = names.segment_path(directory, view.number, view.generation)
+    try:
+        with wrapped(path, "open"):
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        sealed = SealedSegment(fd, str(path), native.uuid, view.number, cache or NodeCache(0), text)
+    finally:
+        os.close(fd)
+    if sealed.entries != view.entries:
+        found = f"{sealed.entries} entries"
+        raise CorruptionError(str(path), "sealed segment", 0, f"{view.entries} entries, as the log lists", found)
+    return sealed
+
+
+class Segments:
+    """The open segments of one stream, most recently used last."""
+
+    def __init__(self, directory: Path, native: Log, options: Options, cache: NodeCache | None = None) -> None:
+        self._directory, self._native, self._options = directory, native, options
+        self.cache = cache or NodeCache(options.cache_bytes)
+        self._open: OrderedDict[tuple[int, int], SealedSegment | RowSegment] = OrderedDict()
+        self._mutex = threading.Lock()
+        self._packed: set[tuple[int, int]] = set()
+        self._views: tuple[int, list[SegmentView]] = (-1, [])
+
+    def views(self) -> list[SegmentView]:
+        """The sealed and rolled segments in order, as the log lists them now."""
+        version = self._native.version
+        if self._views[0] != version:
+            self._views = (version, self._native.segments())
+        return self._views[1]
+
+    def is_rows(self, view: SegmentView) -> bool:
+        """Whether the segment still is a log file. Once it is not, it never is again."""
+        key = view.number, view.generation
+        if view.generation or key in self._packed:
+            return False
+        if names.log_path(self._directory, view.number).exists():
+            return True
+        self._packed.add(key)
+        return False
+
+    def keep_rows(self, number: int, rows: RowSegment) -> None:
+        """Takes over the log file just left behind, which is indexed already."""
+        with self._mutex:
+            self._open[number, 0] = rows
+
+    def forget(self, number: int, generation: int) -> None:
+        """Closes a segment, so that it is looked up again."""
+        with self._mutex:
+            self._open.pop((number, generation), None)
+
+    def get(self, view: SegmentView) -> SealedSegment | RowSegment:
+        """The open segment.
+
+        Raises:
+            SegmentGone: it has no file.
+            CorruptionError: its file is damaged.
+        """
+        key = view.number, view.generation
+        with self._mutex:
+            found = self._open.get(key)
+            if found is not None:
+                self._open.move_to_end(key)
+                return found
+        opened = self._open_segment(view)
+        with self._mutex:
+            self._open[key] = opened
+            while len(self._open) > _MAX_OPEN:
+                self._open.popitem(last=False)
+        return opened
+
+    def _open_segment(self, view: SegmentView) -> SealedSegment | RowSegment:
+        text = self._options.decode_responses
+        sealed = open_sealed(self._directory, self._native, view, self.cache, text=text)
+        if sealed is not None:
+            return sealed
+        if view.generation:
+            raise SegmentGone
+        return self._open_rows(view)
+
+    def _open_rows(self, view: SegmentView) -> RowSegment:
+        path = names.log_path(self._directory, view.number)
+        try:
+            with wrapped(path, "open"):
+                fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            raise SegmentGone from None
+        try:
+            file = LogFile(fd, str(path), False)
+        finally:
+            os.close(fd)
+        return RowSegment(file, view, self._options.decode_responses)
+
+    def close(self) -> None:
+        """Closes all segments."""
+        with self._mutex:
+            self._open.clear()
+
+    # --- reading ------------------------------------------------------------------------------------------------------
+
+    def blocks(self, view: SegmentView, start: EntryID, end: EntryID, *, reverse: bool) -> Iterator[Block]:
+        """The blocks of a segment that lie within `start..end`."""
+        segment = self.get(view)
+        if isinstance(segment, SealedSegment):
+            first, last = segment.node_of_id(start), segment.node_of_id(end)
+            cached = last - first <= _SCAN_NODES
+            nodes = range(last, first - 1, -1) if reverse else range(first, last + 1)
+            for node in nodes:
+                yield segment.read_block(node, start, end, view, cached)
+            return
+        low, high = max(segment.seek(start), view.trimmed), view.entries
+        if reverse:
+            yield from self._rows_backwards(segment, view, (start, end), low)
+            return
+        while low < high:
+            block = segment.read(low, start, end, _ROWS_AT_ONCE, _BYTES_AT_ONCE, view)
+            if block is None or block.id_at(0) > end:
+                return
+            yield block
+            low = block.end_position
+
+    def _rows_backwards(
+        self, segment: RowSegment, view: SegmentView, within: tuple[EntryID, EntryID], low: int
+    ) -> Iterator[Block]:
+        beyond = within[1].next()
+        high = view.entries if beyond is None else segment.seek(beyond)
+        while low < high:
+            position = max(low, high - _ROWS_AT_ONCE)
+            block = segment.read(position, *within, high - position, 1 << 40, view)
+            if block is None:
+                return
+            yield block
+            high = position
+
+    def find(self, view: SegmentView, entry_id: EntryID) -> Entry | None:
+        """The live entry with this ID, or None."""
+        segment = self.get(view)
+        if isinstance(segment, SealedSegment):
+            return segment.find(entry_id, view)
+        block = segment.read(segment.seek(entry_id), entry_id, entry_id, 1, 1, view)
+        return None if block is None else block.find(entry_id)
+
+    def position_of(self, view: SegmentView, entry_id: EntryID) -> tuple[int, Block | None]:
+        """The position of the first entry whose ID is not below `entry_id`, and the block it is in."""
+        segment = self.get(view)
+        if isinstance(segment, SealedSegment):
+            block: Block | None = segment.read_block(segment.node_of_id(entry_id), EntryID(0, 0), view.last, view)
+            return (0 if block is None else block.lower_bound(entry_id)), block
+        position = segment.seek(entry_id)
+        return position, segment.read(position, EntryID(0, 0), view.last, 1, 1, view)
+
+    def columns(
+        self, view: SegmentView, within: tuple[EntryID, EntryID], fields: list[bytes] | None, duplicates: str
+    ) -> list[ColumnBatch]:
+        """The live entries of a segment within a range, as columns."""
+        segment = self.get(view)
+        if isinstance(segment, SealedSegment):
+            return segment.columns(*within, view, fields, duplicates, os.cpu_count() or 1)
+        blocks = list(self.blocks(view, *within, reverse=False))
+        return [ColumnBatch.of_blocks(blocks, fields, duplicates)]
+
+
+def whole_blocks(rows: RowSegment, max_entries: int, max_bytes: int) -> Iterator[Block]:
+    """All entries of a row file, gone ones included, in blocks within the limits."""
+    position = 0
+    while block := rows.read(position, EntryID(0, 0), EntryID(2**64 - 1, 2**64 - 1), max_entries, max_bytes):
+        yield block
+        position = block.end_position

@@ -1,0 +1,58 @@
+"""Trims and deletes: planned by counts, written as one frame."""
+
+from bisect import bisect_left
+
+from diskstream._native import TRIM_GRANULE_ENTRIES, EntryID
+from diskstream.engine import reader
+from diskstream.engine.log import StreamLog
+
+__all__ = ["delete", "trim_below", "trim_to_length"]
+
+# The default LIMIT of an approximate trim, as in Redis: 100 times the entries of a node.
+DEFAULT_LIMIT = 100 * TRIM_GRANULE_ENTRIES
+
+
+def trim_to_length(log: StreamLog, keep: int, *, approximate: bool, limit: int) -> int:
+    """Keeps the newest `keep` entries; under the append lock. Returns how many went."""
+    planned = log.native.plan_trim(keep, approximate, limit)
+    if planned is None:
+        return 0
+    segment, position, gone = planned
+    log.retry(lambda: log.native.trim(segment, position), held=True)
+    return gone
+
+
+def trim_below(log: StreamLog, least: EntryID, *, approximate: bool, limit: int) -> int:
+    """Removes entries below `least`; under the append lock. Returns how many went."""
+    segment, position = _place(log, least)
+    gone = log.native.live_before(segment, position)
+    if gone == 0:
+        return 0
+    if approximate:
+        length = log.native.length()
+        return trim_to_length(log, length - gone, approximate=True, limit=limit)
+    log.retry(lambda: log.native.trim(segment, position), held=True)
+    return gone
+
+
+def _place(log: StreamLog, least: EntryID) -> tuple[int, int]:
+    """Where the first entry not below `least` stands."""
+    views = log.segments.views()
+    low = bisect_left(views, (least.ms, least.seq), key=lambda view: (view.last.ms, view.last.seq))
+    if low < len(views):
+        position, _ = log.segments.position_of(views[low], least)
+        return views[low].number, position
+    number = log.native.tail[0]
+    position_in_active = log.native.seek(number, least)
+    return number, position_in_active or 0
+
+
+def delete(log: StreamLog, ids: list[EntryID]) -> int:
+    """Deletes entries; under the append lock. Returns how many there were."""
+    found = reader.locate(log, ids)
+    if not found:
+        return 0
+    greatest = max(entry_id for entry_id, _, _ in found)
+    places = sorted((segment, position) for _, segment, position in found)
+    log.retry(lambda: log.native.delete(greatest, places), held=True)
+    return len(found)

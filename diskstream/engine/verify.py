@@ -1,0 +1,144 @@
+"""Reading everything, changing nothing: what is damaged, where, and which IDs it touches."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from diskstream._native import RowSegment, SegmentView
+from diskstream.engine import names, recovery
+from diskstream.engine.files import Files
+from diskstream.engine.log import StreamLog
+from diskstream.engine.page import Page
+from diskstream.engine.segment import SegmentGone, open_sealed
+from diskstream.errors import CorruptionError, FormatError, StorageError
+
+__all__ = ["Problem", "VerifyReport", "verify_directory", "verify_log"]
+
+Progress = Callable[[int], None]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One fault.
+
+    Attributes:
+        stream: the stream's name.
+        path: the file.
+        offset: where in it.
+        what: what is damaged, what was expected and what was found.
+        first, last: the IDs that it touches, as text; empty where none can be named.
+    """
+
+    stream: bytes
+    path: Path
+    offset: int
+    what: str
+    first: str = ""
+    last: str = ""
+
+
+@dataclass
+class VerifyReport:
+    """What a verification read and found.
+
+    Attributes:
+        streams, segments, entries, size_bytes: how much was read.
+        problems: the faults, none where all is well.
+    """
+
+    streams: int = 0
+    segments: int = 0
+    entries: int = 0
+    size_bytes: int = 0
+    problems: list[Problem] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is damaged."""
+        return not self.problems
+
+
+def _problem(name: bytes, path: Path, error: Exception, view: SegmentView | None = None) -> Problem:
+    first, last = (str(view.first), str(view.last)) if view is not None else ("", "")
+    if isinstance(error, CorruptionError):
+        what = f"{error.what}: expected {error.expected}, found {error.found}"
+        return Problem(name, Path(error.path) if error.path else path, error.offset, what, first, last)
+    return Problem(name, path, 0, str(error), first, last)
+
+
+def verify_directory(name: bytes, directory: Path, report: VerifyReport, error: Exception) -> None:
+    """Reports a stream that could not even be opened."""
+    report.streams += 1
+    report.problems.append(_problem(name, directory, error))
+
+
+def verify_log(name: bytes, log: StreamLog, report: VerifyReport, progress: Progress) -> None:
+    """Reads all files of an open stream, while others may append to it."""
+    log.refresh()
+    report.streams += 1
+    for view in log.segments.views():
+        report.segments += 1
+        for problem in _verify_segment(name, log, view, report, progress):
+            report.problems.append(problem)
+    _verify_active(name, log, report, progress)
+
+
+def _verify_segment(
+    name: bytes, log: StreamLog, view: SegmentView, report: VerifyReport, progress: Progress
+) -> Iterator[Problem]:
+    path = names.segment_path(log.directory, view.number, view.generation)
+    try:
+        sealed = open_sealed(log.directory, log.native, view)
+        if sealed is None:
+            log.segments.forget(view.number, view.generation)
+            rows = log.segments.get(view)
+            path = names.log_path(log.directory, view.number)
+            report.size_bytes += path.stat().st_size if path.exists() else 0
+            report.entries += rows.entries if isinstance(rows, RowSegment) else 0
+            progress(view.entries)
+            return
+    except SegmentGone:
+        log.refresh()
+        if view.number in {listed.number for listed in log.segments.views()}:
+            yield Problem(name, path, 0, "the file is missing", str(view.first), str(view.last))
+        return
+    except (CorruptionError, FormatError, StorageError) as error:
+        yield _problem(name, path, error, view)
+        return
+    report.size_bytes += sealed.file_bytes
+    if (sealed.first, sealed.last) != (view.first, view.last):
+        found = f"entries from {sealed.first} to {sealed.last}"
+        yield Problem(name, path, 0, f"the log lists {view.first} to {view.last}, the file holds {found}")
+    for node in range(sealed.nodes):
+        offset, length, _, entries, first = sealed.node_row(node)
+        try:
+            report.entries += sealed.verify(node)
+        except (CorruptionError, StorageError) as error:
+            last = sealed.node_row(node + 1)[4].prev() if node + 1 < sealed.nodes else sealed.last
+            bad = _problem(name, path, error)
+            yield Problem(name, path, offset, f"{bad.what} (node {node}, {length} bytes)", str(first), str(last))
+        progress(entries)
+    try:
+        sealed.snapshot_copy()
+    except (CorruptionError, StorageError) as error:
+        yield _problem(name, path, error)
+
+
+def _verify_active(name: bytes, log: StreamLog, report: VerifyReport, progress: Progress) -> None:
+    """Reads the active segment again from its header, with eyes of its own."""
+    page = Page.private()
+    try:
+        file, native, _, fault = recovery.look(log.directory, Files(), page, log.options)
+        try:
+            report.segments += 1
+            report.entries += native.active_entries
+            report.size_bytes += native.tail[1]
+            progress(native.active_entries)
+            if fault is not None:
+                report.problems.append(_problem(name, log.directory, fault))
+        finally:
+            file.close()
+    except (CorruptionError, FormatError, StorageError) as error:
+        report.problems.append(_problem(name, log.directory, error))
+    finally:
+        page.close()

@@ -1,0 +1,205 @@
+"""Everything that diskstream raises, in one tree.
+
+::
+
+    DiskstreamError
+    ├── ArgumentError (ValueError)            the call asks for what cannot be
+    │   ├── ArgumentTypeError (TypeError)     the wrong kind of thing
+    │   ├── InvalidIDError                    no ID can be read from what was given
+    │   ├── IDOrderError                      the ID is not above the last one
+    │   ├── ZeroIDError                       0-0 was given
+    │   ├── IDExhaustedError                  the last possible ID is taken
+    │   └── LimitError                        larger than a documented limit
+    ├── NoSuchStreamError (LookupError)       the stream does not exist
+    ├── StreamExistsError                     the new name is taken
+    ├── ClosedError                           the store was closed before
+    ├── StorageError (OSError)                the disk or the system said no
+    │   ├── DiskFullError                     no room: free some and try again
+    │   ├── PoisonedError                     a write or flush failed before: reopen the store
+    │   ├── ReadOnlyError                     opened or mounted for reading only
+    │   └── NetworkFilesystemError            not on a disk of this machine
+    ├── FormatError                           not something this build can open
+    │   ├── NotAStoreError                    a directory that holds something else
+    │   └── NewerFormatError                  written by a later version
+    └── CorruptionError                       bytes are not what was written: file, offset, expected, found
+"""
+
+import errno as _errno
+
+__all__ = [
+    "ArgumentError",
+    "ArgumentTypeError",
+    "ClosedError",
+    "CorruptionError",
+    "DiskFullError",
+    "DiskstreamError",
+    "FormatError",
+    "IDExhaustedError",
+    "IDOrderError",
+    "InvalidIDError",
+    "LimitError",
+    "NetworkFilesystemError",
+    "NewerFormatError",
+    "NoSuchStreamError",
+    "NotAStoreError",
+    "PoisonedError",
+    "ReadOnlyError",
+    "StorageError",
+    "StreamExistsError",
+    "ZeroIDError",
+    "storage_error",
+]
+
+
+class DiskstreamError(Exception):
+    """The root of the tree."""
+
+
+class ArgumentError(DiskstreamError, ValueError):
+    """The call asks for what cannot be."""
+
+
+class ArgumentTypeError(ArgumentError, TypeError):
+    """An argument is of the wrong kind."""
+
+
+class InvalidIDError(ArgumentError):
+    """No ID can be read from what was given. The text is Redis's, with the value behind it."""
+
+    def __init__(self, given: str) -> None:
+        super().__init__(f"Invalid stream ID specified as stream command argument: {given}")
+        self.given = given
+
+
+class IDOrderError(ArgumentError):
+    """The ID is not above the last one of the stream."""
+
+    def __init__(self) -> None:
+        super().__init__("The ID specified in XADD is equal or smaller than the target stream top item")
+
+
+class ZeroIDError(ArgumentError):
+    """``0-0`` is no ID of an entry."""
+
+    def __init__(self) -> None:
+        super().__init__("The ID specified in XADD must be greater than 0-0")
+
+
+class IDExhaustedError(ArgumentError):
+    """The last possible ID is taken."""
+
+    def __init__(self) -> None:
+        super().__init__("The stream has exhausted the last possible ID, unable to add more items")
+
+
+class LimitError(ArgumentError):
+    """Something is larger than its documented limit."""
+
+    def __init__(self, what: str, limit: int, found: int) -> None:
+        super().__init__(f"Elements are too large to be stored: {what} of {found}, over the limit of {limit}")
+        self.what, self.limit, self.found = what, limit, found
+
+
+class NoSuchStreamError(DiskstreamError, LookupError):
+    """The stream does not exist."""
+
+    def __init__(self, name: bytes) -> None:
+        super().__init__(f"no such key: the store has no stream {name!r}; adding an entry creates it")
+        self.name = name
+
+
+class StreamExistsError(DiskstreamError):
+    """The new name of a stream is taken."""
+
+    def __init__(self, name: bytes) -> None:
+        super().__init__(f"the store already has a stream {name!r}: delete it first, or pass replace=True")
+        self.name = name
+
+
+class ClosedError(DiskstreamError):
+    """What was used is closed."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what} is closed: open the store again")
+
+
+class StorageError(DiskstreamError, OSError):
+    """A system call on a file of the store failed."""
+
+    def __init__(self, path: str, action: str, code: int, text: str) -> None:
+        DiskstreamError.__init__(self, code, text)
+        self.errno, self.strerror, self.filename, self.action = code, text, path, action
+
+    def __str__(self) -> str:
+        return f"could not {self.action} {self.filename}: {self.strerror}"
+
+
+class DiskFullError(StorageError):
+    """There is no room. Nothing acknowledged is lost; the same call works once there is."""
+
+    def __str__(self) -> str:
+        return f"{super().__str__()}: free some space and try again"
+
+
+class PoisonedError(StorageError):
+    """A write or flush failed before, so the stream takes no more: a second flush might lie."""
+
+    def __init__(self, path: str, text: str) -> None:
+        super().__init__(path, "append to", _errno.EIO, text)
+
+    def __str__(self) -> str:
+        return f"{self.filename} takes no more writes, since {self.strerror}: close the store and open it again"
+
+
+class ReadOnlyError(StorageError):
+    """The store was opened, or is mounted, for reading only."""
+
+    def __init__(self, path: str, action: str = "write to") -> None:
+        super().__init__(path, action, _errno.EROFS, "it is open for reading only")
+
+
+class NetworkFilesystemError(StorageError):
+    """The directory is on a network file system, whose locks and mappings cannot be trusted."""
+
+    def __init__(self, path: str, kind: str) -> None:
+        super().__init__(path, "open", _errno.ENOTSUP, f"{kind} is a network file system; use a local disk")
+
+
+class FormatError(DiskstreamError):
+    """Not something that this build can open."""
+
+
+class NotAStoreError(FormatError):
+    """The path is no store, and cannot be made one."""
+
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(f"{path} is not a diskstream store: {why}")
+        self.path = path
+
+
+class NewerFormatError(FormatError):
+    """Written by a later version of diskstream."""
+
+    def __init__(self, path: str, what: str, supported: int, found: object) -> None:
+        super().__init__(f"{path}: {what} has format {found}, and this version reads up to {supported}: upgrade")
+        self.path, self.found = path, found
+
+
+class CorruptionError(DiskstreamError):
+    """Bytes on disk are not what was written there."""
+
+    def __init__(self, path: str, what: str, offset: int, expected: str, found: str) -> None:
+        super().__init__(
+            f"{path or 'the log'}: {what} at offset {offset}: expected {expected}, found {found}; "
+            "Store.verify() lists all that is damaged"
+        )
+        self.path, self.what, self.offset, self.expected, self.found = path, what, offset, expected, found
+
+
+def storage_error(path: str, action: str, code: int, text: str) -> StorageError:
+    """The error for a failed system call: the kind that `code` (an errno) says."""
+    if code in (_errno.ENOSPC, _errno.EDQUOT):
+        return DiskFullError(path, action, code, text)
+    if code in (_errno.EROFS, _errno.EACCES, _errno.EPERM):
+        return ReadOnlyError(path, action)
+    return StorageError(path, action, code, text)

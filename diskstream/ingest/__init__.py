@@ -1,0 +1,27 @@
+"""Files into streams: CSV, JSON lines and plain log lines, with a timestamp as ID where one is named.
+
+    with diskstream.open("data") as store:
+        report = Loader(store.stream("taxi"), LoadOptions(timestamps=...)).load([Source("nyc_taxi.csv")])
+
+`diskstream import` is its command.
+"""
+
+from diskstream.ingest.errors import InputError, InputOrderError
+from diskstream.ingest.load import Loader, LoadOptions, LoadReport
+from diskstream.ingest.rows import BadRow, Row
+from diskstream.ingest.sources import Source, Timestamps
+from diskstream.ingest.times import TimeParser, parse_timezone
+
+__all__ = [
+    "BadRow",
+    "InputError",
+    "InputOrderError",
+    "LoadOptions",
+    "LoadReport",
+    "Loader",
+    "Row",
+    "Source",
+    "TimeParser",
+    "Timestamps",
+    "parse_timezone",
+]

@@ -1,0 +1,29 @@
+"""The errors of reading input files.
+
+DiskstreamError
+ └─ InputError          a file that cannot be read as what it is said to be; names the file, the line and the reason
+     └─ InputOrderError  timestamps that go backwards where the policy forbids it
+"""
+
+from __future__ import annotations
+
+from diskstream.errors import DiskstreamError
+
+
+class InputError(DiskstreamError):
+    """Input that cannot be imported. `written` rows were imported before it."""
+
+    def __init__(
+        self, reason: str, *, file: str | None = None, line: int | None = None, hint: str | None = None
+    ) -> None:
+        self.reason = reason
+        self.file = file
+        self.line = line
+        self.hint = hint
+        self.written = 0
+        place = "" if file is None else f"{file}: " if line is None else f"{file}:{line}: "
+        super().__init__(place + reason)
+
+
+class InputOrderError(InputError):
+    """A timestamp lies before the one that it has to follow."""

@@ -1,0 +1,23 @@
+"""Plain log lines: one field, `line`, with every byte of the line but its `\\n`.
+
+A `\\r` before the `\\n` is kept, as is an empty line: the values joined with `\\n` are the file again, up to whether
+its last line ended in one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from diskstream.ingest.lines import Lines
+from diskstream.ingest.rows import BadRow, Row
+
+LINE_FIELD = b"line"
+
+
+def line_rows(lines: Lines) -> Iterator[Row | BadRow]:
+    """The lines of a log as rows."""
+    while line := lines.next_line():
+        if len(line) > lines.max_bytes:
+            yield BadRow(lines.number, f"is longer than {lines.max_bytes:,} bytes", line)
+        else:
+            yield Row(lines.number, [(LINE_FIELD, line.removesuffix(b"\n"))], line)

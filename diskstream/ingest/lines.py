@@ -1,0 +1,104 @@
+"""Files as lines of bytes: bounded, counted, and with a way back.
+
+Only `\\n` ends a line. Whatever else Unicode or Python call a line break stays inside it, and no byte is changed unless
+an encoding is named.
+"""
+
+from __future__ import annotations
+
+import codecs
+import io
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, BinaryIO
+
+from diskstream.ingest.errors import InputError
+from diskstream.ingest.rows import MAX_ROW_BYTES
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+_CHUNK = 256 * 1024
+
+
+class Lines:
+    """The lines of a file, each with its `\\n`. `number` is that of the line that `next_line` returned last."""
+
+    def __init__(self, file: BinaryIO, *, max_bytes: int = MAX_ROW_BYTES) -> None:
+        self.number = 0
+        self.max_bytes = max_bytes
+        self.ends_with_newline = True
+        self._file = file
+        self._again: deque[bytes] = deque()
+
+    def next_line(self) -> bytes:
+        """The next line, `b""` at the end. Of an overlong line only the first `max_bytes` and one more."""
+        if self._again:
+            self.number += 1
+            return self._again.popleft()
+        line = self._file.readline(self.max_bytes + 1)
+        if line:
+            self.number += 1
+            self.ends_with_newline = line.endswith(b"\n")
+            if len(line) > self.max_bytes and not self.ends_with_newline:
+                self._skip_rest()
+        return line
+
+    def push_back(self, lines: list[bytes]) -> None:
+        """Return the lines that were read last, to be read again."""
+        self._again.extendleft(reversed(lines))
+        self.number -= len(lines)
+
+    def _skip_rest(self) -> None:
+        while rest := self._file.readline(_CHUNK):
+            if rest.endswith(b"\n"):
+                self.ends_with_newline = True
+                return
+
+
+class _Counted(io.RawIOBase):
+    """Reads through, tells how many bytes came, and makes UTF-8 of them where an encoding is named."""
+
+    def __init__(self, file: BinaryIO, encoding: str | None, on_read: Callable[[int], None] | None) -> None:
+        self._file = file
+        self._on_read = on_read
+        self._decoder = None if encoding is None else codecs.getincrementaldecoder(encoding)("strict")
+        self._pending = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: WriteableBuffer) -> int:
+        view = memoryview(buffer).cast("B")
+        while not self._pending:
+            chunk = self._file.read(len(view))
+            if chunk and self._on_read is not None:
+                self._on_read(len(chunk))
+            self._pending = chunk if self._decoder is None else self._decoder.decode(chunk, not chunk).encode()
+            if not chunk:
+                break
+        taken = self._pending[: len(view)]
+        self._pending = self._pending[len(taken) :]
+        view[: len(taken)] = taken
+        return len(taken)
+
+
+@contextmanager
+def reading_lines(
+    file: BinaryIO, *, name: str, encoding: str | None = None, on_read: Callable[[int], None] | None = None
+) -> Iterator[Lines]:
+    """The lines of an open file. With `encoding` the bytes are read as that and come out as UTF-8."""
+    with io.BufferedReader(_Counted(file, encoding, on_read), _CHUNK) as buffered:
+        lines = Lines(buffered)  # type: ignore[arg-type]
+        try:
+            yield lines
+        except UnicodeDecodeError as error:
+            raise InputError(
+                f"is not {encoding}: {error.reason}",
+                file=name,
+                line=lines.number + 1,
+                hint="name its encoding with --encoding, or leave that out to keep every byte as it is",
+            ) from error
+        except OSError as error:
+            raise InputError(f"cannot be read: {error.strerror or error}", file=name) from error

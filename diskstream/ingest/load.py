@@ -1,0 +1,205 @@
+"""Rows into a stream: judged, put in order, given IDs, appended a batch at a time."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import TextIO
+
+import diskstream
+from diskstream.ingest.errors import InputError, InputOrderError
+from diskstream.ingest.order import BackwardsError, Disorder, IDMaker
+from diskstream.ingest.rows import BadRow, Pairs, Row
+from diskstream.ingest.sorting import sorted_by_time
+from diskstream.ingest.sources import Source, Timestamps, shown
+
+MAX_BATCH_BYTES = 4 * 1024 * 1024
+"""A batch is one frame: of long rows it holds fewer than of short ones."""
+
+SHOWN_BAD_ROWS = 20
+
+
+@dataclass(slots=True)
+class LoadReport:
+    """What became of the rows of one stream."""
+
+    stream: bytes
+    rows: int = 0
+    value_bytes: int = 0
+    skipped: int = 0
+    repeated: int = 0  # rows of the same millisecond as their predecessor
+    disordered: int = 0  # rows that lie before their predecessor in the file
+    first_id: diskstream.EntryID | None = None
+    last_id: diskstream.EntryID | None = None
+    bad_rows: list[str] = field(default_factory=list)  # the first few, as `file:line: reason`
+    checked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LoadOptions:
+    """How to load; see `diskstream import --help`."""
+
+    timestamps: Timestamps | None = None
+    disorder: Disorder = "sort"
+    skip_bad_rows: bool = False
+    rejects: TextIO | None = None
+    file_field: bytes | None = None
+    batch: int = 500
+    sort_memory_bytes: int = 64 * 1024 * 1024
+    check: bool = False
+    on_read: Callable[[int], None] | None = None
+    on_written: Callable[[int], None] | None = None
+
+
+class Loader:
+    """Loads files into one stream."""
+
+    def __init__(self, stream: diskstream.Stream, options: LoadOptions) -> None:
+        self.report = LoadReport(stream.name if isinstance(stream.name, bytes) else stream.name.encode())
+        self._stream = stream
+        self._options = options
+        self._digest = blake2b()
+
+    def load(self, sources: Iterable[Source]) -> LoadReport:
+        """Append every row of the files. An InputError says how many rows were `written` before it."""
+        rows = self._good_rows(sources)
+        try:
+            if self._options.timestamps is None:
+                self._append_batches((None, pairs) for _, _, pairs in rows)
+            else:
+                self._append_batches(self._with_ids(rows, self._options.timestamps))
+        except InputError as error:
+            error.written = self.report.rows
+            raise
+        if self._options.check:
+            self._compare()
+        return self.report
+
+    # --- judging ------------------------------------------------------------------------------------------------------
+
+    def _good_rows(self, sources: Iterable[Source]) -> Iterator[tuple[Source, Row, Pairs]]:
+        for source in sources:
+            extra = [] if self._options.file_field is None else [(self._options.file_field, os.fsencode(source.path))]
+            for row in source.rows(self._options.on_read):
+                if isinstance(row, BadRow):
+                    self._reject(source, row)
+                else:
+                    yield source, row, row.pairs + extra
+
+    def _reject(self, source: Source, row: BadRow) -> None:
+        if not self._options.skip_bad_rows:
+            raise InputError(row.reason, file=source.name, line=row.line)
+        self.report.skipped += 1
+        if len(self.report.bad_rows) < SHOWN_BAD_ROWS:
+            self.report.bad_rows.append(f"{source.name}:{row.line}: {row.reason}")
+        if self._options.rejects is not None:
+            facts = {"file": source.name, "line": row.line, "reason": row.reason}
+            try:
+                facts["row"] = row.raw.decode("utf-8")
+            except UnicodeDecodeError:
+                facts["row_base64"] = base64.b64encode(row.raw).decode()
+            self._options.rejects.write(json.dumps(facts, ensure_ascii=False) + "\n")
+
+    # --- order --------------------------------------------------------------------------------------------------------
+
+    def _with_ids(
+        self, rows: Iterator[tuple[Source, Row, Pairs]], timestamps: Timestamps
+    ) -> Iterator[tuple[diskstream.EntryID, Pairs]]:
+        last = self._stream.info().last_generated_id if self._stream.exists() else diskstream.EntryID(0, 0)
+        ids = IDMaker(last, clamp=self._options.disorder == "clamp")
+        timed = self._timed(rows, timestamps)
+        if self._options.disorder == "sort":
+            timed = sorted_by_time(timed, memory_bytes=self._options.sort_memory_bytes)
+        for ms, pairs in timed:
+            try:
+                entry_id = ids(ms)
+            except BackwardsError:
+                older = f"{(last.ms - ms) / 1000:,.3f} s older"
+                raise InputOrderError(
+                    f"a row is {older} than the newest entry of {shown(self.report.stream)}, {last}",
+                    hint="import it into a stream of its own, or take --disorder clamp to append it after that entry",
+                ) from None
+            self.report.repeated = ids.repeated
+            yield entry_id, pairs
+
+    def _timed(self, rows: Iterator[tuple[Source, Row, Pairs]], timestamps: Timestamps) -> Iterator[tuple[int, Pairs]]:
+        previous = 0
+        for source, row, pairs in rows:
+            try:
+                ms = timestamps(row.pairs)
+            except ValueError as error:
+                self._reject(source, BadRow(row.line, str(error), row.raw))
+                continue
+            if ms < previous:
+                if self._options.disorder == "error":
+                    raise InputOrderError(
+                        f"lies {(previous - ms) / 1000:,.3f} s before the row above it",
+                        file=source.name,
+                        line=row.line,
+                        hint="--disorder sort puts it where it belongs, --disorder clamp leaves it where it is",
+                    )
+                self.report.disordered += 1
+            previous = ms
+            yield ms, pairs
+
+    # --- appending ----------------------------------------------------------------------------------------------------
+
+    def _append_batches(self, rows: Iterator[tuple[diskstream.EntryID | None, Pairs]]) -> None:
+        ids: list[diskstream.EntryID | None] = []
+        batch: list[Pairs] = []
+        size = 0
+        try:
+            for entry_id, pairs in rows:
+                ids.append(entry_id)
+                batch.append(pairs)
+                size += sum(len(name) + len(value) for name, value in pairs)
+                if len(batch) >= self._options.batch or size >= MAX_BATCH_BYTES:
+                    self._append(ids, batch)
+                    ids, batch, size = [], [], 0
+        except InputError:
+            self._append(ids, batch)  # what stands before the bad row is in, so that the message can say so
+            raise
+        self._append(ids, batch)
+
+    def _append(self, ids: list[diskstream.EntryID | None], batch: list[Pairs]) -> None:
+        if not batch:
+            return
+        explicit = [entry_id for entry_id in ids if entry_id is not None]
+        made = self._stream.add_many(batch, ids=explicit or None)
+        self.report.first_id = self.report.first_id or made[0]
+        self.report.last_id = made[-1]
+        self.report.rows += len(batch)
+        self.report.value_bytes += sum(len(value) for pairs in batch for _, value in pairs)
+        if self._options.check:
+            for entry_id, pairs in zip(made, batch, strict=True):
+                _digest_entry(self._digest, entry_id, pairs)
+        if self._options.on_written is not None:
+            self._options.on_written(len(batch))
+
+    def _compare(self) -> None:
+        """Read back what was written, and compare digests."""
+        read = blake2b()
+        count = 0
+        if self.report.first_id is not None and self.report.last_id is not None:
+            for entry in self._stream.range(self.report.first_id, self.report.last_id):
+                _digest_entry(read, entry.id, entry.pairs)
+                count += 1
+        if (count, read.digest()) != (self.report.rows, self._digest.digest()):
+            name = shown(self.report.stream)
+            raise InputError(
+                f"the {count:,} entries read back from {name} are not the {self.report.rows:,} rows imported",
+                hint="another process may have appended, trimmed or deleted meanwhile; otherwise run diskstream verify",
+            )
+        self.report.checked = True
+
+
+def _digest_entry(digest: blake2b, entry_id: diskstream.EntryID, pairs: Iterable[tuple[bytes, bytes]]) -> None:
+    parts = [str(entry_id).encode()]
+    for name, value in pairs:
+        parts += [b"%d,%d;" % (len(name), len(value)), name, value]
+    digest.update(b"".join(parts))
+    digest.update(b"\n")

@@ -1,0 +1,105 @@
+"""A stable sort by time within bounded memory.
+
+Rows are held up to a budget; beyond it they are sorted and written to a temporary file as a run, and the runs are
+merged in the end. Of N runs the merge holds 64 KiB each, so a budget of 64 MiB sorts 64 GiB within twice itself.
+
+    run  = *row                        row = time:u64 length:u32 body
+    body = count:u32 *(name length:u32 value length:u32) *(name value)
+"""
+
+from __future__ import annotations
+
+import heapq
+import io
+import os
+import struct
+import tempfile
+from collections.abc import Iterable, Iterator
+from operator import itemgetter
+from typing import TYPE_CHECKING, BinaryIO
+
+from diskstream.ingest.rows import Pairs
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+Timed = tuple[int, Pairs]
+
+_HEAD = struct.Struct("<QI")
+_COUNT = struct.Struct("<I")
+_READ_AHEAD = 64 * 1024
+_by_time = itemgetter(0)
+
+
+def sorted_by_time(rows: Iterable[Timed], *, memory_bytes: int) -> Iterator[Timed]:
+    """The rows in order of their times; rows of one time in the order they came. Reads all before it yields one."""
+    held: list[Timed] = []
+    held_bytes = 0
+    with tempfile.TemporaryFile(prefix="diskstream-sort-") as file:
+        runs: list[tuple[int, int]] = []
+        for row in rows:
+            held.append(row)
+            held_bytes += _cost(row[1])
+            if held_bytes >= memory_bytes:
+                runs.append(_write_run(file, held))
+                held, held_bytes = [], 0
+        held.sort(key=_by_time)
+        file.flush()
+        # heapq.merge prefers the earlier of its inputs where times are equal: what is still held came last.
+        merged = [_read_run(file.fileno(), start, end) for start, end in runs]
+        yield from heapq.merge(*merged, held, key=_by_time) if runs else held
+
+
+def _cost(pairs: Pairs) -> int:
+    """About what a row takes in memory: the objects of its list, tuples and values. Names are shared."""
+    return 200 + sum(100 + len(value) for _, value in pairs)
+
+
+def _write_run(file: BinaryIO, rows: list[Timed]) -> tuple[int, int]:
+    """Write the rows, sorted. Returns where they begin and end."""
+    start = file.tell()
+    rows.sort(key=_by_time)
+    for time, pairs in rows:
+        lengths = [len(part) for pair in pairs for part in pair]
+        parts = [_COUNT.pack(len(pairs)), struct.pack(f"<{len(lengths)}I", *lengths)]
+        parts += [part for pair in pairs for part in pair]
+        body = b"".join(parts)
+        file.write(_HEAD.pack(time, len(body)))
+        file.write(body)
+    return start, file.tell()
+
+
+def _read_run(descriptor: int, start: int, end: int) -> Iterator[Timed]:
+    with io.BufferedReader(_Extent(descriptor, start, end), _READ_AHEAD) as run:
+        while head := run.read(_HEAD.size):
+            time, length = _HEAD.unpack(head)
+            yield time, _unpack(run.read(length))
+
+
+def _unpack(body: bytes) -> Pairs:
+    (count,) = _COUNT.unpack_from(body)
+    lengths = struct.unpack_from(f"<{2 * count}I", body, _COUNT.size)
+    at = _COUNT.size * (1 + 2 * count)
+    parts = []
+    for length in lengths:
+        parts.append(body[at : at + length])
+        at += length
+    return list(zip(parts[::2], parts[1::2], strict=True))
+
+
+class _Extent(io.RawIOBase):
+    """A part of a file, read without moving the position that the file's other readers share."""
+
+    def __init__(self, descriptor: int, start: int, end: int) -> None:
+        self._descriptor = descriptor
+        self._at = start
+        self._end = end
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: WriteableBuffer) -> int:
+        view = memoryview(buffer).cast("B")
+        size = os.preadv(self._descriptor, [view[: self._end - self._at]], self._at)
+        self._at += size
+        return size

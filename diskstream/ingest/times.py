@@ -1,0 +1,127 @@
+"""Timestamps as people write them, turned into the milliseconds of an entry ID.
+
+What is finer than a millisecond does not move the ID (rows of one millisecond are told apart by their sequence number,
+in order); the column itself stays a field, so nothing of it is lost.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MAX_MS = 2**64 - 1
+_OFFSET = re.compile(r"([+-])(\d\d):?(\d\d)")
+_NUMBER = re.compile(r"-?\d+(\.\d*)?")
+
+UNITS_PER_SECOND = {"epoch": 1, "epoch-ms": 1_000, "epoch-us": 1_000_000, "epoch-ns": 1_000_000_000}
+"""The names of numeric formats, and how many of their units make a second."""
+
+_YEAR_DIRECTIVES = ("%Y", "%y", "%G", "%c", "%x", "%D", "%F")
+
+
+def parse_timezone(name: str) -> tzinfo:
+    """`UTC`, an offset such as `+02:00`, or a name such as `Europe/Paris`. Raises ValueError."""
+    if name.upper() in ("UTC", "Z"):
+        return UTC
+    if offset := _OFFSET.fullmatch(name):
+        minutes = int(offset[2]) * 60 + int(offset[3])
+        if minutes >= 24 * 60:
+            raise ValueError(f"{name!r} is not an offset")
+        return timezone(timedelta(minutes=-minutes if offset[1] == "-" else minutes))
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        raise ValueError(f"{name!r} is not a time zone that this machine knows") from error
+
+
+class TimeParser:
+    """Reads timestamps of one format.
+
+    `fmt` is `auto` (a number of seconds, milliseconds, microseconds or nanoseconds, told apart by its digits, or else
+    ISO 8601), `iso`, one of `UNITS_PER_SECOND`, or a pattern of `datetime.strptime`. A time without an offset is in
+    `zone`. A pattern without a year needs `year`, that of the first row; each further row is given the year that brings
+    it nearest to the one before, so that a log may run past New Year.
+    """
+
+    def __init__(self, fmt: str = "auto", *, zone: tzinfo = UTC, year: int | None = None) -> None:
+        self._zone = zone
+        self._format = fmt
+        self._year = year
+        self._previous: datetime | None = None
+        self._read = self._reader()
+
+    def __call__(self, text: str) -> int:
+        """Milliseconds since 1970. Raises ValueError, saying what is wrong with the text."""
+        ms = self._read(text.strip())
+        if not 0 <= ms <= _MAX_MS:
+            raise ValueError("lies before 1970" if ms < 0 else "lies beyond the largest ID")
+        return ms
+
+    def _reader(self) -> Callable[[str], int]:
+        if self._format == "auto":
+            return self._auto
+        if self._format == "iso":
+            return self._iso
+        if self._format in UNITS_PER_SECOND:
+            units = UNITS_PER_SECOND[self._format]
+            return lambda text: _number(text, units)
+        if "%" not in self._format:
+            names = ", ".join(["auto", "iso", *UNITS_PER_SECOND])
+            raise ValueError(f"{self._format!r} is neither one of {names} nor a pattern such as %d/%b/%Y:%H:%M:%S")
+        if "%s" in self._format:
+            raise ValueError("%s is not known here: name the format epoch")
+        if any(directive in self._format for directive in _YEAR_DIRECTIVES):
+            return self._pattern
+        if self._year is None:
+            raise ValueError(f"{self._format!r} has no year: give that of the first row with --year")
+        return self._pattern_without_year
+
+    def _auto(self, text: str) -> int:
+        if not _NUMBER.fullmatch(text):
+            return self._iso(text)
+        whole = text.partition(".")[0]
+        for digits, name in ((9, "epoch"), (12, "epoch-ms"), (15, "epoch-us"), (18, "epoch-ns")):
+            if digits <= len(whole) < digits + 3:
+                return _number(text, UNITS_PER_SECOND[name])
+        raise ValueError("could be a number of seconds as well as a date: name its format")
+
+    def _iso(self, text: str) -> int:
+        return self._milliseconds(datetime.fromisoformat(text))
+
+    def _pattern(self, text: str) -> int:
+        return self._milliseconds(datetime.strptime(text, self._format))  # noqa: DTZ007 it may hold an offset
+
+    def _pattern_without_year(self, text: str) -> int:
+        previous = self._previous
+        years = [self._year] if previous is None else [previous.year, previous.year + 1, previous.year - 1]
+        candidates: list[datetime] = []
+        fault: ValueError | None = None
+        for year in years:
+            try:
+                candidates.append(datetime.strptime(f"{year} {text}", f"%Y {self._format}"))  # noqa: DTZ007
+            except ValueError as error:  # not this format, or 29 February of a year that has none
+                fault = fault or error
+        if not candidates:
+            raise fault or ValueError("has no year")
+        chosen = candidates[0] if previous is None else min(candidates, key=lambda each: abs(each - previous))
+        self._previous = chosen
+        return self._milliseconds(chosen)
+
+    def _milliseconds(self, moment: datetime) -> int:
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=self._zone)
+        since = moment - _EPOCH
+        return (since.days * 86_400 + since.seconds) * 1_000 + since.microseconds // 1_000
+
+
+def _number(text: str, units: int) -> int:
+    """A number of which `units` make a second, as milliseconds, rounded down, without the rounding of a float."""
+    if not _NUMBER.fullmatch(text):
+        raise ValueError("is not a number")
+    whole, _, fraction = text.partition(".")
+    if text.startswith("-"):
+        return -1
+    return (int(whole) * 1_000 + (int((fraction + "000")[:3]) if units == 1 else 0)) // units

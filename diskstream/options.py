@@ -1,0 +1,74 @@
+"""How a store behaves: chosen when it is opened, by each process for itself."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from diskstream.errors import ArgumentError
+
+__all__ = ["Options"]
+
+_INTERVAL = re.compile(r"^interval=(\d+)(?:ms)?$")
+
+
+def _check(name: str, value: int, low: int, high: int) -> None:
+    if not low <= value <= high:
+        raise ArgumentError(f"{name} must be from {low} to {high}, not {value}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What can be chosen.
+
+    Attributes:
+        fsync: ``always``, ``everysec``, ``interval=MS`` or ``os``; see the README for what each promises.
+        segment_bytes: a segment is rolled when its frames reach this many bytes.
+        node_max_entries: entries of one macro node, at most.
+        node_max_bytes: bytes of values and IDs of one macro node, at most (one large entry may be more).
+        compression_level: zstd's level for macro nodes, 1 to 19; 0 stores them plain.
+        seal: ``background`` seals rolled segments in a thread, ``manual`` only when told.
+        cache_bytes: decoded macro nodes kept in memory, for the whole store.
+        decode_responses: names and values come out as str instead of bytes.
+        clock: milliseconds since 1970, for automatic IDs; None is the system's clock.
+    """
+
+    fsync: str = "everysec"
+    segment_bytes: int = 64 << 20
+    node_max_entries: int = 512
+    node_max_bytes: int = 64 << 10
+    compression_level: int = 3
+    seal: str = "background"
+    cache_bytes: int = 32 << 20
+    decode_responses: bool = False
+    clock: Callable[[], int] | None = None
+
+    def __post_init__(self) -> None:
+        """Checks every value.
+
+        Raises:
+            ArgumentError: one is out of its range.
+        """
+        if self.fsync not in ("always", "everysec", "os") and not _INTERVAL.match(self.fsync):
+            raise ArgumentError(f"fsync must be 'always', 'everysec', 'interval=MS' or 'os', not {self.fsync!r}")
+        if self.seal not in ("background", "manual"):
+            raise ArgumentError(f"seal must be 'background' or 'manual', not {self.seal!r}")
+        _check("segment_bytes", self.segment_bytes, 8 << 10, 1 << 30)
+        _check("node_max_entries", self.node_max_entries, 1, 65_536)
+        _check("node_max_bytes", self.node_max_bytes, 256, 16 << 20)
+        _check("compression_level", self.compression_level, 0, 19)
+        _check("cache_bytes", self.cache_bytes, 0, 1 << 40)
+        if self.interval_ms is not None:
+            _check("the interval of fsync", self.interval_ms, 1, 3_600_000)
+
+    @property
+    def interval_ms(self) -> int | None:
+        """Milliseconds between background flushes; None where there are none."""
+        if self.fsync == "everysec":
+            return 1000
+        match = _INTERVAL.match(self.fsync)
+        return int(match[1]) if match else None
+
+    @property
+    def is_always(self) -> bool:
+        """Whether each append waits for its flush."""
+        return self.fsync == "always"

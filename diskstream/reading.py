@@ -1,0 +1,143 @@
+"""Reading behind a position, in one stream or several, and waiting for what is not there yet."""
+
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from diskstream._native import Ctl, Entry, EntryID, wait_bells
+from diskstream.engine import reader
+from diskstream.engine.log import StreamLog, StreamMoved
+from diskstream.errors import ArgumentError
+from diskstream.ids import MAX_ID, IDLike, parse_id
+
+if TYPE_CHECKING:
+    from diskstream.store import Store
+
+__all__ = ["read_streams"]
+
+# A store that is open for reading only hears no bell: it looks this often.
+_POLL_S = 0.01
+_LAST = None
+
+
+class _Caps:
+    """What one call may still return."""
+
+    def __init__(self, count: int | None, max_count: int | None, max_bytes: int | None) -> None:
+        self.count = 2**62 if count is None or count <= 0 else count
+        self.left = 2**62 if max_count is None else max_count
+        self.max_bytes = 2**62 if max_bytes is None else max_bytes
+        self.spent = 0
+
+    @property
+    def full(self) -> bool:
+        return self.left <= 0 or (self.spent >= self.max_bytes and self.spent > 0)
+
+
+def _check(count: int | None, max_count: int | None, max_bytes: int | None, block: float | None) -> None:
+    if max_count is not None and max_count <= 0:
+        raise ArgumentError("MAXCOUNT must be a positive integer")
+    if max_bytes is not None and max_bytes <= 0:
+        raise ArgumentError("MAXSIZE must be a positive integer")
+    if max_count is not None and count is not None and max_count < count:
+        raise ArgumentError("MAXCOUNT must be greater than or equal to COUNT")
+    if block is not None and not block >= 0:
+        raise ArgumentError("timeout is negative")
+
+
+def _position(store: "Store", name: bytes, after: IDLike) -> EntryID | None:
+    """The ID behind which to read, fixed now; None stands for ``+``, which is looked at anew each time."""
+    if after in ("+", b"+"):
+        return _LAST
+    if after not in ("$", b"$"):
+        return parse_id(after)
+    log = store._log(name, create=False)  # noqa: SLF001  # the store and its readers are one
+    if log is None:
+        return EntryID(0, 0)
+    log.refresh()
+    return log.native.counters()[1]
+
+
+def _take(log: StreamLog, after: EntryID | None, caps: _Caps) -> list[Entry]:
+    """Entries of one stream behind `after`, within the caps."""
+    if after is _LAST:
+        last = reader.last_entry(log)
+        if last is None:
+            return []
+        caps.left -= 1
+        caps.spent += last.size_bytes
+        return [last]
+    start = after.next()
+    found: list[Entry] = []
+    if start is None:
+        return found
+    room = min(caps.count, caps.left)
+    for block in reader.blocks(log, start, MAX_ID, few=room <= 16):  # noqa: PLR2004  # what `few` unpacks at first
+        if caps.max_bytes < 2**62:
+            entries, caps.spent = block.entries_capped(room - len(found), caps.max_bytes, caps.spent)
+        else:
+            entries = block.entries(False, room - len(found))
+        found += entries
+        if len(found) >= room or caps.full:
+            break
+    caps.left -= len(found)
+    return found
+
+
+def _once(
+    store: "Store", positions: Mapping[bytes, EntryID | None], caps: _Caps
+) -> tuple[dict[bytes, list[Entry]], list[tuple[Ctl, int]]]:
+    """One look at all streams, and the bells that ring when another is worth it."""
+    found: dict[bytes, list[Entry]] = {}
+    bells: list[tuple[Ctl, int]] = []
+    for name, after in positions.items():
+        store_bell = (store._page.ctl, store._page.ctl.bell)  # noqa: SLF001
+        log = store._log(name, create=False)  # noqa: SLF001
+        if log is None:
+            bells.append(store_bell)
+            continue
+        bells.append((log.ctl, log.ctl.bell))
+        try:
+            entries = _take(log, after, caps)
+        except StreamMoved:
+            store._forget(name, log)  # noqa: SLF001
+            # Not to be waited for: the next look finds what has become of the name.
+            bells[-1] = (store_bell[0], store_bell[1] - 1 if store_bell[1] else 2**32 - 1)
+            continue
+        if entries:
+            found[name] = entries
+        if caps.full:
+            break
+    return found, bells
+
+
+def read_streams(
+    store: "Store",
+    names: Mapping[bytes, IDLike],
+    *,
+    count: int | None,
+    max_count: int | None,
+    max_bytes: int | None,
+    block: float | None,
+) -> dict[bytes, list[Entry]]:
+    """Reads behind a position in each stream, as XREAD: see `Store.read`."""
+    _check(count, max_count, max_bytes, block)
+    until = None if block in (None, 0) else time.monotonic() + float(block or 0)
+    while True:
+        try:
+            positions = {name: _position(store, name, after) for name, after in names.items()}
+            break
+        except StreamMoved:
+            for name in names:
+                log = store._log(name, create=False)  # noqa: SLF001
+                if log is not None and log.ctl.flags & 2:
+                    store._forget(name, log)  # noqa: SLF001
+    while True:
+        found, bells = _once(store, positions, _Caps(count, max_count, max_bytes))
+        left = None if until is None else until - time.monotonic()
+        if found or block is None or (left is not None and left <= 0):
+            return found
+        if store.read_only:
+            left = _POLL_S if left is None else min(left, _POLL_S)
+        wait_bells(bells, left)
+        store._check_open()  # noqa: SLF001

@@ -1,0 +1,54 @@
+"""What a trim keeps: a number of entries, or everything from an ID on."""
+
+from dataclasses import dataclass
+from typing import Self
+
+from diskstream.engine import trimming
+from diskstream.engine.log import StreamLog
+from diskstream.errors import ArgumentError
+from diskstream.ids import EntryID, IDLike, parse_id
+
+__all__ = ["Trim"]
+
+
+@dataclass(frozen=True)
+class Trim:
+    """A checked trimming strategy: `maxlen` or `minid`, exact or in whole runs of entries."""
+
+    maxlen: int | None
+    minid: EntryID | None
+    approximate: bool
+    limit: int
+
+    @classmethod
+    def parse(cls, maxlen: int | None, minid: IDLike | None, approximate: bool, limit: int | None) -> Self | None:
+        """Checks the four options of XADD and XTRIM; None where they ask for nothing.
+
+        Raises:
+            ArgumentError: they contradict each other or are out of range, in the words of Redis.
+        """
+        if maxlen is not None and minid is not None:
+            raise ArgumentError("syntax error, MAXLEN and MINID options at the same time are not compatible")
+        if limit is not None and limit < 0:
+            raise ArgumentError("The LIMIT argument must be >= 0.")
+        if maxlen is None and minid is None:
+            if limit is not None:
+                raise ArgumentError("syntax error, LIMIT cannot be used without specifying a trimming strategy")
+            return None
+        if maxlen is not None and maxlen < 0:
+            raise ArgumentError("The MAXLEN argument must be >= 0.")
+        if limit is not None and not approximate:
+            raise ArgumentError("syntax error, LIMIT cannot be used without the special ~ option")
+        return cls(
+            maxlen,
+            None if minid is None else parse_id(minid),
+            approximate,
+            trimming.DEFAULT_LIMIT if limit is None else limit,
+        )
+
+    def apply(self, log: StreamLog) -> int:
+        """Trims a stream whose append lock is held. Returns how many entries went."""
+        if self.minid is not None:
+            return trimming.trim_below(log, self.minid, approximate=self.approximate, limit=self.limit)
+        keep = self.maxlen or 0
+        return trimming.trim_to_length(log, keep, approximate=self.approximate, limit=self.limit)

@@ -1,0 +1,359 @@
+"""The store: a directory of streams, shared by any number of processes."""
+
+import contextlib
+import fnmatch
+import os
+import threading
+import weakref
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from diskstream._native import Entry, NodeCache
+from diskstream.engine import directory, names, seal, verify
+from diskstream.engine.files import Files
+from diskstream.engine.keeper import Keeper
+from diskstream.engine.log import FLAG_MOVED, StreamLog, StreamMoved
+from diskstream.engine.page import APPEND, Locked, Page
+from diskstream.engine.recovery import RecoveryReport
+from diskstream.engine.seal import CompactReport, Progress
+from diskstream.engine.verify import VerifyReport
+from diskstream.errors import (
+    ArgumentError,
+    ClosedError,
+    DiskstreamError,
+    NoSuchStreamError,
+    ReadOnlyError,
+    StreamExistsError,
+)
+from diskstream.ids import IDLike
+from diskstream.options import Options
+from diskstream.reading import read_streams
+from diskstream.stream import Stream
+
+__all__ = ["Store", "open"]
+
+# Only to reach them in a forked child, where their descriptors and threads are the parent's.
+_STORES: "weakref.WeakSet[Store]" = weakref.WeakSet()
+
+
+def open(  # noqa: A001  # `diskstream.open`, as `gzip.open` and `dbm.open`
+    path: str | os.PathLike[str],
+    *,
+    read_only: bool = False,
+    create: bool = True,
+    files: Files | None = None,
+    **options: Any,
+) -> "Store":
+    """Opens the store at `path`, making it where there is none.
+
+    Args:
+        path: the store's directory.
+        read_only: change nothing, not even after a crash; works on a read-only mount and on a backup.
+        create: make the store if the directory is missing or empty.
+        files: what to write with; for tests that stand in for a disk.
+        options: see `Options`.
+
+    Raises:
+        NotAStoreError: the directory holds something else, or there is none and `create` is false.
+        NewerFormatError: a later version wrote it.
+        NetworkFilesystemError: it is on a network file system.
+        ReadOnlyError: it cannot be written to, and `read_only` is false.
+    """
+    try:
+        chosen = Options(**options)
+    except TypeError as error:
+        raise ArgumentError(f"no such option: {error}") from None
+    return Store(Path(path), chosen, read_only=read_only, create=create, files=files or Files())
+
+
+class Store:
+    """An open store. Safe under threads; a forked child goes on with an opening of its own."""
+
+    def __init__(self, path: Path, options: Options, *, read_only: bool, create: bool, files: Files) -> None:
+        self.path, self.options, self.read_only, self._files = path, options, read_only, files
+        self.recoveries: list[RecoveryReport] = []
+        self._streams = path / "streams"
+        directory.open_store(path, files, create=create, read_only=read_only)
+        self._closed = False
+        self._begin()
+        _STORES.add(self)
+
+    def _begin(self) -> None:
+        """What an opening has of its own in each process."""
+        self._mutex = threading.RLock()
+        self._logs: dict[bytes, StreamLog] = {}
+        self._cache = NodeCache(self.options.cache_bytes)
+        self._keeper: Keeper | None = None
+        self._pid = os.getpid()
+        if self.read_only:
+            self._page = Page.private()
+            return
+        while True:
+            self._page = Page.open(self._files, self.path / "ctl")
+            if not self._page.alone:
+                return
+            generation = self._page.renew()
+            directory.sweep(self._streams, self._files)
+            if self._page.settle(generation):
+                return
+            self._page.close()
+
+    def _after_fork(self) -> None:
+        if self._closed or self._pid == os.getpid():
+            return
+        for log in self._logs.values():
+            log.after_fork()
+        self._page.close()
+        self._begin()
+
+    # --- life ---------------------------------------------------------------------------------------------------------
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<diskstream.Store {str(self.path)!r}{' closed' if self._closed else ''}>"
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._closed
+
+    def close(self) -> None:
+        """Makes everything durable and lets go of the directory. Closing twice is fine.
+
+        Raises:
+            StorageError: a last flush failed. The store is closed all the same.
+        """
+        with self._mutex:
+            if self._closed:
+                return
+            self._closed = True
+            keeper, self._keeper = self._keeper, None
+        if keeper is not None:
+            keeper.stop()
+        with contextlib.ExitStack() as stack:
+            stack.callback(self._page.close)
+            for log in self._logs.values():
+                stack.callback(log.close)
+        self._logs.clear()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ClosedError(f"the store {self.path}")
+
+    # --- streams ------------------------------------------------------------------------------------------------------
+
+    def stream(self, name: str | bytes) -> Stream:
+        """The stream of that name. Nothing is made before something is added."""
+        self._check_open()
+        return Stream(self, names.as_name(name))
+
+    def streams(self, pattern: str | bytes | None = None) -> list[bytes]:
+        """The names of all streams, in byte order; of those that match a glob pattern, where one is given."""
+        self._check_open()
+        found = directory.list_streams(self._streams)
+        if pattern is None:
+            return found
+        wanted = pattern.encode() if isinstance(pattern, str) else pattern
+        return [name for name in found if fnmatch.fnmatchcase(name, wanted)]
+
+    def __iter__(self) -> Iterator[Stream]:
+        return (self.stream(name) for name in self.streams())
+
+    def exists(self, name: str | bytes) -> bool:
+        """Whether there is a stream of that name. One without entries is one."""
+        self._check_open()
+        return (self._streams / names.encode_name(names.as_name(name))).is_dir()
+
+    __contains__ = exists
+
+    def delete(self, name: str | bytes) -> bool:
+        """Removes a stream with all that belongs to it. Returns whether there was one."""
+        key = names.as_name(name)
+        with self._changing_names():
+            if not self.exists(key):
+                return False
+            self._move_away(key)
+            directory.remove_stream(self._streams, key, self._files)
+        return True
+
+    def rename(self, old: str | bytes, new: str | bytes, *, replace: bool = True) -> None:
+        """Gives a stream another name; a stream that has it goes, as with Redis's RENAME.
+
+        Raises:
+            NoSuchStreamError: there is no stream `old`.
+            StreamExistsError: there is a stream `new`, and `replace` is false.
+        """
+        source, target = names.as_name(old), names.as_name(new)
+        with self._changing_names():
+            if not self.exists(source):
+                raise NoSuchStreamError(source)
+            if source == target:
+                return
+            if self.exists(target):
+                if not replace:
+                    raise StreamExistsError(target)
+                self._move_away(target)
+                directory.remove_stream(self._streams, target, self._files)
+            self._move_away(source)
+            directory.rename_stream(self._streams, source, target, self._files)
+
+    @contextlib.contextmanager
+    def _changing_names(self) -> Iterator[None]:
+        self._check_open()
+        if self.read_only:
+            raise ReadOnlyError(str(self.path))
+        with self._mutex, Locked(self._page.ctl, APPEND):
+            yield
+        self._page.ctl.ring()
+
+    def _move_away(self, name: bytes) -> None:
+        """Tells every process that a name no longer means what it has open."""
+        with contextlib.suppress(DiskstreamError):  # a damaged stream can be deleted or renamed all the same
+            log = self._log(name, create=False)
+            if log is not None:
+                with log.locked():
+                    log.ctl.raise_flags(FLAG_MOVED)
+                self._forget(name, log)
+                return
+        self._logs.pop(name, None)
+
+    def _log(self, name: bytes, *, create: bool) -> StreamLog | None:
+        """The open log of a stream, opening (and making) it where needed; None where there is none."""
+        log = self._logs.get(name)
+        if log is not None and not log.closed:
+            return log
+        with self._mutex:
+            self._check_open()
+            log = self._logs.get(name)
+            if log is not None and not log.closed:
+                return log
+            while True:
+                where = self._streams / names.encode_name(name)
+                if not where.is_dir():
+                    if not create:
+                        return None
+                    self._create(name)
+                try:
+                    return self._open_log(name, where)
+                except StreamMoved:
+                    continue
+
+    def _create(self, name: bytes) -> None:
+        if self.read_only:
+            raise ReadOnlyError(str(self.path))
+        with Locked(self._page.ctl, APPEND):
+            directory.create_stream(self._streams, name, self._files)
+        self._page.ctl.ring()
+
+    def _open_log(self, name: bytes, where: Path) -> StreamLog:
+        log = StreamLog(where, self._files, self.options, read_only=self.read_only, cache=self._cache)
+        if log.report is not None:
+            self.recoveries.append(log.report)
+        self._logs[name] = log
+        if self._keeper is None and not self.read_only:
+            self._keeper = Keeper(
+                lambda: list(self._logs.values()), self.options.interval_ms, seals=self.options.seal == "background"
+            )
+        if self._keeper is not None:
+            log.on_roll = self._keeper.rolled
+        return log
+
+    def _forget(self, name: bytes, log: StreamLog) -> None:
+        """Lets go of a log that is not the stream's any more."""
+        with self._mutex:
+            if self._logs.get(name) is log:
+                del self._logs[name]
+            log.abandon()
+
+    # --- reading several streams --------------------------------------------------------------------------------------
+
+    def read(
+        self,
+        positions: Mapping[str | bytes, IDLike],
+        *,
+        count: int | None = None,
+        max_count: int | None = None,
+        max_bytes: int | None = None,
+        block: float | None = None,
+    ) -> dict[bytes, list[Entry]]:
+        """Entries behind a position in each of several streams, as XREAD.
+
+        Args:
+            positions: for each stream the ID behind which to read, ``$`` for its end as of now, ``+`` for its last
+                entry.
+            count: entries of each stream, at most.
+            max_count: entries of all streams together, at most.
+            max_bytes: stop once names and values of all entries together reach this; one entry always comes.
+            block: wait this many seconds where there is nothing yet; 0 waits for ever, None not at all.
+
+        Returns:
+            The entries of those streams that have any, in the order of `positions`; empty after a timeout.
+        """
+        self._check_open()
+        keys = {names.as_name(name): after for name, after in positions.items()}
+        return read_streams(self, keys, count=count, max_count=max_count, max_bytes=max_bytes, block=block)
+
+    # --- keeping ------------------------------------------------------------------------------------------------------
+
+    def _each(self, name: str | bytes | None) -> Iterator[tuple[bytes, StreamLog]]:
+        self._check_open()
+        for key in self.streams() if name is None else [names.as_name(name)]:
+            log = self._log(key, create=False)
+            if log is not None:
+                yield key, log
+            elif name is not None:
+                raise NoSuchStreamError(key)
+
+    def sync(self) -> None:
+        """Returns once all that was appended so far, by this process or another, is durable.
+
+        Raises:
+            StorageError: a flush failed; that stream takes no more writes until it is reopened.
+        """
+        self._check_open()
+        for log in list(self._logs.values()):
+            log.flush()
+
+    def seal(self, name: str | bytes | None = None, *, progress: Progress | None = None) -> int:
+        """Rolls and seals a stream, or all: what was appended so far becomes packed. Returns segments sealed."""
+        sealed = 0
+        for _, log in self._each(name):
+            log.roll()
+            sealed += seal.seal_rolled(log, **({} if progress is None else {"progress": progress}))
+            seal.reap(log)
+        return sealed
+
+    def compact(self, name: str | bytes | None = None, *, progress: Progress | None = None) -> list[CompactReport]:
+        """Merges small sealed segments and drops the bytes of deleted entries. One report a stream."""
+        given = {} if progress is None else {"progress": progress}
+        return [seal.compact(log, **given) for _, log in self._each(name)]
+
+    def verify(self, *, progress: Progress | None = None) -> VerifyReport:
+        """Reads everything, changes nothing, and reports what is damaged; other processes may go on writing."""
+        self._check_open()
+        report = VerifyReport()
+        for name in self.streams():
+            try:
+                log = self._log(name, create=False)
+            except DiskstreamError as error:
+                where = self._streams / names.encode_name(name)
+                verify.verify_directory(name, where, report, error)
+                continue
+            if log is not None:
+                verify.verify_log(name, log, report, progress or (lambda _: None))
+        return report
+
+
+def _after_fork() -> None:
+    for store in list(_STORES):
+        store._after_fork()  # noqa: SLF001  # the class's own module
+
+
+os.register_at_fork(after_in_child=_after_fork)

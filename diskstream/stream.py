@@ -1,0 +1,464 @@
+"""One stream: Redis's verbs over a log on disk."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from diskstream import columnar
+from diskstream._native import Entry, EntryID
+from diskstream.engine import names, reader, seal, trimming
+from diskstream.engine.log import StreamLog, StreamMoved
+from diskstream.engine.seal import CompactReport
+from diskstream.errors import ArgumentError, NoSuchStreamError
+from diskstream.ids import MIN_ID, AddID, IDLike, parse_add_id, parse_end, parse_id, parse_start
+from diskstream.retention import Trim
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from diskstream.store import Store
+
+__all__ = ["Fields", "Stream", "StreamInfo"]
+
+FieldValue = bytes | str | int | float | bytearray | memoryview
+Fields = Mapping[Any, Any] | Sequence[tuple[Any, Any]]
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class StreamInfo:
+    """What XINFO STREAM says, as far as it makes sense here, and what is on disk.
+
+    Attributes:
+        name: the stream's name.
+        length: live entries.
+        last_generated_id: the greatest ID ever added, or what `Stream.set_id` made it.
+        max_deleted_entry_id: the greatest ID ever deleted (a trim does not count).
+        entries_added: entries ever added.
+        recorded_first_entry_id: the ID of the first live entry, 0-0 where there is none.
+        groups: consumer groups.
+        first_entry, last_entry: the ends of what is live.
+        segments: segments, the active one included.
+        sealed_segments: of these, the packed ones.
+        size_bytes: bytes of all segment files on disk.
+        durable: whether all that was added is on disk by now.
+    """
+
+    name: bytes
+    length: int
+    last_generated_id: EntryID
+    max_deleted_entry_id: EntryID
+    entries_added: int
+    recorded_first_entry_id: EntryID
+    groups: int
+    first_entry: Entry | None
+    last_entry: Entry | None
+    segments: int
+    sealed_segments: int
+    size_bytes: int
+    durable: bool
+
+
+class Stream:
+    """A stream of a store, by name: it need not exist yet, and may come and go."""
+
+    def __init__(self, store: "Store", name: bytes) -> None:
+        self._store, self._name = store, name
+        self._clock = store.options.clock
+        self._add: Callable[..., Any] | None = None
+
+    @property
+    def name(self) -> bytes:
+        """The stream's name."""
+        return self._name
+
+    def __repr__(self) -> str:
+        return f"<diskstream.Stream {self._name!r} of {str(self._store.path)!r}>"
+
+    # --- the log behind the name --------------------------------------------------------------------------------------
+
+    def _log(self, *, create: bool) -> StreamLog | None:
+        return self._store._log(self._name, create=create)  # noqa: SLF001  # a stream is part of its store
+
+    def _use(self, action: Callable[[StreamLog], _T], missing: _T) -> _T:
+        """Does something with the log, again where the stream has moved meanwhile; `missing` where there is none."""
+        while True:
+            log = self._log(create=False)
+            if log is None:
+                return missing
+            try:
+                return action(log)
+            except StreamMoved:
+                self._store._forget(self._name, log)  # noqa: SLF001
+
+    def _write(self, action: Callable[[StreamLog], _T], *, create: bool = True) -> _T | None:
+        """The same for a change, which makes the stream where there is none."""
+        while True:
+            log = self._log(create=create)
+            if log is None:
+                return None
+            try:
+                return action(log)
+            except StreamMoved:
+                self._store._forget(self._name, log)  # noqa: SLF001
+
+    def exists(self) -> bool:
+        """Whether the stream exists; one without entries does."""
+        return self._store.exists(self._name)
+
+    # --- adding -------------------------------------------------------------------------------------------------------
+
+    def add(
+        self,
+        fields: Fields,
+        id: IDLike = "*",
+        *,
+        nomkstream: bool = False,
+        maxlen: int | None = None,
+        minid: IDLike | None = None,
+        approximate: bool = False,
+        limit: int | None = None,
+        durable: bool = False,
+    ) -> EntryID | None:
+        """Adds one entry, as XADD.
+
+        Args:
+            fields: names and values, in order; a sequence of pairs may repeat a name.
+            id: ``*`` for an automatic ID, ``ms-*`` for an automatic sequence, or the whole ID.
+            nomkstream: do not make the stream where there is none.
+            maxlen, minid, approximate, limit: trim afterwards, as `trim`.
+            durable: return when the entry is on disk, whatever the store's policy.
+
+        Returns:
+            The ID; None where `nomkstream` kept the entry from being added.
+
+        Raises:
+            IDOrderError, ZeroIDError, IDExhaustedError, InvalidIDError: the ID cannot be used.
+            ArgumentError: no fields, or options that contradict each other.
+            LimitError: the entry is too large.
+            StorageError: the disk said no. `DiskFullError`: nothing was added; else reopen the store to know.
+        """
+        if id == "*" and maxlen is None and minid is None and limit is None:
+            add = self._add
+            if add is not None and not durable:
+                result = add(fields)
+                if type(result) is EntryID:
+                    return result
+        trim = Trim.parse(maxlen, minid, approximate, limit)
+        wanted = parse_add_id(id)
+        if wanted[0] == MIN_ID:
+            # Checked before a stream is made for it, as Redis does.
+            return self._write(lambda log: self._append(log, fields, wanted, None, durable), create=self.exists())
+        return self._write(lambda log: self._append(log, fields, wanted, trim, durable), create=not nomkstream)
+
+    def _append(
+        self, log: StreamLog, fields: Fields, wanted: AddID, trim: Trim | None, durable: bool
+    ) -> EntryID:
+        entry_id, within = wanted
+        clock = self._clock
+        native = log.native
+        if trim is None:
+            if clock is None and not log.read_only:
+                self._add = native.add
+            added: EntryID = log.retry(
+                lambda: native.add(fields, entry_id, within, durable, False, clock() if clock else None)
+            )
+            return added
+        with log.writing():
+            added = log.retry(
+                lambda: log.native.add(fields, entry_id, within, False, True, clock() if clock else None), held=True
+            )
+            trim.apply(log)
+        if durable or log.options.is_always:
+            log.flush()
+        return added
+
+    def add_many(
+        self,
+        rows: Iterable[Fields],
+        *,
+        ids: Iterable[IDLike] | None = None,
+        nomkstream: bool = False,
+        maxlen: int | None = None,
+        minid: IDLike | None = None,
+        approximate: bool = False,
+        limit: int | None = None,
+        durable: bool = False,
+    ) -> list[EntryID]:
+        """Adds entries as one frame: all of them or, after a crash, none.
+
+        Args:
+            rows: the fields of each entry.
+            ids: the whole ID of each entry, in order; None makes them automatic.
+            nomkstream, maxlen, minid, approximate, limit, durable: as `add`.
+
+        Returns:
+            The IDs in order; none where `nomkstream` kept the entries from being added.
+
+        Raises:
+            As `add`; nothing is added then.
+        """
+        trim = Trim.parse(maxlen, minid, approximate, limit)
+        listed = rows if isinstance(rows, list | tuple) else list(rows)
+        given = None if ids is None else list(ids)
+        if not listed and not given:
+            return []
+
+        def append(log: StreamLog) -> list[EntryID]:
+            if trim is None:
+                return log.add_many(listed, given, durable=durable, held=False)
+            with log.writing():
+                added = log.add_many(listed, given, durable=False, held=True)
+                trim.apply(log)
+            if durable or log.options.is_always:
+                log.flush()
+            return added
+
+        return self._write(append, create=not nomkstream) or []
+
+    # --- reading ------------------------------------------------------------------------------------------------------
+
+    def _blocks(self, start: EntryID, end: EntryID, *, reverse: bool, few: bool) -> Iterator[Any]:
+        log = self._log(create=False)
+        if log is None:
+            return
+        try:
+            yield from reader.blocks(log, start, end, reverse=reverse, few=few)
+        except StreamMoved:
+            self._store._forget(self._name, log)  # noqa: SLF001
+
+    def range(self, start: IDLike = "-", end: IDLike = "+", count: int | None = None) -> Iterator[Entry]:
+        """Entries from `start` to `end`, both included, as XRANGE; `(` before an ID leaves it out.
+
+        Nothing is read before the iterator is used. It ends with the last entry there was when it began.
+
+        Raises:
+            InvalidIDError, ArgumentError: malformed ends.
+            CorruptionError: something within the range cannot be read; what came before was right.
+        """
+        return self._ranged(parse_start(start), parse_end(end), count, reverse=False)
+
+    def revrange(self, start: IDLike = "+", end: IDLike = "-", count: int | None = None) -> Iterator[Entry]:
+        """The same from the newest to the oldest, as XREVRANGE: `start` is the greater end."""
+        return self._ranged(parse_start(end), parse_end(start), count, reverse=True)
+
+    def _ranged(self, low: EntryID, high: EntryID, count: int | None, *, reverse: bool) -> Iterator[Entry]:
+        if count is None:
+            blocks = self._blocks(low, high, reverse=reverse, few=False)
+            return chain.from_iterable(block.entries(reverse) for block in blocks)
+        return self._counted(low, high, count, reverse=reverse)
+
+    def _counted(self, low: EntryID, high: EntryID, count: int, *, reverse: bool) -> Iterator[Entry]:
+        left = count
+        if left <= 0:
+            return
+        for block in self._blocks(low, high, reverse=reverse, few=count <= 16):  # noqa: PLR2004  # what `few` unpacks
+            entries = block.entries(reverse, left)
+            yield from entries
+            left -= len(entries)
+            if left <= 0:
+                return
+
+    def get(self, id: IDLike) -> Entry | None:
+        """The entry with this ID, or None."""
+        wanted = parse_id(id)
+        return self._use(lambda log: reader.find(log, wanted), None)
+
+    def read(
+        self, after: IDLike = "$", *, count: int | None = None, max_bytes: int | None = None, block: float | None = None
+    ) -> list[Entry]:
+        """Entries behind `after`, as XREAD: see `Store.read`."""
+        found = self._store.read({self._name: after}, count=count, max_bytes=max_bytes, block=block)
+        return found.get(self._name, [])
+
+    def tail(self, after: IDLike = "$", *, block: float | None = None) -> Iterator[Entry]:
+        """Entries behind `after` as they come. Ends when none came for `block` seconds; None waits for ever."""
+        position: IDLike = after
+        if after in ("$", b"$"):
+            position = self._use(lambda log: (log.refresh(), log.native.counters()[1])[1], MIN_ID)
+        while True:
+            entries = self.read(position, count=1000, block=0 if block is None else block)
+            if not entries:
+                return
+            yield from entries
+            position = entries[-1].id
+
+    def __iter__(self) -> Iterator[Entry]:
+        return self.range()
+
+    def __len__(self) -> int:
+        return self._use(lambda log: (log.refresh(), log.native.length())[1], 0)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def columns(self, start: IDLike = "-", end: IDLike = "+", *, fields: Sequence[str | bytes] | None = None,
+                duplicates: str = "fail") -> columnar.Columns:
+        """A range by columns: numpy arrays of the IDs, and for each field its values."""
+        return columnar.as_columns(self._batches(start, end, fields, duplicates))
+
+    def to_arrow(self, start: IDLike = "-", end: IDLike = "+", *, fields: Sequence[str | bytes] | None = None,
+                 duplicates: str = "fail") -> "pa.Table":
+        """A range as an Arrow table: ``id_ms``, ``id_seq``, then each field as binary.
+
+        Args:
+            start, end: as `range`.
+            fields: the fields wanted, in this order; None takes all, in the order in which they are met.
+            duplicates: which value counts where an entry holds a name twice: ``first``, ``last``, or ``fail``.
+
+        Raises:
+            ArgumentError: an entry holds a name twice, and `duplicates` is ``fail``.
+            DiskstreamError: pyarrow is not installed.
+        """
+        wanted = None if fields is None else [_as_bytes(field) for field in fields]
+        return columnar.as_table(self._batches(start, end, fields, duplicates), wanted)
+
+    def _batches(self, start: IDLike, end: IDLike, fields: Sequence[str | bytes] | None, duplicates: str) -> Iterator[Any]:
+        wanted = None if fields is None else [_as_bytes(field) for field in fields]
+        if duplicates not in ("first", "last", "fail"):
+            raise ArgumentError("duplicates must be 'first', 'last' or 'fail'")
+        low, high = parse_start(start), parse_end(end)
+        log = self._log(create=False)
+        return iter(()) if log is None else reader.columns(log, low, high, wanted, duplicates)
+
+    # --- removing -----------------------------------------------------------------------------------------------------
+
+    def delete(self, *ids: IDLike) -> int:
+        """Deletes entries, as XDEL. Returns how many there were."""
+        wanted = [parse_id(given) for given in ids]
+        if not wanted:
+            return 0
+
+        def remove(log: StreamLog) -> int:
+            with log.writing():
+                removed = trimming.delete(log, wanted)
+            if removed and log.options.is_always:
+                log.flush()
+            return removed
+
+        return self._use(remove, 0)
+
+    def trim(
+        self,
+        *,
+        maxlen: int | None = None,
+        minid: IDLike | None = None,
+        approximate: bool = False,
+        limit: int | None = None,
+    ) -> int:
+        """Removes the oldest entries, as XTRIM: all but `maxlen`, or those below `minid`. Returns how many went.
+
+        With `approximate`, only whole runs of 100 entries go, and at most `limit` entries (10,000; 0 is no limit).
+        """
+        trim = Trim.parse(maxlen, minid, approximate, limit)
+        if trim is None:
+            raise ArgumentError("syntax error, XTRIM must be called with a trimming strategy")
+
+        def remove(log: StreamLog) -> int:
+            with log.writing():
+                removed = trim.apply(log)
+            if removed and log.options.is_always:
+                log.flush()
+            return removed
+
+        return self._use(remove, 0)
+
+    def set_id(self, id: IDLike, *, entries_added: int | None = None, max_deleted_id: IDLike | None = None) -> None:
+        """Sets the last ID, as XSETID.
+
+        Raises:
+            NoSuchStreamError: there is no stream.
+            ArgumentError: the numbers contradict what the stream holds, in the words of Redis.
+        """
+        last = parse_id(id)
+        greatest = MIN_ID if max_deleted_id is None else parse_id(max_deleted_id)
+        if entries_added is not None and entries_added < 0:
+            raise ArgumentError("entries_added must be positive")
+        if last < greatest:
+            raise ArgumentError("The ID specified in XSETID is smaller than the provided max_deleted_entry_id")
+        done = self._use(lambda log: self._set_id(log, last, entries_added, greatest), None)
+        if done is None:
+            raise NoSuchStreamError(self._name)
+
+    def _set_id(self, log: StreamLog, last: EntryID, entries_added: int | None, greatest: EntryID) -> bool:
+        with log.writing():
+            length, _, added, deleted = log.native.counters()
+            if last < deleted:
+                raise ArgumentError("The ID specified in XSETID is smaller than current max_deleted_entry_id")
+            top = reader.last_entry(log) if length else None
+            if top is not None and last < top.id:
+                raise ArgumentError("The ID specified in XSETID is smaller than the target stream top item")
+            if entries_added is not None and entries_added < length:
+                raise ArgumentError("The entries_added specified in XSETID is smaller than the target stream length")
+            if length == 0 and log.native.active_entries:
+                log.roll_held()  # what is gone may have greater IDs; a segment's IDs must rise
+            total = added if entries_added is None else entries_added
+            deleted = deleted if greatest == MIN_ID else greatest
+            log.retry(lambda: log.native.set_id(last, total, deleted), held=True)
+        if log.options.is_always:
+            log.flush()
+        return True
+
+    # --- about --------------------------------------------------------------------------------------------------------
+
+    def info(self) -> StreamInfo:
+        """What XINFO STREAM says, and what is on disk.
+
+        Raises:
+            NoSuchStreamError: there is no stream.
+        """
+        found = self._use(self._info, None)
+        if found is None:
+            raise NoSuchStreamError(self._name)
+        return found
+
+    def _info(self, log: StreamLog) -> StreamInfo | None:
+        log.refresh()
+        length, last, added, deleted = log.native.counters()
+        first_entry, last_entry = reader.first_entry(log), reader.last_entry(log)
+        views = log.segments.views()
+        packed = [view for view in views if not log.segments.is_rows(view)]
+        files = (path for path in log.directory.iterdir() if names.parse_file(path.name) is not None)
+        return StreamInfo(
+            name=self._name,
+            length=length,
+            last_generated_id=last,
+            max_deleted_entry_id=deleted,
+            entries_added=added,
+            recorded_first_entry_id=MIN_ID if first_entry is None else first_entry.id,
+            groups=0,
+            first_entry=first_entry,
+            last_entry=last_entry,
+            segments=len(views) + 1,
+            sealed_segments=len(packed),
+            size_bytes=sum(path.stat().st_size for path in files),
+            durable=log.native.is_durable,
+        )
+
+    def wait_durable(self, id: IDLike, timeout: float | None = None) -> bool:
+        """Returns once the entry with this ID is durable.
+
+        One that is not there yet is waited for. Returns False after `timeout` seconds; None waits for ever.
+
+        Raises:
+            StorageError: a flush failed.
+        """
+        wanted = parse_id(id)
+        before = wanted.prev()
+        if self._use(lambda log: (log.refresh(), log.native.counters()[1])[1], MIN_ID) < wanted:
+            if not self.read(MIN_ID if before is None else before, count=1, block=0 if timeout is None else timeout):
+                return False
+        return bool(self._use(lambda log: (log.flush(), True)[1], False))
+
+    def seal(self) -> int:
+        """Rolls and seals: what was appended so far becomes packed. Returns segments sealed."""
+        return self._store.seal(self._name) if self.exists() else 0
+
+    def compact(self) -> CompactReport | None:
+        """Merges small sealed segments and drops the bytes of deleted entries; None where there is no stream."""
+        return self._use(seal.compact, None)
+
+
+def _as_bytes(name: str | bytes) -> bytes:
+    return name.encode() if isinstance(name, str) else bytes(name)

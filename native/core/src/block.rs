@@ -1,0 +1,191 @@
+//! Entries in memory, column by column: what a node or a run of row frames becomes when it is read.
+
+use crate::error::{Error, Result};
+use crate::id::Id;
+
+/// The field names of an entry, in order; a name may stand twice.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Shape {
+    pub names: Vec<Box<[u8]>>,
+}
+
+/// The values of one field of one shape: value `i` is `data[offsets[i]..offsets[i + 1]]`, as in Arrow.
+#[derive(Debug, Clone)]
+pub struct Column {
+    pub offsets: Vec<u32>,
+    pub data: Vec<u8>,
+}
+
+impl Default for Column {
+    fn default() -> Self {
+        Column { offsets: vec![0], data: Vec::new() }
+    }
+}
+
+impl Column {
+    #[inline]
+    pub fn get(&self, row: usize) -> Option<&[u8]> {
+        let start = *self.offsets.get(row)? as usize;
+        let end = *self.offsets.get(row + 1)? as usize;
+        self.data.get(start..end)
+    }
+
+    fn push(&mut self, value: &[u8]) -> Result<()> {
+        self.data.extend_from_slice(value);
+        match u32::try_from(self.data.len()) {
+            Ok(end) => self.offsets.push(end),
+            Err(_) => return Err(Error::Invalid("a block's column is larger than 4 GiB")),
+        }
+        Ok(())
+    }
+}
+
+/// All rows of one shape.
+#[derive(Debug, Clone, Default)]
+pub struct Table {
+    pub shape: Shape,
+    pub columns: Vec<Column>,
+    pub rows: usize,
+}
+
+/// A run of entries in ID order.
+#[derive(Debug, Clone, Default)]
+pub struct Block {
+    pub ids: Vec<Id>,
+    pub tables: Vec<Table>,
+    /// `(table, row in it)` of each entry; empty where there is one table only.
+    pub places: Vec<(u32, u32)>,
+}
+
+impl Block {
+    pub fn len(&self) -> usize {
+        self.ids.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.ids.is_empty()
+    }
+
+    pub fn id(&self, row: usize) -> Option<Id> {
+        self.ids.get(row).copied()
+    }
+
+    /// The table an entry is in, and its row there.
+    #[inline]
+    pub fn place(&self, row: usize) -> Option<(&Table, usize)> {
+        if self.places.is_empty() {
+            return self.tables.first().map(|table| (table, row));
+        }
+        let (table, at) = self.places.get(row)?;
+        self.tables.get(*table as usize).map(|table| (table, *at as usize))
+    }
+
+    /// The fields of an entry in order.
+    pub fn pairs(&self, row: usize) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.place(row).into_iter().flat_map(|(table, at)| {
+            table.shape.names.iter().zip(&table.columns).map(move |(name, column)| {
+                let value: &[u8] = column.get(at).unwrap_or(&[]);
+                (&**name, value)
+            })
+        })
+    }
+
+    /// The value of a field; of a repeated name the last, as a dictionary made of the pairs would have it.
+    #[inline]
+    pub fn value(&self, row: usize, name: &[u8]) -> Option<&[u8]> {
+        let (table, at) = self.place(row)?;
+        let field = table.shape.names.iter().rposition(|candidate| **candidate == *name)?;
+        table.columns.get(field)?.get(at)
+    }
+
+    /// The first row whose ID is not below `id`.
+    pub fn lower_bound(&self, id: Id) -> usize {
+        self.ids.partition_point(|candidate| *candidate < id)
+    }
+
+    /// Bytes of names and values of an entry: what caps on bytes count.
+    pub fn entry_bytes(&self, row: usize) -> usize {
+        self.pairs(row).map(|(name, value)| name.len() + value.len()).sum()
+    }
+
+    /// Roughly what the block holds in memory.
+    pub fn memory_bytes(&self) -> usize {
+        let columns: usize = self
+            .tables
+            .iter()
+            .flat_map(|table| &table.columns)
+            .map(|column| column.offsets.len() * 4 + column.data.len())
+            .sum();
+        self.ids.len() * 16 + self.places.len() * 8 + columns + 256
+    }
+}
+
+/// Builds a block row by row.
+#[derive(Default)]
+pub struct BlockBuilder {
+    block: Block,
+    bytes: usize,
+}
+
+impl BlockBuilder {
+    /// The number of a shape in this block, which is taken over if it is new.
+    pub fn intern(&mut self, shape: Shape) -> usize {
+        if let Some(number) = self.block.tables.iter().position(|table| table.shape == shape) {
+            return number;
+        }
+        let columns = vec![Column::default(); shape.names.len()];
+        self.block.tables.push(Table { shape, columns, rows: 0 });
+        if self.block.tables.len() == 2 {
+            self.block.places = (0..self.block.ids.len() as u32).map(|row| (0, row)).collect();
+        }
+        self.block.tables.len() - 1
+    }
+
+    /// Adds a row of shape `number` whose values stand one after another in `values`.
+    #[inline]
+    pub fn push(&mut self, id: Id, number: usize, lengths: &[usize], values: &[u8]) -> Result<()> {
+        let many = self.block.tables.len() > 1;
+        let table = self.block.tables.get_mut(number).ok_or(Error::Invalid("a row of an unknown shape"))?;
+        let mut rest = values;
+        for (column, length) in table.columns.iter_mut().zip(lengths) {
+            let (value, after) = rest.split_at_checked(*length).ok_or(Error::Invalid("a value past its row"))?;
+            column.push(value)?;
+            rest = after;
+        }
+        if many {
+            self.block.places.push((number as u32, table.rows as u32));
+        }
+        table.rows += 1;
+        self.block.ids.push(id);
+        self.bytes += values.len() + 16;
+        Ok(())
+    }
+
+    /// Copies a row of another block.
+    pub fn push_row(&mut self, source: &Block, row: usize) -> Result<()> {
+        let (Some(id), Some((table, at))) = (source.id(row), source.place(row)) else {
+            return Err(Error::Invalid("a row past its block"));
+        };
+        let number = self.intern(table.shape.clone());
+        let values: Vec<&[u8]> = table.columns.iter().map(|column| column.get(at).unwrap_or(&[])).collect();
+        let lengths: Vec<usize> = values.iter().map(|value| value.len()).collect();
+        self.push(id, number, &lengths, &values.concat())
+    }
+
+    pub fn len(&self) -> usize {
+        self.block.ids.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.block.ids.is_empty()
+    }
+
+    /// Bytes of values and IDs so far.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub fn finish(self) -> Block {
+        self.block
+    }
+}

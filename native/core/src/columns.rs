@@ -1,0 +1,263 @@
+//! Entries as columns: ID arrays, and offsets and bytes for each field name, as Arrow lays them out.
+
+use crate::block::{Block, Column, Table};
+use crate::error::{Error, Result};
+
+/// What becomes of a name that stands twice in one entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Duplicates {
+    First,
+    Last,
+    Fail,
+}
+
+/// One field over all rows.
+#[derive(Debug, Clone)]
+pub struct FieldColumn {
+    pub name: Box<[u8]>,
+    /// `rows + 1` ends of values; a missing value is empty.
+    pub offsets: Vec<i32>,
+    pub data: Vec<u8>,
+    /// One bit a row, least significant first, where some value is missing.
+    pub validity: Option<Vec<u8>>,
+    pub nulls: usize,
+}
+
+/// Columns under construction.
+#[derive(Debug, Clone)]
+pub struct Columns {
+    pub ms: Vec<u64>,
+    pub seq: Vec<u64>,
+    pub fields: Vec<FieldColumn>,
+    only: Option<Vec<Box<[u8]>>>,
+    duplicates: Duplicates,
+}
+
+/// A column's bytes stay below this, since Arrow's plain binary arrays have 32-bit offsets.
+const MAX_COLUMN_BYTES: usize = i32::MAX as usize;
+
+impl Columns {
+    /// `only`: the names wanted, in this order, or all in the order met.
+    pub fn new(only: Option<Vec<Box<[u8]>>>, duplicates: Duplicates) -> Columns {
+        let fields = only.iter().flatten().map(|name| FieldColumn::missing(name.clone(), 0)).collect();
+        Columns { ms: Vec::new(), seq: Vec::new(), fields, only, duplicates }
+    }
+
+    pub fn rows(&self) -> usize {
+        self.ms.len()
+    }
+
+    /// Adds the rows `from..to` of a block for which `live` holds.
+    pub fn push(&mut self, block: &Block, from: usize, to: usize, live: Option<&dyn Fn(usize) -> bool>) -> Result<()> {
+        let to = to.min(block.len());
+        let wanted: Option<Vec<usize>> = live.map(|live| (from..to).filter(|row| live(*row)).collect());
+        let before = self.rows();
+        match &wanted {
+            Some(rows) => {
+                let ids = rows.iter().filter_map(|row| block.id(*row));
+                ids.for_each(|id| self.push_id(id.ms, id.seq));
+            }
+            None => {
+                let ids = block.ids.get(from..to).unwrap_or(&[]);
+                self.ms.extend(ids.iter().map(|id| id.ms));
+                self.seq.extend(ids.iter().map(|id| id.seq));
+            }
+        }
+        self.meet(block, before)?;
+        match (&wanted, block.tables.first()) {
+            (None, Some(table)) if block.tables.len() == 1 => self.push_run(table, from, to),
+            (None, _) => self.push_rows(block, from..to),
+            (Some(rows), _) => self.push_rows(block, rows.iter().copied()),
+        }
+    }
+
+    fn push_id(&mut self, ms: u64, seq: u64) {
+        self.ms.push(ms);
+        self.seq.push(seq);
+    }
+
+    /// Makes columns for names not met before, missing in the `before` rows so far.
+    fn meet(&mut self, block: &Block, before: usize) -> Result<()> {
+        for table in &block.tables {
+            let names = &table.shape.names;
+            for (at, name) in names.iter().enumerate() {
+                let again = names.iter().take(at).any(|earlier| earlier == name);
+                if again && self.duplicates == Duplicates::Fail && table.rows > 0 {
+                    return Err(Error::Invalid(
+                        "an entry holds one field name twice: choose duplicates='first' or 'last'",
+                    ));
+                }
+                if self.only.is_none() && table.rows > 0 && !self.fields.iter().any(|field| field.name == *name) {
+                    self.fields.push(FieldColumn::missing(name.clone(), before));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn source<'a>(&self, table: &'a Table, name: &[u8]) -> Option<&'a Column> {
+        let mut names = table.shape.names.iter();
+        let at = match self.duplicates {
+            Duplicates::Last => names.rposition(|candidate| **candidate == *name),
+            _ => names.position(|candidate| **candidate == *name),
+        }?;
+        table.columns.get(at)
+    }
+
+    /// A run of rows of one shape: whole columns at a time.
+    fn push_run(&mut self, table: &Table, from: usize, to: usize) -> Result<()> {
+        let sources: Vec<Option<&Column>> = self.fields.iter().map(|field| self.source(table, &field.name)).collect();
+        for (field, source) in self.fields.iter_mut().zip(sources) {
+            match source {
+                Some(column) => field.extend(column, from, to)?,
+                None => (from..to).for_each(|_| field.push_missing()),
+            }
+        }
+        Ok(())
+    }
+
+    fn push_rows(&mut self, block: &Block, rows: impl Iterator<Item = usize>) -> Result<()> {
+        let sources: Vec<Vec<Option<&Column>>> = block
+            .tables
+            .iter()
+            .map(|table| self.fields.iter().map(|field| self.source(table, &field.name)).collect())
+            .collect();
+        let places = &block.places;
+        for row in rows {
+            let (table, at) = places.get(row).map_or((0, row), |(table, at)| (*table as usize, *at as usize));
+            let columns = sources.get(table).map_or(&[][..], |columns| columns);
+            for (field, column) in self.fields.iter_mut().zip(columns) {
+                match column.and_then(|column| column.get(at)) {
+                    Some(value) => field.push(value)?,
+                    None => field.push_missing(),
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl FieldColumn {
+    fn missing(name: Box<[u8]>, rows: usize) -> FieldColumn {
+        let mut field = FieldColumn { name, offsets: vec![0], data: Vec::new(), validity: None, nulls: 0 };
+        if rows > 0 {
+            field.offsets.resize(rows + 1, 0);
+            field.validity = Some(vec![0; rows.div_ceil(8)]);
+            field.nulls = rows;
+        }
+        field
+    }
+
+    fn rows(&self) -> usize {
+        self.offsets.len() - 1
+    }
+
+    fn mark(&mut self, present: bool) {
+        let row = self.rows();
+        let Some(bits) = &mut self.validity else { return };
+        if bits.len() <= row / 8 {
+            bits.resize(row / 8 + 1, 0);
+        }
+        if let (Some(byte), true) = (bits.get_mut(row / 8), present) {
+            *byte |= 1 << (row % 8);
+        }
+    }
+
+    fn push(&mut self, value: &[u8]) -> Result<()> {
+        if self.data.len() + value.len() > MAX_COLUMN_BYTES {
+            return Err(Error::Invalid("a column of more than 2 GiB: read a smaller range"));
+        }
+        self.mark(true);
+        self.data.extend_from_slice(value);
+        self.offsets.push(self.data.len() as i32);
+        Ok(())
+    }
+
+    fn push_missing(&mut self) {
+        if self.validity.is_none() {
+            let rows = self.rows();
+            let mut bits = vec![0xff; rows / 8];
+            if rows % 8 != 0 {
+                bits.push((1 << (rows % 8)) - 1);
+            }
+            self.validity = Some(bits);
+        }
+        self.mark(false);
+        self.offsets.push(self.data.len() as i32);
+        self.nulls += 1;
+    }
+
+    /// Takes over a run of a block's column: its bytes in one piece, its offsets moved.
+    fn extend(&mut self, column: &Column, from: usize, to: usize) -> Result<()> {
+        let ends = column.offsets.get(from..=to).unwrap_or(&[]);
+        let (Some(start), Some(stop)) = (ends.first().copied(), ends.last().copied()) else { return Ok(()) };
+        let bytes = column.data.get(start as usize..stop as usize).unwrap_or(&[]);
+        if self.data.len() + bytes.len() > MAX_COLUMN_BYTES {
+            return Err(Error::Invalid("a column of more than 2 GiB: read a smaller range"));
+        }
+        if self.validity.is_some() {
+            for end in ends.iter().skip(1) {
+                self.mark(true);
+                self.offsets.push(self.data.len() as i32 + (end - start) as i32);
+            }
+        } else {
+            let base = self.data.len() as i32;
+            self.offsets.extend(ends.iter().skip(1).map(|end| base + (end - start) as i32));
+        }
+        self.data.extend_from_slice(bytes);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
+mod tests {
+    use super::*;
+    use crate::block::{BlockBuilder, Shape};
+    use crate::id::Id;
+
+    fn block(shapes: &[&[&str]]) -> Block {
+        let mut builder = BlockBuilder::default();
+        for (row, names) in shapes.iter().enumerate() {
+            let shape = Shape { names: names.iter().map(|name| name.as_bytes().into()).collect() };
+            let number = builder.intern(shape);
+            let values: Vec<String> = names.iter().map(|name| format!("{name}{row}")).collect();
+            let lengths: Vec<usize> = values.iter().map(String::len).collect();
+            builder.push(Id::new(row as u64 + 1, 0), number, &lengths, values.concat().as_bytes()).unwrap();
+        }
+        builder.finish()
+    }
+
+    fn values(field: &FieldColumn) -> Vec<Option<String>> {
+        (0..field.rows())
+            .map(|row| {
+                let bit = field.validity.as_ref().is_none_or(|bits| bits[row / 8] >> (row % 8) & 1 == 1);
+                let bytes = &field.data[field.offsets[row] as usize..field.offsets[row + 1] as usize];
+                bit.then(|| String::from_utf8(bytes.to_vec()).unwrap())
+            })
+            .collect()
+    }
+
+    #[test]
+    fn missing_values_are_null_wherever_they_are() {
+        let mut columns = Columns::new(None, Duplicates::Fail);
+        columns.push(&block(&[&["a"], &["a"]]), 0, 2, None).unwrap();
+        columns.push(&block(&[&["b"], &["a", "b"], &["a"]]), 0, 3, Some(&|row| row != 0)).unwrap();
+        columns.push(&block(&[&["a"]]), 0, 1, None).unwrap();
+        let some = |text: &str| Some(text.to_owned());
+        assert_eq!(values(&columns.fields[0]), vec![some("a0"), some("a1"), some("a1"), some("a2"), some("a0")]);
+        assert_eq!(values(&columns.fields[1]), vec![None, None, some("b1"), None, None]);
+        assert_eq!((columns.fields[1].nulls, columns.rows()), (4, 5));
+    }
+
+    #[test]
+    fn a_repeated_name_fails_unless_one_is_chosen() {
+        let twice = block(&[&["a", "b", "a"]]);
+        assert!(Columns::new(None, Duplicates::Fail).push(&twice, 0, 1, None).is_err());
+        for (policy, columns) in [(Duplicates::First, 0), (Duplicates::Last, 2)] {
+            let mut built = Columns::new(Some(vec![b"a"[..].into()]), policy);
+            built.push(&twice, 0, 1, None).unwrap();
+            assert_eq!(built.fields[0].data, twice.tables[0].columns[columns].data);
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! What can be wrong with bytes, and where.
+
+use std::fmt;
+
+/// A fault in bytes that came from a disk or a caller.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Error {
+    /// The bytes at `offset` are not what was written there.
+    Corrupt { what: &'static str, offset: u64, expected: String, found: String },
+    /// Something is larger than its documented limit.
+    Limit { what: &'static str, limit: u64, found: u64 },
+    /// Written by a later version of the format.
+    Newer { what: &'static str, supported: u32, found: u32 },
+    /// A request that cannot be met: out of range, out of order.
+    Invalid(&'static str),
+}
+
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    /// A fault of content, with what was expected and what was found.
+    pub fn corrupt(what: &'static str, offset: u64, expected: impl fmt::Display, found: impl fmt::Display) -> Self {
+        Error::Corrupt { what, offset, expected: expected.to_string(), found: found.to_string() }
+    }
+
+    /// The same fault, `base` bytes further into the file.
+    #[must_use]
+    pub fn at(self, base: u64) -> Self {
+        match self {
+            Error::Corrupt { what, offset, expected, found } => {
+                Error::Corrupt { what, offset: offset.saturating_add(base), expected, found }
+            }
+            other => other,
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Corrupt { what, offset, expected, found } => {
+                write!(f, "{what} at offset {offset}: expected {expected}, found {found}")
+            }
+            Error::Limit { what, limit, found } => write!(f, "{what} is {found}, over the limit of {limit}"),
+            Error::Newer { what, supported, found } => {
+                write!(f, "{what} has format version {found}; this build reads up to {supported}")
+            }
+            Error::Invalid(what) => f.write_str(what),
+        }
+    }
+}
+
+impl std::error::Error for Error {}

@@ -1,0 +1,253 @@
+//! Frames: the unit of commit in a log file. Each is a header of 64 bytes and a payload padded to eight.
+//!
+//! ```text
+//!    0  salt of the segment          u32    32  append time, ms              u64
+//!    4  payload length, unpadded     u32    40  first ID: ms                 u64
+//!    8  kind                         u8     48  first ID: seq                u64
+//!    9  flags, zero                  u8     56  CRC32C of the payload        u32
+//!   10  reserved, zero               u16    60  CRC32C of bytes 0..60        u32
+//!   12  entries                      u32    64  payload, zero-padded to 8
+//!   16  sequence number (LSN)        u64
+//!   24  LSN minus synced LSN         u32       (u32::MAX: that far back or further, so it claims nothing)
+//!   28  header CRC of the frame before, u32
+//! ```
+//! The chain runs on across segments, so a frame is valid only behind the very frame it was written after.
+
+use crate::error::{Error, Result};
+use crate::id::Id;
+use crate::wire::{padded, put_id, put_u32, put_u64, Reader};
+
+pub const FRAME_HEADER_BYTES: usize = 64;
+/// No payload is larger; a length beyond it is a fault before it is a size.
+pub const MAX_PAYLOAD_BYTES: usize = 64 << 20;
+/// An entry's row (names of a new shape, lengths and values) is at most this.
+pub const MAX_ENTRY_BYTES: usize = 32 << 20;
+
+/// What a frame holds. Kinds 16 to 31 are kept for consumer groups.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    Snapshot = 1,
+    Entries = 2,
+    Delete = 3,
+    Trim = 4,
+    SetId = 5,
+    Replace = 6,
+    Mark = 7,
+}
+
+impl Kind {
+    fn from_byte(byte: u8) -> Option<Kind> {
+        [Kind::Snapshot, Kind::Entries, Kind::Delete, Kind::Trim, Kind::SetId, Kind::Replace, Kind::Mark]
+            .into_iter()
+            .find(|kind| *kind as u8 == byte)
+    }
+}
+
+/// A parsed frame header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FrameHeader {
+    pub salt: u32,
+    pub length: u32,
+    pub kind: Kind,
+    pub flags: u8,
+    pub entries: u32,
+    pub lsn: u64,
+    /// The highest sequence number known durable when this frame was written; 0 where it claims nothing.
+    pub synced_lsn: u64,
+    pub previous_crc: u32,
+    pub time_ms: u64,
+    pub first: Id,
+    pub payload_crc: u32,
+    pub header_crc: u32,
+}
+
+impl FrameHeader {
+    /// Bytes from the start of this frame to the start of the next.
+    pub fn frame_bytes(&self) -> usize {
+        FRAME_HEADER_BYTES + padded(self.length as usize)
+    }
+}
+
+/// What the caller of [`encode`] decides about a frame.
+#[derive(Debug, Clone, Copy)]
+pub struct FrameSpec {
+    pub salt: u32,
+    pub kind: Kind,
+    pub flags: u8,
+    pub entries: u32,
+    pub lsn: u64,
+    pub synced_lsn: u64,
+    pub time_ms: u64,
+    pub first: Id,
+    pub previous_crc: u32,
+}
+
+/// Appends a whole frame to `out` and returns its header CRC, the next frame's link.
+pub fn encode(out: &mut Vec<u8>, spec: &FrameSpec, payload: &[u8]) -> u32 {
+    let start = out.len();
+    put_u32(out, spec.salt);
+    put_u32(out, payload.len() as u32);
+    out.push(spec.kind as u8);
+    out.push(spec.flags);
+    out.extend_from_slice(&[0, 0]);
+    put_u32(out, spec.entries);
+    put_u64(out, spec.lsn);
+    put_u32(out, u32::try_from(spec.lsn.saturating_sub(spec.synced_lsn)).unwrap_or(u32::MAX));
+    put_u32(out, spec.previous_crc);
+    put_u64(out, spec.time_ms);
+    put_id(out, spec.first);
+    put_u32(out, crc32c::crc32c(payload));
+    let crc = crc32c::crc32c(out.get(start..).unwrap_or(&[]));
+    put_u32(out, crc);
+    out.extend_from_slice(payload);
+    out.resize(start + FRAME_HEADER_BYTES + padded(payload.len()), 0);
+    crc
+}
+
+/// Parses the header that stands at `offset` of its file by itself: the chain is not looked at.
+fn alone(bytes: &[u8], offset: u64, salt: u32) -> Result<FrameHeader> {
+    // The checksum first: fields of a frame that is not one must not be reported as if they were.
+    let stored = stored_crc(bytes);
+    let expected = crc32c::crc32c(bytes.get(..60).unwrap_or(&[]));
+    if stored != expected {
+        let (expected, stored) = (format!("checksum {expected:08x}"), format!("{stored:08x}"));
+        return Err(Error::corrupt("frame header", offset, expected, stored));
+    }
+    let mut reader = Reader::new(bytes, "frame header");
+    let found_salt = reader.u32()?;
+    let length = reader.u32()?;
+    let kind_byte = reader.u8()?;
+    let flags = reader.u8()?;
+    let reserved = reader.take(2)?;
+    let entries = reader.u32()?;
+    let lsn = reader.u64()?;
+    let behind = reader.u32()?;
+    let previous_crc = reader.u32()?;
+    let time_ms = reader.u64()?;
+    let first = reader.id()?;
+    let payload_crc = reader.u32()?;
+    let header_crc = reader.u32()?;
+    if found_salt != salt {
+        return Err(Error::corrupt("frame salt", offset, format!("{salt:08x}"), format!("{found_salt:08x}")));
+    }
+    if length as usize > MAX_PAYLOAD_BYTES {
+        return Err(Error::corrupt("frame length", offset, format!("at most {MAX_PAYLOAD_BYTES}"), length));
+    }
+    let kind =
+        Kind::from_byte(kind_byte).ok_or_else(|| Error::corrupt("frame kind", offset, "a known kind", kind_byte))?;
+    if reserved != [0, 0] {
+        return Err(Error::corrupt("frame header", offset, "zero in reserved bytes", format!("{reserved:?}")));
+    }
+    Ok(FrameHeader {
+        salt: found_salt,
+        length,
+        kind,
+        flags,
+        entries,
+        lsn,
+        synced_lsn: if behind == u32::MAX { 0 } else { lsn.saturating_sub(u64::from(behind)) },
+        previous_crc,
+        time_ms,
+        first,
+        payload_crc,
+        header_crc,
+    })
+}
+
+/// Parses and checks the header at `offset` of `file` as the frame after the one with `previous_crc`.
+pub fn parse_header(file: &[u8], offset: u64, salt: u32, previous_crc: u32) -> Result<FrameHeader> {
+    let header = alone(head_bytes(file, offset)?, offset, salt)?;
+    if header.previous_crc != previous_crc {
+        return Err(Error::corrupt(
+            "frame chain",
+            offset,
+            format!("a frame written after the one with checksum {previous_crc:08x}"),
+            format!("one written after {:08x}", header.previous_crc),
+        ));
+    }
+    Ok(header)
+}
+
+/// A whole frame of this segment at `offset`, though the frame before it is not known: for looking past a bad one.
+pub fn probe(file: &[u8], offset: u64, salt: u32) -> Option<FrameHeader> {
+    let header = alone(head_bytes(file, offset).ok()?, offset, salt).ok()?;
+    payload(file, offset, &header).is_ok().then_some(header)
+}
+
+/// The checked payload of the frame at `offset`.
+pub fn payload<'a>(file: &'a [u8], offset: u64, header: &FrameHeader) -> Result<&'a [u8]> {
+    let start = usize::try_from(offset).ok().and_then(|start| start.checked_add(FRAME_HEADER_BYTES));
+    let bytes = start.and_then(|start| file.get(start..start.checked_add(header.length as usize)?));
+    let bytes = bytes.ok_or_else(|| {
+        Error::corrupt("frame payload", offset, format!("{} bytes", header.length), "the end of the file")
+    })?;
+    let crc = crc32c::crc32c(bytes);
+    if crc != header.payload_crc {
+        return Err(Error::corrupt(
+            "frame payload",
+            offset,
+            format!("checksum {:08x}", header.payload_crc),
+            format!("{crc:08x}"),
+        ));
+    }
+    Ok(bytes)
+}
+
+fn head_bytes(file: &[u8], offset: u64) -> Result<&[u8]> {
+    let start = usize::try_from(offset).unwrap_or(usize::MAX);
+    file.get(start..start.saturating_add(FRAME_HEADER_BYTES))
+        .ok_or_else(|| Error::corrupt("frame header", offset, "64 bytes", "the end of the file"))
+}
+
+fn stored_crc(head: &[u8]) -> u32 {
+    let mut bytes = [0u8; 4];
+    if let Some(slice) = head.get(60..64) {
+        bytes.copy_from_slice(slice);
+    }
+    u32::from_le_bytes(bytes)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
+mod tests {
+    use super::*;
+
+    fn spec(lsn: u64, previous_crc: u32) -> FrameSpec {
+        FrameSpec {
+            salt: 9,
+            kind: Kind::Entries,
+            flags: 0,
+            entries: 1,
+            lsn,
+            synced_lsn: 0,
+            time_ms: 5,
+            first: Id::new(1, 2),
+            previous_crc,
+        }
+    }
+
+    #[test]
+    fn a_frame_is_valid_only_behind_the_frame_it_was_written_after() {
+        let mut file = Vec::new();
+        let link = encode(&mut file, &spec(1, 0), b"hello");
+        let second = file.len() as u64;
+        encode(&mut file, &spec(2, link), b"world");
+        let header = parse_header(&file, second, 9, link).unwrap();
+        assert_eq!(payload(&file, second, &header).unwrap(), b"world");
+        assert!(parse_header(&file, second, 9, link ^ 1).is_err());
+        assert!(parse_header(&file, second, 8, link).is_err());
+    }
+
+    #[test]
+    fn every_flipped_bit_but_padding_is_seen() {
+        let mut file = Vec::new();
+        encode(&mut file, &spec(1, 0), b"hello");
+        for bit in 0..(64 + 5) * 8 {
+            let mut bad = file.clone();
+            bad[bit / 8] ^= 1 << (bit % 8);
+            let seen = parse_header(&bad, 0, 9, 0).and_then(|header| payload(&bad, 0, &header).map(drop));
+            assert!(seen.is_err(), "bit {bit}");
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! Formats, codecs and state of a diskstream log.
+//!
+//! Pure functions over byte slices: no Python, no input or output, no unsafe code. Whatever comes from a disk is
+//! parsed with checked reads and ends in [`error::Error`], never in a panic.
+#![forbid(unsafe_code)]
+
+pub mod bitmap;
+pub mod block;
+pub mod columns;
+pub mod error;
+pub mod frame;
+pub mod header;
+pub mod id;
+pub mod node;
+pub mod ops;
+pub mod rows;
+pub mod scan;
+pub mod sealed;
+pub mod snapshot;
+pub mod state;
+pub mod tail;
+pub mod wire;
+
+/// The version of every file format here. A file with a greater one is refused.
+pub const FORMAT_VERSION: u32 = 1;
+
+/// CRC32C, as every format here uses it.
+pub fn checksum(bytes: &[u8]) -> u32 {
+    crc32c::crc32c(bytes)
+}

@@ -1,0 +1,299 @@
+//! Macro nodes: some hundred entries of a sealed segment, column by column, compressed together.
+//!
+//! ```text
+//! node := head body                                        raw (what body holds, or decompresses to) :=
+//!    0  salt of the segment     u32                          first ms u64, first seq u64
+//!    4  number of the node      u32                          narrow(ms - ms before){entries - 1}
+//!    8  entries                 u32                          narrow(seq'){entries - 1}        as in rows
+//!   12  length of raw           u32                          varint(shapes)
+//!   16  length of body          u32                          shape{shapes} := varint(fields) (varint(len) name)*
+//!   20  codec: 0 plain, 1 zstd  u8                           narrow(shape of each entry){entries}   if shapes > 1
+//!   21  zero                    3                            for each shape, for each of its fields:
+//!   24  CRC32C of the body      u32                            narrow(length of each value)  varint(n) bytes{n}
+//!   28  CRC32C of bytes 0..28   u32
+//! ```
+//! `narrow` is the narrow column of [`crate::wire`]. Lengths stand where Arrow has offsets, since they compress to
+//! nearly nothing; a reader sums them up.
+
+use crate::block::{Block, Column, Shape, Table};
+use crate::error::{Error, Result};
+use crate::id::Id;
+use crate::rows::MAX_FIELDS;
+use crate::wire::{put_id, put_narrow, put_u32, put_varint, read_narrow, Reader};
+
+pub const NODE_HEAD_BYTES: usize = 32;
+/// Entries of one node, at most; also the bound on what a damaged count can make a reader allocate.
+pub const MAX_NODE_ENTRIES: usize = 65_536;
+/// Raw bytes of one node, at most.
+pub const MAX_NODE_RAW_BYTES: usize = 128 << 20;
+
+/// Appends one node to `out`. `level` is zstd's; 0 stores plain bytes.
+pub fn encode(out: &mut Vec<u8>, block: &Block, salt: u32, number: u32, level: i32) -> Result<()> {
+    let raw = encode_raw(block)?;
+    let packed = if level == 0 { None } else { compress(&raw, level) };
+    let (codec, body) = match &packed {
+        Some(packed) if packed.len() < raw.len() => (1u8, packed),
+        _ => (0u8, &raw),
+    };
+    let start = out.len();
+    put_u32(out, salt);
+    put_u32(out, number);
+    put_u32(out, block.len() as u32);
+    put_u32(out, raw.len() as u32);
+    put_u32(out, body.len() as u32);
+    out.push(codec);
+    out.extend_from_slice(&[0; 3]);
+    put_u32(out, crc32c::crc32c(body));
+    let crc = crc32c::crc32c(out.get(start..).unwrap_or(&[]));
+    put_u32(out, crc);
+    out.extend_from_slice(body);
+    Ok(())
+}
+
+fn compress(raw: &[u8], level: i32) -> Option<Vec<u8>> {
+    zstd::bulk::compress(raw, level).ok()
+}
+
+fn encode_raw(block: &Block) -> Result<Vec<u8>> {
+    let first = block.id(0).ok_or(Error::Invalid("a node needs an entry"))?;
+    let mut raw = Vec::with_capacity(block.memory_bytes());
+    put_id(&mut raw, first);
+    let steps = block.ids.iter().zip(block.ids.iter().skip(1));
+    put_narrow(&mut raw, &steps.clone().map(|(before, id)| id.ms - before.ms).collect::<Vec<_>>());
+    let seqs = steps.map(|(before, id)| if id.ms == before.ms { id.seq - before.seq - 1 } else { id.seq });
+    put_narrow(&mut raw, &seqs.collect::<Vec<_>>());
+    put_varint(&mut raw, block.tables.len() as u64);
+    for table in &block.tables {
+        put_varint(&mut raw, table.shape.names.len() as u64);
+        for name in &table.shape.names {
+            put_varint(&mut raw, name.len() as u64);
+            raw.extend_from_slice(name);
+        }
+    }
+    if block.tables.len() > 1 {
+        put_narrow(&mut raw, &block.places.iter().map(|(table, _)| u64::from(*table)).collect::<Vec<_>>());
+    }
+    for column in block.tables.iter().flat_map(|table| &table.columns) {
+        let ends = column.offsets.iter().skip(1);
+        let lengths = column.offsets.iter().zip(ends).map(|(start, end)| u64::from(end - start));
+        put_narrow(&mut raw, &lengths.collect::<Vec<_>>());
+        put_varint(&mut raw, column.data.len() as u64);
+        raw.extend_from_slice(&column.data);
+    }
+    if raw.len() > MAX_NODE_RAW_BYTES {
+        return Err(Error::Limit { what: "node", limit: MAX_NODE_RAW_BYTES as u64, found: raw.len() as u64 });
+    }
+    Ok(raw)
+}
+
+/// A reusable decompressor: one for each thread that reads.
+pub struct NodeReader {
+    zstd: Option<zstd::bulk::Decompressor<'static>>,
+    raw: Vec<u8>,
+}
+
+impl Default for NodeReader {
+    fn default() -> Self {
+        NodeReader { zstd: zstd::bulk::Decompressor::new().ok(), raw: Vec::new() }
+    }
+}
+
+impl NodeReader {
+    /// Checks and unpacks the node `number` of a segment; `offset` is where it stood, for the error.
+    pub fn read(&mut self, bytes: &[u8], salt: u32, number: u32, offset: u64) -> Result<Block> {
+        self.view(bytes, salt, number).and_then(|(raw, entries)| parse(raw, entries)).map_err(|error| error.at(offset))
+    }
+
+    /// The checked raw bytes of a node and its count of entries.
+    fn view<'a>(&'a mut self, bytes: &'a [u8], salt: u32, number: u32) -> Result<(&'a [u8], usize)> {
+        let mut head = Reader::new(bytes, "node");
+        let (found_salt, found_number) = (head.u32()?, head.u32()?);
+        let (entries, raw_len, body_len) = (head.u32()? as usize, head.u32()? as usize, head.u32()? as usize);
+        let codec = head.u8()?;
+        head.take(3)?;
+        let (body_crc, head_crc) = (head.u32()?, head.u32()?);
+        let crc = crc32c::crc32c(bytes.get(..28).unwrap_or(&[]));
+        if crc != head_crc {
+            return Err(checksum("node head", 28, crc, head_crc));
+        }
+        if (found_salt, found_number) != (salt, number) {
+            let expected = format!("node {number} of the segment with salt {salt:08x}");
+            return Err(Error::corrupt("node", 0, expected, format!("node {found_number} of {found_salt:08x}")));
+        }
+        if entries == 0 || entries > MAX_NODE_ENTRIES || raw_len > MAX_NODE_RAW_BYTES {
+            return Err(Error::corrupt("node", 8, "sizes within the limits", format!("{entries} and {raw_len}")));
+        }
+        let body = head.take(body_len)?;
+        let crc = crc32c::crc32c(body);
+        if crc != body_crc {
+            return Err(checksum("node body", NODE_HEAD_BYTES as u64, body_crc, crc));
+        }
+        match codec {
+            0 if body_len == raw_len => Ok((body, entries)),
+            1 => {
+                self.decompress(body, raw_len)?;
+                Ok((&self.raw, entries))
+            }
+            other => Err(Error::corrupt("node codec", 20, "0 or 1", other)),
+        }
+    }
+
+    fn decompress(&mut self, body: &[u8], raw_len: usize) -> Result<()> {
+        self.raw.clear();
+        self.raw.reserve(raw_len);
+        let zstd = self.zstd.as_mut().ok_or(Error::Invalid("no memory for a decompressor"))?;
+        match zstd.decompress_to_buffer(body, &mut self.raw) {
+            Ok(size) if size == raw_len => Ok(()),
+            Ok(size) => Err(Error::corrupt("node body", NODE_HEAD_BYTES as u64, format!("{raw_len} bytes"), size)),
+            Err(error) => Err(Error::corrupt("node body", NODE_HEAD_BYTES as u64, "zstd data", error)),
+        }
+    }
+}
+
+fn checksum(what: &'static str, offset: u64, expected: u32, found: u32) -> Error {
+    Error::corrupt(what, offset, format!("checksum {expected:08x}"), format!("{found:08x}"))
+}
+
+fn parse(raw: &[u8], entries: usize) -> Result<Block> {
+    let mut reader = Reader::new(raw, "node contents");
+    let ids = parse_ids(&mut reader, entries)?;
+    let mut tables = parse_shapes(&mut reader)?;
+    let mut places = Vec::new();
+    if tables.len() > 1 {
+        places.reserve(entries);
+        let mut counts = vec![0u32; tables.len()];
+        let mut bad = false;
+        read_narrow(&mut reader, entries, |code| match counts.get_mut(code as usize) {
+            Some(count) => {
+                places.push((code as u32, *count));
+                *count += 1;
+            }
+            None => bad = true,
+        })?;
+        if bad {
+            return Err(reader.fault("a shape of this node", "another"));
+        }
+        tables.iter_mut().zip(counts).for_each(|(table, count)| table.rows = count as usize);
+    } else if let Some(table) = tables.first_mut() {
+        table.rows = entries;
+    }
+    for table in &mut tables {
+        for column in &mut table.columns {
+            *column = parse_column(&mut reader, table.rows)?;
+        }
+    }
+    if reader.remaining() > 0 {
+        return Err(reader.fault("the end of the node", format!("{} more bytes", reader.remaining())));
+    }
+    Ok(Block { ids, tables, places })
+}
+
+fn parse_ids(reader: &mut Reader<'_>, entries: usize) -> Result<Vec<Id>> {
+    let mut id = reader.id()?;
+    let mut ids = Vec::with_capacity(entries);
+    ids.push(id);
+    read_narrow(reader, entries - 1, |step| ids.push(Id::new(step, 0)))?;
+    let mut rest = ids.iter_mut().skip(1);
+    let mut overflow = false;
+    read_narrow(reader, entries - 1, |seq| {
+        let Some(slot) = rest.next() else { return };
+        let next = if slot.ms == 0 {
+            id.seq.checked_add(seq).and_then(|sum| sum.checked_add(1)).map(|seq| Id::new(id.ms, seq))
+        } else {
+            id.ms.checked_add(slot.ms).map(|ms| Id::new(ms, seq))
+        };
+        overflow |= next.is_none();
+        id = next.unwrap_or(id);
+        *slot = id;
+    })?;
+    if overflow {
+        return Err(reader.fault("IDs in range", "an overflow"));
+    }
+    Ok(ids)
+}
+
+fn parse_shapes(reader: &mut Reader<'_>) -> Result<Vec<Table>> {
+    let shapes = reader.count(MAX_NODE_ENTRIES, "a number of shapes")?;
+    let mut tables = Vec::with_capacity(shapes.min(16));
+    for _ in 0..shapes {
+        let fields = reader.count(MAX_FIELDS, "a number of fields")?;
+        let mut names: Vec<Box<[u8]>> = Vec::with_capacity(fields.min(64));
+        for _ in 0..fields {
+            let length = reader.count(reader.remaining(), "the length of a name")?;
+            names.push(reader.take(length)?.into());
+        }
+        let columns = vec![Column::default(); names.len()];
+        tables.push(Table { shape: Shape { names }, columns, rows: 0 });
+    }
+    if tables.is_empty() {
+        return Err(reader.fault("at least one shape", 0));
+    }
+    Ok(tables)
+}
+
+fn parse_column(reader: &mut Reader<'_>, rows: usize) -> Result<Column> {
+    let mut offsets = Vec::with_capacity(rows + 1);
+    offsets.push(0u32);
+    let mut end = 0u64;
+    read_narrow(reader, rows, |length| {
+        end = end.saturating_add(length);
+        offsets.push(end as u32);
+    })?;
+    let size = reader.count(reader.remaining(), "the length of a column")?;
+    if size as u64 != end {
+        return Err(reader.fault("lengths that add up to the column", end));
+    }
+    Ok(Column { offsets, data: reader.take(size)?.to_vec() })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
+mod tests {
+    use super::*;
+    use crate::block::BlockBuilder;
+
+    fn block() -> Block {
+        let mut builder = BlockBuilder::default();
+        let one = builder.intern(Shape { names: vec![b"a"[..].into()] });
+        let two = builder.intern(Shape { names: vec![b"a"[..].into(), b"b"[..].into()] });
+        for row in 0..100u64 {
+            let id = Id::new(5 + row / 3, row);
+            if row % 4 == 0 {
+                builder.push(id, two, &[2, 1], b"xyz").unwrap();
+            } else {
+                builder.push(id, one, &[(row % 3) as usize], &b"abc"[..(row % 3) as usize]).unwrap();
+            }
+        }
+        builder.finish()
+    }
+
+    #[test]
+    fn a_node_comes_back_plain_and_compressed() {
+        for level in [0, 3] {
+            let mut out = Vec::new();
+            encode(&mut out, &block(), 7, 3, level).unwrap();
+            let back = NodeReader::default().read(&out, 7, 3, 0).unwrap();
+            assert_eq!(back.ids, block().ids);
+            for row in 0..100 {
+                assert!(back.pairs(row).eq(block().pairs(row)));
+            }
+        }
+    }
+
+    #[test]
+    fn every_flipped_bit_and_every_cut_is_an_error() {
+        let mut out = Vec::new();
+        encode(&mut out, &block(), 7, 3, 3).unwrap();
+        let mut reader = NodeReader::default();
+        for bit in 0..out.len() * 8 {
+            let mut bad = out.clone();
+            bad[bit / 8] ^= 1 << (bit % 8);
+            assert!(reader.read(&bad, 7, 3, 0).is_err(), "bit {bit}");
+        }
+        for cut in 0..out.len() {
+            assert!(reader.read(&out[..cut], 7, 3, 0).is_err());
+        }
+        assert!(reader.read(&out, 7, 4, 0).is_err());
+        assert!(reader.read(&out, 8, 3, 0).is_err());
+    }
+}

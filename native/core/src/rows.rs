@@ -1,0 +1,286 @@
+//! Entries as packed rows: the payload of an entries frame.
+//!
+//! ```text
+//! rows  := row*
+//! row   := id-step? shape-code shape? length{fields} value-bytes*
+//! id-step := varint(ms - ms before) varint(seq')     (absent in the first row: the frame header has its ID)
+//!            seq' = seq - seq before - 1  where ms is the same,  seq  where it is not
+//! shape-code := varint: the number of a shape met before in this payload, or the next unused one,
+//! shape := varint(fields) (varint(length) name-bytes){fields}          which is then defined here
+//! ```
+
+use crate::block::{BlockBuilder, Shape};
+use crate::error::{Error, Result};
+use crate::frame::{MAX_ENTRY_BYTES, MAX_PAYLOAD_BYTES};
+use crate::id::Id;
+use crate::wire::{put_varint, Reader};
+
+/// Fields of one entry, at most.
+pub const MAX_FIELDS: usize = 65_536;
+
+/// Packs rows one after another. IDs are given as steps, so an automatic batch is packed before its first ID is known.
+#[derive(Default)]
+pub struct RowsEncoder {
+    out: Vec<u8>,
+    shapes: Vec<Box<[u8]>>,
+    names: Vec<u8>,
+    lengths: Vec<u8>,
+    values: Vec<u8>,
+    fields: usize,
+    rows: u32,
+    last_shape: usize,
+}
+
+/// How a row's ID follows from the one before.
+#[derive(Debug, Clone, Copy)]
+pub enum Step {
+    /// The sequence right after.
+    Next,
+    /// From one explicit ID to another.
+    Between(Id, Id),
+}
+
+impl RowsEncoder {
+    /// Begins a row anew: what [`RowsEncoder::field`] collects belongs to it.
+    pub fn begin(&mut self) {
+        self.names.clear();
+        self.lengths.clear();
+        self.values.clear();
+        self.fields = 0;
+    }
+
+    pub fn clear(&mut self) {
+        self.begin();
+        self.out.clear();
+        self.shapes.clear();
+        self.rows = 0;
+        self.last_shape = 0;
+    }
+
+    #[inline]
+    pub fn field(&mut self, name: &[u8], value: &[u8]) {
+        put_varint(&mut self.names, name.len() as u64);
+        self.names.extend_from_slice(name);
+        put_varint(&mut self.lengths, value.len() as u64);
+        self.values.extend_from_slice(value);
+        self.fields += 1;
+    }
+
+    /// Ends the row begun last.
+    ///
+    /// # Errors
+    /// [`Error::Limit`] for an entry, a batch or a number of fields past its limit; nothing of the row is kept then.
+    pub fn end(&mut self, step: Step) -> Result<()> {
+        if self.fields == 0 {
+            return Err(Error::Invalid("an entry needs at least one field"));
+        }
+        let size = self.names.len() + self.lengths.len() + self.values.len();
+        if size > MAX_ENTRY_BYTES {
+            return Err(Error::Limit { what: "entry", limit: MAX_ENTRY_BYTES as u64, found: size as u64 });
+        }
+        if self.fields > MAX_FIELDS {
+            return Err(Error::Limit {
+                what: "fields of an entry",
+                limit: MAX_FIELDS as u64,
+                found: self.fields as u64,
+            });
+        }
+        if self.out.len() + size + 64 > MAX_PAYLOAD_BYTES - 1024 {
+            return Err(Error::Limit {
+                what: "batch",
+                limit: (MAX_PAYLOAD_BYTES - 1024) as u64,
+                found: (self.out.len() + size) as u64,
+            });
+        }
+        if self.rows > 0 {
+            let (ms, seq) = match step {
+                Step::Next => (0, 0),
+                Step::Between(before, id) if id.ms == before.ms => (0, id.seq - before.seq - 1),
+                Step::Between(before, id) => (id.ms - before.ms, id.seq),
+            };
+            put_varint(&mut self.out, ms);
+            put_varint(&mut self.out, seq);
+        }
+        self.put_shape();
+        self.out.extend_from_slice(&self.lengths);
+        self.out.extend_from_slice(&self.values);
+        self.rows += 1;
+        Ok(())
+    }
+
+    fn put_shape(&mut self) {
+        let names: &[u8] = &self.names;
+        if self.shapes.get(self.last_shape).is_some_and(|shape| **shape == *names) {
+            put_varint(&mut self.out, self.last_shape as u64);
+            return;
+        }
+        if let Some(code) = self.shapes.iter().position(|shape| **shape == *names) {
+            self.last_shape = code;
+            put_varint(&mut self.out, code as u64);
+            return;
+        }
+        self.last_shape = self.shapes.len();
+        put_varint(&mut self.out, self.last_shape as u64);
+        put_varint(&mut self.out, self.fields as u64);
+        self.out.extend_from_slice(names);
+        self.shapes.push(names.into());
+    }
+
+    pub fn rows(&self) -> u32 {
+        self.rows
+    }
+
+    pub fn payload(&self) -> &[u8] {
+        &self.out
+    }
+}
+
+fn read_shape(reader: &mut Reader<'_>) -> Result<Shape> {
+    let fields = reader.count(MAX_FIELDS, "a number of fields")?;
+    let mut names: Vec<Box<[u8]>> = Vec::with_capacity(fields.min(64));
+    for _ in 0..fields {
+        let length = reader.count(MAX_ENTRY_BYTES, "the length of a name")?;
+        names.push(reader.take(length)?.into());
+    }
+    if names.is_empty() {
+        return Err(reader.fault("at least one field", 0));
+    }
+    Ok(Shape { names })
+}
+
+/// The ID of the row after `before`.
+#[inline]
+fn read_step(reader: &mut Reader<'_>, before: Id) -> Result<Id> {
+    let ms = reader.varint()?;
+    let seq = reader.varint()?;
+    let id = if ms == 0 {
+        before.seq.checked_add(seq).and_then(|seq| seq.checked_add(1)).map(|seq| Id::new(before.ms, seq))
+    } else {
+        before.ms.checked_add(ms).map(|ms| Id::new(ms, seq))
+    };
+    id.ok_or_else(|| reader.fault("an ID in range", "an overflow"))
+}
+
+/// Unpacks the rows `part` of a payload of `rows` rows into `builder`; earlier rows are stepped over.
+///
+/// Stops once the builder holds `max_bytes`. Returns the ID of the last row looked at.
+pub fn decode(
+    payload: &[u8],
+    first: Id,
+    rows: u32,
+    part: std::ops::Range<u32>,
+    max_bytes: usize,
+    builder: &mut BlockBuilder,
+) -> Result<Id> {
+    let mut reader = Reader::new(payload, "entries frame");
+    let mut codes: Vec<(usize, usize)> = Vec::new(); // number in the builder, fields
+    let mut id = first;
+    let mut lengths: Vec<usize> = Vec::new();
+    for row in 0..rows.min(part.end) {
+        if row > 0 {
+            id = read_step(&mut reader, id)?;
+        }
+        let code = reader.count(codes.len(), "a shape met before or the next one")?;
+        if code == codes.len() {
+            let shape = read_shape(&mut reader)?;
+            let fields = shape.names.len();
+            codes.push((builder.intern(shape), fields));
+        }
+        let (number, fields) = codes.get(code).copied().unwrap_or((0, 0));
+        lengths.clear();
+        let mut total = 0usize;
+        for _ in 0..fields {
+            let length = reader.count(MAX_ENTRY_BYTES, "the length of a value")?;
+            lengths.push(length);
+            total += length;
+        }
+        let values = reader.take(total)?;
+        if row >= part.start {
+            builder.push(id, number, &lengths, values)?;
+            if builder.bytes() >= max_bytes {
+                return Ok(id);
+            }
+        }
+    }
+    if part.end >= rows && reader.remaining() > 0 {
+        return Err(reader.fault("the end of the rows", format!("{} more bytes", reader.remaining())));
+    }
+    Ok(id)
+}
+
+/// The ID of the last row of a payload.
+pub fn last_id(payload: &[u8], first: Id, rows: u32) -> Result<Id> {
+    if rows <= 1 {
+        return Ok(first);
+    }
+    let mut reader = Reader::new(payload, "entries frame");
+    let mut shapes: Vec<usize> = Vec::new();
+    let mut id = first;
+    for row in 0..rows {
+        if row > 0 {
+            id = read_step(&mut reader, id)?;
+        }
+        let code = reader.count(shapes.len(), "a shape met before or the next one")?;
+        if code == shapes.len() {
+            shapes.push(read_shape(&mut reader)?.names.len());
+        }
+        let mut total = 0usize;
+        for _ in 0..shapes.get(code).copied().unwrap_or(0) {
+            total += reader.count(MAX_ENTRY_BYTES, "the length of a value")?;
+        }
+        reader.take(total)?;
+    }
+    Ok(id)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_come_back_with_their_ids_shapes_and_bytes() {
+        let mut encoder = RowsEncoder::default();
+        let rows: [(Id, &[(&str, &str)]); 4] = [
+            (Id::new(5, 1), &[("a", "1"), ("b", "two")]),
+            (Id::new(5, 9), &[("a", ""), ("b", "x")]),
+            (Id::new(7, 3), &[("a", "1"), ("a", "2")]),
+            (Id::new(7, 4), &[("a", "9"), ("b", "y")]),
+        ];
+        let mut before = Id::MIN;
+        for (id, fields) in rows {
+            encoder.begin();
+            fields.iter().for_each(|(name, value)| encoder.field(name.as_bytes(), value.as_bytes()));
+            encoder.end(Step::Between(before, id)).unwrap();
+            before = id;
+        }
+        let mut builder = BlockBuilder::default();
+        let last = decode(encoder.payload(), Id::new(5, 1), 4, 1..4, usize::MAX, &mut builder).unwrap();
+        let block = builder.finish();
+        assert_eq!(last, Id::new(7, 4));
+        assert_eq!(last_id(encoder.payload(), Id::new(5, 1), 4).unwrap(), last);
+        assert_eq!(block.len(), 3);
+        for (row, (id, fields)) in rows.iter().skip(1).enumerate() {
+            assert_eq!(block.id(row), Some(*id));
+            let found: Vec<_> = block.pairs(row).collect();
+            let wanted: Vec<_> = fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect();
+            assert_eq!(found, wanted);
+        }
+    }
+
+    #[test]
+    fn every_cut_of_a_payload_is_an_error_and_never_a_panic() {
+        let mut encoder = RowsEncoder::default();
+        for _ in 0..3 {
+            encoder.begin();
+            encoder.field(b"name", b"value");
+            encoder.end(Step::Next).unwrap();
+        }
+        for cut in 0..encoder.payload().len() {
+            let mut builder = BlockBuilder::default();
+            let payload = encoder.payload().get(..cut).unwrap();
+            assert!(decode(payload, Id::MIN, 3, 0..3, usize::MAX, &mut builder).is_err());
+            assert!(last_id(payload, Id::MIN, 3).is_err());
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! The snapshot: all of a stream's state that is not entries, as sections. The first frame of each log file.
+//!
+//! ```text
+//! snapshot := section*            section := tag u8, varint(length), bytes{length}
+//!  1 counters   last ID (16), greatest deleted ID (16), entries added u64, stream uuid (16)
+//!  2 segments   varint(n) meta{n}: the segments before this one, in order
+//! 16 groups     kept for consumer groups
+//! ```
+//! A reader that meets a tag it does not know refuses the file, unless the tag's high bit says that it may be passed
+//! over.
+
+use crate::error::{Error, Result};
+use crate::state::{SegmentMeta, State};
+use crate::wire::{put_id, put_u64, put_varint, Reader};
+use crate::FORMAT_VERSION;
+
+const COUNTERS: u8 = 1;
+const SEGMENTS: u8 = 2;
+const MAY_BE_IGNORED: u8 = 0x80;
+
+fn put_section(out: &mut Vec<u8>, tag: u8, body: &[u8]) {
+    out.push(tag);
+    put_varint(out, body.len() as u64);
+    out.extend_from_slice(body);
+}
+
+/// The snapshot that begins the segment after the active one of `state`.
+pub fn encode(state: &State) -> Vec<u8> {
+    let mut counters = Vec::new();
+    put_id(&mut counters, state.last_id);
+    put_id(&mut counters, state.max_deleted);
+    put_u64(&mut counters, state.entries_added);
+    counters.extend_from_slice(&state.uuid);
+    let mut segments = Vec::new();
+    let active = (state.active.live() > 0).then_some(&state.active);
+    let listed = state.sealed.len() + usize::from(active.is_some());
+    put_varint(&mut segments, listed as u64);
+    state.sealed.iter().chain(active).for_each(|meta| meta.put(&mut segments));
+    let mut out = Vec::new();
+    put_section(&mut out, COUNTERS, &counters);
+    put_section(&mut out, SEGMENTS, &segments);
+    out
+}
+
+/// The state at the beginning of segment `number`.
+pub fn decode(payload: &[u8], number: u64) -> Result<State> {
+    let mut reader = Reader::new(payload, "snapshot");
+    let mut state = State::empty(number);
+    let mut seen = [false; 2];
+    while reader.remaining() > 0 {
+        let tag = reader.u8()?;
+        let length = reader.count(reader.remaining(), "the length of a section")?;
+        let mut body = Reader::new(reader.take(length)?, "snapshot section");
+        match tag {
+            COUNTERS => {
+                state.last_id = body.id()?;
+                state.max_deleted = body.id()?;
+                state.entries_added = body.u64()?;
+                state.uuid.copy_from_slice(body.take(16)?);
+                seen[0] = true;
+            }
+            SEGMENTS => {
+                let count = body.count(length, "a number of segments")?;
+                for _ in 0..count {
+                    state.push_sealed(SegmentMeta::read(&mut body)?, number)?;
+                }
+                seen[1] = true;
+            }
+            tag if tag & MAY_BE_IGNORED != 0 => {}
+            tag => {
+                return Err(Error::Newer { what: "snapshot section", supported: FORMAT_VERSION, found: u32::from(tag) })
+            }
+        }
+    }
+    if seen != [true; 2] {
+        return Err(reader.fault("sections 1 and 2", "fewer"));
+    }
+    Ok(state)
+}

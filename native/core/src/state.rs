@@ -1,0 +1,343 @@
+//! A stream's state without its entries: segments, counters, the trim watermark, deleted positions.
+//!
+//! Every process keeps a replica, made of a snapshot and the frames after it; [`State::apply`] is the only way in
+//! which it changes.
+
+use std::sync::Arc;
+
+use crate::bitmap::Bitmap;
+use crate::error::{Error, Result};
+use crate::frame::{FrameHeader, Kind};
+use crate::id::Id;
+use crate::ops::{self, Place, SetId};
+use crate::wire::{put_id, put_varint, Reader};
+
+/// An approximate trim removes entries in runs of this many, as Redis removes whole nodes
+/// (`stream-node-max-entries`, 100 by default).
+pub const TRIM_GRANULE_ENTRIES: u64 = 100;
+
+/// What is known of one segment without opening it.
+///
+/// ```text
+/// meta := varint: number, generation, entries; first ID (16); last ID (16);
+///         varint: least append time, greatest, size in log bytes, trimmed; bitmap of deleted positions
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SegmentMeta {
+    pub number: u64,
+    pub generation: u32,
+    pub entries: u64,
+    pub first: Id,
+    pub last: Id,
+    pub min_time_ms: u64,
+    pub max_time_ms: u64,
+    pub size_bytes: u64,
+    /// Entries before this position are gone.
+    pub trimmed: u64,
+    pub deleted: Arc<Bitmap>,
+}
+
+impl SegmentMeta {
+    /// Entries that are neither trimmed away nor deleted.
+    pub fn live(&self) -> u64 {
+        self.live_range(0, self.entries)
+    }
+
+    fn live_range(&self, from: u64, to: u64) -> u64 {
+        let from = from.max(self.trimmed);
+        if from >= to {
+            return 0;
+        }
+        (to - from) - self.deleted.count_range(from, to)
+    }
+
+    pub fn is_live(&self, position: u64) -> bool {
+        position >= self.trimmed && position < self.entries && !self.deleted.contains(position)
+    }
+
+    pub fn put(&self, out: &mut Vec<u8>) {
+        put_varint(out, self.number);
+        put_varint(out, u64::from(self.generation));
+        put_varint(out, self.entries);
+        put_id(out, self.first);
+        put_id(out, self.last);
+        for value in [self.min_time_ms, self.max_time_ms, self.size_bytes, self.trimmed] {
+            put_varint(out, value);
+        }
+        self.deleted.encode(out);
+    }
+
+    pub fn read(reader: &mut Reader<'_>) -> Result<SegmentMeta> {
+        let number = reader.varint()?;
+        let generation = reader.count(u32::MAX as usize, "a generation")? as u32;
+        let entries = reader.varint()?;
+        let (first, last) = (reader.id()?, reader.id()?);
+        let (min_time_ms, max_time_ms) = (reader.varint()?, reader.varint()?);
+        let (size_bytes, trimmed) = (reader.varint()?, reader.varint()?);
+        if trimmed > entries || first > last {
+            return Err(reader.fault("a segment in order", trimmed));
+        }
+        let deleted = Arc::new(Bitmap::decode(reader, entries)?);
+        Ok(SegmentMeta {
+            number,
+            generation,
+            entries,
+            first,
+            last,
+            min_time_ms,
+            max_time_ms,
+            size_bytes,
+            trimmed,
+            deleted,
+        })
+    }
+}
+
+/// The state of a stream.
+#[derive(Debug, Clone, Default)]
+pub struct State {
+    pub uuid: [u8; 16],
+    pub sealed: Vec<SegmentMeta>,
+    pub active: SegmentMeta,
+    pub last_id: Id,
+    pub max_deleted: Id,
+    pub entries_added: u64,
+    /// Live entries of the sealed segments.
+    sealed_live: u64,
+    /// Live entries of the active segment.
+    active_live: u64,
+    /// Files that the log no longer lists: `(number, generation)`, for whoever unlinks them.
+    pub dropped: Vec<(u64, u32)>,
+    /// Grows with each change of the sealed segments: of their list, of a watermark, of deleted positions.
+    pub version: u64,
+}
+
+impl State {
+    /// The state of a stream without entries whose active segment is `number`.
+    pub fn empty(number: u64) -> State {
+        State { active: SegmentMeta { number, ..SegmentMeta::default() }, ..State::default() }
+    }
+
+    /// Live entries of the stream.
+    #[inline]
+    pub fn len(&self) -> u64 {
+        self.sealed_live + self.active_live
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Takes over a segment of a snapshot, which must come after those before it and before segment `next`.
+    pub fn push_sealed(&mut self, meta: SegmentMeta, next: u64) -> Result<()> {
+        let in_order = self.sealed.last().is_none_or(|before| before.number < meta.number && before.last < meta.first);
+        if !in_order || meta.number >= next {
+            return Err(Error::corrupt("snapshot", 0, "segments in order", meta.number));
+        }
+        self.sealed_live += meta.live();
+        self.sealed.push(meta);
+        Ok(())
+    }
+
+    /// Turns the active segment into a sealed one and begins the next: what a roll does.
+    pub fn roll(&mut self, next: u64) {
+        let meta = std::mem::take(&mut self.active);
+        self.active.number = next;
+        if self.active_live > 0 {
+            self.sealed_live += self.active_live;
+            self.sealed.push(meta);
+        } else {
+            self.dropped.push((meta.number, meta.generation));
+        }
+        self.active_live = 0;
+        self.version += 1;
+    }
+
+    pub fn segment(&self, number: u64) -> Option<&SegmentMeta> {
+        if number == self.active.number {
+            return Some(&self.active);
+        }
+        let index = self.sealed.binary_search_by_key(&number, |meta| meta.number).ok()?;
+        self.sealed.get(index)
+    }
+
+    fn segment_mut(&mut self, number: u64) -> Option<&mut SegmentMeta> {
+        if number == self.active.number {
+            return Some(&mut self.active);
+        }
+        let index = self.sealed.binary_search_by_key(&number, |meta| meta.number).ok()?;
+        self.sealed.get_mut(index)
+    }
+
+    /// Applies one frame. `last` is the ID of the last row of an entries frame.
+    #[inline]
+    pub fn apply(&mut self, header: &FrameHeader, payload: &[u8], last: Id) -> Result<()> {
+        match header.kind {
+            Kind::Entries => self.apply_entries(header, last)?,
+            Kind::Delete => self.apply_delete(payload)?,
+            Kind::Trim => self.apply_trim(ops::read_trim(&mut Reader::new(payload, "trim frame"))?),
+            Kind::SetId => {
+                let set = SetId::parse(payload)?;
+                self.last_id = set.last;
+                self.entries_added = set.entries_added;
+                self.max_deleted = set.max_deleted;
+            }
+            Kind::Replace => self.apply_replace(payload)?,
+            Kind::Mark | Kind::Snapshot => {}
+        }
+        Ok(())
+    }
+
+    fn apply_entries(&mut self, header: &FrameHeader, last: Id) -> Result<()> {
+        if header.first <= self.last_id || last < header.first || header.entries == 0 {
+            let expected = format!("IDs above {}", self.last_id);
+            return Err(Error::corrupt("entries frame", 0, expected, header.first));
+        }
+        let count = u64::from(header.entries);
+        let active = &mut self.active;
+        if active.entries == 0 {
+            active.first = header.first;
+            active.min_time_ms = header.time_ms;
+        }
+        active.entries += count;
+        active.last = last;
+        active.min_time_ms = active.min_time_ms.min(header.time_ms);
+        active.max_time_ms = active.max_time_ms.max(header.time_ms);
+        active.size_bytes += header.frame_bytes() as u64;
+        self.active_live += count;
+        self.entries_added += count;
+        self.last_id = last;
+        Ok(())
+    }
+
+    fn apply_trim(&mut self, place: Place) {
+        let mut kept = Vec::with_capacity(self.sealed.len());
+        for mut meta in std::mem::take(&mut self.sealed) {
+            if meta.number == place.segment {
+                meta.trimmed = meta.trimmed.max(place.position.min(meta.entries));
+            }
+            if meta.number < place.segment || meta.live() == 0 {
+                self.dropped.push((meta.number, meta.generation));
+            } else {
+                kept.push(meta);
+            }
+        }
+        self.sealed = kept;
+        self.version += 1;
+        self.sealed_live = self.sealed.iter().map(SegmentMeta::live).sum();
+        if self.active.number == place.segment {
+            self.active.trimmed = self.active.trimmed.max(place.position.min(self.active.entries));
+            self.active_live = self.active.live();
+        }
+    }
+
+    fn apply_delete(&mut self, payload: &[u8]) -> Result<()> {
+        let mut gone = 0u64;
+        let mut gone_active = 0u64;
+        let greatest = ops::read_delete(payload, |number, start, stop| {
+            let active = number == self.active.number;
+            // Positions of a segment that was dropped meanwhile are nobody's any more.
+            let Some(meta) = self.segment_mut(number) else { return Ok(()) };
+            if stop > meta.entries {
+                return Err(Error::corrupt("delete frame", 0, format!("positions below {}", meta.entries), stop));
+            }
+            for position in start..stop {
+                let live = position >= meta.trimmed && Arc::make_mut(&mut meta.deleted).insert(position);
+                gone += u64::from(live && !active);
+                gone_active += u64::from(live && active);
+            }
+            Ok(())
+        })?;
+        self.sealed_live -= gone;
+        self.active_live -= gone_active;
+        self.max_deleted = self.max_deleted.max(greatest);
+        self.version += 1;
+        if gone > 0 {
+            let (kept, empty) = std::mem::take(&mut self.sealed).into_iter().partition(|meta| meta.live() > 0);
+            self.sealed = kept;
+            let empty: Vec<SegmentMeta> = empty;
+            self.dropped.extend(empty.iter().map(|meta| (meta.number, meta.generation)));
+        }
+        Ok(())
+    }
+
+    fn apply_replace(&mut self, payload: &[u8]) -> Result<()> {
+        let (inputs, output) = ops::read_replace(payload)?;
+        let (replaced, kept): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.sealed).into_iter().partition(|meta| inputs.contains(&meta.number));
+        self.dropped.extend(replaced.iter().map(|meta| (meta.number, meta.generation)));
+        self.sealed = kept;
+        if output.live() > 0 {
+            let at = self.sealed.partition_point(|meta| meta.number < output.number);
+            self.sealed.insert(at, output);
+        }
+        self.sealed_live = self.sealed.iter().map(SegmentMeta::live).sum();
+        self.version += 1;
+        Ok(())
+    }
+
+    /// The place that leaves `keep` entries, and how many go: what an exact `MAXLEN` trims to.
+    ///
+    /// With `approximate`, only whole runs of [`TRIM_GRANULE_ENTRIES`] go, and at most `limit` entries (0: any number).
+    pub fn plan_trim(&self, keep: u64, approximate: bool, limit: u64) -> Option<(Place, u64)> {
+        let mut wanted = self.len().saturating_sub(keep);
+        if approximate && limit > 0 {
+            wanted = wanted.min(limit);
+        }
+        let mut gone = 0u64;
+        for meta in self.sealed.iter().chain(std::iter::once(&self.active)) {
+            let live = meta.live();
+            if live <= wanted - gone && meta.number != self.active.number {
+                gone += live;
+                continue;
+            }
+            let mut position = meta.deleted.skip_absent(meta.trimmed, meta.entries, wanted - gone);
+            if approximate && position < meta.entries {
+                position = (position / TRIM_GRANULE_ENTRIES * TRIM_GRANULE_ENTRIES).max(meta.trimmed);
+            } else if approximate && position % TRIM_GRANULE_ENTRIES != 0 && meta.number == self.active.number {
+                // The last run of the active segment is still open, but it goes when all of it may go.
+                position = if live <= wanted - gone {
+                    position
+                } else {
+                    position / TRIM_GRANULE_ENTRIES * TRIM_GRANULE_ENTRIES
+                };
+            }
+            gone += meta.live_range(meta.trimmed, position);
+            return (gone > 0).then_some((Place { segment: meta.number, position }, gone));
+        }
+        None
+    }
+
+    /// How many live entries stand before a place.
+    pub fn live_before(&self, place: Place) -> u64 {
+        let earlier = self.sealed.iter().chain(std::iter::once(&self.active));
+        let mut total = 0;
+        for meta in earlier.take_while(|meta| meta.number <= place.segment) {
+            let end = if meta.number == place.segment { place.position.min(meta.entries) } else { meta.entries };
+            total += meta.live_range(0, end);
+        }
+        total
+    }
+}
+
+/// The meta of a compacted segment, when its inputs changed while it was written.
+///
+/// `then` are the inputs as they were when their live entries were copied, `now` as they are; an entry that was live
+/// then and is not now is deleted in the output, at its rank among those that were copied.
+pub fn remap_deleted(then: &[SegmentMeta], now: &[Option<SegmentMeta>]) -> Bitmap {
+    let mut deleted = Bitmap::default();
+    let mut rank = 0u64;
+    for (old, new) in then.iter().zip(now) {
+        for position in (old.trimmed..old.entries).filter(|position| !old.deleted.contains(*position)) {
+            if !new.as_ref().is_some_and(|meta| meta.is_live(position)) {
+                deleted.insert(rank);
+            }
+            rank += 1;
+        }
+    }
+    deleted
+}
+
+#[cfg(test)]
+#[path = "state_tests.rs"]
+mod tests;

@@ -1,0 +1,115 @@
+//! What the state says after frames, held against a plain list of entries.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+use super::*;
+use crate::snapshot;
+
+fn header(kind: Kind, first: u64, entries: u32) -> FrameHeader {
+    FrameHeader {
+        salt: 0,
+        length: 0,
+        kind,
+        flags: 0,
+        entries,
+        lsn: 1,
+        synced_lsn: 0,
+        previous_crc: 0,
+        time_ms: 9,
+        first: Id::new(first, 0),
+        payload_crc: 0,
+        header_crc: 0,
+    }
+}
+
+fn add(state: &mut State, first: u64, entries: u64) {
+    let last = Id::new(first + entries - 1, 0);
+    state.apply(&header(Kind::Entries, first, entries as u32), b"", last).unwrap();
+}
+
+fn delete(state: &mut State, segment: u64, positions: impl Iterator<Item = u64>) {
+    let places: Vec<Place> = positions.map(|position| Place { segment, position }).collect();
+    let payload = ops::encode_delete(Id::new(1, 0), &places);
+    state.apply(&header(Kind::Delete, 0, 0), &payload, Id::MIN).unwrap();
+}
+
+fn trim(state: &mut State, place: Place) {
+    let mut payload = Vec::new();
+    ops::put_trim(&mut payload, place);
+    state.apply(&header(Kind::Trim, 0, 0), &payload, Id::MIN).unwrap();
+}
+
+fn three_segments() -> State {
+    let mut state = State { active: SegmentMeta { number: 1, ..Default::default() }, ..Default::default() };
+    add(&mut state, 1, 250);
+    state.roll(2);
+    add(&mut state, 1000, 250);
+    state.roll(3);
+    add(&mut state, 2000, 250);
+    state
+}
+
+#[test]
+fn an_exact_trim_is_found_by_counts_across_segments_and_deletes() {
+    let mut state = three_segments();
+    delete(&mut state, 2, 0..10);
+    assert_eq!(state.len(), 740);
+    let (place, gone) = state.plan_trim(400, false, 0).unwrap();
+    assert_eq!((place, gone), (Place { segment: 2, position: 100 }, 340));
+    trim(&mut state, place);
+    assert_eq!(state.len(), 400);
+    assert_eq!(state.dropped, vec![(1, 0)]);
+    assert_eq!(state.plan_trim(400, false, 0), None);
+}
+
+#[test]
+fn an_approximate_trim_removes_whole_runs_within_its_limit() {
+    let state = three_segments();
+    assert_eq!(state.plan_trim(740, true, 0), None);
+    assert_eq!(state.plan_trim(599, true, 0), Some((Place { segment: 1, position: 100 }, 100)));
+    assert_eq!(state.plan_trim(0, true, 99), None);
+    assert_eq!(state.plan_trim(0, true, 120), Some((Place { segment: 1, position: 100 }, 100)));
+    assert_eq!(state.plan_trim(0, true, 0).unwrap().1, 750);
+}
+
+#[test]
+fn a_segment_whose_entries_are_all_deleted_leaves_the_list() {
+    let mut state = three_segments();
+    delete(&mut state, 1, 0..250);
+    assert_eq!(state.dropped, vec![(1, 0)]);
+    assert_eq!(state.len(), 500);
+    delete(&mut state, 3, 0..250);
+    assert_eq!((state.len(), state.active.live()), (250, 0));
+}
+
+#[test]
+fn a_snapshot_brings_the_state_back() {
+    let mut state = three_segments();
+    delete(&mut state, 2, (0..250).step_by(3));
+    trim(&mut state, Place { segment: 1, position: 17 });
+    let payload = snapshot::encode(&state);
+    let back = snapshot::decode(&payload, 4).unwrap();
+    state.roll(4);
+    assert_eq!(back.sealed, state.sealed);
+    assert_eq!((back.len(), back.last_id, back.entries_added), (state.len(), state.last_id, 750));
+    for cut in 0..payload.len() {
+        assert!(snapshot::decode(&payload[..cut], 4).is_err(), "cut at {cut}");
+    }
+}
+
+#[test]
+fn deletes_that_came_during_a_compaction_are_found_in_its_output() {
+    let mut state = three_segments();
+    delete(&mut state, 1, 0..5);
+    let then: Vec<SegmentMeta> = state.sealed.clone();
+    delete(&mut state, 1, 6..7);
+    delete(&mut state, 2, 3..4);
+    let now: Vec<Option<SegmentMeta>> = then.iter().map(|meta| state.segment(meta.number).cloned()).collect();
+    let deleted = remap_deleted(&then, &now);
+    assert_eq!(deleted.iter().collect::<Vec<_>>(), vec![1, 245 + 3]);
+}
+
+#[test]
+fn entries_out_of_order_are_a_fault() {
+    let mut state = three_segments();
+    assert!(state.apply(&header(Kind::Entries, 5, 1), b"", Id::new(5, 0)).is_err());
+}

@@ -1,0 +1,238 @@
+//! A log file as it is followed: its state so far, and a sparse index over its rows.
+
+use crate::block::{Block, BlockBuilder};
+use crate::error::{Error, Result};
+use crate::frame::{self, FrameHeader, Kind};
+use crate::header::{Frontier, LogHeader, HEADER_BYTES};
+use crate::id::Id;
+use crate::rows;
+use crate::snapshot;
+use crate::state::{SegmentMeta, State};
+
+/// A row of the index is made after this many entries or bytes, so that a seek unpacks little.
+const ROW_ENTRIES: u64 = 64;
+const ROW_BYTES: u64 = 4096;
+
+/// Where an entries frame stands, and what comes before it.
+#[derive(Debug, Clone, Copy)]
+struct IndexRow {
+    first: Id,
+    offset: u64,
+    position: u64,
+    previous_crc: u32,
+}
+
+/// The sparse index over the entries frames of one log file.
+#[derive(Debug, Clone, Default)]
+pub struct RowIndex {
+    salt: u32,
+    rows: Vec<IndexRow>,
+    /// Entries indexed.
+    pub entries: u64,
+}
+
+impl RowIndex {
+    fn note(&mut self, header: &FrameHeader, offset: u64) {
+        let due = self
+            .rows
+            .last()
+            .is_none_or(|row| self.entries - row.position >= ROW_ENTRIES || offset - row.offset >= ROW_BYTES);
+        if due {
+            let position = self.entries;
+            self.rows.push(IndexRow { first: header.first, offset, position, previous_crc: header.previous_crc });
+        }
+        self.entries += u64::from(header.entries);
+    }
+
+    /// Steps over the entries frames from `row` up to offset `end`.
+    fn walk(
+        &self,
+        file: &[u8],
+        row: &IndexRow,
+        end: u64,
+        mut each: impl FnMut(&FrameHeader, &[u8], u64, u64) -> Result<bool>,
+    ) -> Result<()> {
+        let (mut offset, mut position, mut link) = (row.offset, row.position, row.previous_crc);
+        while offset < end {
+            let header = frame::parse_header(file, offset, self.salt, link)?;
+            if header.kind == Kind::Entries {
+                let rows = frame::payload(file, offset, &header)?;
+                if !each(&header, rows, offset, position)? {
+                    return Ok(());
+                }
+                position += u64::from(header.entries);
+            }
+            link = header.header_crc;
+            offset += header.frame_bytes() as u64;
+        }
+        Ok(())
+    }
+
+    /// A copy of the rows needed to read `entries` entries from `position` on, so that reading needs no lock.
+    pub fn part(&self, position: u64, entries: u64) -> RowIndex {
+        let from = self.rows.partition_point(|row| row.position <= position).saturating_sub(1);
+        let to = self.rows.partition_point(|row| row.position < position.saturating_add(entries)).max(from + 1);
+        let rows = self.rows.get(from..to.min(self.rows.len())).unwrap_or(&[]).to_vec();
+        RowIndex { salt: self.salt, rows, entries: self.entries }
+    }
+
+    /// The position of the first entry whose ID is not below `id`, looking no further than offset `end`.
+    pub fn seek(&self, file: &[u8], id: Id, end: u64) -> Result<u64> {
+        let at = self.rows.partition_point(|row| row.first <= id && row.offset < end);
+        let Some(row) = at.checked_sub(1).and_then(|at| self.rows.get(at)) else { return Ok(0) };
+        let mut found = row.position;
+        self.walk(file, row, end, |header, rows, offset, position| {
+            if header.first >= id {
+                found = position;
+                return Ok(false);
+            }
+            let mut builder = BlockBuilder::default();
+            let last = rows::decode(rows, header.first, header.entries, 0..header.entries, usize::MAX, &mut builder)
+                .map_err(|error| error.at(offset))?;
+            found = position + builder.finish().lower_bound(id) as u64;
+            Ok(last < id)
+        })?;
+        Ok(found)
+    }
+
+    /// How many entries stand in frames before offset `end`.
+    pub fn entries_before(&self, file: &[u8], end: u64) -> Result<u64> {
+        let at = self.rows.partition_point(|row| row.offset < end);
+        let Some(row) = at.checked_sub(1).and_then(|at| self.rows.get(at)) else { return Ok(0) };
+        let mut entries = row.position;
+        self.walk(file, row, end, |header, _, _, position| {
+            entries = position + u64::from(header.entries);
+            Ok(true)
+        })?;
+        Ok(entries)
+    }
+
+    /// Unpacks entries from position `from` on, from frames before offset `end`: at least one where there is one, and
+    /// then until `max_entries` or `max_bytes` is reached.
+    pub fn read(&self, file: &[u8], from: u64, end: u64, max_entries: u64, max_bytes: usize) -> Result<Block> {
+        let mut builder = BlockBuilder::default();
+        let at = self.rows.partition_point(|row| row.position <= from && row.offset < end);
+        let Some(row) = at.checked_sub(1).and_then(|at| self.rows.get(at)) else { return Ok(builder.finish()) };
+        self.walk(file, row, end, |header, rows, offset, position| {
+            let stop = position + u64::from(header.entries);
+            if stop > from {
+                let skip = from.saturating_sub(position) as u32;
+                let room = max_entries.saturating_sub(builder.len() as u64).min(u64::from(u32::MAX)) as u32;
+                let to = header.entries.min(skip.saturating_add(room));
+                rows::decode(rows, header.first, header.entries, skip..to, max_bytes, &mut builder)
+                    .map_err(|error| error.at(offset))?;
+            }
+            Ok((builder.len() as u64) < max_entries && builder.bytes() < max_bytes)
+        })?;
+        Ok(builder.finish())
+    }
+}
+
+/// A log file from its header on, followed frame by frame.
+#[derive(Debug, Clone)]
+pub struct Tail {
+    pub header: LogHeader,
+    pub state: State,
+    pub index: RowIndex,
+    /// The offset behind the last frame.
+    pub end: u64,
+    pub lsn: u64,
+    pub link: u32,
+    /// Offset and length of the snapshot frame.
+    pub snapshot: (u64, u64),
+    pub frontier: Frontier,
+}
+
+impl Tail {
+    /// Reads header and snapshot of a log file.
+    pub fn begin(file: &[u8]) -> Result<Tail> {
+        let header = LogHeader::parse(file)?;
+        let frontier = Frontier::read(file, header.salt)?;
+        // What the first frame is linked to stands in the segment before, which may be gone.
+        let first = frame::probe(file, HEADER_BYTES, header.salt)
+            .ok_or_else(|| Error::corrupt("snapshot frame", HEADER_BYTES, "a whole frame", "something else"))?;
+        if first.kind != Kind::Snapshot {
+            return Err(Error::corrupt("snapshot frame", HEADER_BYTES, "a snapshot", format!("{:?}", first.kind)));
+        }
+        let payload = frame::payload(file, HEADER_BYTES, &first)?;
+        Tail::resume(header, &first, payload, frontier)
+    }
+
+    /// Begins behind a snapshot frame that may come from the copy in a sealed segment.
+    pub fn resume(header: LogHeader, first: &FrameHeader, payload: &[u8], frontier: Frontier) -> Result<Tail> {
+        let state = snapshot::decode(payload, header.segment).map_err(|error| error.at(HEADER_BYTES))?;
+        if state.uuid != header.uuid {
+            return Err(Error::corrupt("snapshot frame", HEADER_BYTES, "this stream's", "another stream's"));
+        }
+        let length = first.frame_bytes() as u64;
+        Ok(Tail {
+            header,
+            state,
+            index: RowIndex { salt: header.salt, ..RowIndex::default() },
+            end: HEADER_BYTES + length,
+            lsn: first.lsn,
+            link: first.header_crc,
+            snapshot: (HEADER_BYTES, length),
+            frontier,
+        })
+    }
+
+    /// Applies the next frame. An error leaves everything as it was.
+    fn step(&mut self, file: &[u8]) -> Result<()> {
+        let header = frame::parse_header(file, self.end, self.header.salt, self.link)?;
+        if header.lsn != self.lsn + 1 {
+            return Err(Error::corrupt("frame sequence number", self.end, self.lsn + 1, header.lsn));
+        }
+        let payload = frame::payload(file, self.end, &header)?;
+        let last = match header.kind {
+            Kind::Entries => {
+                rows::last_id(payload, header.first, header.entries).map_err(|error| error.at(self.end))?
+            }
+            Kind::Snapshot => {
+                return Err(Error::corrupt("frame kind", self.end, "no second snapshot", "a snapshot"));
+            }
+            _ => Id::MIN,
+        };
+        self.applied(&header, payload, last)
+    }
+
+    /// Takes over a frame at the end that is known to be whole: one that was just written, or checked by [`Tail::step`].
+    #[inline]
+    pub fn applied(&mut self, header: &FrameHeader, payload: &[u8], last: Id) -> Result<()> {
+        self.state.apply(header, payload, last).map_err(|error| error.at(self.end))?;
+        if header.kind == Kind::Entries {
+            self.index.note(header, self.end);
+        }
+        self.end += header.frame_bytes() as u64;
+        self.lsn = header.lsn;
+        self.link = header.header_crc;
+        Ok(())
+    }
+
+    /// Applies all frames up to offset `end`, which must be a frame's end.
+    pub fn follow(&mut self, file: &[u8], end: u64) -> Result<()> {
+        while self.end < end {
+            self.step(file)?;
+        }
+        Ok(())
+    }
+
+    /// Applies frames for as long as they are whole. Returns what stopped it.
+    pub fn follow_to_end(&mut self, file: &[u8]) -> Error {
+        loop {
+            if let Err(error) = self.step(file) {
+                return error;
+            }
+        }
+    }
+
+    /// Goes on in the segment after this one, whose snapshot must continue this chain.
+    pub fn continues(&self, next: &Tail) -> bool {
+        next.header.uuid == self.header.uuid && next.lsn > self.lsn
+    }
+
+    /// The active segment's meta as the list of segments will hold it.
+    pub fn meta(&self) -> &SegmentMeta {
+        &self.state.active
+    }
+}

@@ -1,0 +1,210 @@
+//! Checked reads and the few primitive encodings: little-endian words, LEB128 varints, narrow integer columns.
+
+use crate::error::{Error, Result};
+use crate::id::Id;
+
+/// A cursor over bytes from a disk; every read is checked and names what it was reading.
+#[derive(Clone)]
+pub struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    what: &'static str,
+}
+
+impl<'a> Reader<'a> {
+    pub fn new(bytes: &'a [u8], what: &'static str) -> Self {
+        Reader { bytes, at: 0, what }
+    }
+
+    pub fn position(&self) -> usize {
+        self.at
+    }
+
+    pub fn remaining(&self) -> usize {
+        self.bytes.len().saturating_sub(self.at)
+    }
+
+    /// A fault at the present place.
+    pub fn fault(&self, expected: &'static str, found: impl std::fmt::Display) -> Error {
+        Error::corrupt(self.what, self.at as u64, expected, found)
+    }
+
+    #[inline]
+    pub fn take(&mut self, size: usize) -> Result<&'a [u8]> {
+        let end = self.at.checked_add(size);
+        match end.and_then(|end| self.bytes.get(self.at..end)) {
+            Some(slice) => {
+                self.at += size;
+                Ok(slice)
+            }
+            None => Err(Error::corrupt(
+                self.what,
+                self.at as u64,
+                format!("{size} more bytes"),
+                format!("{} bytes", self.remaining()),
+            )),
+        }
+    }
+
+    #[inline]
+    fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
+        let slice = self.take(N)?;
+        let mut array = [0u8; N];
+        array.copy_from_slice(slice);
+        Ok(array)
+    }
+
+    #[inline]
+    pub fn u8(&mut self) -> Result<u8> {
+        Ok(u8::from_le_bytes(self.array()?))
+    }
+
+    pub fn u32(&mut self) -> Result<u32> {
+        Ok(u32::from_le_bytes(self.array()?))
+    }
+
+    pub fn u64(&mut self) -> Result<u64> {
+        Ok(u64::from_le_bytes(self.array()?))
+    }
+
+    pub fn id(&mut self) -> Result<Id> {
+        Ok(Id { ms: self.u64()?, seq: self.u64()? })
+    }
+
+    /// An unsigned LEB128 number of at most 64 bits.
+    #[inline]
+    pub fn varint(&mut self) -> Result<u64> {
+        let mut value = 0u64;
+        let mut shift = 0u32;
+        loop {
+            let byte = self.u8()?;
+            let low = u64::from(byte & 0x7f);
+            if shift == 63 && low > 1 {
+                return Err(self.fault("a varint of 64 bits", "a longer one"));
+            }
+            value |= low << shift;
+            if byte & 0x80 == 0 {
+                return Ok(value);
+            }
+            shift += 7;
+            if shift > 63 {
+                return Err(self.fault("a varint of 64 bits", "a longer one"));
+            }
+        }
+    }
+
+    /// A varint that must not exceed `limit`: a count or a length, never trusted before this check.
+    #[inline]
+    pub fn count(&mut self, limit: usize, expected: &'static str) -> Result<usize> {
+        let value = self.varint()?;
+        match usize::try_from(value) {
+            Ok(count) if count <= limit => Ok(count),
+            _ => Err(self.fault(expected, value)),
+        }
+    }
+}
+
+#[inline]
+pub fn put_varint(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push((value as u8 & 0x7f) | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+pub fn put_u32(out: &mut Vec<u8>, value: u32) {
+    out.extend_from_slice(&value.to_le_bytes());
+}
+
+pub fn put_u64(out: &mut Vec<u8>, value: u64) {
+    out.extend_from_slice(&value.to_le_bytes());
+}
+
+pub fn put_id(out: &mut Vec<u8>, id: Id) {
+    put_u64(out, id.ms);
+    put_u64(out, id.seq);
+}
+
+/// Writes `values` as a narrow column: a width byte (0, 1, 2, 4 or 8), then either one varint that all share
+/// (width 0) or each value in that many little-endian bytes.
+pub fn put_narrow(out: &mut Vec<u8>, values: &[u64]) {
+    let first = values.first().copied().unwrap_or(0);
+    if values.iter().all(|value| *value == first) {
+        out.push(0);
+        put_varint(out, first);
+        return;
+    }
+    let width: usize = match values.iter().copied().max().unwrap_or(0) {
+        0..=0xff => 1,
+        0x100..=0xffff => 2,
+        0x1_0000..=0xffff_ffff => 4,
+        _ => 8,
+    };
+    out.push(width as u8);
+    for value in values {
+        let bytes = value.to_le_bytes();
+        out.extend(bytes.iter().take(width));
+    }
+}
+
+/// Reads a narrow column of `count` values, calling `each` with every one.
+#[inline]
+pub fn read_narrow(reader: &mut Reader<'_>, count: usize, mut each: impl FnMut(u64)) -> Result<()> {
+    match reader.u8()? {
+        0 => {
+            let value = reader.varint()?;
+            (0..count).for_each(|_| each(value));
+        }
+        1 => reader.take(count)?.iter().for_each(|byte| each(u64::from(*byte))),
+        2 => words::<2>(reader, count, |bytes| each(u64::from(u16::from_le_bytes(bytes))))?,
+        4 => words::<4>(reader, count, |bytes| each(u64::from(u32::from_le_bytes(bytes))))?,
+        8 => words::<8>(reader, count, |bytes| each(u64::from_le_bytes(bytes)))?,
+        width => return Err(reader.fault("a width of 0, 1, 2, 4 or 8", width)),
+    }
+    Ok(())
+}
+
+#[inline]
+fn words<const N: usize>(reader: &mut Reader<'_>, count: usize, mut each: impl FnMut([u8; N])) -> Result<()> {
+    let size = count.checked_mul(N).ok_or_else(|| reader.fault("a column that fits in memory", count))?;
+    for chunk in reader.take(size)?.chunks_exact(N) {
+        let mut bytes = [0u8; N];
+        bytes.copy_from_slice(chunk);
+        each(bytes);
+    }
+    Ok(())
+}
+
+/// Rounds up to a multiple of eight.
+pub fn padded(size: usize) -> usize {
+    size.saturating_add(7) & !7
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn varints_and_narrow_columns_come_back() {
+        for value in [0, 1, 127, 128, 300, u64::from(u32::MAX), u64::MAX] {
+            let mut out = Vec::new();
+            put_varint(&mut out, value);
+            assert_eq!(Reader::new(&out, "test").varint().unwrap(), value);
+        }
+        for values in [vec![], vec![7; 5], vec![1, 2, 300], vec![0, u64::MAX], vec![70_000, 1]] {
+            let mut out = Vec::new();
+            put_narrow(&mut out, &values);
+            let mut back = Vec::new();
+            read_narrow(&mut Reader::new(&out, "test"), values.len(), |value| back.push(value)).unwrap();
+            assert_eq!(back, values);
+        }
+    }
+
+    #[test]
+    fn a_number_longer_than_64_bits_is_an_error() {
+        assert!(Reader::new(&[0xff; 11], "test").varint().is_err());
+        assert!(Reader::new(&[0x80], "test").varint().is_err());
+    }
+}

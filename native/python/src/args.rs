@@ -1,0 +1,80 @@
+//! Fields of an entry as callers give them: a mapping or pairs, of bytes, text and numbers.
+
+use diskstream_core::rows::RowsEncoder;
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyByteArray, PyBytes, PyDict, PyFloat, PyInt, PyString};
+
+use crate::errors;
+
+/// Calls `each` with the bytes of a name or value.
+#[inline]
+fn with_bytes<R>(value: &Bound<'_, PyAny>, each: impl FnOnce(&[u8]) -> R) -> PyResult<R> {
+    if let Ok(bytes) = value.cast_exact::<PyBytes>() {
+        return Ok(each(bytes.as_bytes()));
+    }
+    if let Ok(text) = value.cast_exact::<PyString>() {
+        return Ok(each(text.to_str()?.as_bytes()));
+    }
+    slow_bytes(value, each)
+}
+
+#[cold]
+fn slow_bytes<R>(value: &Bound<'_, PyAny>, each: impl FnOnce(&[u8]) -> R) -> PyResult<R> {
+    if let Ok(bytes) = value.cast::<PyBytes>() {
+        return Ok(each(bytes.as_bytes()));
+    }
+    if let Ok(text) = value.cast::<PyString>() {
+        return Ok(each(text.to_str()?.as_bytes()));
+    }
+    if value.cast::<PyBool>().is_err() {
+        if value.cast::<PyInt>().is_ok() {
+            return Ok(each(value.str()?.to_str()?.as_bytes()));
+        }
+        if value.cast::<PyFloat>().is_ok() {
+            return Ok(each(value.repr()?.to_str()?.as_bytes()));
+        }
+        if let Ok(bytes) = value.cast::<PyByteArray>() {
+            return Ok(each(&bytes.to_vec()));
+        }
+        if value.get_type().name()?.to_str()? == "memoryview" {
+            let bytes = value.call_method0("tobytes")?;
+            return Ok(each(bytes.cast::<PyBytes>()?.as_bytes()));
+        }
+    }
+    let kind = value.get_type().name()?;
+    let text = format!("a field must be bytes, str, int or float, not {kind}: convert it first");
+    Err(errors::wrong_type(value.py(), &text))
+}
+
+/// Collects the fields of one entry into the encoder's present row.
+pub fn fields(encoder: &mut RowsEncoder, fields: &Bound<'_, PyAny>) -> PyResult<()> {
+    encoder.begin();
+    if let Ok(dict) = fields.cast_exact::<PyDict>() {
+        for (name, value) in dict.iter() {
+            pair(encoder, &name, &value)?;
+        }
+        return Ok(());
+    }
+    let py = fields.py();
+    let pairs = if fields.hasattr("items")? { fields.call_method0("items")? } else { fields.clone() };
+    let pairs = pairs.try_iter().map_err(|_| {
+        errors::wrong_type(py, "the fields of an entry are a mapping or a sequence of (name, value) pairs")
+    })?;
+    for item in pairs {
+        let (name, value): (Bound<'_, PyAny>, Bound<'_, PyAny>) = item?
+            .extract()
+            .map_err(|_| errors::argument(py, "wrong number of arguments: fields come in pairs of name and value"))?;
+        pair(encoder, &name, &value)?;
+    }
+    Ok(())
+}
+
+#[inline]
+fn pair(encoder: &mut RowsEncoder, name: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
+    with_bytes(name, |name| with_bytes(value, |value| encoder.field(name, value)))?
+}
+
+/// The bytes of a field name, for a look-up.
+pub fn name_bytes<R>(name: &Bound<'_, PyAny>, each: impl FnOnce(&[u8]) -> R) -> PyResult<R> {
+    with_bytes(name, each)
+}

@@ -1,0 +1,216 @@
+//! `Ctl`: the shared page of a stream.
+
+use std::os::fd::RawFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use diskstream_sys::ctl::{Bell, Ctl as Page, Lock, Word, FLAG_CHECK};
+use diskstream_sys::futex;
+use diskstream_sys::mutex::Locked;
+use pyo3::prelude::*;
+
+use crate::errors::{self, storage};
+
+/// A wait is cut into slices of this length, so that a signal is seen even when it went to another thread.
+const SLICE: Duration = Duration::from_millis(50);
+
+/// A position word: `segment << 40 | offset`.
+pub fn place(segment: u64, offset: u64) -> u64 {
+    (segment << 40) | (offset & ((1 << 40) - 1))
+}
+
+pub fn split(word: u64) -> (u64, u64) {
+    (word >> 40, word & ((1 << 40) - 1))
+}
+
+/// The mapped page `ctl` of a stream.
+#[pyclass(frozen, module = "diskstream._native")]
+pub struct Ctl {
+    pub page: Arc<Page>,
+}
+
+fn lock_of(number: u8) -> Lock {
+    match number {
+        0 => Lock::Append,
+        1 => Lock::Flush,
+        _ => Lock::Maintenance,
+    }
+}
+
+/// Takes the append lock, off the GIL where it must wait. An error only where a signal came in between.
+pub fn acquire(py: Python<'_>, page: &Page, lock: Lock) -> PyResult<()> {
+    let mutex = page.lock(lock);
+    let mut locked = mutex.try_lock();
+    while locked == Locked::No {
+        locked = py.detach(|| page.lock(lock).lock(SLICE));
+        if locked == Locked::No {
+            py.check_signals()?;
+        }
+    }
+    if locked == Locked::AfterDeath && lock == Lock::Append {
+        page.raise_flags(FLAG_CHECK);
+    }
+    Ok(())
+}
+
+#[pymethods]
+impl Ctl {
+    #[new]
+    fn new(py: Python<'_>, fd: RawFd, path: &str) -> PyResult<Ctl> {
+        let page = Page::new(fd).map_err(|error| storage(py, path, "map", &error))?;
+        Ok(Ctl { page: Arc::new(page) })
+    }
+
+    /// Makes the page anew. Only for who has proved that nobody else uses it.
+    fn init(&self, py: Python<'_>, boot: [u8; 16], generation: u64) -> PyResult<()> {
+        self.page.init(boot, generation).map_err(|error| storage(py, "ctl", "initialise", &error))
+    }
+
+    #[getter]
+    fn ready(&self) -> bool {
+        self.page.is_ready()
+    }
+
+    #[getter]
+    fn boot(&self) -> [u8; 16] {
+        self.page.boot()
+    }
+
+    #[getter]
+    fn generation(&self) -> u64 {
+        self.page.get(Word::Generation)
+    }
+
+    #[getter]
+    fn flags(&self) -> u32 {
+        self.page.flags()
+    }
+
+    fn raise_flags(&self, flags: u32) {
+        self.page.raise_flags(flags);
+        self.page.ring(Bell::Readers);
+    }
+
+    fn clear_flags(&self, flags: u32) {
+        self.page.clear_flags(flags);
+    }
+
+    #[getter]
+    fn poison_text(&self) -> String {
+        self.page.poison_text()
+    }
+
+    /// Poisons the stream for every process.
+    fn poison(&self, reason: &str) {
+        self.page.poison(reason);
+    }
+
+    /// Sets the written, visible and durable positions, and the durable sequence number: after a recovery or a roll.
+    fn publish(&self, segment: u64, offset: u64, lsn: u64) {
+        let at = place(segment, offset);
+        for word in [Word::Durable, Word::Visible, Word::Written] {
+            self.page.set(word, at);
+        }
+        self.page.set(Word::DurableLsn, lsn);
+        self.page.ring(Bell::Readers);
+        self.page.ring(Bell::Flushed);
+    }
+
+    /// `(segment, offset)` up to which frames are written.
+    #[getter]
+    fn written(&self) -> (u64, u64) {
+        split(self.page.get(Word::Written))
+    }
+
+    #[getter]
+    fn visible(&self) -> (u64, u64) {
+        split(self.page.get(Word::Visible))
+    }
+
+    #[getter]
+    fn durable(&self) -> (u64, u64) {
+        split(self.page.get(Word::Durable))
+    }
+
+    /// Takes lock 0 (append), 1 (flush) or 2 (maintenance), waiting as long as it takes.
+    fn acquire(&self, py: Python<'_>, lock: u8) -> PyResult<()> {
+        acquire(py, &self.page, lock_of(lock))
+    }
+
+    /// Takes a lock if nobody holds it.
+    fn try_acquire(&self, lock: u8) -> bool {
+        let lock = lock_of(lock);
+        let locked = self.page.lock(lock).try_lock();
+        if locked == Locked::AfterDeath && lock == Lock::Append {
+            self.page.raise_flags(FLAG_CHECK);
+        }
+        locked != Locked::No
+    }
+
+    fn release(&self, lock: u8) {
+        self.page.lock(lock_of(lock)).unlock();
+    }
+
+    /// The word that readers sleep on: read it first, then look, then wait for it to change.
+    #[getter]
+    fn bell(&self) -> u32 {
+        self.page.bell(Bell::Readers).load(std::sync::atomic::Ordering::SeqCst)
+    }
+
+    /// Rings the readers' bell.
+    fn ring(&self) {
+        self.page.ring(Bell::Readers);
+    }
+}
+
+/// Sleeps until one of the pages' bells is not as it was read, or `timeout_s` has passed (None: for ever).
+///
+/// Returns whether a bell rang. Signals are handled in between: Ctrl-C ends the wait.
+#[pyfunction]
+#[pyo3(signature = (bells, timeout_s))]
+pub fn wait_bells(py: Python<'_>, bells: Vec<(Py<Ctl>, u32)>, timeout_s: Option<f64>) -> PyResult<bool> {
+    let until = match timeout_s {
+        None => None,
+        Some(seconds) => {
+            let wait = Duration::try_from_secs_f64(seconds.max(0.0))
+                .map_err(|_| errors::argument(py, "timeout is not a number of seconds or out of range"))?;
+            Instant::now().checked_add(wait)
+        }
+    };
+    let pages: Vec<(Arc<Page>, u32)> = bells.iter().map(|(ctl, seen)| (Arc::clone(&ctl.get().page), *seen)).collect();
+    for (page, _) in &pages {
+        page.sleepers(Bell::Readers).fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+    }
+    let result = sleep(py, &pages, until);
+    for (page, _) in &pages {
+        page.sleepers(Bell::Readers).fetch_sub(1, std::sync::atomic::Ordering::SeqCst);
+    }
+    result
+}
+
+fn rang(pages: &[(Arc<Page>, u32)]) -> bool {
+    pages.iter().any(|(page, seen)| page.bell(Bell::Readers).load(std::sync::atomic::Ordering::SeqCst) != *seen)
+}
+
+fn sleep(py: Python<'_>, pages: &[(Arc<Page>, u32)], until: Option<Instant>) -> PyResult<bool> {
+    loop {
+        if rang(pages) {
+            return Ok(true);
+        }
+        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+        if left.is_some_and(|left| left.is_zero()) {
+            return Ok(false);
+        }
+        let slice = left.map_or(SLICE, |left| left.min(SLICE));
+        py.detach(|| match pages {
+            [(page, seen)] => futex::wait(page.bell(Bell::Readers), *seen, slice),
+            _ => {
+                let words: Vec<_> = pages.iter().map(|(page, seen)| (page.bell(Bell::Readers), *seen)).collect();
+                if !futex::wait_any(&words, slice) {
+                    std::thread::sleep(slice.min(Duration::from_millis(1)));
+                }
+            }
+        });
+        py.check_signals()?;
+    }
+}

@@ -1,0 +1,284 @@
+//! `Entry` and `Block`: decoded entries as Python sees them.
+
+use std::sync::Arc;
+
+use diskstream_core::block;
+use diskstream_core::id::Id;
+use diskstream_core::state::SegmentMeta;
+use pyo3::exceptions::{PyIndexError, PyKeyError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
+
+use crate::args::name_bytes;
+use crate::id::{parse, EntryId};
+
+/// One entry. It holds on to its block and unpacks what is asked for.
+#[pyclass(frozen, module = "diskstream")]
+pub struct Entry {
+    block: Arc<block::Block>,
+    row: u32,
+    text: bool,
+}
+
+impl Entry {
+    fn present<'py>(&self, py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
+        if self.text {
+            return match std::str::from_utf8(bytes) {
+                Ok(text) => Ok(PyString::new(py, text).into_any()),
+                // Python's own error, which says where.
+                Err(_) => PyBytes::new(py, bytes).call_method0("decode"),
+            };
+        }
+        Ok(PyBytes::new(py, bytes).into_any())
+    }
+}
+
+#[pymethods]
+impl Entry {
+    /// The ID of the entry.
+    #[getter]
+    fn id(&self) -> EntryId {
+        EntryId { id: self.block.id(self.row as usize).unwrap_or_default() }
+    }
+
+    /// Fields as a dictionary; of a repeated name the last value.
+    #[getter]
+    fn fields<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let dict = PyDict::new(py);
+        for (name, value) in self.block.pairs(self.row as usize) {
+            dict.set_item(self.present(py, name)?, self.present(py, value)?)?;
+        }
+        Ok(dict)
+    }
+
+    /// Fields as a list of (name, value), repeated names included.
+    #[getter]
+    fn pairs<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let list = PyList::empty(py);
+        for (name, value) in self.block.pairs(self.row as usize) {
+            list.append((self.present(py, name)?, self.present(py, value)?))?;
+        }
+        Ok(list)
+    }
+
+    /// Bytes of all names and values.
+    #[getter]
+    fn size_bytes(&self) -> usize {
+        self.block.entry_bytes(self.row as usize)
+    }
+
+    fn __getitem__<'py>(&self, py: Python<'py>, name: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let found =
+            name_bytes(name, |bytes| self.block.value(self.row as usize, bytes).map(|value| self.present(py, value)))?;
+        found.unwrap_or_else(|| Err(PyKeyError::new_err(name.clone().unbind())))
+    }
+
+    /// The value of a field, or `default` where the entry has no such field.
+    #[pyo3(signature = (name, default=None))]
+    fn get<'py>(
+        &self,
+        py: Python<'py>,
+        name: &Bound<'py, PyAny>,
+        default: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let found =
+            name_bytes(name, |bytes| self.block.value(self.row as usize, bytes).map(|value| self.present(py, value)))?;
+        found.transpose().map(|found| found.or(default))
+    }
+
+    fn __contains__(&self, name: &Bound<'_, PyAny>) -> PyResult<bool> {
+        name_bytes(name, |bytes| self.block.value(self.row as usize, bytes).is_some())
+    }
+
+    fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let pair = PyTuple::new(py, [self.id().into_pyobject(py)?.into_any(), self.fields(py)?.into_any()])?;
+        Ok(pair.try_iter()?.into_any())
+    }
+
+    fn __len__(&self) -> usize {
+        2
+    }
+
+    fn __eq__(&self, other: PyRef<'_, Entry>) -> bool {
+        let (mine, its) = (self.row as usize, other.row as usize);
+        self.block.id(mine) == other.block.id(its) && self.block.pairs(mine).eq(other.block.pairs(its))
+    }
+
+    fn __hash__(&self) -> u64 {
+        let id = self.block.id(self.row as usize).unwrap_or_default();
+        id.ms.rotate_left(32) ^ id.seq
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        let id = self.block.id(self.row as usize).unwrap_or_default();
+        Ok(format!("Entry('{id}', {})", self.fields(py)?.repr()?))
+    }
+
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
+        let restore = py.import("diskstream._native")?.getattr("restore_entry")?;
+        let pairs = PyList::empty(py);
+        for (name, value) in self.block.pairs(self.row as usize) {
+            pairs.append((PyBytes::new(py, name), PyBytes::new(py, value)))?;
+        }
+        let arguments = (self.id(), pairs, self.text);
+        Ok((restore, arguments.into_pyobject(py)?))
+    }
+}
+
+/// Builds an entry from its parts: what unpickling calls, and tests.
+#[pyfunction]
+#[pyo3(signature = (id, pairs, text=false))]
+pub fn restore_entry(id: &Bound<'_, PyAny>, pairs: Vec<(Vec<u8>, Vec<u8>)>, text: bool) -> PyResult<Entry> {
+    let mut builder = block::BlockBuilder::default();
+    let names = pairs.iter().map(|(name, _)| name.as_slice().into()).collect();
+    let number = builder.intern(block::Shape { names });
+    let lengths: Vec<usize> = pairs.iter().map(|(_, value)| value.len()).collect();
+    let values: Vec<u8> = pairs.into_iter().flat_map(|(_, value)| value).collect();
+    builder.push(parse(id, 0)?, number, &lengths, &values).map_err(|error| crate::errors::core(id.py(), "", error))?;
+    Ok(Entry { block: Arc::new(builder.finish()), row: 0, text })
+}
+
+/// A run of entries of one segment, without those that are gone.
+#[pyclass(frozen, module = "diskstream._native")]
+pub struct Block {
+    pub block: Arc<block::Block>,
+    /// Position of row 0 within the segment.
+    pub base: u64,
+    pub from: usize,
+    pub to: usize,
+    /// Which positions are gone, where some of this block's are.
+    pub gone: Option<Arc<SegmentMeta>>,
+    pub text: bool,
+}
+
+impl Block {
+    /// The part of a decoded block that lies within `start..=end` and is not wholly gone.
+    pub fn clipped(
+        block: Arc<block::Block>,
+        base: u64,
+        (start, end): (Id, Id),
+        meta: Option<&Arc<SegmentMeta>>,
+        text: bool,
+    ) -> Block {
+        let mut from = if block.id(0).is_none_or(|first| first >= start) { 0 } else { block.lower_bound(start) };
+        let to = match end.next() {
+            Some(beyond) if block.ids.last().is_some_and(|last| *last >= beyond) => block.lower_bound(beyond),
+            _ => block.len(),
+        };
+        let gone =
+            meta.filter(|meta| meta.trimmed > base || meta.deleted.count_range(base, base + block.len() as u64) > 0);
+        if let Some(meta) = gone {
+            from = from.max((meta.trimmed.saturating_sub(base) as usize).min(block.len()));
+        }
+        Block { base, from, to: to.max(from), gone: gone.cloned(), block, text }
+    }
+
+    #[inline]
+    pub fn is_live(&self, row: usize) -> bool {
+        self.gone.as_ref().is_none_or(|meta| meta.is_live(self.base + row as u64))
+    }
+
+    fn entry(&self, row: usize) -> Entry {
+        Entry { block: Arc::clone(&self.block), row: row as u32, text: self.text }
+    }
+
+    /// The live entry with this ID.
+    pub fn find_one(&self, id: Id) -> PyResult<Option<Entry>> {
+        let row = self.block.lower_bound(id);
+        let found = self.block.id(row) == Some(id) && self.is_live(row);
+        Ok(found.then(|| self.entry(row)))
+    }
+
+    fn rows(&self) -> impl DoubleEndedIterator<Item = usize> + '_ {
+        (self.from..self.to).filter(|row| self.is_live(*row))
+    }
+}
+
+#[pymethods]
+impl Block {
+    /// Live entries.
+    fn __len__(&self) -> usize {
+        if self.gone.is_none() {
+            self.to - self.from
+        } else {
+            self.rows().count()
+        }
+    }
+
+    /// The live entries, at most `limit` of them, from the end where `reverse`.
+    #[pyo3(signature = (reverse=false, limit=None))]
+    fn entries<'py>(&self, py: Python<'py>, reverse: bool, limit: Option<usize>) -> PyResult<Bound<'py, PyList>> {
+        let limit = limit.unwrap_or(usize::MAX);
+        let mut made = Vec::with_capacity((self.to - self.from).min(limit));
+        if reverse {
+            for row in self.rows().rev().take(limit) {
+                made.push(Py::new(py, self.entry(row))?);
+            }
+        } else {
+            for row in self.rows().take(limit) {
+                made.push(Py::new(py, self.entry(row))?);
+            }
+        }
+        PyList::new(py, made)
+    }
+
+    /// Entries until their fields' bytes together reach `max_bytes`, at least one if `spent` is 0; and the sum.
+    fn entries_capped<'py>(
+        &self,
+        py: Python<'py>,
+        limit: usize,
+        max_bytes: usize,
+        spent: usize,
+    ) -> PyResult<(Bound<'py, PyList>, usize)> {
+        let (mut made, mut sum) = (Vec::new(), spent);
+        for row in self.rows().take(limit) {
+            if sum >= max_bytes && sum > 0 {
+                break;
+            }
+            sum += self.block.entry_bytes(row);
+            made.push(Py::new(py, self.entry(row))?);
+        }
+        Ok((PyList::new(py, made)?, sum))
+    }
+
+    /// The live entry with this ID, or None.
+    fn find(&self, id: &Bound<'_, PyAny>) -> PyResult<Option<Entry>> {
+        self.find_one(parse(id, 0)?)
+    }
+
+    /// The position in the segment of each of these IDs that is a live entry here.
+    fn positions(&self, ids: Vec<Bound<'_, PyAny>>) -> PyResult<Vec<(EntryId, u64)>> {
+        let mut found = Vec::new();
+        for id in ids {
+            let id = parse(&id, 0)?;
+            let row = self.block.lower_bound(id);
+            if self.block.id(row) == Some(id) && self.is_live(row) {
+                found.push((EntryId { id }, self.base + row as u64));
+            }
+        }
+        Ok(found)
+    }
+
+    /// The position in the segment of the first entry whose ID is not below `id`.
+    fn lower_bound(&self, id: &Bound<'_, PyAny>) -> PyResult<u64> {
+        Ok(self.base + self.block.lower_bound(parse(id, 0)?) as u64)
+    }
+
+    /// The position behind the last row.
+    #[getter]
+    fn end_position(&self) -> u64 {
+        self.base + self.block.len() as u64
+    }
+
+    /// The ID of a row counted from the block's start, gone or not; IndexError past its end.
+    fn id_at(&self, row: usize) -> PyResult<EntryId> {
+        let id = self.block.id(row).ok_or_else(|| PyIndexError::new_err("a row past its block"))?;
+        Ok(EntryId { id })
+    }
+
+    /// Rows of the block, gone ones included.
+    #[getter]
+    fn row_count(&self) -> usize {
+        self.block.len()
+    }
+}

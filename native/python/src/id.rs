@@ -1,0 +1,108 @@
+//! `EntryID`, and IDs as callers give them.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use diskstream_core::id::Id;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyInt, PyString, PyTuple};
+
+use crate::errors;
+
+/// The ID of an entry: milliseconds and sequence.
+#[pyclass(frozen, module = "diskstream", name = "EntryID", from_py_object)]
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct EntryId {
+    pub id: Id,
+}
+
+/// A complete ID from an `EntryID`, text, bytes, an int of milliseconds or a pair; a missing sequence is `missing`.
+pub fn parse(value: &Bound<'_, PyAny>, missing: u64) -> PyResult<Id> {
+    let (ms, seq) = parse_open(value)?;
+    Ok(Id::new(ms, seq.unwrap_or(missing)))
+}
+
+/// The same, leaving a missing sequence open.
+pub fn parse_open(value: &Bound<'_, PyAny>) -> PyResult<(u64, Option<u64>)> {
+    let py = value.py();
+    if let Ok(entry_id) = value.cast_exact::<EntryId>() {
+        let id = entry_id.get().id;
+        return Ok((id.ms, Some(id.seq)));
+    }
+    let parsed = if let Ok(text) = value.cast::<PyString>() {
+        Id::parse(text.to_str().unwrap_or("").as_bytes())
+    } else if let Ok(bytes) = value.cast::<PyBytes>() {
+        Id::parse(bytes.as_bytes())
+    } else if value.cast::<PyInt>().is_ok() {
+        value.extract::<u64>().ok().map(|ms| (ms, None))
+    } else if value.cast::<PyTuple>().is_ok() {
+        value.extract::<(u64, u64)>().ok().map(|(ms, seq)| (ms, Some(seq)))
+    } else {
+        None
+    };
+    parsed.ok_or_else(|| {
+        let given = value.repr().map_or_else(|_| "an object".to_owned(), |repr| repr.to_string());
+        errors::invalid_id(py, &given)
+    })
+}
+
+#[pymethods]
+impl EntryId {
+    #[new]
+    #[pyo3(signature = (value, seq=None))]
+    fn new(value: &Bound<'_, PyAny>, seq: Option<u64>) -> PyResult<Self> {
+        let id = match seq {
+            Some(seq) => Id::new(value.extract()?, seq),
+            None => parse(value, 0)?,
+        };
+        Ok(EntryId { id })
+    }
+
+    /// Milliseconds.
+    #[getter]
+    fn ms(&self) -> u64 {
+        self.id.ms
+    }
+
+    /// Sequence within the millisecond.
+    #[getter]
+    fn seq(&self) -> u64 {
+        self.id.seq
+    }
+
+    /// The ID right after this one, or None after the last possible one.
+    fn next(&self) -> Option<EntryId> {
+        self.id.next().map(|id| EntryId { id })
+    }
+
+    /// The ID right before this one, or None before 0-0.
+    fn prev(&self) -> Option<EntryId> {
+        self.id.prev().map(|id| EntryId { id })
+    }
+
+    fn __str__(&self) -> String {
+        self.id.to_string()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("EntryID('{}')", self.id)
+    }
+
+    fn __bytes__<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, self.id.to_string().as_bytes())
+    }
+
+    fn __hash__(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.id.hash(&mut hasher);
+        hasher.finish()
+    }
+
+    fn __richcmp__(&self, other: PyRef<'_, EntryId>, operation: pyo3::basic::CompareOp) -> bool {
+        operation.matches(self.id.cmp(&other.id))
+    }
+
+    fn __reduce__(slf: &Bound<'_, Self>) -> PyResult<(Py<PyAny>, (u64, u64))> {
+        let id = slf.get().id;
+        Ok((slf.get_type().into_any().unbind(), (id.ms, id.seq)))
+    }
+}

@@ -1,0 +1,84 @@
+//! `diskstream._native`: what Python sees of the core. Each call handles a batch, a node or a segment.
+#![forbid(unsafe_code)]
+
+mod args;
+mod columns;
+mod commit;
+mod ctl;
+mod entry;
+mod errors;
+mod file;
+mod id;
+mod log;
+mod sealer;
+mod segments;
+
+use diskstream_core::header::{Frontier, LogHeader};
+use diskstream_core::snapshot;
+use diskstream_core::state::State;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+/// Header block and snapshot frame of the first segment of a new stream.
+#[pyfunction]
+fn first_segment<'py>(
+    py: Python<'py>,
+    uuid: [u8; 16],
+    salt: u32,
+    now_ms: u64,
+) -> (Bound<'py, PyBytes>, Bound<'py, PyBytes>) {
+    use diskstream_core::frame::{encode, FrameSpec, Kind};
+    use diskstream_core::id::Id;
+    let header = LogHeader { salt, uuid, segment: 1, created_ms: now_ms };
+    let mut state = State::empty(0);
+    state.uuid = uuid;
+    let spec = FrameSpec {
+        salt,
+        kind: Kind::Snapshot,
+        flags: 0,
+        entries: 0,
+        lsn: 1,
+        synced_lsn: 0,
+        time_ms: now_ms,
+        first: Id::MIN,
+        previous_crc: 0,
+    };
+    let mut frame = Vec::new();
+    encode(&mut frame, &spec, &snapshot::encode(&state));
+    let frontier = Frontier { sequence: 1, frontier_ms: 0, floor_ms: 0 };
+    (PyBytes::new(py, &header.encode(frontier)), PyBytes::new(py, &frame))
+}
+
+/// Parses the header of a log file: `(uuid, segment number, salt, created ms)`.
+#[pyfunction]
+fn read_log_header(py: Python<'_>, data: &[u8], path: &str) -> PyResult<([u8; 16], u64, u32, u64)> {
+    let header = LogHeader::parse(data).map_err(|error| errors::core(py, path, error))?;
+    Ok((header.uuid, header.segment, header.salt, header.created_ms))
+}
+
+#[pymodule]
+fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("FORMAT_VERSION", diskstream_core::FORMAT_VERSION)?;
+    module.add("LOG_HEADER_BYTES", diskstream_core::header::HEADER_BYTES)?;
+    module.add("MAX_ENTRY_BYTES", diskstream_core::frame::MAX_ENTRY_BYTES)?;
+    module.add("MAX_BATCH_BYTES", diskstream_core::frame::MAX_PAYLOAD_BYTES - 1024)?;
+    module.add("TRIM_GRANULE_ENTRIES", diskstream_core::state::TRIM_GRANULE_ENTRIES)?;
+    module.add("CTL_BYTES", diskstream_sys::ctl::PAGE_BYTES)?;
+    module.add_class::<id::EntryId>()?;
+    module.add_class::<entry::Entry>()?;
+    module.add_class::<entry::Block>()?;
+    module.add_class::<file::LogFile>()?;
+    module.add_class::<ctl::Ctl>()?;
+    module.add_class::<log::Log>()?;
+    module.add_class::<segments::SegmentView>()?;
+    module.add_class::<segments::RowSegment>()?;
+    module.add_class::<segments::SealedSegment>()?;
+    module.add_class::<segments::NodeCache>()?;
+    module.add_class::<columns::ColumnBatch>()?;
+    module.add_class::<sealer::Sealer>()?;
+    module.add_function(wrap_pyfunction!(ctl::wait_bells, module)?)?;
+    module.add_function(wrap_pyfunction!(entry::restore_entry, module)?)?;
+    module.add_function(wrap_pyfunction!(first_segment, module)?)?;
+    module.add_function(wrap_pyfunction!(read_log_header, module)?)?;
+    Ok(())
+}

@@ -1,0 +1,117 @@
+"""What many tests share: an open store, the folder of shared material, a real Redis server to compare with."""
+
+import os
+import shutil
+import socket
+import subprocess
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import hypothesis
+import pytest
+
+import diskstream
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# A busy machine must not fail a property: no deadline for each example. In CI the same examples come every time, so
+# that a red run means the change, and the blob that reproduces a failure is printed.
+hypothesis.settings.register_profile("default", deadline=None)
+hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
+hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "default")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[diskstream.Store]:
+    """A new store with the default options."""
+    with diskstream.open(tmp_path / "store") as opened:
+        yield opened
+
+
+@pytest.fixture(scope="session")
+def shared_dir() -> Path:
+    """The folder `shared` beside the repository: real data and reference material."""
+    folder = ROOT.parent / "shared"
+    if not folder.is_dir():
+        pytest.skip("needs ../shared beside the repository, which is not there")
+    return folder
+
+
+@dataclass(frozen=True)
+class RedisServer:
+    """A running server of our own: connect to `host` and `port`; its files are below `directory`."""
+
+    host: str
+    port: int
+    directory: Path
+
+
+@pytest.fixture(scope="session")
+def redis_server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    """A Redis server in memory on a free port of the loopback interface.
+
+    Other settings are given as an indirect parameter:
+    `@pytest.mark.parametrize("redis_server", [{"appendonly": "yes", "appendfsync": "always"}], indirect=True)`.
+    """
+    program = shutil.which("redis-server")
+    if program is None:
+        pytest.skip("needs the program redis-server, which is not installed")
+    settings: dict[str, str] = {"appendonly": "no", "save": "", **getattr(request, "param", {})}
+    directory = tmp_path_factory.mktemp("redis")
+    process, port = _start_redis(program, directory, settings)
+    try:
+        yield RedisServer("127.0.0.1", port, directory)
+    finally:
+        _stop(process)
+
+
+def _start_redis(program: str, directory: Path, settings: dict[str, str]) -> tuple[subprocess.Popen[str], int]:
+    """Start a server. Another program may take the free port before the server does: then with the next port."""
+    output: list[str] = []
+    for _ in range(5):
+        port = _free_port()
+        options = {"bind": "127.0.0.1", "port": str(port), "dir": str(directory), "daemonize": "no", **settings}
+        command = [program, *(word for name, value in options.items() for word in (f"--{name}", value))]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        if _wait_until_ready(process, output):
+            return process, port
+        _stop(process)
+    pytest.fail("redis-server did not start:\n" + "".join(output), pytrace=False)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _wait_until_ready(process: subprocess.Popen[str], output: list[str]) -> bool:
+    """Whether the server says that it accepts connections. Its output is read to its end, lest the pipe fill up."""
+    settled = threading.Event()
+    ready = threading.Event()
+
+    def follow() -> None:
+        assert process.stdout is not None
+        with process.stdout as lines:
+            for line in lines:
+                output.append(line)
+                if "Ready to accept connections" in line:
+                    ready.set()
+                    settled.set()
+        settled.set()
+
+    threading.Thread(target=follow, name="redis-server output", daemon=True).start()
+    settled.wait(timeout=30)
+    return ready.is_set()
+
+
+def _stop(process: subprocess.Popen[str]) -> None:
+    process.terminate()
+    try:
+        process.wait(timeout=10)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

@@ -1,0 +1,50 @@
+"""The layouts, numbers and limits of the format: what the tables of the pages say, in one place.
+
+A layout is in the notation of `struct`: an id is QQ, a crc is I, bytes, uuids and zeros are Ns.
+"""
+
+import struct
+
+FORMAT_VERSION = 1
+
+ID = struct.Struct("<QQ")
+LOG_HEADER = struct.Struct("<8sII16sQQ12sI")
+FRONTIER_SLOT = struct.Struct("<QQQII")
+FRAME_HEADER = struct.Struct("<IIBB2sIQIIQQQII")
+COUNTERS = struct.Struct("<QQQQQ16s")
+SEGMENT_HEADER = struct.Struct("<8sII16sQI16sI")
+FOOTER = struct.Struct("<8sII16sQIIQQQQQQQQIIQQQQ36sI")
+INDEX_ROW = struct.Struct("<QQQQII")
+NODE_HEAD = struct.Struct("<IIIIIB3sII")
+
+LOG_MAGIC = b"DSKLOG01"
+SEGMENT_MAGIC = b"DSKSEG01"
+FOOTER_MAGIC = b"DSKFOOT1"
+
+FIRST_FRAME = 4096
+SLOT_OFFSETS = (512, 1024)
+
+SNAPSHOT, ENTRIES, DELETE, TRIM, SET_ID, REPLACE, MARK = range(1, 8)
+KINDS = {
+    "snapshot": SNAPSHOT,
+    "entries": ENTRIES,
+    "delete": DELETE,
+    "trim": TRIM,
+    "set-id": SET_ID,
+    "replace": REPLACE,
+    "mark": MARK,
+}
+
+SECTIONS = {"counters": 1, "segments": 2}
+MAY_BE_PASSED_OVER = 0x80
+
+MAX_PAYLOAD_BYTES = 64 << 20
+MAX_ROW_BYTES = 32 << 20
+MAX_FIELD_BYTES = 32 << 20
+MAX_FIELDS = 65_536
+MAX_NODE_ENTRIES = 65_536
+MAX_NODE_BYTES = 128 << 20
+MAX_NODE_SHAPES = 65_536
+MAX_SEGMENT = (1 << 24) - 1
+MAX_OFFSET = (1 << 40) - 1
+MAX_NAME_BYTES = 4096

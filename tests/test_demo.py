@@ -1,0 +1,119 @@
+"""`diskstream demo`: what it promises it has measured, and what it finds amiss ends it."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import diskstream
+from diskstream.cli import main
+from diskstream.cli.demo.board import STREAMS
+from diskstream.cli.demo.phases import Fed, Killed, reopen
+from diskstream.cli.demo.readers import Ranged, Tailed
+from diskstream.cli.demo.sequence import OutOfSequenceError, SequenceCheck, last_number
+from diskstream.cli.failure import Failure
+from diskstream.cli.telemetry import ALL, PROC
+
+needs_proc = pytest.mark.skipif(
+    not all((PROC / telemetry.file).is_file() for telemetry in ALL), reason="needs the files of Linux's /proc"
+)
+
+
+@needs_proc
+@pytest.mark.timeout(180)
+def test_a_short_run_feeds_kills_recovers_and_reports(tmp_path: Path) -> None:
+    directory = tmp_path / "store"
+    result = CliRunner().invoke(main, ["demo", "--dir", str(directory), "--seconds", "1", "--json"])
+    assert result.exit_code == 0, result.output
+    report = json.loads(result.stdout)
+    assert {"cpu", "memory", "network"} <= {stream["stream"] for stream in report["streams"]} <= set(STREAMS)
+    assert set(report["killed"]["acknowledged"]) == {"cpu", "memory"}
+    assert {each["stream"] for each in report["recoveries"]} == {stream["stream"] for stream in report["streams"]}
+    with diskstream.open(directory, read_only=True) as store:
+        for stream in report["streams"]:
+            opened = store.stream(stream["stream"])
+            check = SequenceCheck(stream["stream"], after=0)
+            for entry in opened.range():
+                check(entry)
+            assert check.last == stream["entries"] == len(opened)
+            assert 0 < stream["disk_bytes"] < stream["raw_bytes"]
+            assert min(stream["appends_per_s"], stream["reads_per_s"], stream["seek_us"]) > 0
+
+
+@needs_proc
+@pytest.mark.timeout(180)
+def test_for_people_it_prints_tables_and_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    result = CliRunner().invoke(main, ["demo", "--seconds", "0.5"])
+    assert result.exit_code == 0, result.output
+    for text in ("was killed", "Recovery, on reopening", "Sealed", "appends/s"):
+        assert text in result.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_machine_without_telemetry_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("diskstream.cli.demo.PROC", tmp_path)
+    result = CliRunner().invoke(main, ["demo"])
+    assert result.exit_code == 1
+    assert "error: this machine has no" in result.stderr
+
+
+def numbered(stream: diskstream.Stream, *numbers: int) -> None:
+    for number in numbers:
+        stream.add({"n": number, "monotonic_ns": 0})
+
+
+def test_a_gap_a_repeat_and_a_step_back_are_noticed(store: diskstream.Store) -> None:
+    stream = store.stream("cpu")
+    numbered(stream, 1, 2, 4, 4)
+    one, two, four, again = stream.range()
+    check = SequenceCheck("cpu", after=0)
+    check(one)
+    check(two)
+    with pytest.raises(OutOfSequenceError, match="number 4 after number 2"):
+        check(four)
+    later = SequenceCheck("cpu")
+    later(four)
+    with pytest.raises(OutOfSequenceError, match="number 4 after number 4"):
+        later(again)
+    with pytest.raises(OutOfSequenceError, match="number 2 after number 0"):
+        SequenceCheck("cpu", after=0)(two)
+    backwards = SequenceCheck("cpu")
+    backwards(two)
+    backwards.last = 0
+    with pytest.raises(OutOfSequenceError, match=f"{one.id} comes after {two.id}"):
+        backwards(one)
+
+
+def test_numbers_go_on_from_the_newest_entry(store: diskstream.Store) -> None:
+    assert last_number(store.stream("cpu")) == 0
+    numbered(store.stream("cpu"), 1, 2)
+    assert last_number(store.stream("cpu")) == 2
+
+
+def fed(*, tailed: int = 0, acknowledged: int = 0, pending: int = 0) -> Fed:
+    killed = Killed(kills=1, in_append=True, pending=pending, acknowledged={"cpu": acknowledged})
+    return Fed(1.0, Tailed(numbers={"cpu": tailed}), Ranged(), killed)
+
+
+def test_recovery_may_keep_all_or_nothing_of_the_append_that_was_cut_off(tmp_path: Path) -> None:
+    with diskstream.open(tmp_path / "store") as store:
+        numbered(store.stream("cpu"), 1, 2, 3, 4, 5)
+    assert reopen(tmp_path / "store", fed(tailed=5, acknowledged=5, pending=32)).numbers == {"cpu": 5}
+    assert reopen(tmp_path / "store", fed(tailed=3, acknowledged=2, pending=3)).numbers == {"cpu": 5}
+
+
+@pytest.mark.parametrize(
+    ("promised", "message"),
+    [
+        (fed(acknowledged=7, pending=32), "7 entries were acknowledged, 2 of them are lost"),
+        (fed(acknowledged=4, pending=32), "1 entries of an append of 32 were kept: it was torn"),
+        (fed(tailed=6, acknowledged=5, pending=32), "the tailing process read 6 entries, 5 are left"),
+    ],
+)
+def test_a_recovery_that_breaks_a_promise_ends_the_demo(tmp_path: Path, promised: Fed, message: str) -> None:
+    with diskstream.open(tmp_path / "store") as store:
+        numbered(store.stream("cpu"), 1, 2, 3, 4, 5)
+    with pytest.raises(Failure, match=message):
+        reopen(tmp_path / "store", promised)
