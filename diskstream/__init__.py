@@ -21,7 +21,7 @@ from diskstream.engine.verify import Problem, VerifyReport
 from diskstream.errors import *  # noqa: F403  # the whole tree, as listed there
 from diskstream.errors import __all__ as _errors
 from diskstream.options import Options
-from diskstream.store import Store, open  # noqa: A004  # `diskstream.open`
+from diskstream.store import Store, open  # `diskstream.open`
 from diskstream.stream import Stream, StreamInfo
 
 try:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,7 +39,7 @@ class Columns:
 def _values(field: tuple[bytes, bytes, bytes, bytes | None, int], rows: int) -> list[bytes | None]:
     _, packed, data, validity, nulls = field
     offsets = np.frombuffer(packed, dtype="<i4").tolist()
-    values: list[bytes | None] = [data[start:end] for start, end in zip(offsets, offsets[1:], strict=False)]
+    values: list[bytes | None] = [data[start:end] for start, end in pairwise(offsets)]
     if nulls and validity is not None:
         present = np.unpackbits(np.frombuffer(validity, dtype=np.uint8), bitorder="little", count=rows)
         for row in np.flatnonzero(present == 0).tolist():
@@ -67,10 +68,10 @@ def as_columns(batches: Iterable[ColumnBatch]) -> Columns:
 
 def _arrow() -> Any:
     try:
-        import pyarrow  # noqa: PLC0415  # optional: only this function needs it
+        import pyarrow as pa  # optional: only this function needs it
     except ImportError:
         raise DiskstreamError("to_arrow() needs pyarrow: pip install 'diskstream[archive]'") from None
-    return pyarrow
+    return pa
 
 
 def _column_name(name: bytes) -> str:

@@ -51,11 +51,14 @@ def _position(store: "Store", name: bytes, after: IDLike) -> EntryID | None:
         return _LAST
     if after not in ("$", b"$"):
         return parse_id(after)
-    log = store._log(name, create=False)  # noqa: SLF001  # the store and its readers are one
-    if log is None:
-        return EntryID(0, 0)
-    log.refresh()
-    return log.native.counters()[1]
+    while True:
+        log = store._log(name, create=False)
+        if log is None:
+            return EntryID(0, 0)
+        try:
+            return reader.last_id(log)
+        except StreamMoved:
+            store._forget(name, log)
 
 
 def _take(log: StreamLog, after: EntryID | None, caps: _Caps) -> list[Entry]:
@@ -91,8 +94,8 @@ def _once(
     found: dict[bytes, list[Entry]] = {}
     bells: list[tuple[Ctl, int]] = []
     for name, after in positions.items():
-        store_bell = (store._page.ctl, store._page.ctl.bell)  # noqa: SLF001
-        log = store._log(name, create=False)  # noqa: SLF001
+        store_bell = (store._page.ctl, store._page.ctl.bell)
+        log = store._log(name, create=False)
         if log is None:
             bells.append(store_bell)
             continue
@@ -100,7 +103,7 @@ def _once(
         try:
             entries = _take(log, after, caps)
         except StreamMoved:
-            store._forget(name, log)  # noqa: SLF001
+            store._forget(name, log)
             # Not to be waited for: the next look finds what has become of the name.
             bells[-1] = (store_bell[0], store_bell[1] - 1 if store_bell[1] else 2**32 - 1)
             continue
@@ -123,15 +126,7 @@ def read_streams(
     """Reads behind a position in each stream, as XREAD: see `Store.read`."""
     _check(count, max_count, max_bytes, block)
     until = None if block in (None, 0) else time.monotonic() + float(block or 0)
-    while True:
-        try:
-            positions = {name: _position(store, name, after) for name, after in names.items()}
-            break
-        except StreamMoved:
-            for name in names:
-                log = store._log(name, create=False)  # noqa: SLF001
-                if log is not None and log.ctl.flags & 2:
-                    store._forget(name, log)  # noqa: SLF001
+    positions = {name: _position(store, name, after) for name, after in names.items()}
     while True:
         found, bells = _once(store, positions, _Caps(count, max_count, max_bytes))
         left = None if until is None else until - time.monotonic()
@@ -140,4 +135,4 @@ def read_streams(
         if store.read_only:
             left = _POLL_S if left is None else min(left, _POLL_S)
         wait_bells(bells, left)
-        store._check_open()  # noqa: SLF001
+        store._check_open()

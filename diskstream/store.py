@@ -38,7 +38,7 @@ __all__ = ["Store", "open"]
 _STORES: "weakref.WeakSet[Store]" = weakref.WeakSet()
 
 
-def open(  # noqa: A001  # `diskstream.open`, as `gzip.open` and `dbm.open`
+def open(  # `diskstream.open`, as `gzip.open` and `dbm.open`
     path: str | os.PathLike[str],
     *,
     read_only: bool = False,
@@ -326,14 +326,13 @@ class Store:
         sealed = 0
         for _, log in self._each(name):
             log.roll()
-            sealed += seal.seal_rolled(log, **({} if progress is None else {"progress": progress}))
+            sealed += seal.seal_rolled(log, progress=progress or seal.ignore)
             seal.reap(log)
         return sealed
 
     def compact(self, name: str | bytes | None = None, *, progress: Progress | None = None) -> list[CompactReport]:
         """Merges small sealed segments and drops the bytes of deleted entries. One report a stream."""
-        given = {} if progress is None else {"progress": progress}
-        return [seal.compact(log, **given) for _, log in self._each(name)]
+        return [seal.compact(log, progress=progress or seal.ignore) for _, log in self._each(name)]
 
     def verify(self, *, progress: Progress | None = None) -> VerifyReport:
         """Reads everything, changes nothing, and reports what is damaged; other processes may go on writing."""
@@ -347,13 +346,13 @@ class Store:
                 verify.verify_directory(name, where, report, error)
                 continue
             if log is not None:
-                verify.verify_log(name, log, report, progress or (lambda _: None))
+                verify.verify_log(name, log, report, progress or seal.ignore)
         return report
 
 
 def _after_fork() -> None:
     for store in list(_STORES):
-        store._after_fork()  # noqa: SLF001  # the class's own module
+        store._after_fork()  # the class's own module
 
 
 os.register_at_fork(after_in_child=_after_fork)

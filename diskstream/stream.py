@@ -6,7 +6,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from diskstream import columnar
-from diskstream._native import Entry, EntryID
+from diskstream._native import Block, ColumnBatch, Entry, EntryID
 from diskstream.engine import names, reader, seal, trimming
 from diskstream.engine.log import StreamLog, StreamMoved
 from diskstream.engine.seal import CompactReport
@@ -79,7 +79,7 @@ class Stream:
     # --- the log behind the name --------------------------------------------------------------------------------------
 
     def _log(self, *, create: bool) -> StreamLog | None:
-        return self._store._log(self._name, create=create)  # noqa: SLF001  # a stream is part of its store
+        return self._store._log(self._name, create=create)  # a stream is part of its store
 
     def _use(self, action: Callable[[StreamLog], _T], missing: _T) -> _T:
         """Does something with the log, again where the stream has moved meanwhile; `missing` where there is none."""
@@ -90,7 +90,7 @@ class Stream:
             try:
                 return action(log)
             except StreamMoved:
-                self._store._forget(self._name, log)  # noqa: SLF001
+                self._store._forget(self._name, log)
 
     def _write(self, action: Callable[[StreamLog], _T], *, create: bool = True) -> _T | None:
         """The same for a change, which makes the stream where there is none."""
@@ -101,11 +101,20 @@ class Stream:
             try:
                 return action(log)
             except StreamMoved:
-                self._store._forget(self._name, log)  # noqa: SLF001
+                self._store._forget(self._name, log)
 
     def exists(self) -> bool:
         """Whether the stream exists; one without entries does."""
         return self._store.exists(self._name)
+
+    def last_id(self) -> EntryID:
+        """The last ID ever added, or set; 0-0 where there is no stream."""
+        return self._use(reader.last_id, MIN_ID)
+
+    @property
+    def waits_for_disk(self) -> bool:
+        """Whether every append waits for a flush."""
+        return self._store.options.is_always
 
     # --- adding -------------------------------------------------------------------------------------------------------
 
@@ -152,9 +161,7 @@ class Stream:
             return self._write(lambda log: self._append(log, fields, wanted, None, durable), create=self.exists())
         return self._write(lambda log: self._append(log, fields, wanted, trim, durable), create=not nomkstream)
 
-    def _append(
-        self, log: StreamLog, fields: Fields, wanted: AddID, trim: Trim | None, durable: bool
-    ) -> EntryID:
+    def _append(self, log: StreamLog, fields: Fields, wanted: AddID, trim: Trim | None, durable: bool) -> EntryID:
         entry_id, within = wanted
         clock = self._clock
         native = log.native
@@ -219,14 +226,25 @@ class Stream:
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
-    def _blocks(self, start: EntryID, end: EntryID, *, reverse: bool, few: bool) -> Iterator[Any]:
-        log = self._log(create=False)
-        if log is None:
-            return
-        try:
-            yield from reader.blocks(log, start, end, reverse=reverse, few=few)
-        except StreamMoved:
-            self._store._forget(self._name, log)  # noqa: SLF001
+    def _following(self, read: Callable[[StreamLog], Iterator[_T]]) -> Iterator[_T]:
+        """What `read` yields. A stream that goes away ends it; one that had gone before is looked up again."""
+        while True:
+            log = self._log(create=False)
+            if log is None:
+                return
+            begun = False
+            try:
+                for item in read(log):
+                    begun = True
+                    yield item
+                return
+            except StreamMoved:
+                self._store._forget(self._name, log)
+                if begun:
+                    return
+
+    def _blocks(self, start: EntryID, end: EntryID, *, reverse: bool, few: bool) -> Iterator[Block]:
+        return self._following(lambda log: reader.blocks(log, start, end, reverse=reverse, few=few))
 
     def range(self, start: IDLike = "-", end: IDLike = "+", count: int | None = None) -> Iterator[Entry]:
         """Entries from `start` to `end`, both included, as XRANGE; `(` before an ID leaves it out.
@@ -276,7 +294,7 @@ class Stream:
         """Entries behind `after` as they come. Ends when none came for `block` seconds; None waits for ever."""
         position: IDLike = after
         if after in ("$", b"$"):
-            position = self._use(lambda log: (log.refresh(), log.native.counters()[1])[1], MIN_ID)
+            position = self.last_id()
         while True:
             entries = self.read(position, count=1000, block=0 if block is None else block)
             if not entries:
@@ -288,18 +306,30 @@ class Stream:
         return self.range()
 
     def __len__(self) -> int:
-        return self._use(lambda log: (log.refresh(), log.native.length())[1], 0)
+        return self._use(reader.length, 0)
 
     def __bool__(self) -> bool:
         return True
 
-    def columns(self, start: IDLike = "-", end: IDLike = "+", *, fields: Sequence[str | bytes] | None = None,
-                duplicates: str = "fail") -> columnar.Columns:
+    def columns(
+        self,
+        start: IDLike = "-",
+        end: IDLike = "+",
+        *,
+        fields: Sequence[str | bytes] | None = None,
+        duplicates: str = "fail",
+    ) -> columnar.Columns:
         """A range by columns: numpy arrays of the IDs, and for each field its values."""
         return columnar.as_columns(self._batches(start, end, fields, duplicates))
 
-    def to_arrow(self, start: IDLike = "-", end: IDLike = "+", *, fields: Sequence[str | bytes] | None = None,
-                 duplicates: str = "fail") -> "pa.Table":
+    def to_arrow(
+        self,
+        start: IDLike = "-",
+        end: IDLike = "+",
+        *,
+        fields: Sequence[str | bytes] | None = None,
+        duplicates: str = "fail",
+    ) -> "pa.Table":
         """A range as an Arrow table: ``id_ms``, ``id_seq``, then each field as binary.
 
         Args:
@@ -314,13 +344,14 @@ class Stream:
         wanted = None if fields is None else [_as_bytes(field) for field in fields]
         return columnar.as_table(self._batches(start, end, fields, duplicates), wanted)
 
-    def _batches(self, start: IDLike, end: IDLike, fields: Sequence[str | bytes] | None, duplicates: str) -> Iterator[Any]:
+    def _batches(
+        self, start: IDLike, end: IDLike, fields: Sequence[str | bytes] | None, duplicates: str
+    ) -> Iterator[ColumnBatch]:
         wanted = None if fields is None else [_as_bytes(field) for field in fields]
         if duplicates not in ("first", "last", "fail"):
             raise ArgumentError("duplicates must be 'first', 'last' or 'fail'")
         low, high = parse_start(start), parse_end(end)
-        log = self._log(create=False)
-        return iter(()) if log is None else reader.columns(log, low, high, wanted, duplicates)
+        return self._following(lambda log: reader.columns(log, low, high, wanted, duplicates))
 
     # --- removing -----------------------------------------------------------------------------------------------------
 
@@ -446,10 +477,12 @@ class Stream:
         """
         wanted = parse_id(id)
         before = wanted.prev()
-        if self._use(lambda log: (log.refresh(), log.native.counters()[1])[1], MIN_ID) < wanted:
-            if not self.read(MIN_ID if before is None else before, count=1, block=0 if timeout is None else timeout):
+        if self.last_id() < wanted:
+            wait = 0 if timeout is None else timeout
+            if not self.read(MIN_ID if before is None else before, count=1, block=wait):
                 return False
-        return bool(self._use(lambda log: (log.flush(), True)[1], False))
+        self._use(StreamLog.flush, None)
+        return True
 
     def seal(self) -> int:
         """Rolls and seals: what was appended so far becomes packed. Returns segments sealed."""

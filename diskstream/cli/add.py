@@ -7,13 +7,13 @@ from pathlib import Path
 import click
 
 import diskstream
-from diskstream.cli.options import BYTES, FSYNC, directory_option, json_option, stream_argument
+from diskstream.cli.options import FSYNC, as_bytes, directory_option, json_option, stream_argument
 from diskstream.cli.output import write_json
 
 
 @click.command("add")
 @stream_argument()
-@click.argument("fields", metavar="NAME=VALUE...", type=BYTES, nargs=-1, required=True)
+@click.argument("fields", metavar="NAME=VALUE...", type=as_bytes, nargs=-1, required=True)
 @click.option("--id", "entry_id", default="*", show_default=True, help="Its ID: whole, ms-* or *.")
 @click.option("--fsync", type=FSYNC, default="always", show_default=True, help="When it has to be on disk.")
 @directory_option

@@ -5,33 +5,37 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
+from rich.filesize import decimal
 from rich.table import Table
 
 from diskstream.cli.options import directory_option, existing_store, existing_stream, json_option, stream_argument
-from diskstream.cli.output import console, plain, text, write_json
+from diskstream.cli.output import console, text, write_json
+from diskstream.cli.progress import entries_progress
 
 
 @click.command("compact")
 @stream_argument(required=False)
 @directory_option
 @json_option
-def command(stream: bytes | None, directory: Path, as_json: bool) -> None:
+def command(*, stream: bytes | None, directory: Path, as_json: bool) -> None:
     """Merge small segments of STREAM, or of all streams, drop deleted entries for good, and print what was done."""
+    table = Table("stream", box=None, pad_edge=False)
+    for heading in ("segments", "bytes", "entries dropped"):
+        table.add_column(heading, justify="right")
     with existing_store(directory) as store:
-        if stream is None:
-            reports = store.compact()
-        else:
-            report = existing_stream(store, stream).compact()
-            reports = [] if report is None else [report]
-    if as_json:
-        for each in reports:
-            write_json(each)
-        return
-    if not reports:
-        click.echo("nothing to compact")
-        return
-    rows = [plain(each) for each in reports]
-    table = Table(*(str(name).replace("_", " ") for name in rows[0]), box=None, pad_edge=False)
-    for row in rows:
-        table.add_row(*(f"{value:,}" if isinstance(value, int) else text(str(value)) for value in row.values()))
-    console().print(table)
+        if stream is not None:
+            existing_stream(store, stream)
+        for name in store.streams() if stream is None else [stream]:
+            with entries_progress(store, f"compacting {text(name)}", name) as progress:
+                reports = store.compact(name, progress=progress)
+            for report in reports:
+                if as_json:
+                    write_json({"stream": name, **vars(report)})
+                table.add_row(
+                    text(name),
+                    f"{report.segments_before:,} to {report.segments_after:,}",
+                    f"{decimal(report.bytes_before)} to {decimal(report.bytes_after)}",
+                    f"{report.entries_dropped:,}",
+                )
+    if not as_json and table.row_count:
+        console().print(table)

@@ -7,12 +7,12 @@ from pathlib import Path
 import click
 from rich.table import Table
 
-from diskstream.cli.options import BYTES, directory_option, existing_store, json_option
+from diskstream.cli.options import as_bytes, directory_option, existing_store, json_option
 from diskstream.cli.output import console, text, write_json
 
 
 @click.command("ls")
-@click.argument("pattern", type=BYTES, required=False)
+@click.argument("pattern", type=as_bytes, required=False)
 @directory_option
 @json_option
 def command(pattern: bytes | None, directory: Path, as_json: bool) -> None:

@@ -19,16 +19,9 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 FSYNC = click.Choice(["always", "everysec", "os"])
 
 
-class _Bytes(click.ParamType):
-    """An argument as the bytes that the shell passed."""
-
-    name = "text"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> bytes:  # noqa: ARG002
-        return value if isinstance(value, bytes) else os.fsencode(value)
-
-
-BYTES = _Bytes()
+def as_bytes(argument: str) -> bytes:
+    """An argument as the bytes that the shell passed; a type for click."""
+    return os.fsencode(argument)
 
 
 def directory_option(function: _F) -> _F:
@@ -53,7 +46,7 @@ def json_option(function: _F) -> _F:
 
 def stream_argument(*, required: bool = True) -> Callable[[_F], _F]:
     """The name of a stream, as bytes."""
-    return click.argument("stream", metavar="STREAM" if required else "[STREAM]", type=BYTES, required=required)
+    return click.argument("stream", metavar="STREAM" if required else "[STREAM]", type=as_bytes, required=required)
 
 
 @contextmanager

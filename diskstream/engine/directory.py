@@ -18,8 +18,11 @@ from diskstream.errors import NetworkFilesystemError, NewerFormatError, NotAStor
 __all__ = ["check_filesystem", "create_stream", "list_streams", "open_store", "remove_stream", "rename_stream", "sweep"]
 
 _NETWORK = frozenset(
-    "nfs nfs4 cifs smb3 smbfs 9p afs ceph glusterfs lustre gpfs ocfs2 gfs2 beegfs ncpfs coda "
-    "fuse.sshfs fuse.glusterfs fuse.s3fs fuse.rclone fuse.ceph fuse.gcsfuse fuse.goofys fuse.mount-s3".split()
+    {
+        *("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "glusterfs", "lustre", "gpfs", "ocfs2", "gfs2"),
+        *("beegfs", "ncpfs", "coda", "fuse.sshfs", "fuse.glusterfs", "fuse.s3fs", "fuse.rclone", "fuse.ceph"),
+        *("fuse.gcsfuse", "fuse.goofys", "fuse.mount-s3"),
+    }
 )
 _OURS = frozenset({"store.json", "streams", "view", "ctl"})
 _MAX_STORE_JSON_BYTES = 1 << 16
@@ -75,7 +78,9 @@ def open_store(path: Path, files: Files, *, create: bool, read_only: bool) -> di
 
 def _make_store(path: Path, files: Files, *, create: bool) -> None:
     if not create:
-        raise NotAStoreError(str(path), "there is no store.json in it" if path.exists() else "there is no such directory")
+        raise NotAStoreError(
+            str(path), "there is no store.json in it" if path.exists() else "there is no such directory"
+        )
     if path.exists() and not path.is_dir():
         raise NotAStoreError(str(path), "it is a file")
     if not path.exists():
@@ -86,7 +91,7 @@ def _make_store(path: Path, files: Files, *, create: bool) -> None:
     check_filesystem(path)
     foreign = [entry.name for entry in path.iterdir() if entry.name not in _OURS and not entry.name.endswith(".tmp")]
     if foreign:
-        raise NotAStoreError(str(path), f"it holds something else ({sorted(foreign)[0]}); choose an empty directory")
+        raise NotAStoreError(str(path), f"it holds something else ({min(foreign)}); choose an empty directory")
     files.mkdir(path / "streams")
     temporary = path / f"store.json.{secrets.token_hex(8)}.tmp"
     description = {

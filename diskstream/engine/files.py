@@ -140,7 +140,7 @@ class Files:
                 os.close(fd)
 
     def open_ctl(self, path: Path) -> tuple[int, Ctl]:
-        """Opens (or makes) a control page: descriptor and mapping. It never outlives a restart, so nothing is synced."""
+        """Opens (or makes) a control page: descriptor and mapping. It outlives no restart, so nothing is synced."""
         with wrapped(path, "open"):
             fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _FILE_MODE)
             try:
@@ -162,9 +162,7 @@ class wrapped(contextlib.AbstractContextManager[None]):  # noqa: N801  # reads a
     def __init__(self, path: Path, action: str) -> None:
         self.path, self.action = path, action
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         passes = isinstance(error, (StorageError, FileNotFoundError, FileExistsError))
         if isinstance(error, OSError) and not passes:
             raise storage_error(str(self.path), self.action, error.errno or 5, error.strerror or str(error)) from error

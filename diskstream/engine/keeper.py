@@ -26,7 +26,9 @@ class Keeper:
         self._threads = [threading.Thread(target=self._keep_house, name="diskstream-keeper", daemon=True)]
         if interval_ms is not None:
             # A thread of its own, so that sealing never delays a flush.
-            flush = threading.Thread(target=self._flush, args=(interval_ms / 1000,), name="diskstream-flush", daemon=True)
+            flush = threading.Thread(
+                target=self._flush, args=(interval_ms / 1000,), name="diskstream-flush", daemon=True
+            )
             self._threads.append(flush)
         for thread in self._threads:
             thread.start()

@@ -58,7 +58,7 @@ class StreamLog:
         self.page, self._file, self.native = self._open()
         self.ctl = self.page.ctl
         self.segments = Segments(directory, self.native, options, cache)
-        self._opened_lsn = self.native.tail[2]
+        self._marked_lsn = self._reserved_lsn = self.native.tail[2]
 
     def _open(self) -> tuple[Page, LogFileLike, Log]:
         if self.read_only:
@@ -321,9 +321,9 @@ class StreamLog:
         if self.options.is_always or self.read_only or self.fault is not None:
             return
         lsn = self.native.tail[2]
-        if lsn == self._opened_lsn or self.ctl.flags:
+        if lsn == self._reserved_lsn:
             return
-        self._opened_lsn = lsn
+        self._reserved_lsn = lsn
         with self.locked(), self._mutex:
             if not self.ctl.flags and self.native.catch_up() == 0:
                 self.reserve()
@@ -353,7 +353,7 @@ class StreamLog:
 
     def _close_cleanly(self) -> None:
         self.retry(self.native.flush)
-        if self.native.tail[2] == self._opened_lsn and self.ctl.durable == self.ctl.written:
+        if self.native.tail[2] == self._marked_lsn:
             return
         with self.locked():
             if self.native.catch_up() == 0:
@@ -367,7 +367,7 @@ class StreamLog:
         self._let_go()
 
     def after_fork(self) -> None:
-        """Lets go of what is the parent's, touching no lock: another thread may have held it when this process forked."""
+        """Lets go of what is the parent's, touching no lock: a thread that is not here may have held it."""
         self._closed = True
         self.native.close()
         self.page.close()

@@ -9,10 +9,11 @@ from diskstream.engine.log import StreamLog
 from diskstream.engine.segment import SegmentGone
 from diskstream.errors import CorruptionError
 
-__all__ = ["blocks", "columns", "find", "first_entry", "last_entry", "locate", "place_of_first"]
+__all__ = ["blocks", "columns", "find", "first_entry", "last_entry", "last_id", "length", "locate"]
 
 _ROWS_AT_ONCE = 1024
 _BYTES_AT_ONCE = 1 << 20
+_BLOCKS_AT_ONCE = 256  # of one column batch
 
 
 class _Stale(Exception):  # noqa: N818  # not an error: the segments have changed, begin again from where we are
@@ -24,7 +25,9 @@ def _missing(log: StreamLog, view: SegmentView) -> CorruptionError:
     return CorruptionError(str(path), "sealed segment", 0, f"a file with {view.entries} entries", "no file")
 
 
-def blocks(log: StreamLog, start: EntryID, end: EntryID, *, reverse: bool = False, few: bool = False) -> Iterator[Block]:
+def blocks(
+    log: StreamLog, start: EntryID, end: EntryID, *, reverse: bool = False, few: bool = False
+) -> Iterator[Block]:
     """The blocks within `start..end` as of now, in order; entries that come later are left out.
 
     `few` says that one or two entries will do: no more is unpacked at a time than is needed for that.
@@ -44,7 +47,7 @@ def blocks(log: StreamLog, start: EntryID, end: EntryID, *, reverse: bool = Fals
             for block in _pass(log, start, end, reverse=reverse, few=few):
                 yield block
                 if reverse:
-                    start, end = start, _before(block)
+                    end = _before(block)
                 else:
                     start = _after(block)
                 if start > end:
@@ -136,6 +139,18 @@ def _active_backwards(log: StreamLog, number: int, start: EntryID, end: EntryID,
         high, rows = position, _ROWS_AT_ONCE
 
 
+def length(log: StreamLog) -> int:
+    """Live entries, as of now."""
+    log.refresh()
+    return log.native.length()
+
+
+def last_id(log: StreamLog) -> EntryID:
+    """The last ID ever added, or set."""
+    log.refresh()
+    return log.native.counters()[1]
+
+
 def find(log: StreamLog, entry_id: EntryID) -> Entry | None:
     """The live entry with this ID: a bisection over segments, nodes and IDs."""
     log.refresh()
@@ -161,13 +176,13 @@ def _live(found: Iterator[Block], *, reverse: bool) -> Entry | None:
 
 def first_entry(log: StreamLog) -> Entry | None:
     """The oldest live entry."""
-    place = place_of_first(log)
+    place = _near_first(log)
     if place is None:
         return None
     return _live(blocks(log, place, EntryID(2**64 - 1, 2**64 - 1), few=True), reverse=False)
 
 
-def place_of_first(log: StreamLog) -> EntryID | None:
+def _near_first(log: StreamLog) -> EntryID | None:
     """An ID not above the first live entry, near it; None where the stream is empty."""
     log.refresh()
     if log.native.counters()[0] == 0:
@@ -231,7 +246,7 @@ def columns(
     rest: list[Block] = []
     for block in blocks(log, start, end):
         rest.append(block)
-        if len(rest) >= 256:
+        if len(rest) >= _BLOCKS_AT_ONCE:
             yield ColumnBatch.of_blocks(rest, fields, duplicates)
             rest = []
     if rest:

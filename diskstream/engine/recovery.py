@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from diskstream._native import LOG_HEADER_BYTES, Ctl, Log, read_log_header
+from diskstream._native import Ctl, Log
 from diskstream.engine import names
 from diskstream.engine.files import Files, LogFileLike
 from diskstream.engine.page import Page
@@ -262,7 +262,7 @@ def _put_aside(directory: Path, files: Files, path: Path) -> Finding:
 
 def _drop_sealed_source(directory: Path, files: Files, native: Log, path: Path, number: int) -> list[Finding]:
     """A crash between sealing a segment and removing its log file: the log file goes, if the sealed one is sound."""
-    from diskstream.engine.segment import open_sealed  # noqa: PLC0415  # segment.py is above this module
+    from diskstream.engine.segment import open_sealed  # segment.py is above this module
 
     view = next(view for view in native.segments() if view.number == number)
     with contextlib.suppress(CorruptionError):
@@ -271,14 +271,3 @@ def _drop_sealed_source(directory: Path, files: Files, native: Log, path: Path, 
             files.unlink(path)
             return [Finding("dropped", path, 0, 0, "removed: the sealed file has all of it")]
     return []
-
-
-def owner_of(path: Path) -> bytes:
-    """The uuid of the stream that a log file belongs to.
-
-    Raises:
-        CorruptionError: the header is damaged.
-    """
-    with path.open("rb") as file:
-        uuid, _, _, _ = read_log_header(file.read(LOG_HEADER_BYTES), str(path))
-    return bytes(uuid)

@@ -18,7 +18,7 @@ from diskstream.engine.page import MAINTENANCE
 from diskstream.engine.segment import SegmentGone, open_sealed, whole_blocks
 from diskstream.errors import CorruptionError
 
-__all__ = ["CompactReport", "Progress", "compact", "reap", "seal_rolled", "unsealed"]
+__all__ = ["CompactReport", "Progress", "compact", "ignore", "reap", "seal_rolled", "unsealed"]
 
 # Called with the entries just handled.
 Progress = Callable[[int], None]
@@ -43,8 +43,8 @@ class CompactReport:
     bytes_after: int
 
 
-def _ignore(_: int) -> None:
-    pass
+def ignore(_: int) -> None:
+    """No progress is shown."""
 
 
 def _sealer(log: StreamLog, number: int, generation: int) -> Sealer:
@@ -79,7 +79,7 @@ def unsealed(log: StreamLog) -> list[SegmentView]:
     return [view for view in log.segments.views() if log.segments.is_rows(view)]
 
 
-def seal_rolled(log: StreamLog, *, progress: Progress = _ignore, wait: bool = True) -> int:
+def seal_rolled(log: StreamLog, *, progress: Progress = ignore, wait: bool = True) -> int:
     """Seals every rolled segment that is not sealed yet. Returns how many.
 
     With `wait` false, nothing is done where another process is at it.
@@ -111,9 +111,9 @@ def _seal_one(log: StreamLog, view: SegmentView, progress: Progress) -> bool:
         if not isinstance(rows, RowSegment):
             return False
         # Every position is kept, gone entries included, so that positions in the log stay true.
-        options = log.options
-        blocks = whole_blocks(rows, options.node_max_entries, options.node_max_bytes)
-        _write(log, target, _sealer(log, view.number, 0), _counted(blocks, progress), view.times_ms, view.number + 1)
+        blocks = _counted(whole_blocks(rows, log.options.node_max_entries, log.options.node_max_bytes), progress)
+        sealer = _sealer(log, view.number, 0)
+        _write(log, target, sealer, blocks, times_ms=view.times_ms, successor=view.number + 1)
     log.segments.forget(view.number, 0)
     if open_sealed(log.directory, log.native, view) is None:
         raise CorruptionError(str(target), "sealed segment", 0, "the file just written", "none")
@@ -128,7 +128,7 @@ def _counted(blocks: Iterable[Block], progress: Progress) -> Iterator[Block]:
 
 
 def _write(
-    log: StreamLog, target: Path, sealer: Sealer, blocks: Iterable[Block], times_ms: tuple[int, int], successor: int
+    log: StreamLog, target: Path, sealer: Sealer, blocks: Iterable[Block], *, times_ms: tuple[int, int], successor: int
 ) -> None:
     """Writes a sealed file under a temporary name, makes it durable, and only then gives it its name."""
     temporary = target.with_name(target.name + ".tmp")
@@ -182,7 +182,7 @@ def _groups(views: list[SegmentView], segment_bytes: int) -> list[list[SegmentVi
     return [group for group in groups if len(group) > 1 or group[0].live < group[0].entries]
 
 
-def compact(log: StreamLog, *, progress: Progress = _ignore) -> CompactReport:
+def compact(log: StreamLog, *, progress: Progress = ignore) -> CompactReport:
     """Merges small sealed segments with their neighbours and drops the bytes of entries that are gone."""
     seal_rolled(log, progress=progress)
     log.ctl.acquire(MAINTENANCE)
@@ -208,7 +208,7 @@ def _compact_group(log: StreamLog, group: list[SegmentView], progress: Progress)
     blocks = (block for view in group for block in log.segments.blocks(view, _FIRST, _LAST, reverse=False))
     sealer = _sealer(log, number, generation)
     try:
-        _write(log, target, sealer, _counted(blocks, progress), times, group[-1].number + 1)
+        _write(log, target, sealer, _counted(blocks, progress), times_ms=times, successor=group[-1].number + 1)
     except SegmentGone:
         return 0  # trimmed away meanwhile
     fd = os.open(target, os.O_RDONLY | os.O_CLOEXEC)

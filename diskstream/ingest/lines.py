@@ -90,7 +90,7 @@ def reading_lines(
 ) -> Iterator[Lines]:
     """The lines of an open file. With `encoding` the bytes are read as that and come out as UTF-8."""
     with io.BufferedReader(_Counted(file, encoding, on_read), _CHUNK) as buffered:
-        lines = Lines(buffered)  # type: ignore[arg-type]
+        lines = Lines(buffered)
         try:
             yield lines
         except UnicodeDecodeError as error:

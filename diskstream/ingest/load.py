@@ -59,7 +59,7 @@ class Loader:
     """Loads files into one stream."""
 
     def __init__(self, stream: diskstream.Stream, options: LoadOptions) -> None:
-        self.report = LoadReport(stream.name if isinstance(stream.name, bytes) else stream.name.encode())
+        self.report = LoadReport(stream.name)
         self._stream = stream
         self._options = options
         self._digest = blake2b()

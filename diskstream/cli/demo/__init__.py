@@ -88,7 +88,7 @@ def _run(directory: Path, seconds: float) -> DemoReport:
         phase("sealing and measuring", seconds)
         with diskstream.open(directory) as store:
             store.sync()
-            log_bytes = sum(store.stream(name).info().bytes_on_disk for name in STREAMS if store.exists(name))
+            log_bytes = sum(store.stream(name).info().size_bytes for name in STREAMS if store.exists(name))
             sealed = store.seal()
             figures = measure(store, board)
     return DemoReport(str(directory), before, reopened, after, sealed, log_bytes, figures)

@@ -46,7 +46,7 @@ def measure(store: diskstream.Store, board: Board) -> list[Figures]:
                 stream=name,
                 entries=entries,
                 raw_bytes=raw_bytes,
-                disk_bytes=stream.info().bytes_on_disk,
+                disk_bytes=stream.info().size_bytes,
                 appended_by="add" if name == MEMORY.name else "add_many",
                 appends_per_s=appended / append_ns * 1e9 if append_ns else 0.0,
                 reads_per_s=entries / _time_to_read(stream),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing.context import SpawnContext
 from pathlib import Path
-from time import monotonic
+from time import monotonic, monotonic_ns, perf_counter
 from typing import Any, Final
 
 import diskstream
@@ -50,7 +51,8 @@ class Fed:
 class Reopened:
     """What a recovery found."""
 
-    recoveries: list[Any] = field(default_factory=list)
+    recoveries: dict[str, list[diskstream.RecoveryReport]] = field(default_factory=dict)  # none where all was sound
+    seconds: dict[str, float] = field(default_factory=dict)  # until each could be read
     numbers: dict[str, int] = field(default_factory=dict)  # of the newest entry of each stream
 
 
@@ -129,7 +131,7 @@ class Stage:
 
     def _kill_in_append(self, victim: Worker, workers: list[Worker]) -> Killed:
         """Kill the producer while it appends. One that had just left its append is replaced, and that one killed."""
-        board = self._board
+        board, kills, pending = self._board, 0, 0
         for kills in range(1, _MAX_KILLS + 1):
             self._wait_for_append(victim)
             victim.kill()
@@ -141,7 +143,7 @@ class Stage:
         return Killed(kills, bool(pending), pending, {name: acknowledged[name] for name in VICTIM})
 
     def _wait_for_append(self, victim: Worker) -> None:
-        """Spin until an append begins: it is over in some ten microseconds, and a sleeper would miss it."""
+        """Spin until an append begins, and on to a random place in it: it is over before a sleeper would wake."""
         board = self._board
         before = board.get(_WATCHED, Word.APPENDED)
         deadline = monotonic() + PATIENCE_S
@@ -150,6 +152,10 @@ class Stage:
                 victim.result()
             if monotonic() > deadline:
                 raise Failure(f"the {victim.title} appended nothing for {PATIENCE_S:.0f} s")
+        ns_each = board.get(_WATCHED, Word.APPEND_NS) / board.get(_WATCHED, Word.APPENDED)
+        moment = monotonic_ns() + random.random() * ns_each * board.get(_WATCHED, Word.PENDING)
+        while monotonic_ns() < moment:
+            pass
 
 
 def reopen(directory: Path, fed: Fed) -> Reopened:
@@ -158,8 +164,10 @@ def reopen(directory: Path, fed: Fed) -> Reopened:
     with diskstream.open(directory) as store:
         for name in STREAMS:
             if store.exists(name):
+                known, started = len(store.recoveries), perf_counter()
                 found.numbers[name] = last_number(store.stream(name))
-        found.recoveries = list(store.recoveries)
+                found.seconds[name] = perf_counter() - started
+                found.recoveries[name] = store.recoveries[known:]
     for name, seen in fed.tailed.numbers.items():
         if found.numbers.get(name, 0) < seen:
             raise Failure(

@@ -37,14 +37,14 @@ def tail(directory: Path, start: Tailed, board: Board) -> Tailed:
     """Follow all streams, from where `start` left off until the board says stop and nothing is left."""
     seen = Tailed(dict(start.positions), dict(start.numbers))
     checks = {name: SequenceCheck(name, after=seen.numbers.get(name, 0)) for name in STREAMS}
-    positions = {name: seen.positions.get(name, "0-0") for name in STREAMS}
+    positions: dict[str | bytes, str] = {name: seen.positions.get(name, "0-0") for name in STREAMS}
     with diskstream.open(directory, read_only=True) as store:
         while True:
             last_round = board.readers_stop
             found = store.read(positions, count=1000, block=None if last_round else 0.1)
             now = monotonic_ns()
             for key, entries in found.items():
-                name = key if isinstance(key, str) else key.decode()
+                name = key.decode()
                 for entry in entries:
                     checks[name](entry)
                 positions[name] = str(entries[-1].id)
@@ -53,7 +53,7 @@ def tail(directory: Path, start: Tailed, board: Board) -> Tailed:
                     seen.latencies_ns.append(now - int(entries[-1][SAMPLED_AT]))
             if last_round and not found:
                 break
-    seen.positions = positions
+    seen.positions = {name: str(positions[name]) for name in STREAMS}
     seen.numbers = {name: check.last or 0 for name, check in checks.items()}
     return seen
 

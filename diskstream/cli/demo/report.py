@@ -41,8 +41,7 @@ class DemoReport:
             "ranges_read": self.before.ranged.ranges + self.after.ranged.ranges,
             "entries_ranged": self.before.ranged.entries + self.after.ranged.entries,
             "killed": None if killed is None else asdict(killed),
-            "recoveries": plain(self.reopened.recoveries),
-            "numbers_after_recovery": self.reopened.numbers,
+            "reopened": plain(self.reopened),
             "sealed": self.sealed,
             "bytes_before_sealing": self.log_bytes,
             "streams": [asdict(each) for each in self.figures],
@@ -115,12 +114,17 @@ def _show_kill(report: DemoReport, console: Console) -> None:
 
 
 def _recovery_table(reopened: Reopened) -> Table:
-    rows = [plain(each) for each in reopened.recoveries]
     table = Table(title="Recovery, on reopening", title_justify="left")
-    for name in rows[0] if rows else ["nothing to recover"]:
-        table.add_column(str(name).replace("_", " "))
-    for row in rows:
-        table.add_row(*(f"{value:,}" if isinstance(value, int) else str(value) for value in row.values()))
+    for heading in ("stream", "entries", "found", "bytes", "done about it", "open in"):
+        table.add_column(heading, justify="right" if heading in ("entries", "bytes", "open in") else "left")
+    for name, number in reopened.numbers.items():
+        ends = (name, f"{number:,}"), f"{reopened.seconds[name] * 1000:,.1f} ms"
+        findings = [finding for recovery in reopened.recoveries[name] for finding in recovery.findings]
+        for finding in findings:
+            found = f"{finding.kind}: {finding.detail}" if finding.detail else finding.kind
+            table.add_row(*ends[0], found, f"{finding.size_bytes:,}", finding.action, ends[1])
+        if not findings:
+            table.add_row(*ends[0], "sound to its end", "0", "nothing", ends[1])
     return table
 
 

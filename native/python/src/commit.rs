@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use diskstream_core::frame::{self, FrameHeader, FrameSpec, Kind, FRAME_HEADER_BYTES};
 use diskstream_core::id::Id;
@@ -307,8 +307,24 @@ pub fn wait_durable(page: &Page, until: u64, latest: impl Fn() -> Outcome<Flusha
     }
 }
 
+/// The longest that a leader waits for its group: about one flush, which each straggler would cost otherwise.
+const GATHER: Duration = Duration::from_micros(100);
+
+/// Waits until as many have written as the last flush served: those whom it woke are about to be here again.
+fn gather(page: &Page) {
+    let expected = page.get(Word::Group);
+    if expected <= 1 {
+        return;
+    }
+    let began = Instant::now();
+    while u64::from(page.sleepers(Bell::Flushed).load(Ordering::SeqCst)) + 1 < expected && began.elapsed() < GATHER {
+        std::thread::yield_now();
+    }
+}
+
 /// Flushes for everyone who has written so far.
 fn lead(page: &Page, latest: &impl Fn() -> Outcome<Flushable>) -> Outcome<()> {
+    gather(page);
     let target = match latest() {
         Ok(target) => target,
         // Whoever rolled has flushed all of this segment before it published the next one.
@@ -320,6 +336,7 @@ fn lead(page: &Page, latest: &impl Fn() -> Outcome<Flushable>) -> Outcome<()> {
         page.poison(&format!("a flush failed: {error:?}"));
         return Err(error);
     }
+    page.set(Word::Group, u64::from(page.sleepers(Bell::Flushed).load(Ordering::SeqCst)) + 1);
     page.raise(Word::DurableLsn, target.lsn);
     page.raise(Word::Durable, target.at);
     if page.get(Word::Visible) < target.at {

@@ -49,13 +49,6 @@ fn first_segment<'py>(
     (PyBytes::new(py, &header.encode(frontier)), PyBytes::new(py, &frame))
 }
 
-/// Parses the header of a log file: `(uuid, segment number, salt, created ms)`.
-#[pyfunction]
-fn read_log_header(py: Python<'_>, data: &[u8], path: &str) -> PyResult<([u8; 16], u64, u32, u64)> {
-    let header = LogHeader::parse(data).map_err(|error| errors::core(py, path, error))?;
-    Ok((header.uuid, header.segment, header.salt, header.created_ms))
-}
-
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("FORMAT_VERSION", diskstream_core::FORMAT_VERSION)?;
@@ -79,6 +72,5 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(ctl::wait_bells, module)?)?;
     module.add_function(wrap_pyfunction!(entry::restore_entry, module)?)?;
     module.add_function(wrap_pyfunction!(first_segment, module)?)?;
-    module.add_function(wrap_pyfunction!(read_log_header, module)?)?;
     Ok(())
 }

@@ -164,7 +164,9 @@ impl Log {
             let mut active = self.lock();
             check_flags(&self.page)?;
             active.catch_up(&self.page)?;
-            self.writer().append(&mut active, kind, 0, (Id::MIN, Id::MIN), payload, now_ms())
+            self.writer().append(&mut active, kind, 0, (Id::MIN, Id::MIN), payload, now_ms())?;
+            self.note_version(&active);
+            Ok(())
         });
         self.reason_or(py, done)
     }

@@ -78,17 +78,6 @@ impl SegmentView {
         (self.meta.min_time_ms, self.meta.max_time_ms)
     }
 
-    /// The first live position at or beyond `position`, or the number of entries.
-    fn next_live(&self, position: u64) -> u64 {
-        let meta = &self.meta;
-        (position.max(meta.trimmed)..meta.entries).find(|at| !meta.deleted.contains(*at)).unwrap_or(meta.entries)
-    }
-
-    /// The last live position, or None.
-    fn last_live(&self) -> Option<u64> {
-        (self.meta.trimmed..self.meta.entries).rev().find(|at| !self.meta.deleted.contains(*at))
-    }
-
     /// The view of a compacted segment made of `then`, where `now` is what became of each input since (None: gone).
     #[staticmethod]
     fn compacted(

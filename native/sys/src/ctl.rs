@@ -4,8 +4,8 @@
 //!    0  magic u64 (written last)    192  maintenance mutex          384  flush word u32, waiters u32
 //!    8  version u32, flags u32      256  written position u64       448  durable LSN u64
 //!   16  boot id 16                  264  visible position u64       456  generation u64
-//!   64  append mutex                272  durable position u64       512  poison text: length u32, 252 bytes
-//!  128  flush mutex                 320  wake word u32, waiters u32
+//!   64  append mutex                272  durable position u64       464  size of the last commit group u64
+//!  128  flush mutex                 320  wake word u32, waiters u32  512  poison text: length u32, 252 bytes
 //! ```
 //! A position is `segment << 40 | offset`, so that it grows with every append and fits in one atomic word.
 
@@ -37,6 +37,8 @@ pub enum Word {
     Durable = 272,
     DurableLsn = 448,
     Generation = 456,
+    /// How many callers the last flush served: whom the next one waits for, for a moment.
+    Group = 464,
 }
 
 /// The three locks of a stream.

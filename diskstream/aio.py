@@ -1,0 +1,218 @@
+"""The same for asyncio: `Store` and `Stream` whose waiting calls are awaited.
+
+::
+
+    async with await diskstream.aio.open("data") as store:
+        race = store.stream("race:france")
+        await race.add({"rider": "Castilla"})
+        async for entry in race.tail("0"):
+            ...
+
+Appends and looks at what is in memory cost microseconds and are made at once, except where they wait for a flush
+(``fsync="always"``, ``durable=True``). What reads a disk or waits runs in a thread.
+"""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from diskstream import store as _store
+from diskstream._native import Entry, EntryID
+from diskstream.engine.seal import CompactReport
+from diskstream.engine.verify import VerifyReport
+from diskstream.ids import IDLike
+from diskstream.stream import Fields, StreamInfo
+from diskstream.stream import Stream as _Stream
+
+__all__ = ["Store", "Stream", "open"]
+
+_T = TypeVar("_T")
+# One blocked read is cut into waits of this length, so that a task that is cancelled leaves no thread behind for long.
+_SLICE_S = 0.25
+_PAGE = 1000
+
+
+async def open(path: str | os.PathLike[str], **options: Any) -> "Store":  # as `diskstream.open`
+    """Opens the store at `path`: see `diskstream.open`."""
+    return Store(await asyncio.to_thread(lambda: _store.open(path, **options)))
+
+
+class Store:
+    """An open store, for asyncio. `sync_store` is the one behind it."""
+
+    def __init__(self, sync_store: _store.Store) -> None:
+        self.sync_store = sync_store
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Makes everything durable and lets go of the directory."""
+        await asyncio.to_thread(self.sync_store.close)
+
+    def stream(self, name: str | bytes) -> "Stream":
+        """The stream of that name."""
+        return Stream(self.sync_store.stream(name))
+
+    async def streams(self, pattern: str | bytes | None = None) -> list[bytes]:
+        """The names of all streams: see `diskstream.Store.streams`."""
+        return await asyncio.to_thread(self.sync_store.streams, pattern)
+
+    async def exists(self, name: str | bytes) -> bool:
+        """Whether there is a stream of that name."""
+        return await asyncio.to_thread(self.sync_store.exists, name)
+
+    async def delete(self, name: str | bytes) -> bool:
+        """Removes a stream. Returns whether there was one."""
+        return await asyncio.to_thread(self.sync_store.delete, name)
+
+    async def rename(self, old: str | bytes, new: str | bytes, *, replace: bool = True) -> None:
+        """Gives a stream another name: see `diskstream.Store.rename`."""
+        await asyncio.to_thread(lambda: self.sync_store.rename(old, new, replace=replace))
+
+    async def read(
+        self,
+        positions: Mapping[str | bytes, IDLike],
+        *,
+        count: int | None = None,
+        max_count: int | None = None,
+        max_bytes: int | None = None,
+        block: float | None = None,
+    ) -> dict[bytes, list[Entry]]:
+        """Entries behind a position in each of several streams: see `diskstream.Store.read`."""
+        fixed = {name: self._fix(name, after) for name, after in positions.items()}
+        return await _blocking(
+            lambda wait: self.sync_store.read(fixed, count=count, max_count=max_count, max_bytes=max_bytes, block=wait),
+            block,
+        )
+
+    def _fix(self, name: str | bytes, after: IDLike) -> IDLike:
+        """``$`` is the end as of the call, not of each slice of its wait."""
+        return self.sync_store.stream(name).last_id() if after in ("$", b"$") else after
+
+    async def sync(self) -> None:
+        """Returns once all that was appended so far is durable."""
+        await asyncio.to_thread(self.sync_store.sync)
+
+    async def seal(self, name: str | bytes | None = None) -> int:
+        """Rolls and seals. Returns segments sealed."""
+        return await asyncio.to_thread(self.sync_store.seal, name)
+
+    async def compact(self, name: str | bytes | None = None) -> list[CompactReport]:
+        """Merges small segments and drops what is deleted."""
+        return await asyncio.to_thread(self.sync_store.compact, name)
+
+    async def verify(self) -> VerifyReport:
+        """Reads everything and reports what is damaged."""
+        return await asyncio.to_thread(self.sync_store.verify)
+
+
+async def _blocking(read: Callable[[float | None], _T], block: float | None) -> _T:
+    """A read that may wait, in slices, so that cancelling it takes effect."""
+    if block is None:
+        return await asyncio.to_thread(read, None)
+    loop = asyncio.get_running_loop()
+    until = None if block == 0 else loop.time() + block
+    while True:
+        left = _SLICE_S if until is None else min(_SLICE_S, until - loop.time())
+        found = await asyncio.to_thread(read, left if left > 0 else None)
+        if found or left <= 0:
+            return found
+
+
+class Stream:
+    """A stream, for asyncio. `sync_stream` is the one behind it."""
+
+    def __init__(self, sync_stream: _Stream) -> None:
+        self.sync_stream = sync_stream
+
+    @property
+    def name(self) -> bytes:
+        """The stream's name."""
+        return self.sync_stream.name
+
+    async def _append(self, append: Callable[[], _T], *, durable: bool) -> _T:
+        if durable or self.sync_stream.waits_for_disk:
+            return await asyncio.to_thread(append)
+        return append()
+
+    async def add(self, fields: Fields, id: IDLike = "*", **options: Any) -> EntryID | None:
+        """Adds one entry: see `diskstream.Stream.add`."""
+        durable = bool(options.get("durable"))
+        return await self._append(lambda: self.sync_stream.add(fields, id, **options), durable=durable)
+
+    async def add_many(self, rows: Iterable[Fields], **options: Any) -> list[EntryID]:
+        """Adds entries as one frame: see `diskstream.Stream.add_many`."""
+        durable = bool(options.get("durable"))
+        return await self._append(lambda: self.sync_stream.add_many(rows, **options), durable=durable)
+
+    async def range(self, start: IDLike = "-", end: IDLike = "+", count: int | None = None) -> AsyncIterator[Entry]:
+        """Entries from `start` to `end`: see `diskstream.Stream.range`."""
+        async for entry in _pages(self.sync_stream.range(start, end, count)):
+            yield entry
+
+    async def revrange(self, start: IDLike = "+", end: IDLike = "-", count: int | None = None) -> AsyncIterator[Entry]:
+        """The same from the newest to the oldest."""
+        async for entry in _pages(self.sync_stream.revrange(start, end, count)):
+            yield entry
+
+    async def get(self, id: IDLike) -> Entry | None:
+        """The entry with this ID, or None."""
+        return await asyncio.to_thread(self.sync_stream.get, id)
+
+    async def read(
+        self, after: IDLike = "$", *, count: int | None = None, max_bytes: int | None = None, block: float | None = None
+    ) -> list[Entry]:
+        """Entries behind `after`: see `diskstream.Store.read`."""
+        fixed = self.sync_stream.last_id() if after in ("$", b"$") else after
+        return await _blocking(
+            lambda wait: self.sync_stream.read(fixed, count=count, max_bytes=max_bytes, block=wait), block
+        )
+
+    async def tail(self, after: IDLike = "$", *, block: float | None = None) -> AsyncIterator[Entry]:
+        """Entries behind `after` as they come: see `diskstream.Stream.tail`."""
+        position: IDLike = self.sync_stream.last_id() if after in ("$", b"$") else after
+        while entries := await self.read(position, count=_PAGE, block=0 if block is None else block):
+            for entry in entries:
+                yield entry
+            position = entries[-1].id
+
+    async def length(self) -> int:
+        """Live entries."""
+        return await asyncio.to_thread(len, self.sync_stream)
+
+    async def delete(self, *ids: IDLike) -> int:
+        """Deletes entries. Returns how many there were."""
+        return await asyncio.to_thread(self.sync_stream.delete, *ids)
+
+    async def trim(self, **options: Any) -> int:
+        """Removes the oldest entries: see `diskstream.Stream.trim`."""
+        return await asyncio.to_thread(lambda: self.sync_stream.trim(**options))
+
+    async def set_id(self, id: IDLike, **options: Any) -> None:
+        """Sets the last ID: see `diskstream.Stream.set_id`."""
+        await asyncio.to_thread(lambda: self.sync_stream.set_id(id, **options))
+
+    async def info(self) -> StreamInfo:
+        """What XINFO STREAM says."""
+        return await asyncio.to_thread(self.sync_stream.info)
+
+    async def wait_durable(self, id: IDLike, timeout: float | None = None) -> bool:
+        """Returns once the entry with this ID is durable."""
+        return await asyncio.to_thread(self.sync_stream.wait_durable, id, timeout)
+
+
+async def _pages(entries: Iterator[Entry]) -> AsyncIterator[Entry]:
+    def page() -> list[Entry]:
+        return [entry for _, entry in zip(range(_PAGE), entries, strict=False)]
+
+    while found := await asyncio.to_thread(page):
+        for entry in found:
+            yield entry

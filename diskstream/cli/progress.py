@@ -1,0 +1,34 @@
+"""A bar for work that passes over all entries of a store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+import diskstream
+from diskstream.cli.output import error_console
+
+
+@contextmanager
+def entries_progress(
+    store: diskstream.Store, title: str, stream: bytes | None = None
+) -> Iterator[Callable[[int], None] | None]:
+    """A bar on standard error; yields what to call with entries just handled. Silent, and None, in a pipe."""
+    console = error_console()
+    if not console.is_terminal:
+        yield None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task(title, total=_count(store, stream))
+        yield lambda entries: progress.advance(task, entries)
+
+
+def _count(store: diskstream.Store, stream: bytes | None) -> int | None:
+    """How many entries there are; unknown where a stream is damaged, which the work itself will tell."""
+    try:
+        return sum(len(store.stream(name)) for name in (store.streams() if stream is None else [stream]))
+    except diskstream.DiskstreamError:
+        return None
