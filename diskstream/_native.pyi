@@ -151,8 +151,10 @@ class Ctl:
     """The shared page of a stream: locks (0 append, 1 flush, 2 maintenance), positions, bells, flags."""
 
     def __new__(cls, fd: int, path: str) -> Ctl: ...
-    def init(self, boot: bytes, generation: int) -> None:
-        """Makes the page anew; nobody else may be using it."""
+    def init(self, generation: int, flags: int) -> None:
+        """Makes the page anew, of no boot; nobody else may be using it."""
+    def confirm(self, boot: bytes) -> None:
+        """Says in which boot the log was put right: the last step of a recovery."""
     def raise_flags(self, flags: int) -> None:
         """Sets flags (1 poisoned, 2 moved, 4 check the tail, 8 rotten) and wakes readers."""
     def clear_flags(self, flags: int) -> None:

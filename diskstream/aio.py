@@ -204,7 +204,11 @@ class Stream:
         """What XINFO STREAM says."""
         return await asyncio.to_thread(self.sync_stream.info)
 
-    async def wait_durable(self, id: IDLike, timeout: float | None = None) -> bool:
+    async def wait_durable(
+        self,
+        id: IDLike,
+        timeout: float | None = None,  # noqa: ASYNC109  # the same signature as the other Stream
+    ) -> bool:
         """Returns once the entry with this ID is durable."""
         return await asyncio.to_thread(self.sync_stream.wait_durable, id, timeout)
 

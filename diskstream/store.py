@@ -95,6 +95,8 @@ class Store:
             if not self._page.alone:
                 return
             generation = self._page.renew()
+            for folder in (self.path.parent, self.path, self._streams):
+                self._files.sync_dir(folder)  # names that a killed process may have left unflushed
             directory.sweep(self._streams, self._files)
             if self._page.settle(generation):
                 return
@@ -201,7 +203,7 @@ class Store:
                     raise StreamExistsError(target)
                 self._move_away(target)
                 directory.remove_stream(self._streams, target, self._files)
-            self._move_away(source)
+            self._move_away(source, flush=True)
             directory.rename_stream(self._streams, source, target, self._files)
 
     @contextlib.contextmanager
@@ -213,12 +215,17 @@ class Store:
             yield
         self._page.ctl.ring()
 
-    def _move_away(self, name: bytes) -> None:
-        """Tells every process that a name no longer means what it has open."""
+    def _move_away(self, name: bytes, *, flush: bool = False) -> None:
+        """Tells every process that a name no longer means what it has open.
+
+        With `flush`, what was appended is made durable first: who would have flushed it looks for it by the old name.
+        """
         with contextlib.suppress(DiskstreamError):  # a damaged stream can be deleted or renamed all the same
             log = self._log(name, create=False)
             if log is not None:
                 with log.locked():
+                    if flush:
+                        log.flush_held()
                     log.ctl.raise_flags(FLAG_MOVED)
                 self._forget(name, log)
                 return
@@ -312,7 +319,7 @@ class Store:
                 raise NoSuchStreamError(key)
 
     def sync(self) -> None:
-        """Returns once all that was appended so far, by this process or another, is durable.
+        """Returns once all that was appended so far to the streams that this store has used is durable.
 
         Raises:
             StorageError: a flush failed; that stream takes no more writes until it is reopened.

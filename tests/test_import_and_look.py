@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -31,7 +32,7 @@ def run(tmp_path: Path) -> Run:
 
 def test_ls_lists_streams_and_takes_a_pattern(run: Run) -> None:
     run("add", "road", "a=1", "--id", "9-9")
-    assert [line.split() for line in run("ls").stdout.splitlines()[1:]] == [
+    assert [line.split()[:4] for line in run("ls").stdout.splitlines()[1:]] == [
         ["race", "3", "1-0", "3-0"],
         ["road", "1", "9-9", "9-9"],
     ]
@@ -91,9 +92,11 @@ def test_len_trim_and_del(run: Run) -> None:
 
 def test_info_tells_what_is_known(run: Run) -> None:
     facts = json.loads(run("info", "race", "--json").stdout)
-    assert (facts["stream"], facts["length"], facts["last_generated_id"]) == ("race", 3, "3-0")
+    assert (facts["name"], facts["length"], facts["last_generated_id"]) == ("race", 3, "3-0")
     assert facts["first_entry"]["fields"]["rider"] == "Castilla"
-    assert "last generated id" in run("info", "race").stdout
+    shown = dict(re.split(r"\s{2,}", line.strip(), maxsplit=1) for line in run("info", "race").stdout.splitlines())
+    assert shown["last generated id"] == "3-0"
+    assert shown["first entry"] == '1-0  t=1  rider=Castilla  note="left, right"'
 
 
 def test_sealing_compacting_and_verifying_keep_what_is_there(run: Run) -> None:
@@ -107,6 +110,20 @@ def test_sealing_compacting_and_verifying_keep_what_is_there(run: Run) -> None:
     assert run("range", "race").stdout == before
     assert run("verify").exit_code == 0
     assert json.loads(run("verify", "--json").stdout)
+
+
+def test_a_damaged_stream_is_named_and_the_others_are_listed(run: Run, tmp_path: Path) -> None:
+    run("add", "road", "a=1")
+    (log,) = (tmp_path / "store" / "streams" / "race").glob("*.log")
+    content = bytearray(log.read_bytes())
+    content[20] ^= 0xFF
+    log.write_bytes(content)
+    listed = run("ls", code=1)
+    assert f"error: race: {log}" in listed.stderr
+    assert [line.split()[0] for line in listed.stdout.splitlines()[1:]] == ["road"]
+    assert f"race: {log}" in run("verify", code=1).stdout
+    assert json.loads(run("verify", "--json", code=1).stdout)["ok"] is False
+    assert "error:" in run("range", "race", code=1).stderr
 
 
 @pytest.mark.parametrize("verb", [["range"], ["len"], ["info"], ["trim", "--maxlen", "1"], ["del", "1-0"], ["seal"]])

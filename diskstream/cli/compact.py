@@ -9,7 +9,7 @@ from rich.filesize import decimal
 from rich.table import Table
 
 from diskstream.cli.options import directory_option, existing_store, existing_stream, json_option, stream_argument
-from diskstream.cli.output import console, text, write_json
+from diskstream.cli.output import attributes, console, text, write_json
 from diskstream.cli.progress import entries_progress
 
 
@@ -30,7 +30,7 @@ def command(*, stream: bytes | None, directory: Path, as_json: bool) -> None:
                 reports = store.compact(name, progress=progress)
             for report in reports:
                 if as_json:
-                    write_json({"stream": name, **vars(report)})
+                    write_json({"stream": name, **attributes(report)})
                 table.add_row(
                     text(name),
                     f"{report.segments_before:,} to {report.segments_after:,}",

@@ -7,6 +7,8 @@ from pathlib import Path
 import click
 from rich.table import Table
 
+import diskstream
+from diskstream.cli.failure import Failure
 from diskstream.cli.options import as_bytes, directory_option, existing_store, json_option
 from diskstream.cli.output import console, text, write_json
 
@@ -15,20 +17,28 @@ from diskstream.cli.output import console, text, write_json
 @click.argument("pattern", type=as_bytes, required=False)
 @directory_option
 @json_option
-def command(pattern: bytes | None, directory: Path, as_json: bool) -> None:
+@click.pass_context
+def command(ctx: click.Context, *, pattern: bytes | None, directory: Path, as_json: bool) -> None:
     """List the streams, all or those whose names match PATTERN (with * ? and [])."""
     table = Table("stream", box=None, pad_edge=False)
-    for heading in ("entries", "first ID", "last ID"):
+    for heading in ("entries", "first ID", "last ID", "bytes"):
         table.add_column(heading, justify="right")
+    damaged = 0
     with existing_store(directory, read_only=True) as store:
         for name in store.streams(pattern):
-            info = store.stream(name).info()
-            first = info.first_entry.id if info.first_entry is not None else None
+            try:
+                info = store.stream(name).info()
+            except diskstream.CorruptionError as error:
+                damaged += 1
+                Failure(f"{text(name)}: {error}").show()
+                continue
+            first = None if info.first_entry is None else info.first_entry.id
+            last = info.last_generated_id
             if as_json:
-                write_json(
-                    {"stream": name, "length": info.length, "first_id": first, "last_id": info.last_generated_id}
-                )
+                facts = {"stream": name, "length": info.length, "first_id": first, "last_id": last}
+                write_json(facts | {"size_bytes": info.size_bytes})
             else:
-                table.add_row(text(name), f"{info.length:,}", str(first or ""), str(info.last_generated_id))
+                table.add_row(text(name), f"{info.length:,}", str(first or ""), str(last), f"{info.size_bytes:,}")
     if not as_json and table.row_count:
         console().print(table)
+    ctx.exit(1 if damaged else 0)

@@ -58,12 +58,17 @@ def plain(value: object) -> Any:
     if isinstance(value, diskstream.Entry):
         return entry_facts(value)
     if is_dataclass(value):
-        return {each.name: plain(getattr(value, each.name)) for each in fields(value)}
+        return plain(attributes(value))
     if isinstance(value, Mapping):
         return {plain(name): plain(each) for name, each in value.items()}
     if isinstance(value, Iterable) and not isinstance(value, diskstream.EntryID | Path):
         return [plain(each) for each in value]
     return str(value)
+
+
+def attributes(record: Any) -> dict[str, Any]:
+    """The attributes of a dataclass in their order, as they are."""
+    return {each.name: getattr(record, each.name) for each in fields(record)}
 
 
 def write_json(value: object) -> None:
@@ -82,12 +87,14 @@ def entry_facts(entry: diskstream.Entry) -> dict[str, Any]:
 
 def write_entries(entries: Iterable[diskstream.Entry], *, as_json: bool) -> None:
     """One entry a line, as they come."""
-    coloured = not as_json and console().color_system is not None
-    lines = (json.dumps(entry_facts(entry)) if as_json else _line(entry, coloured) for entry in entries)
+    terminal = console()
+    coloured = not as_json and terminal.color_system is not None and not terminal.no_color
+    lines = (json.dumps(entry_facts(entry)) if as_json else entry_line(entry, coloured=coloured) for entry in entries)
     while chunk := list(islice(lines, _LINES_AT_ONCE)):
         click.echo("\n".join(chunk), color=coloured)
 
 
-def _line(entry: diskstream.Entry, coloured: bool) -> str:
+def entry_line(entry: diskstream.Entry, *, coloured: bool = False) -> str:
+    """The ID, and each field as name=value."""
     entry_id = click.style(str(entry.id), fg="cyan") if coloured else str(entry.id)
     return "  ".join([entry_id, *(f"{text(name)}={text(value)}" for name, value in entry.pairs)])

@@ -9,7 +9,7 @@ from rich.filesize import decimal
 
 import diskstream
 from diskstream.cli.options import directory_option, existing_store, json_option
-from diskstream.cli.output import text, write_json
+from diskstream.cli.output import attributes, text, write_json
 from diskstream.cli.progress import entries_progress
 
 
@@ -26,7 +26,7 @@ def command(ctx: click.Context, *, directory: Path, as_json: bool) -> None:
     with existing_store(directory, read_only=True) as store, entries_progress(store, "verifying") as progress:
         report = store.verify(progress=progress)
     if as_json:
-        write_json({"ok": report.ok, **vars(report)})
+        write_json({"ok": report.ok, **attributes(report)})
     else:
         for problem in report.problems:
             click.echo(_fault(problem))

@@ -241,7 +241,9 @@ class StreamLog:
         self._follow()
         following = names.log_path(self.directory, self.native.tail[0] + 1)
         if following.exists():
-            self._enter(self.native.tail[0] + 1)  # it died between the rename and the publishing of a roll
+            # It died between the rename and the publishing of a roll.
+            self.files.sync_dir(self.directory)
+            self._enter(self.native.tail[0] + 1)
         found = recovery.settle_tail(self.directory, self.files, self._file, self.native)
         if found is not None:
             self.report = self.report or RecoveryReport(self.directory)
@@ -301,6 +303,11 @@ class StreamLog:
         """
         if not self.read_only:
             self.retry(self.native.flush)
+
+    def flush_held(self) -> None:
+        """The same for who holds the append lock."""
+        if not self.read_only and self.fault is None:
+            self.retry(self.native.flush, held=True)
 
     def reserve(self) -> None:
         """Moves the frontier of automatic IDs on, durably; the caller holds the append lock."""

@@ -14,9 +14,10 @@ from pathlib import Path
 from diskstream._native import CTL_BYTES, Ctl
 from diskstream.engine.files import Files
 
-__all__ = ["APPEND", "FLUSH", "MAINTENANCE", "Page", "boot_id"]
+__all__ = ["APPEND", "FLUSH", "MAINTENANCE", "POISONED", "Page", "boot_id"]
 
 APPEND, FLUSH, MAINTENANCE = 0, 1, 2
+POISONED = 1  # of the page's flags
 
 
 def boot_id() -> bytes:
@@ -41,7 +42,7 @@ class Page:
     def __init__(self, fd: int, ctl: Ctl, *, alone: bool) -> None:
         self._fd, self.ctl, self.alone = fd, ctl, alone
         self.same_boot = ctl.ready and bytes(ctl.boot) == boot_id()
-        self.was_poisoned = ctl.ready and bool(ctl.flags & 1)
+        self.was_poisoned = ctl.ready and bool(ctl.flags & POISONED)
 
     @classmethod
     def open(cls, files: Files, path: Path) -> "Page":
@@ -68,16 +69,22 @@ class Page:
         os.ftruncate(fd, CTL_BYTES)
         page = cls(fd, Ctl(fd, "ctl"), alone=True)
         page.renew()
+        page.ctl.confirm(boot_id())
         return page
 
     def renew(self) -> int:
-        """Makes the page anew; only for who is alone. Returns its generation."""
+        """Makes the page anew; only for who is alone. Returns its generation.
+
+        It is of no boot, and as poisoned as it was, until `settle`: a recovery that is killed is done again in full.
+        """
         generation = secrets.randbits(63) | 1
-        self.ctl.init(boot_id(), generation)
+        self.ctl.init(generation, POISONED if self.was_poisoned else 0)
         return generation
 
     def settle(self, generation: int) -> bool:
         """Lets others in. False where one was faster and made the page anew: open it again."""
+        self.ctl.clear_flags(POISONED)
+        self.ctl.confirm(boot_id())
         fcntl.flock(self._fd, fcntl.LOCK_SH)
         self.alone = False
         return self.ctl.ready and self.ctl.generation == generation

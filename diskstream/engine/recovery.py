@@ -143,7 +143,6 @@ def recover(
     path = names.log_path(directory, number)
     file = files.open_log(path, writable=True)
     try:
-        poisoned = page.was_poisoned and page.same_boot
         generation = page.renew()
         native = native_log(directory, number, page.ctl, file, options)
         fault = None
@@ -152,9 +151,12 @@ def recover(
             report.findings.append(found)
             if found.kind == "rotten":
                 fault = fault_of(directory, number, native.scan())
-        if poisoned and fault is None:
+        if page.was_poisoned and fault is None:
             _rewrite(file, native)
         file.flush()
+        # A killed process may have left names that nobody has flushed yet.
+        files.sync_dir(directory)
+        files.sync_dir(directory.parent)
         if fault is None:
             report.findings += _tidy(directory, files, native)
             if not page.same_boot:

@@ -103,7 +103,9 @@ def seal_rolled(log: StreamLog, *, progress: Progress = ignore, wait: bool = Tru
 def _seal_one(log: StreamLog, view: SegmentView, progress: Progress) -> bool:
     target = names.segment_path(log.directory, view.number, 0)
     source = names.log_path(log.directory, view.number)
-    if not target.exists():
+    if target.exists():
+        log.files.sync_dir(log.directory)  # left by a process that was killed before it came to this
+    else:
         try:
             rows = log.segments.get(view)
         except SegmentGone:

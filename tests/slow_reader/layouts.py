@@ -16,6 +16,16 @@ SEGMENT_HEADER = struct.Struct("<8sII16sQI16sI")
 FOOTER = struct.Struct("<8sII16sQIIQQQQQQQQIIQQQQ36sI")
 INDEX_ROW = struct.Struct("<QQQQII")
 NODE_HEAD = struct.Struct("<IIIIIB3sII")
+LAYOUTS = {
+    "log header": LOG_HEADER,
+    "frontier slot": FRONTIER_SLOT,
+    "frame header": FRAME_HEADER,
+    "counters": COUNTERS,
+    "segment header": SEGMENT_HEADER,
+    "footer": FOOTER,
+    "index row": INDEX_ROW,
+    "node head": NODE_HEAD,
+}
 
 LOG_MAGIC = b"DSKLOG01"
 SEGMENT_MAGIC = b"DSKSEG01"
@@ -48,3 +58,17 @@ MAX_NODE_SHAPES = 65_536
 MAX_SEGMENT = (1 << 24) - 1
 MAX_OFFSET = (1 << 40) - 1
 MAX_NAME_BYTES = 4096
+MAX_STORE_JSON_BYTES = 65_536
+LIMITS = {
+    "payload of a frame": MAX_PAYLOAD_BYTES,
+    "row of an entry": MAX_ROW_BYTES,
+    "name or value": MAX_FIELD_BYTES,
+    "fields of an entry": MAX_FIELDS,
+    "entries of a node": MAX_NODE_ENTRIES,
+    "raw bytes of a node": MAX_NODE_BYTES,
+    "shapes of a node": MAX_NODE_SHAPES,
+    "segment number": MAX_SEGMENT,
+    "offset in a log file": MAX_OFFSET,
+    "name of a stream": MAX_NAME_BYTES,
+    "store.json": MAX_STORE_JSON_BYTES,
+}

@@ -63,8 +63,10 @@ class Log:
         self.path, self.data = path, path.read_bytes()
         header = checked_file(path, self.data, 0, layouts.LOG_HEADER, layouts.LOG_MAGIC)
         _, _, self.salt, self.uuid, self.segment, self.created, _, _ = header
-        if self.segment != int(path.stem):
+        if self.segment != int(path.stem) or not 0 < self.segment <= layouts.MAX_SEGMENT:
             raise FormatError(path, 32, f"segment {int(path.stem)}", self.segment)
+        if len(self.data) < layouts.FIRST_FRAME:
+            raise FormatError(path, len(self.data), f"{layouts.FIRST_FRAME} bytes", len(self.data))
         slots = sorted(self._slots())
         if not slots:
             raise FormatError(path, layouts.SLOT_OFFSETS[0], "a whole frontier slot", "none")

@@ -99,7 +99,7 @@ class State:
         if frame.kind == layouts.DELETE:
             self._delete(cursor)
         elif frame.kind == layouts.TRIM:
-            self._trim(cursor.varint(), cursor.varint())
+            self._trim(cursor.varint(self.active.number), cursor.varint())
         elif frame.kind == layouts.SET_ID:
             self.last_id = cursor.id()
             (self.entries_added,) = cursor.fixed(struct.Struct("<Q"))

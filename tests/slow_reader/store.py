@@ -18,6 +18,8 @@ _PREFIX = 135
 
 def directory_name(name: bytes) -> str:
     """The directory of the stream of that name."""
+    if not 0 < len(name) <= layouts.MAX_NAME_BYTES:
+        raise ValueError(f"a name of 1 to {layouts.MAX_NAME_BYTES} bytes, not {len(name)}")
     encoded = "".join(chr(byte) if re.match(rb"[a-z0-9_-]", bytes([byte])) else f"%{byte:02x}" for byte in name)
     if len(encoded) <= _MAX_DIRECTORY_NAME:
         return encoded
@@ -32,7 +34,7 @@ def stream_name(directory: Path) -> bytes | None:
     else:
         pattern = rb"%([0-9a-f]{2})"
         candidates = [re.sub(pattern, lambda code: bytes.fromhex(code[1].decode()), directory.name.encode())]
-    return next((name for name in candidates if directory_name(name) == directory.name), None)
+    return next((name for name in candidates if name and directory_name(name) == directory.name), None)
 
 
 class SlowStore:
@@ -41,7 +43,10 @@ class SlowStore:
     def __init__(self, path: Path) -> None:
         self.path = path
         description = path / "store.json"
-        data = json.loads(description.read_text("utf-8"))
+        text = description.read_text("utf-8")
+        if len(text) > layouts.MAX_STORE_JSON_BYTES:
+            raise FormatError(description, 0, f"at most {layouts.MAX_STORE_JSON_BYTES} bytes", len(text))
+        data = json.loads(text)
         if data["format_version"] > layouts.FORMAT_VERSION or data["features"]["incompatible"]:
             raise NewerError(description, 0, f"format version {layouts.FORMAT_VERSION}", data)
         self.uuid = uuid.UUID(data["uuid"])

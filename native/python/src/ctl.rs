@@ -62,8 +62,13 @@ impl Ctl {
     }
 
     /// Makes the page anew. Only for who has proved that nobody else uses it.
-    fn init(&self, py: Python<'_>, boot: [u8; 16], generation: u64) -> PyResult<()> {
-        self.page.init(boot, generation).map_err(|error| storage(py, "ctl", "initialise", &error))
+    fn init(&self, py: Python<'_>, generation: u64, flags: u32) -> PyResult<()> {
+        self.page.init(generation, flags).map_err(|error| storage(py, "ctl", "initialise", &error))
+    }
+
+    /// Says in which boot the log was put right: the last step of a recovery.
+    fn confirm(&self, boot: [u8; 16]) {
+        self.page.confirm(boot);
     }
 
     #[getter]

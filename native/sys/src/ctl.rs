@@ -83,11 +83,11 @@ impl Ctl {
         unsafe { AtomicU32::from_ptr(self.map.base().add(offset).cast()) }
     }
 
-    /// Makes the page anew. The caller has proved that nobody else uses it.
+    /// Makes the page anew, with these flags. The caller has proved that nobody else uses it.
     ///
     /// # Errors
     /// What pthread_mutex_init(3) says.
-    pub fn init(&self, boot: [u8; 16], generation: u64) -> io::Result<()> {
+    pub fn init(&self, generation: u64, flags: u32) -> io::Result<()> {
         self.u64(0).store(0, Ordering::SeqCst);
         for offset in (8..PAGE_BYTES).step_by(8) {
             self.u64(offset).store(0, Ordering::Relaxed);
@@ -96,15 +96,21 @@ impl Ctl {
             self.lock(lock).init()?;
         }
         self.u32(8).store(VERSION, Ordering::Relaxed);
+        self.u32(12).store(flags, Ordering::Relaxed);
+        self.set(Word::Generation, generation);
+        self.u64(0).store(MAGIC, Ordering::SeqCst);
+        Ok(())
+    }
+
+    /// Says in which boot the log behind the page was put right: the last step of a recovery. Until then the page is of
+    /// no boot, so a recovery that is killed is done again in full.
+    pub fn confirm(&self, boot: [u8; 16]) {
         let (low, high) = boot.split_at(8);
         for (offset, half) in [(16, low), (24, high)] {
             let mut bytes = [0u8; 8];
             bytes.copy_from_slice(half);
-            self.u64(offset).store(u64::from_le_bytes(bytes), Ordering::Relaxed);
+            self.u64(offset).store(u64::from_le_bytes(bytes), Ordering::Release);
         }
-        self.set(Word::Generation, generation);
-        self.u64(0).store(MAGIC, Ordering::SeqCst);
-        Ok(())
     }
 
     /// Whether the page was made by [`Ctl::init`] of this version.
@@ -215,7 +221,7 @@ mod tests {
         file.set_len(PAGE_BYTES as u64).unwrap();
         std::fs::remove_file(path).unwrap();
         let ctl = Ctl::new(file.as_raw_fd()).unwrap();
-        ctl.init([7; 16], 3).unwrap();
+        ctl.init(3, 0).unwrap();
         (file, ctl)
     }
 
@@ -223,7 +229,9 @@ mod tests {
     fn a_page_is_ready_only_after_init_and_remembers() {
         let (_file, ctl) = page();
         assert!(ctl.is_ready());
-        assert_eq!((ctl.boot(), ctl.get(Word::Generation)), ([7; 16], 3));
+        assert_eq!((ctl.boot(), ctl.get(Word::Generation)), ([0; 16], 3));
+        ctl.confirm([7; 16]);
+        assert_eq!(ctl.boot(), [7; 16]);
         ctl.poison("fdatasync failed: no space");
         ctl.poison("a later reason");
         assert_eq!(ctl.poison_text(), "fdatasync failed: no space");

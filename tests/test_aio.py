@@ -1,0 +1,72 @@
+"""The asyncio face: the same answers, and nothing that waits holds up the loop."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from diskstream import aio
+
+
+def test_what_is_added_comes_back(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with await aio.open(tmp_path / "store") as store:
+            race = store.stream("race")
+            first = await race.add({"rider": "Castilla"})
+            rest = await race.add_many([{"rider": "Norem"}, {"rider": "Prickett"}])
+            assert [entry.id async for entry in race.range()] == [first, *rest]
+            assert [entry["rider"] async for entry in race.revrange(count=1)] == [b"Prickett"]
+            assert await race.length() == 3
+            assert (await race.info()).last_generated_id == rest[-1]
+            assert await race.delete(rest[0]) == 1
+            assert await race.trim(maxlen=1) == 1
+            assert await store.streams() == [b"race"]
+
+    asyncio.run(run())
+
+
+def test_a_blocked_read_is_woken_by_an_append_while_the_loop_goes_on(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with await aio.open(tmp_path / "store") as store:
+            race = store.stream("race")
+            await race.add({"n": 0})
+            reading = asyncio.create_task(race.read("$", block=30))
+            added = None
+            while not reading.done():
+                added = added or await race.add({"n": 1})
+                await asyncio.wait([reading], timeout=0.05)
+                added = await race.add({"n": 2})
+            assert (await reading)[0].fields in ({b"n": b"1"}, {b"n": b"2"})
+
+    asyncio.run(run())
+
+
+def test_a_blocked_read_ends_empty_after_its_time(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with await aio.open(tmp_path / "store") as store:
+            assert await store.read({"nobody": "$"}, block=0.02) == {}
+
+    asyncio.run(run())
+
+
+def test_a_cancelled_read_ends(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with await aio.open(tmp_path / "store") as store:
+            reading = asyncio.create_task(store.stream("race").read("0", block=0))
+            await asyncio.wait([reading], timeout=0.01)
+            reading.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await reading
+
+    asyncio.run(run())
+
+
+def test_under_always_the_append_leaves_the_loop_free_and_is_durable(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with await aio.open(tmp_path / "store", fsync="always") as store:
+            race = store.stream("race")
+            added = await asyncio.gather(*(race.add({"n": n}) for n in range(20)))
+            assert len({str(entry_id) for entry_id in added}) == 20
+            assert (await race.info()).durable
+
+    asyncio.run(run())
