@@ -4,7 +4,7 @@ Python sees streams, segments and nodes; each call here handles a frame, a batch
 may wait or scan releases the GIL. Exceptions are those of `diskstream.errors`.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, TypeAlias, final
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "SealedSegment",
     "Sealer",
     "SegmentView",
+    "check_rows",
     "first_segment",
     "restore_entry",
     "wait_bells",
@@ -201,15 +202,30 @@ class Ctl:
 
 @final
 class Log:
-    """The active segment of a stream. Appends return IDs, or an int: the reason why something must be done first."""
+    """The active segment of a stream.
+
+    An append that finds something missing (room, the next segment, ...) calls the resolver with a reason, then tries
+    again; other calls return the reason as an int, 0 where there is none.
+    """
 
     def __new__(
-        cls, ctl: Ctl, file: Any, path: str, *, always: bool, segment_bytes: int, text: bool = False
+        cls,
+        ctl: Ctl,
+        file: Any,
+        path: str,
+        *,
+        number: int,
+        always: bool,
+        segment_bytes: int,
+        text: bool = False,
+        copy: bytes | None = None,
     ) -> Log: ...
     def scan(self) -> dict[str, Any] | None:
         """Applies whole frames to the end of the file; what follows them: None (zeros), or torn or rotten."""
     def close(self) -> None:
         """Refuses every later append."""
+    def set_resolver(self, resolver: Callable[[int, bool], None]) -> None:
+        """Takes what is called, with a reason and whether the lock is held, when an append finds something missing."""
     def catch_up(self) -> int:
         """Applies what others have written. 0, or a reason."""
     def add(
@@ -220,7 +236,7 @@ class Log:
         durable: bool = False,
         held: bool = False,
         now: int | None = None,
-    ) -> EntryID | int:
+    ) -> EntryID:
         """Appends one entry."""
     def add_many(
         self,
@@ -229,7 +245,7 @@ class Log:
         durable: bool = False,
         held: bool = False,
         now: int | None = None,
-    ) -> list[EntryID] | int:
+    ) -> list[EntryID]:
         """Appends entries as one frame."""
     def trim(self, segment: int, position: int) -> int:
         """Trims to a place, under the append lock. 0, or a reason."""
@@ -336,7 +352,7 @@ class SegmentView:
 class RowSegment:
     """A rolled log file that is not sealed yet."""
 
-    def __new__(cls, file: LogFile, view: SegmentView, text: bool) -> RowSegment: ...
+    def __new__(cls, file: LogFile, view: SegmentView, uuid: bytes, text: bool) -> RowSegment: ...
     def read(
         self,
         position: int,
@@ -352,6 +368,9 @@ class RowSegment:
     @property
     def entries(self) -> int:
         """Entries in the file."""
+    @property
+    def link(self) -> tuple[int, int]:
+        """Sequence number and header checksum of the last frame, which the successor's snapshot frame follows."""
 
 @final
 class NodeCache:
@@ -395,6 +414,9 @@ class SealedSegment:
         """Reads and checks one node; its entries."""
     def snapshot_copy(self) -> bytes:
         """The checked copy of the successor's snapshot frame, or nothing."""
+    @staticmethod
+    def copy_of(fd: int, path: str) -> bytes:
+        """The same of a file whose stream is not known."""
     @property
     def nodes(self) -> int:
         """Nodes."""
@@ -468,6 +490,9 @@ def wait_bells(bells: Sequence[tuple[Ctl, int]], timeout_s: float | None) -> boo
 
 def restore_entry(id: _IDLike, pairs: Sequence[tuple[bytes, bytes]], text: bool = False) -> Entry:
     """An entry from its parts: what unpickling calls."""
+
+def check_rows(rows: Iterable[Any], ids: Iterable[_IDLike] | None = None) -> None:
+    """Raises what appending these rows would, as far as the stream does not matter."""
 
 def first_segment(uuid: bytes, salt: int, now_ms: int) -> tuple[bytes, bytes]:
     """Header block and snapshot frame of a new stream's first segment."""

@@ -79,7 +79,7 @@ class Store:
 
     async def read(
         self,
-        positions: Mapping[str | bytes, IDLike],
+        positions: Mapping[str, IDLike] | Mapping[bytes, IDLike] | Mapping[str | bytes, IDLike],
         *,
         count: int | None = None,
         max_count: int | None = None,

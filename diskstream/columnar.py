@@ -47,11 +47,11 @@ def _values(field: tuple[bytes, bytes, bytes, bytes | None, int], rows: int) -> 
     return values
 
 
-def as_columns(batches: Iterable[ColumnBatch]) -> Columns:
-    """Joins batches into one set of columns."""
+def as_columns(batches: Iterable[ColumnBatch], wanted: list[bytes] | None) -> Columns:
+    """Joins batches into one set of columns; `wanted` are there even where nothing has them."""
     ms: list[npt.NDArray[np.uint64]] = []
     seq: list[npt.NDArray[np.uint64]] = []
-    fields: dict[bytes, list[bytes | None]] = {}
+    fields: dict[bytes, list[bytes | None]] = {name: [] for name in wanted or []}
     rows = 0
     for batch in batches:
         ms.append(np.frombuffer(batch.ms, dtype="<u8"))

@@ -11,9 +11,9 @@ __all__ = ["Options"]
 _INTERVAL = re.compile(r"^interval=(\d+)(?:ms)?$")
 
 
-def _check(name: str, value: int, low: int, high: int) -> None:
-    if not low <= value <= high:
-        raise ArgumentError(f"{name} must be from {low} to {high}, not {value}")
+def _check(name: str, value: object, low: int, high: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+        raise ArgumentError(f"{name} must be an int from {low} to {high}, not {value!r}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +48,7 @@ class Options:
         Raises:
             ArgumentError: one is out of its range.
         """
-        if self.fsync not in ("always", "everysec", "os") and not _INTERVAL.match(self.fsync):
+        if str(self.fsync) not in ("always", "everysec", "os") and not _INTERVAL.match(str(self.fsync)):
             raise ArgumentError(f"fsync must be 'always', 'everysec', 'interval=MS' or 'os', not {self.fsync!r}")
         if self.seal not in ("background", "manual"):
             raise ArgumentError(f"seal must be 'background' or 'manual', not {self.seal!r}")

@@ -1,5 +1,6 @@
 """Reading behind a position, in one stream or several, and waiting for what is not there yet."""
 
+import math
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -9,6 +10,7 @@ from diskstream.engine import reader
 from diskstream.engine.log import StreamLog, StreamMoved
 from diskstream.errors import ArgumentError
 from diskstream.ids import MAX_ID, IDLike, parse_id
+from diskstream.retention import check_count
 
 if TYPE_CHECKING:
     from diskstream.store import Store
@@ -35,6 +37,12 @@ class _Caps:
 
 
 def _check(count: int | None, max_count: int | None, max_bytes: int | None, block: float | None) -> None:
+    for name, value in (("COUNT", count), ("MAXCOUNT", max_count), ("MAXSIZE", max_bytes)):
+        if value is not None:
+            check_count(name, value)
+    given: object = block
+    if given is not None and (not isinstance(given, int | float) or math.isnan(given)):
+        raise ArgumentError("timeout is not an integer or out of range")
     if max_count is not None and max_count <= 0:
         raise ArgumentError("MAXCOUNT must be a positive integer")
     if max_bytes is not None and max_bytes <= 0:

@@ -5,10 +5,27 @@ from typing import Self
 
 from diskstream.engine import trimming
 from diskstream.engine.log import StreamLog
-from diskstream.errors import ArgumentError
+from diskstream.errors import ArgumentError, ArgumentTypeError
 from diskstream.ids import EntryID, IDLike, parse_id
 
-__all__ = ["Trim"]
+__all__ = ["Trim", "check_count"]
+
+
+_MAX_COUNT = 2**63 - 1
+
+
+def check_count(name: str, value: object) -> int:
+    """A count as Redis takes it.
+
+    Raises:
+        ArgumentTypeError: not an int.
+        ArgumentError: out of range.
+    """
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ArgumentTypeError(f"value is not an integer or out of range: {name} is {value!r}")
+    if not -_MAX_COUNT <= value <= _MAX_COUNT:
+        raise ArgumentError(f"value is not an integer or out of range: {name} is {value}")
+    return value
 
 
 @dataclass(frozen=True)
@@ -27,6 +44,9 @@ class Trim:
         Raises:
             ArgumentError: they contradict each other or are out of range, in the words of Redis.
         """
+        for name, value in (("MAXLEN", maxlen), ("LIMIT", limit)):
+            if value is not None:
+                check_count(name, value)
         if maxlen is not None and minid is not None:
             raise ArgumentError("syntax error, MAXLEN and MINID options at the same time are not compatible")
         if limit is not None and limit < 0:

@@ -1,6 +1,8 @@
 """The store: a directory of streams, shared by any number of processes."""
 
 import contextlib
+import dataclasses
+import difflib
 import fnmatch
 import os
 import threading
@@ -61,11 +63,12 @@ def open(  # `diskstream.open`, as `gzip.open` and `dbm.open`
         NetworkFilesystemError: it is on a network file system.
         ReadOnlyError: it cannot be written to, and `read_only` is false.
     """
-    try:
-        chosen = Options(**options)
-    except TypeError as error:
-        raise ArgumentError(f"no such option: {error}") from None
-    return Store(Path(path), chosen, read_only=read_only, create=create, files=files or Files())
+    known = {field.name for field in dataclasses.fields(Options)}
+    unknown = sorted(set(options) - known)
+    if unknown:
+        near = difflib.get_close_matches(unknown[0], known, n=1)
+        raise ArgumentError(f"no such option: {unknown[0]}" + (f"; did you mean {near[0]}?" if near else ""))
+    return Store(Path(path), Options(**options), read_only=read_only, create=create, files=files or Files())
 
 
 class Store:
@@ -139,6 +142,8 @@ class Store:
             keeper, self._keeper = self._keeper, None
         if keeper is not None:
             keeper.stop()
+        for ctl in (self._page.ctl, *(log.ctl for log in self._logs.values())):
+            ctl.ring()  # whoever waits in this process finds the store closed
         with contextlib.ExitStack() as stack:
             stack.callback(self._page.close)
             for log in self._logs.values():
@@ -283,7 +288,7 @@ class Store:
 
     def read(
         self,
-        positions: Mapping[str | bytes, IDLike],
+        positions: Mapping[str, IDLike] | Mapping[bytes, IDLike] | Mapping[str | bytes, IDLike],
         *,
         count: int | None = None,
         max_count: int | None = None,

@@ -6,13 +6,13 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from diskstream import columnar
-from diskstream._native import Block, ColumnBatch, Entry, EntryID
+from diskstream._native import Block, ColumnBatch, Entry, EntryID, check_rows
 from diskstream.engine import names, reader, seal, trimming
 from diskstream.engine.log import StreamLog, StreamMoved
 from diskstream.engine.seal import CompactReport
-from diskstream.errors import ArgumentError, NoSuchStreamError
-from diskstream.ids import MIN_ID, AddID, IDLike, parse_add_id, parse_end, parse_id, parse_start
-from diskstream.retention import Trim
+from diskstream.errors import ArgumentError, ArgumentTypeError, NoSuchStreamError
+from diskstream.ids import MIN_ID, IDLike, parse_add_id, parse_end, parse_id, parse_start
+from diskstream.retention import Trim, check_count
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -65,8 +65,7 @@ class Stream:
 
     def __init__(self, store: "Store", name: bytes) -> None:
         self._store, self._name = store, name
-        self._clock = store.options.clock
-        self._add: Callable[..., Any] | None = None
+        self._add: Callable[..., EntryID] | None = None
 
     @property
     def name(self) -> bytes:
@@ -148,38 +147,33 @@ class Stream:
             LimitError: the entry is too large.
             StorageError: the disk said no. `DiskFullError`: nothing was added; else reopen the store to know.
         """
-        if id == "*" and maxlen is None and minid is None and limit is None:
+        if id == "*" and maxlen is None and minid is None and limit is None and not durable:
             add = self._add
-            if add is not None and not durable:
-                result = add(fields)
-                if type(result) is EntryID:
-                    return result
+            if add is not None:
+                try:
+                    return add(fields)
+                except StreamMoved:
+                    self._add = None
         trim = Trim.parse(maxlen, minid, approximate, limit)
-        wanted = parse_add_id(id)
-        if wanted[0] == MIN_ID:
-            # Checked before a stream is made for it, as Redis does.
-            return self._write(lambda log: self._append(log, fields, wanted, None, durable), create=self.exists())
-        return self._write(lambda log: self._append(log, fields, wanted, trim, durable), create=not nomkstream)
+        entry_id, within = parse_add_id(id)
+        if not isinstance(fields, dict | list | tuple) and not hasattr(fields, "items"):
+            fields = list(fields)  # an iterator can be read only once, and it may take two attempts
 
-    def _append(self, log: StreamLog, fields: Fields, wanted: AddID, trim: Trim | None, durable: bool) -> EntryID:
-        entry_id, within = wanted
-        clock = self._clock
-        native = log.native
-        if trim is None:
-            if clock is None and not log.read_only:
-                self._add = native.add
-            added: EntryID = log.retry(
-                lambda: native.add(fields, entry_id, within, durable, False, clock() if clock else None)
-            )
+        def append(log: StreamLog) -> EntryID:
+            if log.options.clock is None and not log.read_only:
+                self._add = log.native.add
+            if trim is None:
+                return log.native.add(fields, entry_id, within, durable, False, log.now())
+            with log.writing():
+                added = log.native.add(fields, entry_id, within, False, True, log.now())
+                trim.apply(log)
+            if durable or log.options.is_always:
+                log.flush()
             return added
-        with log.writing():
-            added = log.retry(
-                lambda: log.native.add(fields, entry_id, within, False, True, clock() if clock else None), held=True
-            )
-            trim.apply(log)
-        if durable or log.options.is_always:
-            log.flush()
-        return added
+
+        if not nomkstream and not self.exists():
+            check_rows([fields], None if entry_id is None else [entry_id])
+        return self._write(append, create=not nomkstream)
 
     def add_many(
         self,
@@ -211,12 +205,15 @@ class Stream:
         given = None if ids is None else list(ids)
         if not listed and not given:
             return []
+        if not nomkstream and not self.exists():
+            listed = [row if hasattr(row, "items") or isinstance(row, list | tuple) else list(row) for row in listed]
+            check_rows(listed, given)
 
         def append(log: StreamLog) -> list[EntryID]:
             if trim is None:
-                return log.add_many(listed, given, durable=durable, held=False)
+                return log.native.add_many(listed, given, durable, False, log.now())
             with log.writing():
-                added = log.add_many(listed, given, durable=False, held=True)
+                added = log.native.add_many(listed, given, False, True, log.now())
                 trim.apply(log)
             if durable or log.options.is_always:
                 log.flush()
@@ -239,6 +236,7 @@ class Stream:
                     yield item
                 return
             except StreamMoved:
+                self._store._check_open()
                 self._store._forget(self._name, log)
                 if begun:
                     return
@@ -268,7 +266,7 @@ class Stream:
         return self._counted(low, high, count, reverse=reverse)
 
     def _counted(self, low: EntryID, high: EntryID, count: int, *, reverse: bool) -> Iterator[Entry]:
-        left = count
+        left = check_count("count", count)
         if left <= 0:
             return
         for block in self._blocks(low, high, reverse=reverse, few=count <= 16):  # noqa: PLR2004  # what `few` unpacks
@@ -319,8 +317,9 @@ class Stream:
         fields: Sequence[str | bytes] | None = None,
         duplicates: str = "fail",
     ) -> columnar.Columns:
-        """A range by columns: numpy arrays of the IDs, and for each field its values."""
-        return columnar.as_columns(self._batches(start, end, fields, duplicates))
+        """A range by columns: numpy arrays of the IDs, and for each field its values. Arguments as for `to_arrow`."""
+        wanted = _field_names(fields)
+        return columnar.as_columns(self._batches(start, end, wanted, duplicates), wanted)
 
     def to_arrow(
         self,
@@ -341,13 +340,12 @@ class Stream:
             ArgumentError: an entry holds a name twice, and `duplicates` is ``fail``.
             DiskstreamError: pyarrow is not installed.
         """
-        wanted = None if fields is None else [_as_bytes(field) for field in fields]
-        return columnar.as_table(self._batches(start, end, fields, duplicates), wanted)
+        wanted = _field_names(fields)
+        return columnar.as_table(self._batches(start, end, wanted, duplicates), wanted)
 
     def _batches(
-        self, start: IDLike, end: IDLike, fields: Sequence[str | bytes] | None, duplicates: str
+        self, start: IDLike, end: IDLike, wanted: list[bytes] | None, duplicates: str
     ) -> Iterator[ColumnBatch]:
-        wanted = None if fields is None else [_as_bytes(field) for field in fields]
         if duplicates not in ("first", "last", "fail"):
             raise ArgumentError("duplicates must be 'first', 'last' or 'fail'")
         low, high = parse_start(start), parse_end(end)
@@ -413,8 +411,16 @@ class Stream:
             raise NoSuchStreamError(self._name)
 
     def _set_id(self, log: StreamLog, last: EntryID, entries_added: int | None, greatest: EntryID) -> bool:
+        while not self._try_set_id(log, last, entries_added, greatest):
+            # Entries that are gone have greater IDs than `last`, and IDs rise within files: their bytes go first.
+            seal.compact(log)
+        if log.options.is_always:
+            log.flush()
+        return True
+
+    def _try_set_id(self, log: StreamLog, last: EntryID, entries_added: int | None, greatest: EntryID) -> bool:
         with log.writing():
-            length, _, added, deleted = log.native.counters()
+            length, _, _, deleted = log.native.counters()
             if last < deleted:
                 raise ArgumentError("The ID specified in XSETID is smaller than current max_deleted_entry_id")
             top = reader.last_entry(log) if length else None
@@ -422,13 +428,16 @@ class Stream:
                 raise ArgumentError("The ID specified in XSETID is smaller than the target stream top item")
             if entries_added is not None and entries_added < length:
                 raise ArgumentError("The entries_added specified in XSETID is smaller than the target stream length")
-            if length == 0 and log.native.active_entries:
-                log.roll_held()  # what is gone may have greater IDs; a segment's IDs must rise
-            total = added if entries_added is None else entries_added
-            deleted = deleted if greatest == MIN_ID else greatest
-            log.retry(lambda: log.native.set_id(last, total, deleted), held=True)
-        if log.options.is_always:
-            log.flush()
+            if last < log.greatest_stored_id():
+                log.roll_held()
+                return last >= log.greatest_stored_id() and self._set_counters(log, last, entries_added, greatest)
+            return self._set_counters(log, last, entries_added, greatest)
+
+    def _set_counters(self, log: StreamLog, last: EntryID, entries_added: int | None, greatest: EntryID) -> bool:
+        _, _, added, deleted = log.native.counters()
+        total = added if entries_added is None else entries_added
+        deleted = deleted if greatest == MIN_ID else greatest
+        log.retry(lambda: log.native.set_id(last, total, deleted), held=True)
         return True
 
     # --- about --------------------------------------------------------------------------------------------------------
@@ -493,5 +502,9 @@ class Stream:
         return self._use(seal.compact, None)
 
 
-def _as_bytes(name: str | bytes) -> bytes:
-    return name.encode() if isinstance(name, str) else bytes(name)
+def _field_names(fields: Sequence[str | bytes] | None) -> list[bytes] | None:
+    if fields is None:
+        return None
+    if isinstance(fields, str | bytes):
+        raise ArgumentTypeError(f"fields is a sequence of names: [{fields!r}]")
+    return list(dict.fromkeys(name.encode() if isinstance(name, str) else bytes(name) for name in fields))

@@ -56,6 +56,8 @@ def run(context: Context, result: Result) -> None:
             steps[REDIS] = _redis(context, stack, rows)
         steps[SQLITE] = _sqlite(context, stack, rows)
         steps[LOOP] = loop_step(len(rows))
+        # A million dicts of ours in the heap would make every garbage collection of every contender dearer.
+        rows.clear()
         for step in steps.values():
             step()
         contenders = [Contender(name, _turn(context, step)) for name, step in steps.items()]

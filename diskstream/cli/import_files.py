@@ -80,7 +80,11 @@ def _delimiter(_: click.Context, __: click.Parameter, value: str | None) -> byte
     help="Where in the column, or in a log line, the timestamp is: its group, or all of it.",
 )
 @click.option(
-    "--timezone", default="UTC", show_default=True, help="Of timestamps without an offset: UTC, +02:00 or Europe/Paris."
+    "--timezone",
+    default="UTC",
+    show_default=True,
+    metavar="ZONE",
+    help="Of timestamps without an offset: UTC, +02:00 or Europe/Paris.",
 )
 @click.option("--year", type=click.IntRange(1970, 9999), help="Of the first row, where timestamps have no year.")
 @click.option(
@@ -165,7 +169,7 @@ def _group(files: tuple[str, ...], stream: str, options: dict[str, Any]) -> dict
             file,
             options["input_format"],
             options["delimiter"],
-            None if columns is None else tuple(name.encode() for name in columns.split(",")),
+            None if columns is None else tuple(os.fsencode(name) for name in columns.split(",")),
             options["encoding"],
         )
         stem = "stdin" if file == "-" else Path(file).stem
@@ -183,8 +187,8 @@ def _load_options(options: dict[str, Any]) -> LoadOptions:
             parser = TimeParser(
                 options["timestamp_format"], zone=parse_timezone(options["timezone"]), year=options["year"]
             )
-            pattern = None if regex is None else re.compile(regex.encode())
-            timestamps = Timestamps([name.encode() for name in columns], parser, pattern)
+            pattern = None if regex is None else re.compile(os.fsencode(regex))
+            timestamps = Timestamps([os.fsencode(name) for name in columns], parser, pattern)
         except (ValueError, re.error) as error:
             raise click.UsageError(str(error)) from None
     return LoadOptions(
@@ -192,7 +196,7 @@ def _load_options(options: dict[str, Any]) -> LoadOptions:
         disorder=options["disorder"],
         skip_bad_rows=options["on_error"] == "skip",
         rejects=options["rejects"],
-        file_field=None if options["file_field"] is None else options["file_field"].encode(),
+        file_field=None if options["file_field"] is None else os.fsencode(options["file_field"]),
         batch=options["batch"],
         sort_memory_bytes=options["sort_memory"] * 1024 * 1024,
         check=options["check"],

@@ -63,13 +63,13 @@ def open_store(path: Path, files: Files, *, create: bool, read_only: bool) -> di
         data = file.read(_MAX_STORE_JSON_BYTES)
     try:
         found = json.loads(data)
-        version, features = found["format_version"], found["features"]
+        version = int(found["format_version"])
+        if version > FORMAT_VERSION:
+            raise NewerFormatError(str(description), "the store", FORMAT_VERSION, version)
         uuid.UUID(found["uuid"])
-        incompatible = [str(feature) for feature in features["incompatible"]]
+        incompatible = [str(feature) for feature in found["features"]["incompatible"]]
     except (ValueError, TypeError, KeyError) as error:
         raise NotAStoreError(str(path), f"its store.json is damaged ({error})") from error
-    if not isinstance(version, int) or version > FORMAT_VERSION:
-        raise NewerFormatError(str(description), "the store", FORMAT_VERSION, version)
     if incompatible:
         raise NewerFormatError(str(description), "the store", FORMAT_VERSION, ", ".join(incompatible))
     described: dict[str, Any] = found
@@ -112,7 +112,7 @@ def _make_store(path: Path, files: Files, *, create: bool) -> None:
 def list_streams(streams: Path) -> list[bytes]:
     """The names of all streams, in byte order."""
     with os.scandir(streams) as entries:
-        found = [names.decode_directory(Path(entry.path)) for entry in entries if not entry.name.startswith(".")]
+        found = [names.decode_directory(Path(entry.path)) for entry in entries if entry.is_dir(follow_symlinks=False)]
     return sorted(name for name in found if name is not None)
 
 

@@ -7,9 +7,9 @@ itself comes back as a reason, is dealt with here, and the append is tried again
 import contextlib
 import secrets
 import threading
-from collections.abc import Callable, Iterable, Iterator
+import weakref
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 from diskstream._native import LOG_HEADER_BYTES, EntryID, Log, NodeCache, RowSegment
 from diskstream.engine import names, recovery
@@ -17,7 +17,7 @@ from diskstream.engine.files import Files, LogFileLike
 from diskstream.engine.page import APPEND, Locked, Page
 from diskstream.engine.recovery import RecoveryReport
 from diskstream.engine.segment import Segments
-from diskstream.errors import CorruptionError, ReadOnlyError, StorageError
+from diskstream.errors import ArgumentError, CorruptionError, LimitError, ReadOnlyError, StorageError
 from diskstream.options import Options
 
 __all__ = ["INITIAL_BYTES", "StreamLog", "StreamMoved"]
@@ -34,10 +34,15 @@ _MAX_STEP_BYTES = 4 << 20
 # Under `always` the zeros are flushed together with the next commit, which must not wait for long.
 _MAX_STEP_ALWAYS_BYTES = 1 << 20
 FRONTIER_WINDOW_MS = 10_000
+MAX_SEGMENTS = 1 << 24  # what a position word of the control page has room for
 
 
 class StreamMoved(Exception):  # noqa: N818  # not an error: look the stream up again
     """The stream was deleted, renamed or replaced by somebody: its name must be looked up again."""
+
+
+def _gone(*_: object, **__: object) -> None:
+    raise StreamMoved
 
 
 class StreamLog:
@@ -57,6 +62,8 @@ class StreamLog:
         self.on_roll: Callable[[], None] = lambda: None
         self.page, self._file, self.native = self._open()
         self.ctl = self.page.ctl
+        ours = weakref.WeakMethod(self.resolve)  # a strong one would be a cycle through native memory
+        self.native.set_resolver(lambda reason, held: (ours() or _gone)(reason, held=held))
         self.segments = Segments(directory, self.native, options, cache)
         self._marked_lsn = self._reserved_lsn = self.native.tail[2]
 
@@ -112,13 +119,10 @@ class StreamLog:
         """The append lock: nobody else, in any process, appends while it is held."""
         return Locked(self.ctl, APPEND)
 
-    def retry(self, attempt: Callable[[], Any], *, held: bool = False) -> Any:
-        """Tries `attempt` until it returns something else than a reason, dealing with each reason."""
-        while True:
-            result = attempt()
-            if type(result) is not int or result == 0:
-                return result
-            self.resolve(result, held=held)
+    def retry(self, attempt: Callable[[], int], *, held: bool = False) -> None:
+        """Tries `attempt` until it gives no reason any more, dealing with each."""
+        while reason := attempt():
+            self.resolve(reason, held=held)
 
     def resolve(self, reason: int, *, held: bool = False) -> None:
         """Does what an append found missing.
@@ -146,17 +150,18 @@ class StreamLog:
             elif reason == FRONTIER:
                 self.reserve()
 
-    def add_many(self, rows: Iterable[Any], ids: Iterable[Any] | None, *, durable: bool, held: bool) -> list[EntryID]:
-        """Appends entries as one frame."""
-        rows = rows if isinstance(rows, list | tuple) else list(rows)
-        ids = None if ids is None else list(ids)
-        added: list[EntryID] = self.retry(
-            lambda: self.native.add_many(rows, ids, durable, held, self._now()), held=held
-        )
-        return added
+    def now(self) -> int | None:
+        """Milliseconds of the clock that was chosen; None where it is the system's.
 
-    def _now(self) -> int | None:
-        return None if self.options.clock is None else self.options.clock()
+        Raises:
+            ArgumentError: it gives something else.
+        """
+        if self.options.clock is None:
+            return None
+        now: object = self.options.clock()
+        if not isinstance(now, int) or not 0 <= now < 1 << 64:
+            raise ArgumentError(f"the clock must give milliseconds as an int of 64 bits, not {now!r}")
+        return now
 
     def _extend(self) -> None:
         """Zero-fills ahead, in steps that double up to a limit: small streams stay small."""
@@ -174,6 +179,8 @@ class StreamLog:
         the rename on the new segment is the stream, so a failure after it closes the stream to writers.
         """
         number = self.native.tail[0] + 1
+        if number >= MAX_SEGMENTS:
+            raise LimitError("the number of a segment", MAX_SEGMENTS - 1, number)
         self.retry(self.native.flush, held=True)
         header, frame = self.native.next_segment(number, secrets.randbits(32))
         path = names.log_path(self.directory, number)
@@ -189,6 +196,8 @@ class StreamLog:
             raise
         try:
             self.files.sync_dir(self.directory)
+            # Should the new file get lost, the old one must not be taken for the active one.
+            self._file.pwrite_sync(recovery.LEFT_BEHIND_OFFSET, recovery.left_behind_mark(number))
             self._enter(number)
             _, end, lsn, _ = self.native.tail
             self.ctl.publish(number, end, lsn)
@@ -217,6 +226,11 @@ class StreamLog:
             return False
         self._roll()
         return True
+
+    def greatest_stored_id(self) -> EntryID:
+        """The greatest ID of which a file still has an entry, gone or not."""
+        views = [*self.segments.views(), self.native.active_view()]
+        return max((view.last for view in views if view.entries), default=EntryID(0, 0))
 
     def _prepare_held(self) -> None:
         """Brings this process up to date under the append lock, and checks that appending is possible."""
@@ -312,7 +326,7 @@ class StreamLog:
     def reserve(self) -> None:
         """Moves the frontier of automatic IDs on, durably; the caller holds the append lock."""
         frontier, floor = self.native.read_frontier()
-        wanted = self.native.next_auto_ms(self._now())
+        wanted = self.native.next_auto_ms(self.now())
         if wanted + FRONTIER_WINDOW_MS // 2 <= frontier:
             return
         offset, slot = self.native.frontier_slot(min(wanted + FRONTIER_WINDOW_MS, 2**64 - 1), floor)

@@ -32,8 +32,8 @@ MAX_NAME_BYTES = 4096
 _MAX_ENCODED = 200
 _HASH_HEX = 64
 _PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789_-")
-_FILE = re.compile(r"^(?P<number>\d{8,})(?:\.g(?P<generation>\d+))?\.(?P<kind>log|seg)$")
-_ENCODED = re.compile(r"^(?:[a-z0-9_-]|%[0-9a-f]{2})+$")
+_FILE = re.compile(r"(?P<number>\d{8,})(?:\.g(?P<generation>\d+))?\.(?P<kind>log|seg)")
+_ENCODED = re.compile(r"(?:[a-z0-9_-]|%[0-9a-f]{2})+")
 
 
 def as_name(name: str | bytes) -> bytes:
@@ -45,7 +45,10 @@ def as_name(name: str | bytes) -> bytes:
         LimitError: longer than `MAX_NAME_BYTES`.
     """
     if isinstance(name, str):
-        name = name.encode("utf-8", "surrogateescape")
+        try:
+            name = name.encode("utf-8", "surrogateescape")
+        except UnicodeEncodeError as error:
+            raise ArgumentError(f"a stream's name must be text that UTF-8 can hold, or bytes: {error}") from None
     if not isinstance(name, bytes):
         raise ArgumentTypeError(f"a stream's name is str or bytes, not {type(name).__name__}")
     if not name:
@@ -72,10 +75,11 @@ def is_long(directory: str) -> bool:
 def decode_directory(directory: Path) -> bytes | None:
     """The name of the stream in a directory, or None where it is no stream's directory."""
     if not is_long(directory.name):
-        if not _ENCODED.match(directory.name):
+        if not _ENCODED.fullmatch(directory.name):
             return None
         parts = re.findall(r"%([0-9a-f]{2})|(.)", directory.name)
-        return b"".join(bytes.fromhex(code) if code else plain.encode() for code, plain in parts)
+        name = b"".join(bytes.fromhex(code) if code else plain.encode() for code, plain in parts)
+        return name if encode_name(name) == directory.name else None
     try:
         candidates = (directory / "name").read_text(encoding="ascii").split()
     except (OSError, UnicodeDecodeError):
@@ -100,7 +104,7 @@ def segment_path(directory: Path, number: int, generation: int) -> Path:
 
 def parse_file(name: str) -> tuple[str, int, int] | None:
     """``("log" | "seg", number, generation)`` of a segment's file name, or None for any other."""
-    match = _FILE.match(name)
+    match = _FILE.fullmatch(name)
     if match is None:
         return None
     return match["kind"], int(match["number"]), int(match["generation"] or 0)

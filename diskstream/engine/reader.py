@@ -242,7 +242,10 @@ def columns(
                 _explain_gone(log, view)
             except _Stale:
                 continue
-        start = view.last.next() or end
+        following = view.last.next()
+        if following is None:
+            return
+        start = following
     rest: list[Block] = []
     for block in blocks(log, start, end):
         rest.append(block)

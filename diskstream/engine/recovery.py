@@ -12,6 +12,7 @@ lists go (the log says so, and it is durable by then), files it does not know ar
 
 import contextlib
 import time
+import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,12 +21,27 @@ from diskstream._native import Ctl, Log
 from diskstream.engine import names
 from diskstream.engine.files import Files, LogFileLike
 from diskstream.engine.page import Page
+from diskstream.engine.segment import open_sealed, read_back, snapshot_copy
 from diskstream.errors import CorruptionError
 from diskstream.options import Options
 
-__all__ = ["Finding", "RecoveryReport", "cure", "fault_of", "look", "native_log", "recover", "settle_tail"]
+__all__ = [
+    "LEFT_BEHIND_OFFSET",
+    "Finding",
+    "RecoveryReport",
+    "cure",
+    "fault_of",
+    "left_behind_mark",
+    "look",
+    "native_log",
+    "recover",
+    "settle_tail",
+]
 
 FLAG_ROTTEN = 8
+LEFT_BEHIND_OFFSET = 1536
+_LEFT_BEHIND = b"DSKNEXT1"
+_READ_ONLY = "left as it is; the stream is read-only"
 
 
 @dataclass(frozen=True)
@@ -66,16 +82,38 @@ class RecoveryReport:
     same_boot: bool = False
 
 
-def native_log(directory: Path, number: int, ctl: Ctl, file: LogFileLike, options: Options) -> Log:
-    """The native log over segment `number`: header and snapshot are read, frames not yet."""
+def native_log(
+    directory: Path, number: int, ctl: Ctl, file: LogFileLike, options: Options, *, copy: bytes | None = None
+) -> Log:
+    """The native log over segment `number`: header and snapshot are read (or the `copy` of it), frames not yet.
+
+    Raises:
+        CorruptionError: header or snapshot are damaged.
+        NewerFormatError: a later version wrote them.
+    """
     return Log(
         ctl,
         file,
         str(names.log_path(directory, number)),
+        number=number,
         always=options.is_always,
         segment_bytes=options.segment_bytes,
         text=options.decode_responses,
+        copy=copy,
     )
+
+
+def _log_or_copy(
+    directory: Path, number: int, ctl: Ctl, file: LogFileLike, options: Options
+) -> tuple[Log, CorruptionError | None]:
+    """The same; where header or snapshot are damaged, the state comes from the copy in the sealed predecessor."""
+    try:
+        return native_log(directory, number, ctl, file, options), None
+    except CorruptionError as fault:
+        copy = snapshot_copy(directory, number - 1)
+        if not copy:
+            raise
+        return native_log(directory, number, ctl, file, options, copy=copy), fault
 
 
 def _list(directory: Path) -> list[tuple[Path, tuple[str, int, int] | None]]:
@@ -83,10 +121,40 @@ def _list(directory: Path) -> list[tuple[Path, tuple[str, int, int] | None]]:
 
 
 def _active_number(directory: Path) -> int:
-    numbers = [parsed[1] for _, parsed in _list(directory) if parsed is not None and parsed[0] == "log"]
-    if not numbers:
-        raise CorruptionError(str(directory), "stream directory", 0, "an active log file", "none")
-    return max(numbers)
+    """The number of the active segment: the greatest log file, unless something says that a greater one is missing.
+
+    Raises:
+        CorruptionError: the active log file is missing.
+    """
+    found = [parsed for _, parsed in _list(directory) if parsed is not None]
+    logs = [number for kind, number, _ in found if kind == "log"]
+    sealed = [number for kind, number, _ in found if kind == "seg"]
+    active = max(logs, default=0)
+    missing = 0
+    if active <= max(sealed, default=0):
+        missing = max(sealed, default=0) + 1
+    elif is_left_behind(names.log_path(directory, active)):
+        missing = active + 1
+    if missing or not logs:
+        path = names.log_path(directory, missing or 1)
+        raise CorruptionError(str(path), "stream directory", 0, "the active log file", "no such file")
+    return active
+
+
+def left_behind_mark(number: int) -> bytes:
+    """What is written into a log file's header once its successor is there for good (see docs/format/log.md)."""
+    body = _LEFT_BEHIND + number.to_bytes(8, "little")
+    return body + zlib.crc32(body).to_bytes(4, "little")
+
+
+def is_left_behind(path: Path) -> bool:
+    """Whether a log file says that it has a successor."""
+    with contextlib.suppress(OSError), path.open("rb") as file:
+        file.seek(LEFT_BEHIND_OFFSET)
+        mark = file.read(20)
+        number = int.from_bytes(mark[8:16], "little")
+        return mark == left_behind_mark(number)
+    return False
 
 
 def fault_of(directory: Path, number: int, found: dict[str, Any] | None) -> CorruptionError | None:
@@ -116,7 +184,7 @@ def settle_tail(directory: Path, files: Files, file: LogFileLike, native: Log) -
     offset, size = found["offset"], found["end"] - found["offset"]
     detail = f"expected {found.get('expected')}, found {found.get('found')}"
     if found["kind"] == "rotten":
-        return Finding("rotten", path, offset, size, "left as it is; the stream is read-only", detail)
+        return Finding("rotten", path, offset, size, _READ_ONLY, detail)
     quarantine = directory / "quarantine"
     files.mkdir(quarantine)
     copy = quarantine / f"{path.stem}-{offset:012d}-{time.time_ns():x}.torn"
@@ -144,9 +212,11 @@ def recover(
     file = files.open_log(path, writable=True)
     try:
         generation = page.renew()
-        native = native_log(directory, number, page.ctl, file, options)
-        fault = None
-        found = settle_tail(directory, files, file, native)
+        native, fault = _log_or_copy(directory, number, page.ctl, file, options)
+        if fault is not None:
+            native.scan()
+            report.findings.append(Finding("rotten", path, fault.offset, 0, _READ_ONLY, str(fault)))
+        found = None if fault is not None else settle_tail(directory, files, file, native)
         if found is not None:
             report.findings.append(found)
             if found.kind == "rotten":
@@ -179,14 +249,18 @@ def look(
     began = time.perf_counter()
     number = _active_number(directory)
     file = files.open_log(names.log_path(directory, number), writable=False)
-    native = native_log(directory, number, page.ctl, file, options)
+    native, fault = _log_or_copy(directory, number, page.ctl, file, options)
     found = native.scan()
     _, end, lsn, _ = native.tail
     page.ctl.publish(number, end, lsn)
+    report = RecoveryReport(directory)
+    path = names.log_path(directory, number)
+    if fault is not None:
+        report.findings.append(Finding("rotten", path, fault.offset, 0, _READ_ONLY, str(fault)))
+        return file, native, report, fault
     if found is None:
         return file, native, None, None
-    report = RecoveryReport(directory)
-    path, size = names.log_path(directory, number), found["end"] - found["offset"]
+    size = found["end"] - found["offset"]
     report.findings.append(Finding(found["kind"], path, found["offset"], size, "left out of sight"))
     report.seconds = time.perf_counter() - began
     return file, native, report, fault_of(directory, number, found)
@@ -264,12 +338,10 @@ def _put_aside(directory: Path, files: Files, path: Path) -> Finding:
 
 def _drop_sealed_source(directory: Path, files: Files, native: Log, path: Path, number: int) -> list[Finding]:
     """A crash between sealing a segment and removing its log file: the log file goes, if the sealed one is sound."""
-    from diskstream.engine.segment import open_sealed  # segment.py is above this module
-
     view = next(view for view in native.segments() if view.number == number)
     with contextlib.suppress(CorruptionError):
         sealed = open_sealed(directory, native, view)
-        if sealed is not None and sealed.entries == view.entries:
+        if sealed is not None and read_back(sealed) == view.entries:
             files.unlink(path)
             return [Finding("dropped", path, 0, 0, "removed: the sealed file has all of it")]
     return []

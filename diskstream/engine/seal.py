@@ -15,7 +15,7 @@ from diskstream._native import LOG_HEADER_BYTES, Block, EntryID, RowSegment, Sea
 from diskstream.engine import names
 from diskstream.engine.log import StreamLog
 from diskstream.engine.page import MAINTENANCE
-from diskstream.engine.segment import SegmentGone, open_sealed, whole_blocks
+from diskstream.engine.segment import SegmentGone, open_sealed, read_back, whole_blocks
 from diskstream.errors import CorruptionError
 
 __all__ = ["CompactReport", "Progress", "compact", "ignore", "reap", "seal_rolled", "unsealed"]
@@ -117,8 +117,9 @@ def _seal_one(log: StreamLog, view: SegmentView, progress: Progress) -> bool:
         sealer = _sealer(log, view.number, 0)
         _write(log, target, sealer, blocks, times_ms=view.times_ms, successor=view.number + 1)
     log.segments.forget(view.number, 0)
-    if open_sealed(log.directory, log.native, view) is None:
-        raise CorruptionError(str(target), "sealed segment", 0, "the file just written", "none")
+    sealed = open_sealed(log.directory, log.native, view)
+    if sealed is None or read_back(sealed) != view.entries:
+        raise CorruptionError(str(target), "sealed segment", 0, f"the {view.entries} entries just written", "fewer")
     log.files.unlink(source)
     return True
 
@@ -218,6 +219,7 @@ def _compact_group(log: StreamLog, group: list[SegmentView], progress: Progress)
         written = SealedSegment(fd, str(target), log.native.uuid, number, log.segments.cache)
     finally:
         os.close(fd)
+    read_back(written)
     with log.writing():
         current = {view.number: view for view in log.segments.views()}
         now = [current.get(view.number) for view in group]

@@ -1,5 +1,6 @@
 """Segments that no longer change: opening them, and reading them block by block."""
 
+import contextlib
 import os
 import threading
 from collections import OrderedDict
@@ -20,10 +21,10 @@ from diskstream._native import (
 )
 from diskstream.engine import names
 from diskstream.engine.files import wrapped
-from diskstream.errors import CorruptionError
+from diskstream.errors import CorruptionError, StorageError
 from diskstream.options import Options
 
-__all__ = ["SegmentGone", "Segments", "open_sealed", "whole_blocks"]
+__all__ = ["SegmentGone", "Segments", "open_sealed", "read_back", "snapshot_copy", "whole_blocks"]
 
 _MAX_OPEN = 256
 _ROWS_AT_ONCE = 1024
@@ -58,6 +59,29 @@ def open_sealed(
         found = f"{sealed.entries} entries"
         raise CorruptionError(str(path), "sealed segment", 0, f"{view.entries} entries, as the log lists", found)
     return sealed
+
+
+def read_back(sealed: SealedSegment) -> int:
+    """Reads every node of a sealed file. Returns its entries.
+
+    Raises:
+        CorruptionError: one cannot be read.
+    """
+    return sum(sealed.verify(node) for node in range(sealed.nodes))
+
+
+def snapshot_copy(directory: Path, number: int) -> bytes:
+    """The copy of the snapshot after segment `number`, from whichever generation of it holds one; else nothing."""
+    found = [(path, names.parse_file(path.name)) for path in directory.iterdir()]
+    sealed = [(parsed[2], path) for path, parsed in found if parsed is not None and parsed[:2] == ("seg", number)]
+    for _, path in sorted(sealed, reverse=True):
+        with contextlib.suppress(CorruptionError, StorageError):
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                return SealedSegment.copy_of(fd, str(path))
+            finally:
+                os.close(fd)
+    return b""
 
 
 class Segments:
@@ -138,7 +162,7 @@ class Segments:
             file = LogFile(fd, str(path), False)
         finally:
             os.close(fd)
-        return RowSegment(file, view, self._options.decode_responses)
+        return RowSegment(file, view, self._native.uuid, self._options.decode_responses)
 
     def close(self) -> None:
         """Closes all segments."""

@@ -5,7 +5,9 @@ Every word has one writer, and there are no locks: a process that is killed must
 
 from __future__ import annotations
 
+import os
 from enum import IntEnum
+from multiprocessing import parent_process
 from multiprocessing.context import SpawnContext
 
 from diskstream.cli.telemetry import ALL
@@ -49,7 +51,7 @@ class Board:
     @property
     def producers_stop(self) -> bool:
         """Whether producers are to end."""
-        return bool(self._words[-2])
+        return bool(self._words[-2]) or _is_orphan()
 
     @producers_stop.setter
     def producers_stop(self, value: bool) -> None:
@@ -58,7 +60,7 @@ class Board:
     @property
     def readers_stop(self) -> bool:
         """Whether readers are to end once they have seen everything."""
-        return bool(self._words[-1])
+        return bool(self._words[-1]) or _is_orphan()
 
     @readers_stop.setter
     def readers_stop(self, value: bool) -> None:
@@ -67,3 +69,9 @@ class Board:
     @staticmethod
     def _index(stream: str, word: Word) -> int:
         return STREAMS.index(stream) * len(Word) + word
+
+
+def _is_orphan() -> bool:
+    """Whether the demo itself was killed. Its processes must not go on and fill the disk."""
+    parent = parent_process()
+    return parent is not None and os.getppid() != parent.pid

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection, wait
@@ -65,7 +66,8 @@ def _run(connection: Connection, function: Callable[..., Any], arguments: tuple[
             answer = (True, function(*arguments))
         except (diskstream.DiskstreamError, OutOfSequenceError, OSError) as error:
             answer = (False, f"{type(error).__name__}: {error}")
-        connection.send(answer)
+        with contextlib.suppress(BrokenPipeError):  # the demo itself is gone
+            connection.send(answer)
 
 
 def wait_for_trouble(workers: Sequence[Worker], seconds: float) -> None:

@@ -134,6 +134,7 @@ impl BlockBuilder {
             return number;
         }
         let columns = vec![Column::default(); shape.names.len()];
+        self.bytes += shape.names.iter().map(|name| name.len()).sum::<usize>();
         self.block.tables.push(Table { shape, columns, rows: 0 });
         if self.block.tables.len() == 2 {
             self.block.places = (0..self.block.ids.len() as u32).map(|row| (0, row)).collect();
@@ -180,7 +181,7 @@ impl BlockBuilder {
         self.block.ids.is_empty()
     }
 
-    /// Bytes of values and IDs so far.
+    /// Bytes of names, values and IDs so far.
     pub fn bytes(&self) -> usize {
         self.bytes
     }

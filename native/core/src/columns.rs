@@ -1,5 +1,7 @@
 //! Entries as columns: ID arrays, and offsets and bytes for each field name, as Arrow lays them out.
 
+use std::ops::Range;
+
 use crate::block::{Block, Column, Table};
 use crate::error::{Error, Result};
 
@@ -63,7 +65,7 @@ impl Columns {
                 self.seq.extend(ids.iter().map(|id| id.seq));
             }
         }
-        self.meet(block, before)?;
+        self.meet(block, before, wanted.as_deref(), from..to)?;
         match (&wanted, block.tables.first()) {
             (None, Some(table)) if block.tables.len() == 1 => self.push_run(table, from, to),
             (None, _) => self.push_rows(block, from..to),
@@ -76,18 +78,32 @@ impl Columns {
         self.seq.push(seq);
     }
 
-    /// Makes columns for names not met before, missing in the `before` rows so far.
-    fn meet(&mut self, block: &Block, before: usize) -> Result<()> {
-        for table in &block.tables {
+    /// Makes columns for names not met before in the rows wanted, missing in the `before` rows so far.
+    fn meet(&mut self, block: &Block, before: usize, wanted: Option<&[usize]>, all: Range<usize>) -> Result<()> {
+        let mut used = vec![false; block.tables.len()];
+        let mut note = |row: usize| {
+            let table = block.places.get(row).map_or(0, |(table, _)| *table as usize);
+            used.get_mut(table).into_iter().for_each(|used| *used = true);
+        };
+        match wanted {
+            Some(rows) => rows.iter().for_each(|row| note(*row)),
+            // One table: the first row says it all.
+            None if block.places.is_empty() => all.take(1).for_each(&mut note),
+            None => all.for_each(&mut note),
+        }
+        for (table, used) in block.tables.iter().zip(used) {
+            if !used {
+                continue;
+            }
             let names = &table.shape.names;
             for (at, name) in names.iter().enumerate() {
                 let again = names.iter().take(at).any(|earlier| earlier == name);
-                if again && self.duplicates == Duplicates::Fail && table.rows > 0 {
+                if again && self.duplicates == Duplicates::Fail {
                     return Err(Error::Invalid(
                         "an entry holds one field name twice: choose duplicates='first' or 'last'",
                     ));
                 }
-                if self.only.is_none() && table.rows > 0 && !self.fields.iter().any(|field| field.name == *name) {
+                if self.only.is_none() && !self.fields.iter().any(|field| field.name == *name) {
                     self.fields.push(FieldColumn::missing(name.clone(), before));
                 }
             }

@@ -16,6 +16,7 @@
 use crate::error::{Error, Result};
 use crate::id::Id;
 use crate::wire::{padded, put_id, put_u32, put_u64, Reader};
+use crate::FORMAT_VERSION;
 
 pub const FRAME_HEADER_BYTES: usize = 64;
 /// No payload is larger; a length beyond it is a fault before it is a size.
@@ -134,10 +135,11 @@ fn alone(bytes: &[u8], offset: u64, salt: u32) -> Result<FrameHeader> {
     if length as usize > MAX_PAYLOAD_BYTES {
         return Err(Error::corrupt("frame length", offset, format!("at most {MAX_PAYLOAD_BYTES}"), length));
     }
-    let kind =
-        Kind::from_byte(kind_byte).ok_or_else(|| Error::corrupt("frame kind", offset, "a known kind", kind_byte))?;
-    if reserved != [0, 0] {
-        return Err(Error::corrupt("frame header", offset, "zero in reserved bytes", format!("{reserved:?}")));
+    // The checksum holds, so what is not known here was written by a later version: refused, never cut.
+    let newer = |what, found: u8| Error::Newer { what, supported: FORMAT_VERSION, found: u32::from(found) };
+    let kind = Kind::from_byte(kind_byte).ok_or_else(|| newer("a frame of unknown kind", kind_byte))?;
+    if flags != 0 || reserved != [0, 0] {
+        return Err(newer("a frame with unknown flags", flags));
     }
     Ok(FrameHeader {
         salt: found_salt,
@@ -170,9 +172,13 @@ pub fn parse_header(file: &[u8], offset: u64, salt: u32, previous_crc: u32) -> R
 }
 
 /// A whole frame of this segment at `offset`, though the frame before it is not known: for looking past a bad one.
-pub fn probe(file: &[u8], offset: u64, salt: u32) -> Option<FrameHeader> {
-    let header = alone(head_bytes(file, offset).ok()?, offset, salt).ok()?;
-    payload(file, offset, &header).is_ok().then_some(header)
+///
+/// # Errors
+/// [`Error::Newer`] for a sound header of a later version; [`Error::Corrupt`] for anything else that is no frame.
+pub fn probe(file: &[u8], offset: u64, salt: u32) -> Result<FrameHeader> {
+    let header = alone(head_bytes(file, offset)?, offset, salt)?;
+    payload(file, offset, &header)?;
+    Ok(header)
 }
 
 /// The checked payload of the frame at `offset`.
@@ -237,6 +243,19 @@ mod tests {
         assert_eq!(payload(&file, second, &header).unwrap(), b"world");
         assert!(parse_header(&file, second, 9, link ^ 1).is_err());
         assert!(parse_header(&file, second, 8, link).is_err());
+    }
+
+    #[test]
+    fn a_frame_of_a_later_version_is_told_from_a_damaged_one() {
+        let mut file = Vec::new();
+        encode(&mut file, &spec(1, 0), b"hello");
+        for (at, value) in [(8usize, 17u8), (9, 1)] {
+            let mut later = file.clone();
+            later[at] = value;
+            let crc = crc32c::crc32c(&later[..60]).to_le_bytes();
+            later[60..64].copy_from_slice(&crc);
+            assert!(matches!(parse_header(&later, 0, 9, 0), Err(Error::Newer { .. })));
+        }
     }
 
     #[test]

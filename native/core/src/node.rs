@@ -56,6 +56,9 @@ fn compress(raw: &[u8], level: i32) -> Option<Vec<u8>> {
 
 fn encode_raw(block: &Block) -> Result<Vec<u8>> {
     let first = block.id(0).ok_or(Error::Invalid("a node needs an entry"))?;
+    if block.ids.windows(2).any(|pair| matches!(pair, [before, id] if id <= before)) {
+        return Err(Error::Invalid("the IDs of a node must rise"));
+    }
     let mut raw = Vec::with_capacity(block.memory_bytes());
     put_id(&mut raw, first);
     let steps = block.ids.iter().zip(block.ids.iter().skip(1));

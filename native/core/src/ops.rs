@@ -26,7 +26,9 @@ pub fn put_trim(out: &mut Vec<u8>, place: Place) {
 }
 
 pub fn read_trim(reader: &mut Reader<'_>) -> Result<Place> {
-    Ok(Place { segment: reader.varint()?, position: reader.varint()? })
+    let place = Place { segment: reader.varint()?, position: reader.varint()? };
+    reader.end()?;
+    Ok(place)
 }
 
 /// The payload that deletes `places`, which must be in order.
@@ -65,6 +67,7 @@ pub fn read_delete(payload: &[u8], mut each: impl FnMut(u64, u64, u64) -> Result
             each(segment, start, end)?;
         }
     }
+    reader.end()?;
     Ok(greatest)
 }
 
@@ -87,7 +90,9 @@ impl SetId {
 
     pub fn parse(payload: &[u8]) -> Result<SetId> {
         let mut reader = Reader::new(payload, "set-id frame");
-        Ok(SetId { last: reader.id()?, entries_added: reader.u64()?, max_deleted: reader.id()? })
+        let set = SetId { last: reader.id()?, entries_added: reader.u64()?, max_deleted: reader.id()? };
+        reader.end()?;
+        Ok(set)
     }
 }
 
@@ -103,5 +108,7 @@ pub fn read_replace(payload: &[u8]) -> Result<(Vec<u64>, SegmentMeta)> {
     let mut reader = Reader::new(payload, "replace frame");
     let count = reader.count(payload.len(), "a number of segments")?;
     let inputs = (0..count).map(|_| reader.varint()).collect::<Result<Vec<u64>>>()?;
-    Ok((inputs, SegmentMeta::read(&mut reader)?))
+    let output = SegmentMeta::read(&mut reader)?;
+    reader.end()?;
+    Ok((inputs, output))
 }

@@ -1,6 +1,8 @@
 //! What lies behind the last good frame: nothing, the torn tail of a crash, or rot.
 
+use crate::error::{Error, Result};
 use crate::frame::{self, FrameHeader};
+use crate::tail::Tail;
 
 /// The verdict on the bytes from `offset` on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -9,7 +11,8 @@ pub enum Verdict {
     Clean,
     /// Bytes up to `end` that nothing durable depends on.
     Torn { end: u64 },
-    /// A whole frame at `at` says that the frame wanted here (or a later one) was already durable.
+    /// A whole frame at `at` says that the frame wanted here (or a later one) was already durable; or it is of a later
+    /// version, and what it says is not known.
     Rotten { at: u64, synced_lsn: u64 },
 }
 
@@ -27,23 +30,41 @@ pub fn examine(file: &[u8], offset: u64, lsn: u64, salt: u32) -> Verdict {
     let mut at = offset;
     while at < end {
         match frame_at(file, at, salt) {
-            Some(header) if header.lsn >= lsn => {
+            Some(Ok(header)) if header.lsn >= lsn => {
                 if header.synced_lsn >= lsn {
                     return Verdict::Rotten { at, synced_lsn: header.synced_lsn };
                 }
                 at += header.frame_bytes() as u64;
             }
+            Some(Err(Error::Newer { .. })) => return Verdict::Rotten { at, synced_lsn: lsn },
             _ => at += 8,
         }
     }
     Verdict::Torn { end }
 }
 
-fn frame_at(file: &[u8], at: u64, salt: u32) -> Option<FrameHeader> {
+/// The verdict on what stopped a tail.
+///
+/// # Errors
+/// [`Error::Newer`] where that is a frame of a later version.
+pub fn judge(file: &[u8], tail: &Tail, stopped: &Error) -> Result<Verdict> {
+    if matches!(stopped, Error::Newer { .. }) {
+        return Err(stopped.clone());
+    }
+    let salt = tail.header.salt;
+    let whole = frame::parse_header(file, tail.end, salt, tail.link);
+    if whole.and_then(|header| frame::payload(file, tail.end, &header).map(drop)).is_ok() {
+        // Written whole, behind the right frame, and yet it cannot be applied: no crash does that.
+        return Ok(Verdict::Rotten { at: tail.end, synced_lsn: tail.lsn + 1 });
+    }
+    Ok(examine(file, tail.end, tail.lsn + 1, salt))
+}
+
+fn frame_at(file: &[u8], at: u64, salt: u32) -> Option<Result<FrameHeader>> {
     let start = usize::try_from(at).ok()?;
     // The salt comes first and is nearly always wrong: no checksum is computed for most places.
     (file.get(start..start.checked_add(4)?)? == salt.to_le_bytes()).then_some(())?;
-    frame::probe(file, at, salt)
+    Some(frame::probe(file, at, salt))
 }
 
 #[cfg(test)]

@@ -57,6 +57,7 @@ pub fn decode(payload: &[u8], number: u64) -> Result<State> {
                 state.max_deleted = body.id()?;
                 state.entries_added = body.u64()?;
                 state.uuid.copy_from_slice(body.take(16)?);
+                body.end()?;
                 seen[0] = true;
             }
             SEGMENTS => {
@@ -64,6 +65,7 @@ pub fn decode(payload: &[u8], number: u64) -> Result<State> {
                 for _ in 0..count {
                     state.push_sealed(SegmentMeta::read(&mut body)?, number)?;
                 }
+                body.end()?;
                 seen[1] = true;
             }
             tag if tag & MAY_BE_IGNORED != 0 => {}

@@ -175,7 +175,7 @@ impl State {
         match header.kind {
             Kind::Entries => self.apply_entries(header, last)?,
             Kind::Delete => self.apply_delete(payload)?,
-            Kind::Trim => self.apply_trim(ops::read_trim(&mut Reader::new(payload, "trim frame"))?),
+            Kind::Trim => self.apply_trim(ops::read_trim(&mut Reader::new(payload, "trim frame"))?)?,
             Kind::SetId => {
                 let set = SetId::parse(payload)?;
                 self.last_id = set.last;
@@ -183,7 +183,8 @@ impl State {
                 self.max_deleted = set.max_deleted;
             }
             Kind::Replace => self.apply_replace(payload)?,
-            Kind::Mark | Kind::Snapshot => {}
+            Kind::Mark => Reader::new(payload, "mark frame").end()?,
+            Kind::Snapshot => {}
         }
         Ok(())
     }
@@ -210,7 +211,11 @@ impl State {
         Ok(())
     }
 
-    fn apply_trim(&mut self, place: Place) {
+    fn apply_trim(&mut self, place: Place) -> Result<()> {
+        let beyond = self.segment(place.segment).is_some_and(|meta| place.position > meta.entries);
+        if beyond || place.segment > self.active.number {
+            return Err(Error::corrupt("trim frame", 0, "a place in this stream", format!("{place:?}")));
+        }
         let mut kept = Vec::with_capacity(self.sealed.len());
         for mut meta in std::mem::take(&mut self.sealed) {
             if meta.number == place.segment {
@@ -229,18 +234,23 @@ impl State {
             self.active.trimmed = self.active.trimmed.max(place.position.min(self.active.entries));
             self.active_live = self.active.live();
         }
+        Ok(())
     }
 
     fn apply_delete(&mut self, payload: &[u8]) -> Result<()> {
+        // All of it is checked before any of it is applied.
+        ops::read_delete(payload, |number, _, stop| match self.segment(number) {
+            Some(meta) if stop > meta.entries => {
+                Err(Error::corrupt("delete frame", 0, format!("positions below {}", meta.entries), stop))
+            }
+            _ => Ok(()),
+        })?;
         let mut gone = 0u64;
         let mut gone_active = 0u64;
         let greatest = ops::read_delete(payload, |number, start, stop| {
             let active = number == self.active.number;
             // Positions of a segment that was dropped meanwhile are nobody's any more.
             let Some(meta) = self.segment_mut(number) else { return Ok(()) };
-            if stop > meta.entries {
-                return Err(Error::corrupt("delete frame", 0, format!("positions below {}", meta.entries), stop));
-            }
             for position in start..stop {
                 let live = position >= meta.trimmed && Arc::make_mut(&mut meta.deleted).insert(position);
                 gone += u64::from(live && !active);
@@ -263,6 +273,15 @@ impl State {
 
     fn apply_replace(&mut self, payload: &[u8]) -> Result<()> {
         let (inputs, output) = ops::read_replace(payload)?;
+        let others = self.sealed.iter().filter(|meta| !inputs.contains(&meta.number));
+        let mut in_order = output.number < self.active.number;
+        for meta in others {
+            in_order &= if meta.number < output.number { meta.last < output.first } else { meta.first > output.last };
+            in_order &= meta.number != output.number;
+        }
+        if !in_order {
+            return Err(Error::corrupt("replace frame", 0, "a segment between its neighbours", output.number));
+        }
         let (replaced, kept): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.sealed).into_iter().partition(|meta| inputs.contains(&meta.number));
         self.dropped.extend(replaced.iter().map(|meta| (meta.number, meta.generation)));

@@ -8,6 +8,7 @@ use crate::id::Id;
 use crate::rows;
 use crate::snapshot;
 use crate::state::{SegmentMeta, State};
+use crate::wire::Reader;
 
 /// A row of the index is made after this many entries or bytes, so that a seek unpacks little.
 const ROW_ENTRIES: u64 = 64;
@@ -149,13 +150,22 @@ impl Tail {
         let header = LogHeader::parse(file)?;
         let frontier = Frontier::read(file, header.salt)?;
         // What the first frame is linked to stands in the segment before, which may be gone.
-        let first = frame::probe(file, HEADER_BYTES, header.salt)
-            .ok_or_else(|| Error::corrupt("snapshot frame", HEADER_BYTES, "a whole frame", "something else"))?;
+        let first = frame::probe(file, HEADER_BYTES, header.salt)?;
         if first.kind != Kind::Snapshot {
             return Err(Error::corrupt("snapshot frame", HEADER_BYTES, "a snapshot", format!("{:?}", first.kind)));
         }
         let payload = frame::payload(file, HEADER_BYTES, &first)?;
         Tail::resume(header, &first, payload, frontier)
+    }
+
+    /// Begins behind the copy of a damaged snapshot, which says all of the header that is needed.
+    pub fn from_copy(copy: &[u8], segment: u64) -> Result<Tail> {
+        let salt = Reader::new(copy, "snapshot copy").u32()?;
+        let first = frame::probe(copy, 0, salt)?;
+        let payload = frame::payload(copy, 0, &first)?;
+        let uuid = snapshot::decode(payload, segment)?.uuid;
+        let header = LogHeader { salt, uuid, segment, created_ms: first.time_ms };
+        Tail::resume(header, &first, payload, Frontier::default())
     }
 
     /// Begins behind a snapshot frame that may come from the copy in a sealed segment.

@@ -71,6 +71,14 @@ impl<'a> Reader<'a> {
         Ok(Id { ms: self.u64()?, seq: self.u64()? })
     }
 
+    /// Nothing may be left.
+    pub fn end(&self) -> Result<()> {
+        if self.remaining() > 0 {
+            return Err(self.fault("the end", format!("{} more bytes", self.remaining())));
+        }
+        Ok(())
+    }
+
     /// An unsigned LEB128 number of at most 64 bits.
     #[inline]
     pub fn varint(&mut self) -> Result<u64> {

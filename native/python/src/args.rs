@@ -13,7 +13,9 @@ fn with_bytes<R>(value: &Bound<'_, PyAny>, each: impl FnOnce(&[u8]) -> R) -> PyR
         return Ok(each(bytes.as_bytes()));
     }
     if let Ok(text) = value.cast_exact::<PyString>() {
-        return Ok(each(text.to_str()?.as_bytes()));
+        if let Ok(text) = text.to_str() {
+            return Ok(each(text.as_bytes()));
+        }
     }
     slow_bytes(value, each)
 }
@@ -23,15 +25,25 @@ fn slow_bytes<R>(value: &Bound<'_, PyAny>, each: impl FnOnce(&[u8]) -> R) -> PyR
     if let Ok(bytes) = value.cast::<PyBytes>() {
         return Ok(each(bytes.as_bytes()));
     }
+    let py = value.py();
     if let Ok(text) = value.cast::<PyString>() {
-        return Ok(each(text.to_str()?.as_bytes()));
+        let bytes = text.to_str().map_err(|_| errors::argument(py, "text with lone surrogates: pass bytes instead"))?;
+        return Ok(each(bytes.as_bytes()));
     }
     if value.cast::<PyBool>().is_err() {
-        if value.cast::<PyInt>().is_ok() {
-            return Ok(each(value.str()?.to_str()?.as_bytes()));
-        }
-        if value.cast::<PyFloat>().is_ok() {
-            return Ok(each(value.repr()?.to_str()?.as_bytes()));
+        // The number itself: what a subclass prints is another matter.
+        let plain = if value.cast::<PyInt>().is_ok() {
+            Some(py.get_type::<PyInt>())
+        } else if value.cast::<PyFloat>().is_ok() {
+            Some(py.get_type::<PyFloat>())
+        } else {
+            None
+        };
+        if let Some(kind) = plain {
+            let text = kind.call_method1("__repr__", (value,));
+            let text =
+                text.map_err(|error| errors::argument(py, &format!("a number that cannot be written: {error}")))?;
+            return Ok(each(text.cast::<PyString>()?.to_str()?.as_bytes()));
         }
         if let Ok(bytes) = value.cast::<PyByteArray>() {
             return Ok(each(&bytes.to_vec()));
@@ -43,7 +55,7 @@ fn slow_bytes<R>(value: &Bound<'_, PyAny>, each: impl FnOnce(&[u8]) -> R) -> PyR
     }
     let kind = value.get_type().name()?;
     let text = format!("a field must be bytes, str, int or float, not {kind}: convert it first");
-    Err(errors::wrong_type(value.py(), &text))
+    Err(errors::wrong_type(py, &text))
 }
 
 /// Collects the fields of one entry into the encoder's present row.

@@ -49,12 +49,12 @@ pub fn parse_open(value: &Bound<'_, PyAny>) -> PyResult<(u64, Option<u64>)> {
 impl EntryId {
     #[new]
     #[pyo3(signature = (value, seq=None))]
-    fn new(value: &Bound<'_, PyAny>, seq: Option<u64>) -> PyResult<Self> {
-        let id = match seq {
-            Some(seq) => Id::new(value.extract()?, seq),
-            None => parse(value, 0)?,
-        };
-        Ok(EntryId { id })
+    fn new(value: &Bound<'_, PyAny>, seq: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
+        let Some(seq) = seq else { return Ok(EntryId { id: parse(value, 0)? }) };
+        match (value.extract::<u64>(), seq.extract::<u64>()) {
+            (Ok(ms), Ok(seq)) => Ok(EntryId { id: Id::new(ms, seq) }),
+            _ => Err(errors::invalid_id(value.py(), &format!("({}, {})", value.repr()?, seq.repr()?))),
+        }
     }
 
     /// Milliseconds.

@@ -10,6 +10,9 @@ mod errors;
 mod file;
 mod id;
 mod log;
+mod log_append;
+mod log_read;
+mod sealed;
 mod sealer;
 mod segments;
 
@@ -65,12 +68,13 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<log::Log>()?;
     module.add_class::<segments::SegmentView>()?;
     module.add_class::<segments::RowSegment>()?;
-    module.add_class::<segments::SealedSegment>()?;
-    module.add_class::<segments::NodeCache>()?;
+    module.add_class::<sealed::SealedSegment>()?;
+    module.add_class::<sealed::NodeCache>()?;
     module.add_class::<columns::ColumnBatch>()?;
     module.add_class::<sealer::Sealer>()?;
     module.add_function(wrap_pyfunction!(ctl::wait_bells, module)?)?;
     module.add_function(wrap_pyfunction!(entry::restore_entry, module)?)?;
+    module.add_function(wrap_pyfunction!(log_append::check_rows, module)?)?;
     module.add_function(wrap_pyfunction!(first_segment, module)?)?;
     Ok(())
 }

@@ -1,27 +1,18 @@
-//! Segments that no longer change: row files that were rolled, and sealed columnar ones.
+//! Segments by what the log says of them, and row files that were rolled.
 
-use std::fs::File;
-use std::os::fd::{AsRawFd, RawFd};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use diskstream_core::block;
-use diskstream_core::columns::Columns;
 use diskstream_core::error::Error;
-use diskstream_core::id::Id;
-use diskstream_core::node::NodeReader;
-use diskstream_core::sealed::{Footer, Index, SegmentKey, FOOTER_BYTES, SEGMENT_HEADER_BYTES};
 use diskstream_core::state::{remap_deleted, SegmentMeta};
 use diskstream_core::tail::Tail;
-use diskstream_sys::{io as sys_io, map::Map};
-use lru::LruCache;
+use diskstream_sys::map::Map;
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
 
-use crate::columns::ColumnBatch;
-use crate::entry::{Block, Entry};
-use crate::errors::{self, failure, Failure};
+use crate::entry::Block;
+use crate::errors;
 use crate::file::LogFile;
 use crate::id::{parse, EntryId};
+use crate::sealed::SealedSegment;
 
 /// What the log says of one segment at one moment.
 #[pyclass(frozen, module = "diskstream._native")]
@@ -123,7 +114,7 @@ impl RowSegment {
 impl RowSegment {
     /// Reads all frames of a rolled log file, which must hold what `view` says.
     #[new]
-    fn new(py: Python<'_>, file: &LogFile, view: &SegmentView, text: bool) -> PyResult<RowSegment> {
+    fn new(py: Python<'_>, file: &LogFile, view: &SegmentView, uuid: [u8; 16], text: bool) -> PyResult<RowSegment> {
         let path = file.inner.path.clone();
         let map = file.inner.map();
         let tail = py
@@ -131,8 +122,13 @@ impl RowSegment {
                 let mut tail = Tail::begin(map.bytes())?;
                 let stopped = tail.follow_to_end(map.bytes());
                 let wanted = &view.meta;
-                if (tail.index.entries, tail.header.segment) != (wanted.entries, wanted.number) {
-                    // Fewer entries than the successor's snapshot lists: what stopped the scan is the fault.
+                if tail.header.uuid != uuid || tail.header.segment != wanted.number {
+                    let expected = format!("segment {} of this stream", wanted.number);
+                    return Err(Error::corrupt("log header", 0, expected, format!("segment {}", tail.header.segment)));
+                }
+                let meta = tail.meta();
+                if (meta.entries, meta.first, meta.last) != (wanted.entries, wanted.first, wanted.last) {
+                    // Other entries than the successor's snapshot lists: what stopped the scan is the fault.
                     return Err(stopped);
                 }
                 Ok(tail)
@@ -173,344 +169,10 @@ impl RowSegment {
     fn entries(&self) -> u64 {
         self.tail.index.entries
     }
-}
 
-/// Decoded nodes, the most recently used ones, up to a number of bytes.
-#[pyclass(frozen, module = "diskstream._native")]
-pub struct NodeCache {
-    limit_bytes: usize,
-    inner: Mutex<(LruCache<(u64, usize), Arc<block::Block>>, usize)>,
-}
-
-impl NodeCache {
-    fn with<R>(&self, each: impl FnOnce(&mut (LruCache<(u64, usize), Arc<block::Block>>, usize)) -> R) -> R {
-        each(&mut self.inner.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
-    }
-
-    fn get(&self, key: (u64, usize)) -> Option<Arc<block::Block>> {
-        self.with(|(cache, _)| cache.get(&key).cloned())
-    }
-
-    fn put(&self, key: (u64, usize), block: &Arc<block::Block>) {
-        let size = block.memory_bytes();
-        if size > self.limit_bytes {
-            return;
-        }
-        self.with(|(cache, held)| {
-            if let Some(old) = cache.put(key, Arc::clone(block)) {
-                *held -= old.memory_bytes();
-            }
-            *held += size;
-            while *held > self.limit_bytes {
-                let Some((_, old)) = cache.pop_lru() else { break };
-                *held -= old.memory_bytes();
-            }
-        });
-    }
-}
-
-#[pymethods]
-impl NodeCache {
-    #[new]
-    fn new(limit_bytes: usize) -> NodeCache {
-        NodeCache { limit_bytes, inner: Mutex::new((LruCache::unbounded(), 0)) }
-    }
-
-    /// Bytes held.
+    /// Sequence number and header checksum of the last frame: what the successor's snapshot frame is linked to.
     #[getter]
-    fn held_bytes(&self) -> usize {
-        self.with(|(_, held)| *held)
+    fn link(&self) -> (u64, u32) {
+        (self.tail.lsn, self.tail.link)
     }
-}
-
-/// A sealed segment: its footer, its mapped index, its nodes by `pread`.
-#[pyclass(frozen, module = "diskstream._native")]
-pub struct SealedSegment {
-    path: String,
-    file: File,
-    pub footer: Footer,
-    map: Map,
-    index_start: usize,
-    reader: Mutex<(NodeReader, Vec<u8>)>,
-    cache: Py<NodeCache>,
-    /// Tells this opening's nodes from those of another file in the cache.
-    serial: u64,
-    text: bool,
-}
-
-const PAGE: u64 = 4096;
-
-fn io_fault(action: &'static str) -> impl Fn(std::io::Error) -> Failure {
-    move |error| Failure::Io(action, error)
-}
-
-impl SealedSegment {
-    fn open(fd: RawFd) -> Result<(File, Footer, Map, usize), Failure> {
-        let file = sys_io::duplicate(fd).map_err(io_fault("open"))?;
-        let size = file.metadata().map_err(io_fault("stat"))?.len();
-        let short =
-            |size| Error::corrupt("sealed segment", 0, "a header, an index and a footer", format!("{size} bytes"));
-        let footer_at = size.checked_sub(FOOTER_BYTES as u64).ok_or_else(|| short(size))?;
-        let mut buffer = Vec::new();
-        sys_io::pread(fd, &mut buffer, 0, SEGMENT_HEADER_BYTES.min(size as usize)).map_err(io_fault("read"))?;
-        let key = SegmentKey::parse_header(&buffer)?;
-        sys_io::pread(fd, &mut buffer, footer_at, FOOTER_BYTES).map_err(io_fault("read"))?;
-        let footer = Footer::parse(&buffer, size)?;
-        if footer.key != key {
-            return Err(Error::corrupt("segment footer", footer_at, "the footer of this file", "another's").into());
-        }
-        // The page with the index, up to the end of the file; its checksum is compared now, its pages shared after.
-        let start = footer.index_offset / PAGE * PAGE;
-        let len = usize::try_from(size - start).map_err(|_| short(size))?;
-        let map = Map::new(fd, start, len, false).map_err(io_fault("map"))?;
-        let index_start = (footer.index_offset - start) as usize;
-        Index::new(map.bytes().get(index_start..).unwrap_or(&[]), &footer)?.check(&footer)?;
-        Ok((file, footer, map, index_start))
-    }
-
-    fn index(&self) -> Result<Index<'_>, Error> {
-        Index::new(self.map.bytes().get(self.index_start..).unwrap_or(&[]), &self.footer)
-    }
-
-    /// Reads and checks one node, from the cache where it is there.
-    fn node(&self, number: usize, cache: Option<&NodeCache>) -> Result<(Arc<block::Block>, u64), Failure> {
-        let row = self.index()?.row(number)?;
-        if let Some(block) = cache.and_then(|cache| cache.get((self.serial, number))) {
-            return Ok((block, row.before));
-        }
-        let mut guard = self.reader.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let (reader, buffer) = &mut *guard;
-        let block = Arc::new(self.read_node(number, reader, buffer)?);
-        if let Some(cache) = cache {
-            cache.put((self.serial, number), &block);
-        }
-        Ok((block, row.before))
-    }
-
-    /// Reads and checks node `number` without a cache.
-    pub fn read_node(
-        &self,
-        number: usize,
-        reader: &mut NodeReader,
-        buffer: &mut Vec<u8>,
-    ) -> Result<block::Block, Failure> {
-        let row = self.index()?.row(number)?;
-        let end = row.offset.checked_add(u64::from(row.length));
-        if end.is_none_or(|end| end > self.footer.index_offset) {
-            return Err(Error::corrupt("index row", row.offset, "a node before the index", row.length).into());
-        }
-        sys_io::pread(self.file.as_raw_fd(), buffer, row.offset, row.length as usize).map_err(io_fault("read"))?;
-        let block = reader.read(buffer, self.footer.key.salt, number as u32, row.offset)?;
-        if block.len() != row.entries as usize || block.id(0) != Some(row.first) {
-            return Err(Error::corrupt("node", row.offset, "what its index row says", "other entries").into());
-        }
-        Ok(block)
-    }
-
-    fn fail(&self, py: Python<'_>, error: Failure) -> PyErr {
-        failure(py, &self.path, error)
-    }
-
-    /// Nodes `from..to` as columns: all rows that are live and within `start..=end`.
-    fn fill(
-        &self,
-        columns: &mut Columns,
-        nodes: std::ops::Range<usize>,
-        range: (Id, Id),
-        meta: &Arc<SegmentMeta>,
-    ) -> Result<(), Failure> {
-        let (mut reader, mut buffer) = (NodeReader::default(), Vec::new());
-        for number in nodes {
-            let before = self.index()?.row(number)?.before;
-            let block = Arc::new(self.read_node(number, &mut reader, &mut buffer)?);
-            let part = Block::clipped(block, before, range, Some(meta), false);
-            let live = |row: usize| part.is_live(row);
-            let filter: Option<&dyn Fn(usize) -> bool> = if part.gone.is_some() { Some(&live) } else { None };
-            columns.push(&part.block, part.from, part.to, filter)?;
-        }
-        Ok(())
-    }
-}
-
-#[pymethods]
-impl SealedSegment {
-    /// Opens a sealed file: checks header, footer and index, and that it is segment `number` of stream `uuid`.
-    #[new]
-    #[pyo3(signature = (fd, path, uuid, number, cache, text=false))]
-    fn new(
-        py: Python<'_>,
-        fd: RawFd,
-        path: String,
-        uuid: [u8; 16],
-        number: u64,
-        cache: Py<NodeCache>,
-        text: bool,
-    ) -> PyResult<SealedSegment> {
-        let (file, footer, map, index_start) =
-            py.detach(|| SealedSegment::open(fd)).map_err(|error| failure(py, &path, error))?;
-        if (footer.key.uuid, footer.key.segment) != (uuid, number) {
-            let expected = format!("segment {number} of this stream");
-            let found = format!("segment {} of stream {:02x?}", footer.key.segment, footer.key.uuid);
-            return Err(errors::core(py, &path, Error::corrupt("sealed segment", 0, expected, found)));
-        }
-        let reader = Mutex::new((NodeReader::default(), Vec::new()));
-        let serial = next_serial();
-        Ok(SealedSegment { path, file, footer, map, index_start, reader, cache, serial, text })
-    }
-
-    /// The node that holds `id`, or would.
-    fn node_of_id(&self, py: Python<'_>, id: &Bound<'_, PyAny>) -> PyResult<usize> {
-        let id = parse(id, 0)?;
-        self.index().and_then(|index| index.node_of_id(id)).map_err(|error| errors::core(py, &self.path, error))
-    }
-
-    fn node_of_position(&self, py: Python<'_>, position: u64) -> PyResult<usize> {
-        let found = self.index().and_then(|index| index.node_of_position(position));
-        found.map_err(|error| errors::core(py, &self.path, error))
-    }
-
-    /// `(offset, length, entries before, entries, first ID)` of a node.
-    fn node_row(&self, py: Python<'_>, number: usize) -> PyResult<(u64, u32, u64, u32, EntryId)> {
-        let row = self.index().and_then(|index| index.row(number)).map_err(|e| errors::core(py, &self.path, e))?;
-        Ok((row.offset, row.length, row.before, row.entries, EntryId { id: row.first }))
-    }
-
-    /// Reads one node, within `start..=end` and without what `view` says is gone.
-    #[pyo3(signature = (number, start, end, view, cached=true))]
-    fn read_block(
-        &self,
-        py: Python<'_>,
-        number: usize,
-        start: &Bound<'_, PyAny>,
-        end: &Bound<'_, PyAny>,
-        view: Option<&SegmentView>,
-        cached: bool,
-    ) -> PyResult<Block> {
-        let range = (parse(start, 0)?, parse(end, u64::MAX)?);
-        let cache = cached.then(|| self.cache.get());
-        let (block, before) = py.detach(|| self.node(number, cache)).map_err(|error| self.fail(py, error))?;
-        Ok(Block::clipped(block, before, range, view.map(|view| &view.meta), self.text))
-    }
-
-    /// The live entry with this ID, or None.
-    fn find(&self, py: Python<'_>, id: &Bound<'_, PyAny>, view: &SegmentView) -> PyResult<Option<Entry>> {
-        let number = self.node_of_id(py, id)?;
-        let wanted = parse(id, 0)?;
-        let (block, before) = self.node(number, Some(self.cache.get())).map_err(|error| self.fail(py, error))?;
-        Block::clipped(block, before, (wanted, wanted), Some(&view.meta), self.text).find_one(wanted)
-    }
-
-    /// Columns of the live entries within `start..=end`, one batch for each thread, in order.
-    #[pyo3(signature = (start, end, view, fields, duplicates, threads))]
-    #[allow(clippy::too_many_arguments)]
-    fn columns(
-        &self,
-        py: Python<'_>,
-        start: &Bound<'_, PyAny>,
-        end: &Bound<'_, PyAny>,
-        view: &SegmentView,
-        fields: Option<Vec<Vec<u8>>>,
-        duplicates: &str,
-        threads: usize,
-    ) -> PyResult<Vec<ColumnBatch>> {
-        let range = (parse(start, 0)?, parse(end, u64::MAX)?);
-        let index = self.index().map_err(|error| errors::core(py, &self.path, error))?;
-        let bounds = index.node_of_id(range.0).and_then(|first| Ok((first, index.node_of_id(range.1)? + 1)));
-        let (first, last) = bounds.map_err(|error| errors::core(py, &self.path, error))?;
-        let last = last.min(index.rows()).max(first);
-        let empty = ColumnBatch::empty(py, fields, duplicates)?;
-        let share = (last - first).div_ceil(threads.max(1)).max(1);
-        let starts: Vec<usize> = (first..last).step_by(share).collect();
-        let work = |from: usize| {
-            let mut columns = empty.clone();
-            self.fill(&mut columns, from..(from + share).min(last), range, &view.meta).map(|()| columns)
-        };
-        let work = &work;
-        let built: Vec<Result<Columns, Failure>> = py.detach(|| {
-            std::thread::scope(|scope| {
-                let handles: Vec<_> = starts.iter().skip(1).map(|from| scope.spawn(move || work(*from))).collect();
-                let mut built: Vec<_> = starts.first().map(|from| work(*from)).into_iter().collect();
-                for handle in handles {
-                    built.push(handle.join().unwrap_or(Err(Failure::Closed)));
-                }
-                built
-            })
-        });
-        let batches = built.into_iter().map(|columns| columns.map(ColumnBatch::new)).collect::<Result<Vec<_>, _>>();
-        batches.map_err(|error| self.fail(py, error))
-    }
-
-    /// Reads every node and the copy of the snapshot; the first fault is raised.
-    fn verify(&self, py: Python<'_>, number: usize) -> PyResult<u64> {
-        let block = py
-            .detach(|| self.read_node(number, &mut NodeReader::default(), &mut Vec::new()))
-            .map_err(|error| self.fail(py, error))?;
-        Ok(block.len() as u64)
-    }
-
-    /// The copy of the successor's snapshot frame, checked; empty where there is none.
-    fn snapshot_copy<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        let (at, length) = (self.footer.snapshot_offset, self.footer.snapshot_length);
-        let mut buffer = Vec::new();
-        if at.checked_add(length).is_none_or(|end| end > self.footer.index_offset) {
-            let error = Error::corrupt("snapshot copy", at, "a place before the index", length);
-            return Err(errors::core(py, &self.path, error));
-        }
-        sys_io::pread(self.file.as_raw_fd(), &mut buffer, at, length as usize)
-            .map_err(|error| self.fail(py, Failure::Io("read", error)))?;
-        let crc = diskstream_core::checksum(&buffer);
-        if crc != self.footer.snapshot_crc {
-            let expected = format!("checksum {:08x}", self.footer.snapshot_crc);
-            let error = Error::corrupt("snapshot copy", at, expected, format!("{crc:08x}"));
-            return Err(errors::core(py, &self.path, error));
-        }
-        Ok(PyBytes::new(py, &buffer))
-    }
-
-    #[getter]
-    fn nodes(&self) -> u32 {
-        self.footer.nodes
-    }
-
-    #[getter]
-    fn entries(&self) -> u64 {
-        self.footer.entries
-    }
-
-    #[getter]
-    fn generation(&self) -> u32 {
-        self.footer.key.generation
-    }
-
-    #[getter]
-    fn first(&self) -> EntryId {
-        EntryId { id: self.footer.first }
-    }
-
-    #[getter]
-    fn last(&self) -> EntryId {
-        EntryId { id: self.footer.last }
-    }
-
-    #[getter]
-    fn file_bytes(&self) -> u64 {
-        self.footer.file_length
-    }
-
-    /// Bytes of names and values before packing.
-    #[getter]
-    fn raw_bytes(&self) -> u64 {
-        self.footer.raw_bytes
-    }
-
-    #[getter]
-    fn times_ms(&self) -> (u64, u64) {
-        (self.footer.min_time_ms, self.footer.max_time_ms)
-    }
-}
-
-/// A number never given before in this process.
-fn next_serial() -> u64 {
-    static SERIAL: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
-    SERIAL.fetch_add(1, std::sync::atomic::Ordering::Relaxed)
 }

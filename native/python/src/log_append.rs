@@ -1,0 +1,292 @@
+//! Appending to a [`Log`]: rows, deletes, trims, and the flush.
+
+use std::cell::RefCell;
+use std::sync::atomic::Ordering;
+
+use diskstream_core::frame::Kind;
+use diskstream_core::id::Id;
+use diskstream_core::ops::{self, Place, SetId};
+use diskstream_core::rows::{RowsEncoder, Step};
+use diskstream_sys::ctl::{Lock, Word};
+use pyo3::prelude::*;
+use pyo3::types::PyList;
+
+use crate::commit::{check_flags, wait_durable, Batch, Choice, Target};
+use crate::ctl::{acquire, place};
+use crate::errors::{self, failure, reason, Failure};
+use crate::id::{parse, parse_open, EntryId};
+use crate::log::{now_ms, Log};
+use crate::segments::SegmentView;
+
+thread_local! {
+    /// Scratch for packing rows: one for each thread, so that packing needs no lock.
+    static ENCODER: RefCell<RowsEncoder> = RefCell::new(RowsEncoder::default());
+}
+
+impl Log {
+    /// Appends a batch, as often as it takes until nothing is missing any more. Returns its first ID.
+    fn append_batch(&self, py: Python<'_>, batch: &Batch<'_>, durable: bool, held: bool) -> PyResult<Id> {
+        loop {
+            match self.try_append(py, batch, durable, held)? {
+                Ok(first) => return Ok(first),
+                Err(Failure::Reason(code)) => self.resolve(py, code, held)?,
+                Err(error) => return Err(self.error(py, error)),
+            }
+        }
+    }
+
+    fn resolve(&self, py: Python<'_>, code: u8, held: bool) -> PyResult<()> {
+        let resolver = self.resolver.lock().ok().and_then(|place| place.as_ref().map(|it| it.clone_ref(py)));
+        match resolver {
+            Some(resolver) => resolver.call1(py, (code, held)).map(drop),
+            None => Err(self.error(py, Failure::Closed)),
+        }
+    }
+
+    /// One attempt: takes the lock unless `held`, appends, flushes where that is asked for.
+    fn try_append(
+        &self,
+        py: Python<'_>,
+        batch: &Batch<'_>,
+        durable: bool,
+        held: bool,
+    ) -> PyResult<Result<Id, Failure>> {
+        if self.closed.load(Ordering::Acquire) {
+            return Ok(Err(Failure::Reason(reason::CLOSED)));
+        }
+        let flush = durable || self.always;
+        let stand_in = matches!(self.lock_brief(py).target, Target::Python(_));
+        if !held && (flush || stand_in) {
+            // Everything that may wait happens off the GIL, the lock included.
+            return Ok(py.detach(|| self.append_and_flush(batch, flush)));
+        }
+        if !held {
+            acquire(py, &self.page, Lock::Append)?;
+        }
+        let done = if stand_in {
+            py.detach(|| self.writer().append_rows(&mut self.lock(), batch))
+        } else {
+            self.writer().append_rows(&mut self.lock_brief(py), batch)
+        };
+        if !held {
+            self.page.lock(Lock::Append).unlock();
+        }
+        Ok(done.map(|(first, _)| first))
+    }
+
+    fn append_and_flush(&self, batch: &Batch<'_>, flush: bool) -> Result<Id, Failure> {
+        let mutex = self.page.lock(Lock::Append);
+        let mut locked = mutex.try_lock();
+        while locked == diskstream_sys::mutex::Locked::No {
+            locked = mutex.lock(std::time::Duration::from_secs(1));
+        }
+        if locked == diskstream_sys::mutex::Locked::AfterDeath {
+            self.page.raise_flags(diskstream_sys::ctl::FLAG_CHECK);
+        }
+        let done = {
+            let mut active = self.lock();
+            self.writer()
+                .append_rows(&mut active, batch)
+                .map(|(first, _)| (first, place(active.tail.header.segment, active.tail.end)))
+        };
+        mutex.unlock();
+        let (first, until) = done?;
+        if flush {
+            wait_durable(&self.page, until, || self.latest())?;
+        }
+        Ok(first)
+    }
+
+    /// Appends a frame that is not entries; the caller holds the append lock.
+    fn append_other(&self, py: Python<'_>, kind: Kind, payload: &[u8]) -> PyResult<u8> {
+        let done = py.detach(|| {
+            let mut active = self.lock();
+            check_flags(&self.page)?;
+            active.catch_up(&self.page)?;
+            self.writer().append(&mut active, kind, 0, (Id::MIN, Id::MIN), payload, now_ms())?;
+            self.note_version(&active);
+            Ok(())
+        });
+        self.reason_or(py, done)
+    }
+}
+
+fn choice(id: Option<&Bound<'_, PyAny>>) -> PyResult<Choice> {
+    let Some(value) = id else { return Ok(Choice::Auto) };
+    Ok(match parse_open(value)? {
+        (ms, Some(seq)) => Choice::Explicit { first: Id::new(ms, seq), last: Id::new(ms, seq) },
+        (ms, None) => Choice::Explicit { first: Id::new(ms, 0), last: Id::new(ms, 0) },
+    })
+}
+
+/// Packs rows, with the steps of their IDs where these are given.
+fn pack(
+    py: Python<'_>,
+    encoder: &mut RowsEncoder,
+    rows: &Bound<'_, PyAny>,
+    ids: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Vec<Id>> {
+    let mut given: Vec<Id> = Vec::new();
+    let mut next = ids.map(|ids| ids.try_iter()).transpose()?;
+    for row in rows.try_iter()? {
+        crate::args::fields(encoder, &row?)?;
+        let step = match &mut next {
+            None => Step::Next,
+            Some(ids) => {
+                let id = ids.next().ok_or_else(|| errors::argument(py, "fewer ids than rows"))??;
+                let id = parse(&id, 0)?;
+                let before = given.last().copied();
+                if before.is_some_and(|before| id <= before) {
+                    return Err(failure(py, "", Failure::NotAbove));
+                }
+                given.push(id);
+                before.map_or(Step::Next, |before| Step::Between(before, id))
+            }
+        };
+        encoder.end(step).map_err(|error| errors::core(py, "", error))?;
+    }
+    if next.is_some_and(|mut ids| ids.next().is_some()) {
+        return Err(errors::argument(py, "more ids than rows"));
+    }
+    Ok(given)
+}
+
+/// Checks the fields of entries, and their IDs where given, as an append would: before a stream is made for them.
+#[pyfunction]
+#[pyo3(signature = (rows, ids=None))]
+pub fn check_rows(py: Python<'_>, rows: &Bound<'_, PyAny>, ids: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+    let given = pack(py, &mut RowsEncoder::default(), rows, ids)?;
+    if given.first() == Some(&Id::MIN) {
+        return Err(failure(py, "", Failure::Zero));
+    }
+    Ok(())
+}
+
+#[pymethods]
+impl Log {
+    /// Appends one entry and returns its ID.
+    ///
+    /// `id` is None for an automatic one; `within_ms` chooses the milliseconds only.
+    #[pyo3(signature = (fields, id=None, within_ms=None, durable=false, held=false, now=None))]
+    #[allow(clippy::too_many_arguments)]
+    fn add<'py>(
+        &self,
+        py: Python<'py>,
+        fields: &Bound<'py, PyAny>,
+        id: Option<&Bound<'py, PyAny>>,
+        within_ms: Option<u64>,
+        durable: bool,
+        held: bool,
+        now: Option<u64>,
+    ) -> PyResult<EntryId> {
+        let choice = match within_ms {
+            Some(ms) => Choice::Within(ms),
+            None => choice(id)?,
+        };
+        let mut encoder = ENCODER.take();
+        encoder.clear();
+        let packed = crate::args::fields(&mut encoder, fields)
+            .and_then(|()| encoder.end(Step::Next).map_err(|error| errors::core(py, &self.path, error)));
+        let appended = packed.and_then(|()| {
+            let now_ms = now.unwrap_or_else(now_ms);
+            let batch = Batch { choice, rows: 1, payload: encoder.payload(), now_ms };
+            self.append_batch(py, &batch, durable, held)
+        });
+        encoder.clear();
+        ENCODER.set(encoder);
+        appended.map(|id| EntryId { id })
+    }
+
+    /// Packs many entries at once, appends them as one frame, and returns their IDs.
+    #[pyo3(signature = (rows, ids=None, durable=false, held=false, now=None))]
+    fn add_many<'py>(
+        &self,
+        py: Python<'py>,
+        rows: &Bound<'py, PyAny>,
+        ids: Option<&Bound<'py, PyAny>>,
+        durable: bool,
+        held: bool,
+        now: Option<u64>,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let mut encoder = ENCODER.take();
+        encoder.clear();
+        let appended = pack(py, &mut encoder, rows, ids).and_then(|given| {
+            if encoder.rows() == 0 {
+                return Ok((Id::MIN, given));
+            }
+            let choice = match (given.first(), given.last()) {
+                (Some(first), Some(last)) => Choice::Explicit { first: *first, last: *last },
+                _ => Choice::Auto,
+            };
+            let now_ms = now.unwrap_or_else(now_ms);
+            let batch = Batch { choice, rows: encoder.rows(), payload: encoder.payload(), now_ms };
+            self.append_batch(py, &batch, durable, held).map(|first| (first, given))
+        });
+        let rows = u64::from(encoder.rows());
+        encoder.clear();
+        ENCODER.set(encoder);
+        let (first, given) = appended?;
+        let ids: Vec<EntryId> = if given.is_empty() {
+            (0..rows).map(|step| EntryId { id: Id::new(first.ms, first.seq + step) }).collect()
+        } else {
+            given.into_iter().map(|id| EntryId { id }).collect()
+        };
+        PyList::new(py, ids)
+    }
+
+    /// Trims to a place (see `plan_trim`), under the append lock.
+    fn trim(&self, py: Python<'_>, segment: u64, position: u64) -> PyResult<u8> {
+        let mut payload = Vec::new();
+        ops::put_trim(&mut payload, Place { segment, position });
+        self.append_other(py, Kind::Trim, &payload)
+    }
+
+    /// Marks entries as deleted, under the append lock. `places` are (segment, position), in order.
+    fn delete(&self, py: Python<'_>, greatest: &Bound<'_, PyAny>, places: Vec<(u64, u64)>) -> PyResult<u8> {
+        let places: Vec<Place> = places.into_iter().map(|(segment, position)| Place { segment, position }).collect();
+        self.append_other(py, Kind::Delete, &ops::encode_delete(parse(greatest, 0)?, &places))
+    }
+
+    /// Sets last ID, entries added and greatest deleted ID, under the append lock.
+    fn set_id(
+        &self,
+        py: Python<'_>,
+        last: &Bound<'_, PyAny>,
+        entries_added: u64,
+        max_deleted: &Bound<'_, PyAny>,
+    ) -> PyResult<u8> {
+        let set = SetId { last: parse(last, 0)?, entries_added, max_deleted: parse(max_deleted, 0)? };
+        self.append_other(py, Kind::SetId, &set.encode())
+    }
+
+    /// Lets a compacted segment take the place of its inputs, under the append lock.
+    fn replace(&self, py: Python<'_>, inputs: Vec<u64>, output: &SegmentView) -> PyResult<u8> {
+        self.append_other(py, Kind::Replace, &ops::encode_replace(&inputs, &output.meta))
+    }
+
+    /// Appends a mark, which carries the durable sequence number.
+    fn mark(&self, py: Python<'_>) -> PyResult<u8> {
+        self.append_other(py, Kind::Mark, &[])
+    }
+
+    /// `(segment, position, entries that go)` for `MAXLEN keep`, or None where nothing goes.
+    fn plan_trim(&self, py: Python<'_>, keep: u64, approximate: bool, limit: u64) -> Option<(u64, u64, u64)> {
+        let active = self.lock_brief(py);
+        let (place, gone) = active.tail.state.plan_trim(keep, approximate, limit)?;
+        Some((place.segment, place.position, gone))
+    }
+
+    /// How many live entries stand before a place.
+    fn live_before(&self, py: Python<'_>, segment: u64, position: u64) -> u64 {
+        self.lock_brief(py).tail.state.live_before(Place { segment, position })
+    }
+
+    /// Makes everything written so far durable: at most one flush, shared with whoever else waits for one.
+    fn flush(&self, py: Python<'_>) -> PyResult<u8> {
+        let done = py.detach(|| {
+            let until = self.page.get(Word::Written);
+            wait_durable(&self.page, until, || self.latest())
+        });
+        self.reason_or(py, done)
+    }
+}

@@ -1,0 +1,109 @@
+//! Reading what is visible of a [`Log`].
+
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+
+use crate::entry::Block;
+use crate::errors;
+use crate::id::{parse, EntryId};
+use crate::log::Log;
+use crate::segments::SegmentView;
+#[pymethods]
+impl Log {
+    /// Reads visible entries of the active segment from `position` on, within `start..=end`; None behind the last.
+    ///
+    /// The bool is false where `segment` is not the active one any more: look the segments up again.
+    #[pyo3(signature = (segment, position, start, end, max_entries, max_bytes))]
+    #[allow(clippy::too_many_arguments)]
+    fn read(
+        &self,
+        py: Python<'_>,
+        segment: u64,
+        position: u64,
+        start: &Bound<'_, PyAny>,
+        end: &Bound<'_, PyAny>,
+        max_entries: u64,
+        max_bytes: usize,
+    ) -> PyResult<(bool, Option<Block>)> {
+        let range = (parse(start, 0)?, parse(end, u64::MAX)?);
+        let (index, map, stop, meta) = {
+            let active = self.lock_brief(py);
+            if active.tail.header.segment != segment {
+                return Ok((false, None));
+            }
+            if position >= active.tail.index.entries {
+                return Ok((true, None));
+            }
+            let stop = self.visible_end(&active);
+            let meta = Arc::new(active.tail.meta().clone());
+            (active.tail.index.part(position, max_entries), Arc::clone(&active.map), stop, meta)
+        };
+        let block = py
+            .detach(|| index.read(map.bytes(), position, stop, max_entries, max_bytes))
+            .map_err(|error| errors::core(py, &self.path, error))?;
+        if block.is_empty() {
+            return Ok((true, None));
+        }
+        Ok((true, Some(Block::clipped(Arc::new(block), position, range, Some(&meta), self.text))))
+    }
+
+    /// The position in the active segment of the first visible entry whose ID is not below `id`; None where `segment`
+    /// is not the active one any more.
+    fn seek(&self, py: Python<'_>, segment: u64, id: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
+        let id = parse(id, 0)?;
+        let active = self.lock_brief(py);
+        if active.tail.header.segment != segment {
+            return Ok(None);
+        }
+        let stop = self.visible_end(&active);
+        let found = active.tail.index.seek(active.map.bytes(), id, stop);
+        found.map(Some).map_err(|error| errors::core(py, &self.path, error))
+    }
+
+    /// How many entries of the active segment are visible, gone ones included.
+    fn visible_entries(&self, py: Python<'_>) -> PyResult<u64> {
+        let active = self.lock_brief(py);
+        let stop = self.visible_end(&active);
+        if stop >= active.tail.end {
+            return Ok(active.tail.index.entries);
+        }
+        active.tail.index.entries_before(active.map.bytes(), stop).map_err(|e| errors::core(py, &self.path, e))
+    }
+
+    /// The sealed and rolled segments, in order.
+    fn segments(&self, py: Python<'_>) -> Vec<SegmentView> {
+        let active = self.lock_brief(py);
+        active.tail.state.sealed.iter().map(|meta| SegmentView { meta: Arc::new(meta.clone()) }).collect()
+    }
+
+    /// The active segment as a view.
+    fn active_view(&self, py: Python<'_>) -> SegmentView {
+        SegmentView { meta: Arc::new(self.lock_brief(py).tail.meta().clone()) }
+    }
+
+    /// `(length, last ID, entries added, greatest deleted ID)` as of all that is visible.
+    fn counters(&self, py: Python<'_>) -> PyResult<(u64, EntryId, u64, EntryId)> {
+        let active = self.lock_brief(py);
+        let state = &active.tail.state;
+        let (mut length, mut last, mut added) = (state.len(), state.last_id, state.entries_added);
+        let stop = self.visible_end(&active);
+        if stop < active.tail.end {
+            let map = active.map.bytes();
+            let seen = active.tail.index.entries_before(map, stop).map_err(|e| errors::core(py, &self.path, e))?;
+            let hidden = active.tail.index.entries - seen;
+            length = length.saturating_sub(hidden);
+            added = added.saturating_sub(hidden);
+            if let Some(row) = seen.checked_sub(1).filter(|_| hidden > 0) {
+                let block = active.tail.index.read(map, row, stop, 1, 1);
+                last = block.ok().and_then(|block| block.id(0)).unwrap_or(last);
+            }
+        }
+        Ok((length, EntryId { id: last }, added, EntryId { id: state.max_deleted }))
+    }
+
+    /// Live entries.
+    fn length(&self, py: Python<'_>) -> PyResult<u64> {
+        Ok(self.counters(py)?.0)
+    }
+}

@@ -1,0 +1,319 @@
+"""Real files, and a trace of everything that was done to them."""
+
+import os
+import random
+from pathlib import Path
+
+from diskstream._native import Ctl, LogFile
+from diskstream.engine.files import Files, LogFileLike, NewFile
+from tests.crash.events import Enter, Event, Flush, Leave, Move, NameChange, Names, Pin, SyncDir, Tree, Write
+
+__all__ = ["Killed", "RecordedLog", "RecordedNewFile", "RecordingFiles"]
+
+
+class Killed(BaseException):
+    """The process is gone: nothing that the code would do now happens."""
+
+
+class RecordingFiles(Files):
+    """Forwards each call to real files below `root` and notes what it changes.
+
+    Attributes:
+        events: what was done, in order.
+        start: what was below `root` before, all of it durable.
+        ctl_images: the control pages by the number of their directory, as `note_ctl` last saw them, with the length
+            of the trace then. The pages are no part of the trace, since nobody may rely on them after a restart.
+    """
+
+    def __init__(self, root: Path, start: Tree | None = None) -> None:
+        self.root, self.start = root, start or {}
+        self.events: list[Event] = []
+        self.ctl_images: list[tuple[int, dict[int, bytes]]] = []
+        self.names, contents = Names.of_tree(self.start)
+        self._sizes = {inode: len(data) for inode, data in contents.items()}
+        self._next = len(self.start) + 1
+        self._dead = False
+        self._left: int | None = None
+        self._rng = random.Random(0)
+        self._pages: list[_Page] = []
+        self._last_pages: dict[Path, bytes] = {}
+
+    @property
+    def position(self) -> int:
+        """How many events there are so far."""
+        return len(self.events)
+
+    # --- a killed process ---------------------------------------------------------------------------------------------
+
+    def kill_in(self, calls: int, rng: random.Random) -> None:
+        """Lets the process die in the call after the next `calls` ones; a write is then done in part."""
+        self._left, self._rng = calls, rng
+
+    def spare(self) -> bool:
+        """Takes `kill_in` back. Returns whether the process is dead already."""
+        self._left = None
+        return self._dead
+
+    def revive(self) -> None:
+        """Another process comes: locks went with the dead one, its control pages stay as it left them.
+
+        Whoever holds a descriptor of the dead process must have let go of it.
+        """
+        for path, image in self._last_pages.items():
+            if path.exists():
+                with path.open("r+b") as page:
+                    page.write(image)
+        self._last_pages = {}
+        for opened in self._pages:
+            if opened.is_open():
+                os.close(opened.descriptor)
+        self._pages.clear()
+        self._dead = False
+
+    def dies(self) -> bool:
+        """Whether the process dies in the call that begins now.
+
+        Raises:
+            Killed: it is dead already.
+        """
+        if self._dead:
+            raise Killed
+        if self._left is None:
+            return False
+        self._left -= 1
+        if self._left >= 0:
+            return False
+        self._dead, self._left = True, None
+        self._last_pages = self._images()
+        return True
+
+    def _begin(self) -> None:
+        if self.dies():
+            raise Killed
+
+    # --- what the recorded files call ---------------------------------------------------------------------------------
+
+    def written(self, inode: int, offset: int, data: bytes) -> None:
+        """Notes bytes that are in the page cache."""
+        self.events.append(Write(inode, offset, bytes(data)))
+        self._sizes[inode] = max(self.size_of(inode), offset + len(data))
+
+    def size_of(self, inode: int) -> int:
+        """A file's present size."""
+        return self._sizes.get(inode, 0)
+
+    def part_of(self, size: int) -> int:
+        """How much of a write is done by a process that dies in it."""
+        return self._rng.randint(0, size)
+
+    # --- Files --------------------------------------------------------------------------------------------------------
+
+    def _parts(self, path: Path) -> tuple[int, str]:
+        """The directory's number and the name in it."""
+        above = path.parent.relative_to(self.root).as_posix()
+        directory = self.names.find("" if above == "." else above)
+        assert directory is not None, path
+        return directory, path.name
+
+    def _note(self, change: NameChange) -> None:
+        self.names.apply(change)
+        self.events.append(change)
+
+    def _knows(self, path: Path) -> bool:
+        directory, name = self._parts(path)
+        return name in self.names.directories[directory]
+
+    def _number(self) -> int:
+        self._next += 1
+        return self._next - 1
+
+    def open_log(self, path: Path, *, writable: bool) -> LogFileLike:
+        """Opens a log file."""
+        if self._dead:
+            raise Killed
+        file = super().open_log(path, writable=writable)
+        directory, name = self._parts(path)
+        return RecordedLog(self, self.names.directories[directory][name], file)
+
+    def create(self, path: Path) -> NewFile:
+        """Begins a file."""
+        self._begin()
+        new = RecordedNewFile(self, self._number(), path)
+        self._note(Enter(*self._parts(path), new.inode))
+        return new
+
+    def rename(self, source: Path, target: Path) -> None:
+        """Gives another name."""
+        self._begin()
+        super().rename(source, target)
+        self._note(Move(*self._parts(source), *self._parts(target)))
+
+    def link(self, source: Path, target: Path) -> None:
+        """Gives a second name."""
+        self._begin()
+        super().link(source, target)
+        directory, name = self._parts(source)
+        self._note(Enter(*self._parts(target), self.names.directories[directory][name]))
+
+    def unlink(self, path: Path) -> None:
+        """Removes a file."""
+        self._begin()
+        known = self._knows(path)
+        super().unlink(path)
+        if known:
+            self._note(Leave(*self._parts(path)))
+
+    def mkdir(self, path: Path) -> None:
+        """Makes a directory."""
+        self._begin()
+        known = self._knows(path)
+        super().mkdir(path)
+        if not known:
+            self._note(Enter(*self._parts(path), self._number(), is_directory=True))
+
+    def rmdir(self, path: Path) -> None:
+        """Removes a directory."""
+        self._begin()
+        known = self._knows(path)
+        super().rmdir(path)
+        if known:
+            self._note(Leave(*self._parts(path)))
+
+    def sync_dir(self, path: Path) -> None:
+        """Makes names durable."""
+        self._begin()
+        super().sync_dir(path)
+        relative = path.relative_to(self.root).as_posix()
+        directory = self.names.find("" if relative == "." else relative)
+        assert directory is not None, path
+        self.events.append(SyncDir(directory))
+
+    # --- control pages ------------------------------------------------------------------------------------------------
+
+    def open_ctl(self, path: Path) -> tuple[int, Ctl]:
+        """Opens a control page, and remembers its descriptor: a process that was killed gives up its lock with it."""
+        if self._dead:
+            raise Killed
+        descriptor, ctl = super().open_ctl(path)
+        self._pages = [page for page in self._pages if page.is_open()]
+        self._pages.append(_Page(path, descriptor))
+        return descriptor, ctl
+
+    def _images(self) -> dict[Path, bytes]:
+        return {page.path: page.path.read_bytes() for page in self._pages if page.path.exists()}
+
+    def note_ctl(self) -> None:
+        """Notes what the control pages look like now: the kernel may write them back whenever it likes."""
+        images = {self._parts(path)[0]: image for path, image in self._images().items()}
+        self.ctl_images.append((self.position, images))
+
+
+class _Page:
+    """An open control page, known by its descriptor as long as that is what it was."""
+
+    def __init__(self, path: Path, descriptor: int) -> None:
+        self.path, self.descriptor = path, descriptor
+        self._identity = self._look()
+
+    def _look(self) -> tuple[int, int] | None:
+        try:
+            found = os.fstat(self.descriptor)
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
+
+    def is_open(self) -> bool:
+        return self._look() == self._identity
+
+
+class RecordedLog:
+    """Stands in for a log file."""
+
+    def __init__(self, files: RecordingFiles, inode: int, file: LogFileLike) -> None:
+        self.files, self.inode, self.file = files, inode, file
+
+    def store(self, offset: int, data: bytes, /) -> None:
+        """A mapped store."""
+        if self.files.dies():
+            part = data[: self.files.part_of(len(data))]
+            self.file.store(offset, part)
+            self.files.written(self.inode, offset, part)
+            raise Killed
+        self.file.store(offset, data)
+        self.files.written(self.inode, offset, data)
+
+    def pwrite(self, offset: int, data: bytes, /) -> None:
+        """A write by system call."""
+        if self.files.dies():
+            part = data[: self.files.part_of(len(data))]
+            self.file.pwrite(offset, part)
+            self.files.written(self.inode, offset, part)
+            raise Killed
+        self.file.pwrite(offset, data)
+        self.files.written(self.inode, offset, data)
+
+    def pwrite_sync(self, offset: int, data: bytes, /) -> None:
+        """A write that is durable on return: until then it is one like any other."""
+        if self.files.dies():
+            raise Killed
+        self.file.pwrite_sync(offset, data)
+        self.files.written(self.inode, offset, data)
+        self.files.events.append(Pin(self.inode, offset, len(data)))
+
+    def extend(self, size_bytes: int, /) -> None:
+        """Zeros from the present end on."""
+        if self.files.dies():
+            raise Killed
+        begin = self.files.size_of(self.inode)
+        self.file.extend(size_bytes)
+        if size_bytes > begin:
+            self.files.written(self.inode, begin, bytes(size_bytes - begin))
+
+    def flush(self) -> None:
+        """fdatasync."""
+        if self.files.dies():
+            raise Killed
+        self.file.flush()
+        self.files.events.append(Flush(self.inode))
+
+    def start_flush(self, offset: int, size_bytes: int, /) -> None:
+        """Promises nothing, so there is nothing to note: an unflushed write may be on disk at any time."""
+        self.file.start_flush(offset, size_bytes)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes mapped."""
+        return self.file.size_bytes
+
+    @property
+    def native(self) -> LogFile:
+        """The file that is read from."""
+        return self.file.native
+
+    def close(self) -> None:
+        """Closes the descriptor."""
+        self.file.close()
+
+
+class RecordedNewFile(NewFile):
+    """A file being written from its beginning."""
+
+    def __init__(self, files: RecordingFiles, inode: int, path: Path) -> None:
+        super().__init__(path)
+        self.files, self.inode = files, inode
+
+    def write(self, data: bytes) -> None:
+        """Appends."""
+        dies = self.files.dies()
+        part = data[: self.files.part_of(len(data))] if dies else data
+        super().write(part)
+        self.files.written(self.inode, self.files.size_of(self.inode), part)
+        if dies:
+            raise Killed
+
+    def sync(self) -> None:
+        """fsync: data and size, not the name."""
+        if self.files.dies():
+            raise Killed
+        super().sync()
+        self.files.events.append(Flush(self.inode))

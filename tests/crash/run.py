@@ -1,0 +1,216 @@
+"""From a seed to a verdict: a trace is made, cut at many moments, and each cut is checked."""
+
+import os
+import random
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.crash import ops
+from tests.crash.check import Cut, check
+from tests.crash.disk import Disk
+from tests.crash.events import Event, Tree
+from tests.crash.image import control_page
+from tests.crash.model import Promises, State, Timeline
+from tests.crash.observe import Violation
+from tests.crash.recorder import RecordingFiles
+from tests.crash.workload import Workload
+from tests.crash.world import World
+
+__all__ = ["Job", "Outcome", "run"]
+
+MakeFiles = Callable[[Path, Tree | None], RecordingFiles]
+
+
+@dataclass(frozen=True)
+class Job:
+    """One trace and the cuts of it.
+
+    Attributes:
+        policy: `Options.fsync`.
+        seed: of everything random.
+        cuts: how many states to check.
+        only: the one to check, for a replay; None checks all.
+    """
+
+    policy: str
+    seed: int
+    cuts: int
+    only: int | None = None
+
+    def __str__(self) -> str:
+        return f"{self.policy}:{self.seed}:{self.cuts}"
+
+
+@dataclass
+class Outcome:
+    """What came of a job.
+
+    Attributes:
+        states: how many were checked.
+        nested: how many of these were cuts of a recovery.
+        events: the length of the trace.
+        violations: what was found, as text that says how to see it again.
+    """
+
+    job: Job
+    states: int = 0
+    nested: int = 0
+    events: int = 0
+    violations: list[str] = field(default_factory=list)
+
+
+@contextmanager
+def scratch() -> Iterator[Path]:
+    """A directory in memory, where there is one."""
+    memory = Path("/dev/shm")  # noqa: S108  # flushes cost nothing there
+    above = memory if memory.is_dir() and os.access(memory, os.W_OK) else None
+    directory = Path(tempfile.mkdtemp(prefix="diskstream-crash-", dir=above))
+    try:
+        yield directory
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _options(rng: random.Random, policy: str) -> dict[str, Any]:
+    return {
+        "fsync": policy,
+        "segment_bytes": rng.choice((8 << 10, 8 << 10, 16 << 10, 32 << 10)),
+        "node_max_entries": rng.choice((1, 4, 16)),
+        "node_max_bytes": rng.choice((256, 4096)),
+        "compression_level": rng.choice((0, 1)),
+        "cache_bytes": rng.choice((0, 1 << 20)),
+        "seal": rng.choice(("manual", "background")),
+    }
+
+
+class _Trace:
+    """A recorded workload, ready to be cut."""
+
+    def __init__(self, files: RecordingFiles, promises: Promises, closed_at: int) -> None:
+        self.files, self.promises, self.closed_at = files, promises, closed_at
+        self._disk, self._at = Disk(files.start), 0
+
+    @property
+    def events(self) -> list[Event]:
+        return self.files.events
+
+    def cut(self, position: int, rng: random.Random) -> Cut:
+        """A state that a cut at a moment may leave; moments must come in order."""
+        for event in self.events[self._at : position]:
+            self._disk.apply(event)
+        self._at = position
+        tree, directories = self._disk.cut(rng)
+        images: dict[int, bytes] = {}
+        for noted, pages in self.files.ctl_images:
+            if noted <= position:
+                images = pages
+        pages = {path: control_page(rng, images.get(inode)) for inode, path in directories.items()}
+        present = {path: page for path, page in pages.items() if page is not None and _has_page(path)}
+        return Cut(tree, present, self.promises, position, clean=position >= self.closed_at)
+
+
+def _has_page(directory: str) -> bool:
+    parts = directory.split("/")
+    return parts == ["store"] or (len(parts) == 3 and parts[1] == "streams")
+
+
+def _record(
+    files: RecordingFiles, world: World, rng: random.Random, options: dict[str, Any], promises: Promises, steps: int,
+    kills: float,
+) -> tuple[_Trace, Workload]:
+    files.note_ctl()
+    work = Workload(files, world, rng, options, promises)
+    work.kills = kills
+    for _ in range(steps):
+        ops.step(work)
+    work.kills = 0.0
+    work.compare()
+    work.store.close()
+    promises.all_kept(files.position)
+    files.note_ctl()
+    return _Trace(files, promises, files.position), work
+
+
+def run(job: Job, make_files: MakeFiles = RecordingFiles, *, stop_at: int = 3) -> Outcome:
+    """Does a job, up to a number of violations."""
+    outcome = Outcome(job)
+    rng = random.Random(f"{job.policy}/{job.seed}")
+    options = _options(rng, job.policy)
+    with scratch() as directory, World(f"world/{job.seed}") as world:
+        root = directory / "trace"
+        root.mkdir()
+        files = make_files(root, None)
+        try:
+            trace, work = _record(files, world, rng, options, Promises(), rng.randint(25, 70), rng.choice((0.0, 0.05)))
+        except Violation as violation:
+            outcome.violations.append(f"{job}: while recording: {violation}")
+            return outcome
+        outcome.events = len(trace.events)
+        end = len(trace.events)
+        positions = sorted([rng.randint(0, end) for _ in range(job.cuts - 2)] + [end, end])
+        for index, position in enumerate(positions):
+            if len(outcome.violations) >= stop_at:
+                break
+            if job.only not in (None, index):
+                continue
+            _check_one(job, index, position, trace, work, directory, world, options, outcome, make_files)
+    return outcome
+
+
+def _check_one(
+    job: Job, index: int, position: int, trace: _Trace, work: Workload, directory: Path, world: World,
+    options: dict[str, Any], outcome: Outcome, make_files: MakeFiles,
+) -> None:
+    seed = f"{job.policy}/{job.seed}/{index}"
+    rng = random.Random(seed)
+    world.reseed(seed)
+    cut = trace.cut(position, rng)
+    outcome.states += 1
+    now = world.now_ms
+    try:
+        found = check(cut, directory / "cut", world, rng, options)
+        if rng.random() < 0.04:
+            world.now_ms = now
+            _check_nested(cut, found, seed, directory, world, options, outcome, make_files)
+    except Violation as violation:
+        lines = [line for line in work.log if int(line[:5]) <= position][-12:]
+        outcome.violations.append(
+            f"state {index} of {job}, cut after event {position} of {len(trace.events)}:\n{violation}\n"
+            f"the last operations were\n" + "\n".join(lines) + f"\nreplay with DISKSTREAM_CRASH_REPLAY={job}:{index}"
+        )
+    finally:
+        world.now_ms = now
+
+
+def _check_nested(
+    cut: Cut, found: dict[bytes, State], seed: str, directory: Path, world: World, options: dict[str, Any],
+    outcome: Outcome, make_files: MakeFiles,
+) -> None:
+    """Cuts the recovery itself: what the first cut left is the start of a trace of its own."""
+    rng = random.Random(f"{seed}/nested")
+    from tests.crash.image import materialise
+
+    root = directory / "nested"
+    materialise(cut.tree, root, cut.pages)
+    world.reboot()
+    files = make_files(root, cut.tree)
+    names = cut.explain(found)
+    promises = Promises(versions=[{}])
+    promises.versions = [{name: Timeline(states=[found[name]], issued=[(0, names[name].issued_by(cut.position))]) for name in names}]
+    trace, work = _record(files, world, rng, options, promises, rng.randint(0, 5), rng.choice((0.0, 0.5)))
+    end = len(trace.events)
+    positions = sorted(rng.randint(0, end) for _ in range(8)) + [end]
+    for index, position in enumerate(positions):
+        world.reseed(f"{seed}/nested/{index}")
+        outcome.states += 1
+        outcome.nested += 1
+        try:
+            check(trace.cut(position, rng), directory / "again", world, rng, options)
+        except Violation as violation:
+            lines = [line for line in work.log if int(line[:5]) <= position][-12:]
+            raise Violation(f"cut again after event {position} of {end} of the recovery:\n{violation}\n" + "\n".join(lines)) from violation

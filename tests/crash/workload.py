@@ -1,0 +1,223 @@
+"""A store at work on recorded files, with a model beside it, dying now and then."""
+
+import random
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import diskstream
+from diskstream import Store
+from tests.crash.effects import Effect, Outcome, paths
+from tests.crash.model import ID, Names, Promises, State, Timeline
+from tests.crash.observe import Violation, look_at_all
+from tests.crash.recorder import Killed, RecordingFiles
+from tests.crash.world import StillKeeper, World
+
+__all__ = ["POLICIES", "Workload"]
+
+POLICIES = ("always", "everysec", "interval=50", "os")
+
+_T = TypeVar("_T")
+
+
+class Workload:
+    """Does things to a store, and keeps `promises` of what a cut at any moment may leave.
+
+    Attributes:
+        options: of the store.
+        kills: how likely an operation is killed in its course.
+    """
+
+    def __init__(
+        self, files: RecordingFiles, world: World, rng: random.Random, options: dict[str, Any], promises: Promises
+    ) -> None:
+        self.files, self.world, self.rng, self.options, self.promises = files, world, rng, options, promises
+        self.kills = 0.0
+        self.path = files.root / "store"
+        self.log: list[str] = []
+        self.store = self._open()
+
+    # --- life ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def always(self) -> bool:
+        """Whether each call is durable on return."""
+        return bool(self.options["fsync"] == "always")
+
+    @property
+    def position(self) -> int:
+        """The length of the trace."""
+        return self.files.position
+
+    def note(self, text: str) -> None:
+        """Writes into the log what is done, for whoever must understand a failure."""
+        self.log.append(f"{self.position:5d}  {text}")
+
+    def _begin(self) -> Store:
+        return diskstream.open(self.path, files=self.files, clock=self.world.clock, **self.options)
+
+    def _open(self) -> Store:
+        """Opens the store, again as often as the opening is killed."""
+        while True:
+            try:
+                return self._begin()
+            except Killed:
+                self.note("killed while opening the store")
+                self.files.revive()
+
+    def attempt(self, action: Callable[[], _T]) -> tuple[_T | None, bool]:
+        """Does something; the process may die of it. Returns the result, and whether it lived to see it."""
+        if self.rng.random() < self.kills:
+            self.files.kill_in(min(int(self.rng.expovariate(0.15)), 40), self.rng)
+        try:
+            result = action()
+        except Killed:
+            self._bury()
+            return None, False
+        if self.files.spare():
+            self._bury()
+            return None, False
+        return result, True
+
+    def _bury(self) -> None:
+        """Takes the dead process away, and opens the store as the next one, which may die as well."""
+        self.note("killed")
+        self._let_go()
+        if self.rng.random() < 0.3:
+            self.files.kill_in(self.rng.randint(0, 12), self.rng)
+        self.store = self._open()
+        while True:
+            try:
+                look_at_all(self.store)
+                break
+            except Killed:
+                self.note("killed while opening a stream")
+                self._let_go()
+                self.store = self._open()
+        self.files.spare()
+
+    def _let_go(self) -> None:
+        """A process that dies closes its descriptors, and says nothing to the disk."""
+        for log in list(self.store._logs.values()):  # noqa: SLF001  # a process that dies asks nobody
+            log.abandon()
+        self.store._page.close()  # noqa: SLF001
+        self.files.revive()
+
+    def reopen(self) -> None:
+        """Closes the store, and opens it again."""
+        self.note("close")
+        _, alive = self.attempt(self.store.close)
+        if alive:
+            self.promises.all_kept(self.position)
+            self.files.note_ctl()
+            self.note("open")
+            self.store = self._open()
+        else:
+            self.settle()
+
+    def keeper(self) -> StillKeeper | None:
+        """The store's background, once it has a stream open."""
+        keeper = self.store._keeper  # noqa: SLF001
+        return keeper if isinstance(keeper, StillKeeper) else None
+
+    # --- operations and what they promise -----------------------------------------------------------------------------
+
+    def change(
+        self,
+        name: bytes,
+        effects: Sequence[Effect],
+        action: Callable[[], list[Outcome]],
+        *,
+        durable: bool = False,
+        issued: Callable[[list[Outcome]], ID] | None = None,
+    ) -> bool:
+        """Changes a stream, which is made if need be. `action` gives the outcome of each effect.
+
+        Returns whether the process lived through it.
+        """
+        began = self.position
+        outcomes, alive = self.attempt(action)
+        if not alive or outcomes is None:
+            self.settle(name, effects, began)
+            return False
+        timeline = self._made(name, began)
+        self.promises.names_kept(self.position)
+        for effect, outcome in zip(effects, outcomes, strict=True):
+            timeline.went(effect.apply(timeline.now, outcome), began)
+        if durable or self.always:
+            self.promises.kept(name, self.position)
+        if issued is not None:
+            timeline.issued.append((self.position, issued(outcomes)))
+        return True
+
+    def rename_streams(self, versions: Sequence[Names], action: Callable[[], object]) -> bool:
+        """Changes names. `versions` are the names after each step of it."""
+        began = self.position
+        _, alive = self.attempt(action)
+        if not alive:
+            self.settle(versions=versions, began=began)
+            return False
+        for names in versions:
+            self.promises.named(names, began)
+        self.promises.names_kept(self.position)
+        return True
+
+    def plain(self, action: Callable[[], object], *, keeps: Sequence[bytes] = ()) -> bool:
+        """Does what changes nothing that a caller sees, and makes streams durable."""
+        _, alive = self.attempt(action)
+        if not alive:
+            self.settle()
+            return False
+        for name in keeps:
+            self.promises.kept(name, self.position)
+        return True
+
+    def _made(self, name: bytes, began: int) -> Timeline:
+        if name not in self.promises.now:
+            self.promises.named({**self.promises.now, name: Timeline()}, began)
+        return self.promises.now[name]
+
+    # --- after a kill -------------------------------------------------------------------------------------------------
+
+    def settle(
+        self,
+        name: bytes | None = None,
+        effects: Sequence[Effect] = (),
+        began: int = 0,
+        versions: Sequence[Names] = (),
+    ) -> None:
+        """Finds out how far a killed operation came, and goes on from there. Nothing else may have changed."""
+        found = look_at_all(self.store)
+        if name is not None and name not in self.promises.now and name in found:
+            self._made(name, began)
+        candidates = [self.promises.now, *versions]
+        for index, names in enumerate(candidates):
+            if set(names) == set(found):
+                for version in candidates[1 : index + 1]:
+                    self.promises.named(version, began)
+                break
+        else:
+            raise Violation(f"after a kill there are {sorted(found)}, and should be {[sorted(v) for v in candidates]}")
+        for key, state in found.items():
+            self._settle_stream(key, state, effects if key == name else (), began)
+
+    def _settle_stream(self, name: bytes, found: State, effects: Sequence[Effect], began: int) -> None:
+        timeline = self.promises.now[name]
+        states = paths(timeline.now, effects, found)
+        if found not in states:
+            expected = "\n  or ".join(map(str, states))
+            raise Violation(f"after a kill {name!r} is\n     {found}\n  and should be\n     {expected}")
+        for state in states[1 : states.index(found) + 1]:
+            timeline.went(state, began)
+
+    def compare(self) -> None:
+        """The store is what the model says.
+
+        Raises:
+            Violation: it is not.
+        """
+        found = look_at_all(self.store)
+        expected = {name: timeline.now for name, timeline in self.promises.now.items()}
+        if found != expected:
+            lines = [f"{name!r}\n  {found.get(name)}\n  {expected.get(name)}" for name in sorted({*found, *expected})]
+            raise Violation("the store and the model differ:\n" + "\n".join(lines))
+
