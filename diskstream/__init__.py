@@ -18,31 +18,71 @@ from diskstream.columnar import Columns
 from diskstream.engine.recovery import Finding, RecoveryReport
 from diskstream.engine.seal import CompactReport
 from diskstream.engine.verify import Problem, VerifyReport
-from diskstream.errors import *  # noqa: F403  # the whole tree, as listed there
-from diskstream.errors import __all__ as _errors
+from diskstream.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    ClosedError,
+    CorruptionError,
+    DiskFullError,
+    DiskstreamError,
+    FormatError,
+    IDExhaustedError,
+    IDOrderError,
+    InvalidIDError,
+    LimitError,
+    NetworkFilesystemError,
+    NewerFormatError,
+    NoSuchStreamError,
+    NotAStoreError,
+    PoisonedError,
+    ReadOnlyError,
+    StorageError,
+    StreamExistsError,
+    ZeroIDError,
+)
+from diskstream.info import StreamInfo
 from diskstream.options import Options
 from diskstream.store import Store, open  # `diskstream.open`
-from diskstream.stream import Stream, StreamInfo
+from diskstream.stream import Stream
 
 try:
     __version__ = version("diskstream")
 except PackageNotFoundError:  # run from a tree that was never installed
     __version__ = "0.0.0"
 
-__all__ = [  # noqa: PLE0604  # names of errors.__all__ are strings too
-    *(name for name in _errors if name != "storage_error"),
+__all__ = [
+    "ArgumentError",
+    "ArgumentTypeError",
+    "ClosedError",
     "Columns",
     "CompactReport",
+    "CorruptionError",
+    "DiskFullError",
+    "DiskstreamError",
     "Entry",
     "EntryID",
     "Finding",
+    "FormatError",
+    "IDExhaustedError",
+    "IDOrderError",
+    "InvalidIDError",
+    "LimitError",
+    "NetworkFilesystemError",
+    "NewerFormatError",
+    "NoSuchStreamError",
+    "NotAStoreError",
     "Options",
+    "PoisonedError",
     "Problem",
+    "ReadOnlyError",
     "RecoveryReport",
+    "StorageError",
     "Store",
     "Stream",
+    "StreamExistsError",
     "StreamInfo",
     "VerifyReport",
+    "ZeroIDError",
     "__version__",
     "open",
 ]

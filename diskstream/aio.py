@@ -23,7 +23,8 @@ from diskstream._native import Entry, EntryID
 from diskstream.engine.seal import CompactReport
 from diskstream.engine.verify import VerifyReport
 from diskstream.ids import IDLike
-from diskstream.stream import Fields, StreamInfo
+from diskstream.info import StreamInfo
+from diskstream.stream import Fields
 from diskstream.stream import Stream as _Stream
 
 __all__ = ["Store", "Stream", "open"]

@@ -1,17 +1,17 @@
 """One stream: Redis's verbs over a log on disk."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from diskstream import columnar
 from diskstream._native import Block, ColumnBatch, Entry, EntryID, check_rows
-from diskstream.engine import names, reader, seal, trimming
+from diskstream.engine import reader, seal, trimming
 from diskstream.engine.log import StreamLog, StreamMoved
 from diskstream.engine.seal import CompactReport
 from diskstream.errors import ArgumentError, ArgumentTypeError, NoSuchStreamError
 from diskstream.ids import MIN_ID, IDLike, parse_add_id, parse_end, parse_id, parse_start
+from diskstream.info import StreamInfo, describe
 from diskstream.retention import Trim, check_count
 
 if TYPE_CHECKING:
@@ -19,45 +19,11 @@ if TYPE_CHECKING:
 
     from diskstream.store import Store
 
-__all__ = ["Fields", "Stream", "StreamInfo"]
+__all__ = ["Fields", "Stream"]
 
 FieldValue = bytes | str | int | float | bytearray | memoryview
 Fields = Mapping[Any, Any] | Sequence[tuple[Any, Any]]
 _T = TypeVar("_T")
-
-
-@dataclass(frozen=True)
-class StreamInfo:
-    """What XINFO STREAM says, as far as it makes sense here, and what is on disk.
-
-    Attributes:
-        name: the stream's name.
-        length: live entries.
-        last_generated_id: the greatest ID ever added, or what `Stream.set_id` made it.
-        max_deleted_entry_id: the greatest ID ever deleted (a trim does not count).
-        entries_added: entries ever added.
-        recorded_first_entry_id: the ID of the first live entry, 0-0 where there is none.
-        groups: consumer groups.
-        first_entry, last_entry: the ends of what is live.
-        segments: segments, the active one included.
-        sealed_segments: of these, the packed ones.
-        size_bytes: bytes of all segment files on disk.
-        durable: whether all that was added is on disk by now.
-    """
-
-    name: bytes
-    length: int
-    last_generated_id: EntryID
-    max_deleted_entry_id: EntryID
-    entries_added: int
-    recorded_first_entry_id: EntryID
-    groups: int
-    first_entry: Entry | None
-    last_entry: Entry | None
-    segments: int
-    sealed_segments: int
-    size_bytes: int
-    durable: bool
 
 
 class Stream:
@@ -448,33 +414,10 @@ class Stream:
         Raises:
             NoSuchStreamError: there is no stream.
         """
-        found = self._use(self._info, None)
+        found: StreamInfo | None = self._use(lambda log: describe(self._name, log), None)
         if found is None:
             raise NoSuchStreamError(self._name)
         return found
-
-    def _info(self, log: StreamLog) -> StreamInfo | None:
-        log.refresh()
-        length, last, added, deleted = log.native.counters()
-        first_entry, last_entry = reader.first_entry(log), reader.last_entry(log)
-        views = log.segments.views()
-        packed = [view for view in views if not log.segments.is_rows(view)]
-        files = (path for path in log.directory.iterdir() if names.parse_file(path.name) is not None)
-        return StreamInfo(
-            name=self._name,
-            length=length,
-            last_generated_id=last,
-            max_deleted_entry_id=deleted,
-            entries_added=added,
-            recorded_first_entry_id=MIN_ID if first_entry is None else first_entry.id,
-            groups=0,
-            first_entry=first_entry,
-            last_entry=last_entry,
-            segments=len(views) + 1,
-            sealed_segments=len(packed),
-            size_bytes=sum(path.stat().st_size for path in files),
-            durable=log.native.is_durable,
-        )
 
     def wait_durable(self, id: IDLike, timeout: float | None = None) -> bool:
         """Returns once the entry with this ID is durable.

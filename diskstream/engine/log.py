@@ -197,7 +197,7 @@ class StreamLog:
         try:
             self.files.sync_dir(self.directory)
             # Should the new file get lost, the old one must not be taken for the active one.
-            self._file.pwrite_sync(recovery.LEFT_BEHIND_OFFSET, recovery.left_behind_mark(number))
+            self._file.pwrite_sync(*recovery.left_behind_mark(number))
             self._enter(number)
             _, end, lsn, _ = self.native.tail
             self.ctl.publish(number, end, lsn)

@@ -95,9 +95,9 @@ def _segment(log: StreamLog, view: SegmentView, start: EntryID, end: EntryID, *,
 def _explain_gone(log: StreamLog, view: SegmentView) -> None:
     """A listed file is not there: the list may be old, else the file is missing."""
     log.segments.forget(view.number, view.generation)
-    before = log.native.version
     log.refresh()
-    if log.native.version == before:
+    listed = {(each.number, each.generation) for each in log.segments.views()}
+    if (view.number, view.generation) in listed:
         raise _missing(log, view)
     raise _Stale
 

@@ -26,7 +26,6 @@ from diskstream.errors import CorruptionError
 from diskstream.options import Options
 
 __all__ = [
-    "LEFT_BEHIND_OFFSET",
     "Finding",
     "RecoveryReport",
     "cure",
@@ -39,7 +38,7 @@ __all__ = [
 ]
 
 FLAG_ROTTEN = 8
-LEFT_BEHIND_OFFSET = 1536
+_LEFT_BEHIND_OFFSET = 1536
 _LEFT_BEHIND = b"DSKNEXT1"
 _READ_ONLY = "left as it is; the stream is read-only"
 
@@ -141,19 +140,21 @@ def _active_number(directory: Path) -> int:
     return active
 
 
-def left_behind_mark(number: int) -> bytes:
-    """What is written into a log file's header once its successor is there for good (see docs/format/log.md)."""
-    body = _LEFT_BEHIND + number.to_bytes(8, "little")
-    return body + zlib.crc32(body).to_bytes(4, "little")
+def left_behind_mark(successor: int) -> tuple[int, bytes]:
+    """Where and what is written into a log file's header once its successor is there for good.
+
+    ``magic "DSKNEXT1" 8, segment number of the successor u64, CRC-32 (of zlib) of these 16 bytes u32``
+    """
+    body = _LEFT_BEHIND + successor.to_bytes(8, "little")
+    return _LEFT_BEHIND_OFFSET, body + zlib.crc32(body).to_bytes(4, "little")
 
 
 def is_left_behind(path: Path) -> bool:
     """Whether a log file says that it has a successor."""
     with contextlib.suppress(OSError), path.open("rb") as file:
-        file.seek(LEFT_BEHIND_OFFSET)
+        file.seek(_LEFT_BEHIND_OFFSET)
         mark = file.read(20)
-        number = int.from_bytes(mark[8:16], "little")
-        return mark == left_behind_mark(number)
+        return mark == left_behind_mark(int.from_bytes(mark[8:16], "little"))[1]
     return False
 
 

@@ -78,7 +78,7 @@ def test_it_is_equal_to_nothing_but_an_id_and_ordered_with_nothing_else() -> Non
         assert made < "6-0"  # type: ignore[operator]
 
 
-NO_IDS = ["", "-", "5-", "-5", "x", "5-x", "5-1-1", "+5", " 5", "5 ", "5_0", "0x5", "5.0", "5-*", "٣", "\udc80", b"\xff"]
+NO_IDS = ["", "5-", "-5", "x", "5-x", "5-1-1", "+5", " 5", "5 ", "5_0", "0x5", "5.0", "٣", "\udc80", b"\xff"]
 OUT_OF_RANGE = [str(MAX + 1), f"0-{MAX + 1}", -1, MAX + 1, (-1, 0), (0, MAX + 1)]
 
 

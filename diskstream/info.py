@@ -1,0 +1,69 @@
+"""What there is to know of a stream."""
+
+from dataclasses import dataclass
+
+from diskstream._native import Entry, EntryID
+from diskstream.engine import names, reader
+from diskstream.engine.log import StreamLog
+from diskstream.ids import MIN_ID
+
+__all__ = ["StreamInfo", "describe"]
+
+
+@dataclass(frozen=True)
+class StreamInfo:
+    """What XINFO STREAM says, as far as it makes sense here, and what is on disk.
+
+    Attributes:
+        name: the stream's name.
+        length: live entries.
+        last_generated_id: the greatest ID ever added, or what `Stream.set_id` made it.
+        max_deleted_entry_id: the greatest ID ever deleted (a trim does not count).
+        entries_added: entries ever added.
+        recorded_first_entry_id: the ID of the first live entry, 0-0 where there is none.
+        groups: consumer groups.
+        first_entry, last_entry: the ends of what is live.
+        segments: segments, the active one included.
+        sealed_segments: of these, the packed ones.
+        size_bytes: bytes of all segment files on disk.
+        durable: whether all that was added is on disk by now.
+    """
+
+    name: bytes
+    length: int
+    last_generated_id: EntryID
+    max_deleted_entry_id: EntryID
+    entries_added: int
+    recorded_first_entry_id: EntryID
+    groups: int
+    first_entry: Entry | None
+    last_entry: Entry | None
+    segments: int
+    sealed_segments: int
+    size_bytes: int
+    durable: bool
+
+
+def describe(name: bytes, log: StreamLog) -> StreamInfo:
+    """What is known of a stream now."""
+    log.refresh()
+    length, last, added, deleted = log.native.counters()
+    first_entry, last_entry = reader.first_entry(log), reader.last_entry(log)
+    views = log.segments.views()
+    packed = [view for view in views if not log.segments.is_rows(view)]
+    files = (path for path in log.directory.iterdir() if names.parse_file(path.name) is not None)
+    return StreamInfo(
+        name=name,
+        length=length,
+        last_generated_id=last,
+        max_deleted_entry_id=deleted,
+        entries_added=added,
+        recorded_first_entry_id=MIN_ID if first_entry is None else first_entry.id,
+        groups=0,
+        first_entry=first_entry,
+        last_entry=last_entry,
+        segments=len(views) + 1,
+        sealed_segments=len(packed),
+        size_bytes=sum(path.stat().st_size for path in files),
+        durable=log.native.is_durable,
+    )
