@@ -9,7 +9,7 @@ from diskstream._native import Block, ColumnBatch, Entry, EntryID, check_rows
 from diskstream.engine import reader, seal, trimming
 from diskstream.engine.log import StreamLog, StreamMoved
 from diskstream.engine.seal import CompactReport
-from diskstream.errors import ArgumentError, ArgumentTypeError, NoSuchStreamError
+from diskstream.errors import ArgumentError, ArgumentTypeError, NoSuchStreamError, ZeroIDError
 from diskstream.ids import MIN_ID, IDLike, parse_add_id, parse_end, parse_id, parse_start
 from diskstream.info import StreamInfo, describe
 from diskstream.retention import Trim, check_count
@@ -122,8 +122,8 @@ class Stream:
                     self._add = None
         trim = Trim.parse(maxlen, minid, approximate, limit)
         entry_id, within = parse_add_id(id)
-        if not isinstance(fields, dict | list | tuple) and not hasattr(fields, "items"):
-            fields = list(fields)  # an iterator can be read only once, and it may take two attempts
+        if entry_id == MIN_ID:
+            raise ZeroIDError  # before anything else is looked at, as Redis does
 
         def append(log: StreamLog) -> EntryID:
             if log.options.clock is None and not log.read_only:
@@ -138,6 +138,7 @@ class Stream:
             return added
 
         if not nomkstream and not self.exists():
+            fields = _rereadable(fields)
             check_rows([fields], None if entry_id is None else [entry_id])
         return self._write(append, create=not nomkstream)
 
@@ -172,7 +173,7 @@ class Stream:
         if not listed and not given:
             return []
         if not nomkstream and not self.exists():
-            listed = [row if hasattr(row, "items") or isinstance(row, list | tuple) else list(row) for row in listed]
+            listed = [_rereadable(row) for row in listed]
             check_rows(listed, given)
 
         def append(log: StreamLog) -> list[EntryID]:
@@ -443,6 +444,11 @@ class Stream:
     def compact(self) -> CompactReport | None:
         """Merges small sealed segments and drops the bytes of deleted entries; None where there is no stream."""
         return self._use(seal.compact, None)
+
+
+def _rereadable(fields: Fields) -> Fields:
+    """The fields, as something that can be read twice."""
+    return list(fields) if isinstance(fields, Iterator) else fields
 
 
 def _field_names(fields: Sequence[str | bytes] | None) -> list[bytes] | None:

@@ -30,9 +30,18 @@ impl ColumnBatch {
     }
 }
 
-fn words(py: Python<'_>, values: &[u64]) -> Py<PyBytes> {
-    let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-    PyBytes::new(py, &bytes).unbind()
+/// Words as little-endian bytes, written straight into the bytes object.
+fn words<'py, T: Copy, const N: usize>(
+    py: Python<'py>,
+    values: &[T],
+    bytes_of: impl Fn(T) -> [u8; N],
+) -> PyResult<Bound<'py, PyBytes>> {
+    PyBytes::new_with(py, values.len() * N, |buffer| {
+        for (place, value) in buffer.chunks_exact_mut(N).zip(values) {
+            place.copy_from_slice(&bytes_of(*value));
+        }
+        Ok(())
+    })
 }
 
 /// Name, offsets, data, validity bits or None, count of nulls.
@@ -64,30 +73,29 @@ impl ColumnBatch {
 
     /// Milliseconds of the IDs, as little-endian 64-bit words.
     #[getter]
-    fn ms(&self, py: Python<'_>) -> Py<PyBytes> {
-        words(py, &self.columns.ms)
+    fn ms<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        words(py, &self.columns.ms, u64::to_le_bytes)
     }
 
     /// Sequences of the IDs.
     #[getter]
-    fn seq(&self, py: Python<'_>) -> Py<PyBytes> {
-        words(py, &self.columns.seq)
+    fn seq<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        words(py, &self.columns.seq, u64::to_le_bytes)
     }
 
     /// For each field its name, `rows + 1` little-endian 32-bit offsets, bytes, validity bits (or None) and nulls.
     #[getter]
-    fn fields<'py>(&self, py: Python<'py>) -> Vec<Field<'py>> {
+    fn fields<'py>(&self, py: Python<'py>) -> PyResult<Vec<Field<'py>>> {
         let fields = self.columns.fields.iter();
         fields
             .map(|field| {
-                let offsets: Vec<u8> = field.offsets.iter().flat_map(|offset| offset.to_le_bytes()).collect();
-                (
+                Ok((
                     PyBytes::new(py, &field.name),
-                    PyBytes::new(py, &offsets),
+                    words(py, &field.offsets, i32::to_le_bytes)?,
                     PyBytes::new(py, &field.data),
                     field.validity.as_ref().map(|bits| PyBytes::new(py, bits)),
                     field.nulls,
-                )
+                ))
             })
             .collect()
     }

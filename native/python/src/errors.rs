@@ -64,8 +64,12 @@ fn build(py: Python<'_>, class: &str, arguments: PyResult<Arguments<'_>>) -> PyE
 
 macro_rules! arguments {
     ($py:expr, $($value:expr),*) => {
-        (|| -> PyResult<Arguments<'_>> { Ok(vec![$($value.into_pyobject($py)?.into_any()),*]) })()
+        $crate::errors::collect([$($value.into_pyobject($py).map(Bound::into_any).map_err(PyErr::from)),*])
     };
+}
+
+fn collect<'py, const N: usize>(values: [PyResult<Bound<'py, PyAny>>; N]) -> PyResult<Arguments<'py>> {
+    values.into_iter().collect()
 }
 
 /// An `ArgumentError`: the caller asked for what cannot be.

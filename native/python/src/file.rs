@@ -10,7 +10,7 @@ use pyo3::types::PyBytes;
 
 use crate::errors::{failure, Failure};
 
-const ZEROS: [u8; 1 << 16] = [0; 1 << 16];
+static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 
 /// The open file and its present mapping.
 pub struct Inner {

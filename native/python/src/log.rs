@@ -158,7 +158,9 @@ impl Log {
             segment_bytes,
             text,
             version,
-            closed: AtomicBool::new(false), resolver: Mutex::new(None) })
+            closed: AtomicBool::new(false),
+            resolver: Mutex::new(None),
+        })
     }
 
     /// Applies every whole frame up to the end of the file: what the one who opens alone does, and recovery.

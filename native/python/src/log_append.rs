@@ -76,7 +76,7 @@ impl Log {
 
     fn append_and_flush(&self, batch: &Batch<'_>, flush: bool) -> Result<Id, Failure> {
         let mutex = self.page.lock(Lock::Append);
-        let mut locked = mutex.try_lock();
+        let mut locked = mutex.spin_lock();
         while locked == diskstream_sys::mutex::Locked::No {
             locked = mutex.lock(std::time::Duration::from_secs(1));
         }

@@ -21,15 +21,19 @@ use crate::entry::{Block, Entry};
 use crate::errors::{self, failure, Failure};
 use crate::id::{parse, EntryId};
 use crate::segments::SegmentView;
+
+/// Nodes by serial of the segment and number, and the bytes that they hold.
+type Held = (LruCache<(u64, usize), Arc<block::Block>>, usize);
+
 /// Decoded nodes, the most recently used ones, up to a number of bytes.
 #[pyclass(frozen, module = "diskstream._native")]
 pub struct NodeCache {
     limit_bytes: usize,
-    inner: Mutex<(LruCache<(u64, usize), Arc<block::Block>>, usize)>,
+    inner: Mutex<Held>,
 }
 
 impl NodeCache {
-    fn with<R>(&self, each: impl FnOnce(&mut (LruCache<(u64, usize), Arc<block::Block>>, usize)) -> R) -> R {
+    fn with<R>(&self, each: impl FnOnce(&mut Held) -> R) -> R {
         each(&mut self.inner.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
     }
 

@@ -20,6 +20,9 @@ pub struct RobustMutex<'a> {
     _page: std::marker::PhantomData<&'a ()>,
 }
 
+const SPINS: usize = 40;
+const PAUSES: usize = 16;
+
 /// Room that a mutex takes on the page, on any platform.
 pub const MUTEX_BYTES: usize = 64;
 const _: () = assert!(std::mem::size_of::<libc::pthread_mutex_t>() <= MUTEX_BYTES);
@@ -73,6 +76,18 @@ impl<'a> RobustMutex<'a> {
     pub fn try_lock(&self) -> Locked {
         // SAFETY: an initialised mutex, by the contract of `at`.
         self.outcome(unsafe { libc::pthread_mutex_trylock(self.raw) })
+    }
+
+    /// Tries for some microseconds, about as long as an append holds the lock, before a sleep would be worth its cost.
+    pub fn spin_lock(&self) -> Locked {
+        for _ in 0..SPINS {
+            let locked = self.try_lock();
+            if locked != Locked::No {
+                return locked;
+            }
+            (0..PAUSES).for_each(|_| std::hint::spin_loop());
+        }
+        Locked::No
     }
 
     /// Waits at most `timeout`.

@@ -1,0 +1,130 @@
+"""`info`: every field of XINFO STREAM that makes sense here, and what is on disk. And `len`, and streams without entries."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+import diskstream
+from diskstream import EntryID, NoSuchStreamError, Store
+from tests.streams.layers import kinds, layered, log_of, small_store
+
+
+def test_of_a_new_entry(store: Store) -> None:
+    stream = store.stream("x")
+    stream.add({"a": 1}, "5-3")
+    info = stream.info()
+    entry = stream.get("5-3")
+    assert dataclasses.asdict(dataclasses.replace(info, size_bytes=0, durable=False)) == {
+        "name": b"x",
+        "length": 1,
+        "last_generated_id": EntryID(5, 3),
+        "max_deleted_entry_id": EntryID(0, 0),
+        "entries_added": 1,
+        "recorded_first_entry_id": EntryID(5, 3),
+        "groups": 0,
+        "first_entry": entry,
+        "last_entry": entry,
+        "segments": 1,
+        "sealed_segments": 0,
+        "size_bytes": 0,
+        "durable": False,
+    }
+
+
+def test_it_cannot_be_changed(store: Store) -> None:
+    store.stream("x").add({"a": 1})
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        store.stream("x").info().length = 5  # type: ignore[misc]
+
+
+def test_its_numbers_follow_what_is_done(small: Store) -> None:
+    made = layered(small)
+    info = made.stream.info()
+    assert info.length == len(made.stream) == len(made.live)
+    assert info.entries_added == made.added
+    assert (info.first_entry and info.first_entry.id, info.last_entry and info.last_entry.id) == (
+        made.live[0][0],
+        made.live[-1][0],
+    )
+    assert info.recorded_first_entry_id == made.live[0][0]
+    assert info.segments == len(kinds(small))
+    assert info.sealed_segments == kinds(small).count("sealed") + kinds(small).count("compacted")
+    files = [path for path in log_of(small).directory.iterdir() if path.suffix in (".seg", ".log")]
+    assert info.size_bytes == sum(path.stat().st_size for path in files)
+
+
+def test_the_greatest_deleted_id_does_not_go_back(store: Store) -> None:
+    stream = store.stream("x")
+    for number in range(1, 6):
+        stream.add({"n": number}, (number, 0))
+    for deleted, greatest in [("2-0", "2-0"), ("4-0", "4-0"), ("3-0", "4-0"), ("99-0", "4-0"), ("5-0", "5-0")]:
+        stream.delete(deleted)
+        assert str(stream.info().max_deleted_entry_id) == greatest
+
+
+def test_the_first_id_is_that_of_the_first_live_entry(store: Store) -> None:
+    stream = store.stream("x")
+    for number in range(1, 6):
+        stream.add({"n": number}, (number, 0))
+    stream.delete("1-0")
+    assert str(stream.info().recorded_first_entry_id) == "2-0"
+    stream.trim(maxlen=3)
+    assert str(stream.info().recorded_first_entry_id) == "3-0"
+    stream.delete("3-0", "4-0", "5-0")
+    assert str(stream.info().recorded_first_entry_id) == "0-0"
+
+
+def test_what_was_added_is_durable_after_a_sync(tmp_path: Path) -> None:
+    with diskstream.open(tmp_path / "store", fsync="os") as store:
+        stream = store.stream("x")
+        stream.add({"a": 1})
+        assert not stream.info().durable
+        store.sync()
+        assert stream.info().durable
+    with diskstream.open(tmp_path / "always", fsync="always") as store:
+        store.stream("x").add({"a": 1})
+        assert store.stream("x").info().durable
+
+
+def test_of_a_stream_that_does_not_exist_there_is_none(store: Store) -> None:
+    with pytest.raises(NoSuchStreamError, match="^no such key") as caught:
+        store.stream("x").info()
+    assert isinstance(caught.value, LookupError)
+    assert caught.value.name == b"x"
+    assert len(store.stream("x")) == 0
+    assert not store.stream("x").exists()
+
+
+def test_a_stream_without_entries_stays_and_remembers(tmp_path: Path) -> None:
+    """Only `delete` and `rename` of the store end a stream; a trim or delete of all its entries does not."""
+    with small_store(tmp_path / "store") as store:
+        for name in ("trimmed", "deleted"):
+            stream = store.stream(name)
+            for number in range(1, 200):
+                stream.add({"n": number, "pad": "." * 90}, (number, 0))
+        assert store.stream("trimmed").trim(maxlen=0) == 199
+        assert store.stream("deleted").delete(*((number, 0) for number in range(1, 200))) == 199
+    for _ in range(2):
+        with small_store(tmp_path / "store") as store:
+            assert store.streams() == [b"deleted", b"trimmed"]
+            for name, greatest in (("trimmed", "0-0"), ("deleted", "199-0")):
+                stream = store.stream(name)
+                info = stream.info()
+                assert stream.exists()
+                assert bool(stream)
+                assert len(stream) == info.length == 0
+                assert (str(info.last_generated_id), info.entries_added) == ("199-0", 199)
+                assert str(info.max_deleted_entry_id) == greatest
+            store.seal()
+            store.compact()
+            assert store.verify().ok
+
+
+def test_an_empty_stream_goes_on_behind_its_last_id(tmp_path: Path) -> None:
+    with diskstream.open(tmp_path / "store") as store:
+        store.stream("x").add({"n": 1}, (2**63, 5), maxlen=0)
+    with diskstream.open(tmp_path / "store") as store:
+        added = store.stream("x").add({"n": 2})
+        assert added is not None
+        assert added > EntryID(2**63, 5)
