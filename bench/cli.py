@@ -66,6 +66,7 @@ def measure(options: argparse.Namespace) -> tuple[dict[str, Any], list[Result]]:
     with scratch_directory(options.dir) as scratch:
         context = Context(scale(options), scratch, options.quiet)
         facts = machine.facts(scratch)
+        neighbours = machine.Neighbours()
         if options.large is not None:
             results.append(subjects.blank(large))
             large.run(context, results[0], options.large)
@@ -75,6 +76,7 @@ def measure(options: argparse.Namespace) -> tuple[dict[str, Any], list[Result]]:
                 if not options.only or name in options.only:
                     results.append(subjects.run(module, context))
                     print(table.terminal(results[-1]), flush=True)
+        facts["used by others during the run"] = neighbours.share()
     run = {
         "format": FORMAT,
         "machine": facts,

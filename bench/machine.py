@@ -5,9 +5,11 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import platform
+import resource
 import shutil
 import sqlite3
 import subprocess
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -43,6 +45,29 @@ def _revision() -> str:
 
 def _virtual() -> str:
     return "a virtual machine" if " hypervisor" in Path("/proc/cpuinfo").read_text() else "no hypervisor seen"
+
+
+class Neighbours:
+    """How much of the machine others used while the suite ran: what was busy, less what we and our children used."""
+
+    def __init__(self) -> None:
+        self._begin = time.monotonic()
+        self._busy, self._own = _busy_seconds(), _own_seconds()
+
+    def share(self) -> str:
+        """In per cent of one core. Children count once they have ended."""
+        others = (_busy_seconds() - self._busy) - (_own_seconds() - self._own)
+        return f"{max(0.0, others) / (time.monotonic() - self._begin):.0%} of one core"
+
+
+def _busy_seconds() -> float:
+    user, nice, system, _, _, _, _, steal = (int(word) for word in Path("/proc/stat").read_text().split()[1:9])
+    return (user + nice + system + steal) / os.sysconf("SC_CLK_TCK")
+
+
+def _own_seconds() -> float:
+    usages = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
 def facts(scratch: Path) -> dict[str, str]:

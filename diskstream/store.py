@@ -16,7 +16,7 @@ from diskstream._native import Entry, NodeCache
 from diskstream.engine import directory, names, seal, verify
 from diskstream.engine.files import Files
 from diskstream.engine.keeper import Keeper
-from diskstream.engine.log import FLAG_MOVED, StreamLog, StreamMoved
+from diskstream.engine.log import StreamLog, StreamMoved
 from diskstream.engine.page import APPEND, Locked, Page
 from diskstream.engine.recovery import RecoveryReport
 from diskstream.engine.seal import CompactReport, Progress
@@ -110,7 +110,7 @@ class Store:
             return
         for log in self._logs.values():
             log.after_fork()
-        self._page.close()
+        self._page.after_fork()
         self._begin()
 
     # --- life ---------------------------------------------------------------------------------------------------------
@@ -221,20 +221,22 @@ class Store:
         self._page.ctl.ring()
 
     def _move_away(self, name: bytes, *, flush: bool = False) -> None:
-        """Tells every process that a name no longer means what it has open.
-
-        With `flush`, what was appended is made durable first: who would have flushed it looks for it by the old name.
-        """
-        with contextlib.suppress(DiskstreamError):  # a damaged stream can be deleted or renamed all the same
-            log = self._log(name, create=False)
-            if log is not None:
-                with log.locked():
-                    if flush:
-                        log.flush_held()
-                    log.ctl.raise_flags(FLAG_MOVED)
-                self._forget(name, log)
+        """Tells every process that a name no longer means what it has open: see `StreamLog.leave`."""
+        moved = True
+        while moved:
+            try:
+                log = self._log(name, create=False)
+            except DiskstreamError:
+                log = None  # a damaged stream can be deleted or renamed all the same
+            if log is None:
+                self._logs.pop(name, None)
                 return
-        self._logs.pop(name, None)
+            try:
+                log.leave(flush=flush)
+                moved = False
+            except StreamMoved:
+                pass
+            self._forget(name, log)
 
     def _log(self, name: bytes, *, create: bool) -> StreamLog | None:
         """The open log of a stream, opening (and making) it where needed; None where there is none."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from diskstream._native import LOG_HEADER_BYTES, EntryID, Log, NodeCache, RowSegment
 from diskstream.engine import names, recovery
 from diskstream.engine.files import Files, LogFileLike
-from diskstream.engine.page import APPEND, Locked, Page
+from diskstream.engine.page import APPEND, FLUSH, MAINTENANCE, Locked, Page
 from diskstream.engine.recovery import RecoveryReport
 from diskstream.engine.segment import Segments
 from diskstream.errors import ArgumentError, CorruptionError, LimitError, ReadOnlyError, StorageError
@@ -73,9 +73,17 @@ class StreamLog:
             file, native, self.report, self.fault = recovery.look(self.directory, self.files, page, self.options)
             return page, file, native
         while True:
-            page = Page.open(self.files, self.directory / "ctl")
+            try:
+                page = Page.open(self.files, self.directory / "ctl")
+            except FileNotFoundError:
+                raise StreamMoved from None
             try:
                 opened = self._alone(page) if page.alone else self._join(page)
+            except FileNotFoundError:
+                page.close()
+                if self.directory.exists():
+                    raise
+                raise StreamMoved from None
             except BaseException:
                 page.close()
                 raise
@@ -318,11 +326,6 @@ class StreamLog:
         if not self.read_only:
             self.retry(self.native.flush)
 
-    def flush_held(self) -> None:
-        """The same for who holds the append lock."""
-        if not self.read_only and self.fault is None:
-            self.retry(self.native.flush, held=True)
-
     def reserve(self) -> None:
         """Moves the frontier of automatic IDs on, durably; the caller holds the append lock."""
         frontier, floor = self.native.read_frontier()
@@ -360,14 +363,19 @@ class StreamLog:
             if self._closed:
                 return
             self._closed = True
-            try:
-                if not self.read_only and self.fault is None and not self.ctl.flags:
-                    self._close_cleanly()
-            finally:
-                self._let_go()
+        # Not under `_mutex`: who appends takes the append lock first and that one second.
+        try:
+            if not self.read_only and self.fault is None and not self.ctl.flags:
+                self._close_cleanly()
+        finally:
+            self._let_go()
 
     def _let_go(self) -> None:
         self.native.close()
+        # What another thread has under way ends first; whatever begins from now on finds the log closed.
+        for lock in (APPEND, FLUSH):
+            with Locked(self.ctl, lock):
+                pass
         self.segments.close()
         self._file.close()
         self.page.close()
@@ -381,6 +389,35 @@ class StreamLog:
                 # The mark says that all before it was durable: a bad frame found later is rot, not a torn tail.
                 self.retry(self.native.mark, held=True)
         self.retry(self.native.flush)
+        with self.locked():
+            self._retract()
+
+    def _retract(self) -> None:
+        """Takes the frontier back to the last ID where all is durable: the next opening need not skip beyond it."""
+        if self.options.is_always or self.native.catch_up() or not self.native.is_durable:
+            return
+        frontier, floor = self.native.read_frontier()
+        last = max(self.native.counters()[1].ms, floor)
+        if last < frontier:
+            self._file.pwrite_sync(*self.native.frontier_slot(last, floor))
+            self.native.read_frontier()
+
+    def leave(self, *, flush: bool) -> None:
+        """Tells every process that this directory is not the stream's any more, so that it can be moved or removed.
+
+        With `flush`, what was appended is made durable first: who would have flushed it looks for it by the old name.
+        The control page goes with those who have it open; who opens the directory next finds it alone.
+
+        Raises:
+            StreamMoved: somebody was faster.
+        """
+        with Locked(self.ctl, MAINTENANCE), self.locked():
+            self.refresh()
+            if flush and self.fault is None:
+                self.retry(self.native.flush, held=True)
+                self._retract()
+            self.ctl.raise_flags(FLAG_MOVED)
+            self.files.unlink(self.directory / "ctl")
 
     def abandon(self) -> None:
         """Lets go without a word to the disk: the stream is gone from here."""
@@ -391,4 +428,4 @@ class StreamLog:
         """Lets go of what is the parent's, touching no lock: a thread that is not here may have held it."""
         self._closed = True
         self.native.close()
-        self.page.close()
+        self.page.after_fork()

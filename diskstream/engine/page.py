@@ -90,7 +90,14 @@ class Page:
         return self.ctl.ready and self.ctl.generation == generation
 
     def close(self) -> None:
-        """Gives up the lock."""
+        """Gives up the lock: explicitly, since a mapping that somebody still holds would keep it."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            fcntl.flock(fd, fcntl.LOCK_UN)
+            os.close(fd)
+
+    def after_fork(self) -> None:
+        """Lets go of the descriptor only: the lock behind it is the parent's."""
         fd, self._fd = self._fd, -1
         if fd >= 0:
             os.close(fd)

@@ -98,7 +98,10 @@ def _explain_gone(log: StreamLog, view: SegmentView) -> None:
     log.refresh()
     listed = {(each.number, each.generation) for each in log.segments.views()}
     if (view.number, view.generation) in listed:
-        raise _missing(log, view)
+        try:
+            log.segments.get(view)  # sealed while we looked for its log file?
+        except SegmentGone:
+            raise _missing(log, view) from None
     raise _Stale
 
 

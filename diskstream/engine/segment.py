@@ -144,9 +144,13 @@ class Segments:
 
     def _open_segment(self, view: SegmentView) -> SealedSegment | RowSegment:
         text = self._options.decode_responses
-        sealed = open_sealed(self._directory, self._native, view, self.cache, text=text)
-        if sealed is not None:
-            return sealed
+        try:
+            sealed = open_sealed(self._directory, self._native, view, self.cache, text=text)
+            if sealed is not None:
+                return sealed
+        except CorruptionError:
+            if not self.is_rows(view):
+                raise  # else the log file it was made from is still there
         if view.generation:
             raise SegmentGone
         return self._open_rows(view)

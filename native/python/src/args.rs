@@ -2,7 +2,7 @@
 
 use diskstream_core::rows::RowsEncoder;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyByteArray, PyBytes, PyDict, PyFloat, PyInt, PyString};
+use pyo3::types::{PyBool, PyByteArray, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString};
 
 use crate::errors;
 
@@ -73,8 +73,12 @@ pub fn fields(encoder: &mut RowsEncoder, fields: &Bound<'_, PyAny>) -> PyResult<
         errors::wrong_type(py, "the fields of an entry are a mapping or a sequence of (name, value) pairs")
     })?;
     for item in pairs {
-        let (name, value): (Bound<'_, PyAny>, Bound<'_, PyAny>) = item?
-            .extract()
+        let item = item?;
+        let both = match item.cast::<PyList>() {
+            Ok(list) if list.len() == 2 => Ok((list.get_item(0)?, list.get_item(1)?)),
+            _ => item.extract::<(Bound<'_, PyAny>, Bound<'_, PyAny>)>(),
+        };
+        let (name, value) = both
             .map_err(|_| errors::argument(py, "wrong number of arguments: fields come in pairs of name and value"))?;
         pair(encoder, &name, &value)?;
     }
