@@ -18,7 +18,7 @@ from diskstream.engine.page import MAINTENANCE
 from diskstream.engine.segment import SegmentGone, open_sealed, read_back, whole_blocks
 from diskstream.errors import CorruptionError
 
-__all__ = ["CompactReport", "Progress", "compact", "ignore", "reap", "seal_rolled", "unsealed"]
+__all__ = ["CompactReport", "Progress", "compact", "ignore", "reap", "seal_rolled", "snapshot_frame", "unsealed"]
 
 # Called with the entries just handled.
 Progress = Callable[[int], None]
@@ -60,9 +60,9 @@ def _sealer(log: StreamLog, number: int, generation: int) -> Sealer:
     )
 
 
-def _snapshot_frame(log: StreamLog, number: int) -> bytes:
+def snapshot_frame(directory: Path, number: int) -> bytes:
     """The snapshot frame of a segment that is still a log file; empty otherwise."""
-    path = names.log_path(log.directory, number)
+    path = names.log_path(directory, number)
     try:
         with path.open("rb") as file:
             file.seek(LOG_HEADER_BYTES)
@@ -142,7 +142,7 @@ def _write(
                 data = sealer.push(block)
                 if data:
                     new.write(data)
-            new.write(sealer.finish(_snapshot_frame(log, successor), times_ms))
+            new.write(sealer.finish(snapshot_frame(log.directory, successor), times_ms))
             new.sync()
         log.files.rename(temporary, target)
     except BaseException:

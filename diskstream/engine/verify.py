@@ -9,12 +9,14 @@ from diskstream.engine import names, recovery
 from diskstream.engine.files import Files
 from diskstream.engine.log import StreamLog
 from diskstream.engine.page import Page
+from diskstream.engine.seal import snapshot_frame
 from diskstream.engine.segment import SegmentGone, open_sealed
 from diskstream.errors import CorruptionError, FormatError, StorageError
 
 __all__ = ["Problem", "VerifyReport", "verify_directory", "verify_log"]
 
 Progress = Callable[[int], None]
+SEGMENT_HEADER_BYTES = 64
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,9 @@ def _verify_segment(
             report.size_bytes += path.stat().st_size if path.exists() else 0
             report.entries += rows.entries if isinstance(rows, RowSegment) else 0
             progress(view.entries)
+            if isinstance(rows, RowSegment) and not _is_followed(log, view.number, rows):
+                what = "the log does not end where the next segment begins: frames at its end are damaged or missing"
+                yield Problem(name, path, 0, what)
             return
     except SegmentGone:
         log.refresh()
@@ -109,8 +114,13 @@ def _verify_segment(
     if (sealed.first, sealed.last) != (view.first, view.last):
         found = f"entries from {sealed.first} to {sealed.last}"
         yield Problem(name, path, 0, f"the log lists {view.first} to {view.last}, the file holds {found}")
+    expected = (SEGMENT_HEADER_BYTES, 0)
     for node in range(sealed.nodes):
-        offset, length, _, entries, first = sealed.node_row(node)
+        offset, length, before, entries, first = sealed.node_row(node)
+        if (offset, before) != expected:
+            what = f"index row {node}: expected offset and position {expected}, found {(offset, before)}"
+            yield Problem(name, path, offset, what, str(first), str(first))
+        expected = (offset + length, before + entries)
         try:
             report.entries += sealed.verify(node)
         except (CorruptionError, StorageError) as error:
@@ -122,6 +132,15 @@ def _verify_segment(
         sealed.snapshot_copy()
     except (CorruptionError, StorageError) as error:
         yield _problem(name, path, error)
+
+
+def _is_followed(log: StreamLog, number: int, rows: RowSegment) -> bool:
+    """Whether the snapshot frame of the next segment continues the chain of this one, as far as it is there to say."""
+    frame = snapshot_frame(log.directory, number + 1)
+    if not frame:
+        return True
+    lsn, chain = int.from_bytes(frame[16:24], "little"), int.from_bytes(frame[28:32], "little")
+    return (lsn - 1, chain) == rows.link
 
 
 def _verify_active(name: bytes, log: StreamLog, report: VerifyReport, progress: Progress) -> None:
