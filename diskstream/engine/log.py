@@ -60,6 +60,7 @@ class StreamLog:
         self._mutex = threading.RLock()
         self._closed = False
         self.on_roll: Callable[[], None] = lambda: None
+        self.opened_alone = False
         self.page, self._file, self.native = self._open()
         self.ctl = self.page.ctl
         ours = weakref.WeakMethod(self.resolve)  # a strong one would be a cycle through native memory
@@ -95,6 +96,7 @@ class StreamLog:
         if not self.directory.exists():
             raise StreamMoved
         file, native, report, self.fault, generation = recovery.recover(self.directory, self.files, page, self.options)
+        self.opened_alone = True
         if report.findings:
             self.report = report
         if page.settle(generation):
