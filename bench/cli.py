@@ -17,6 +17,7 @@ from bench.context import FULL, QUICK, Context, Scale, scratch_directory
 from bench.model import FORMAT, Result
 
 FEWEST_ENTRIES = 1000
+QUIET_CORES = 0.2
 
 
 def parser() -> argparse.ArgumentParser:
@@ -76,7 +77,10 @@ def measure(options: argparse.Namespace) -> tuple[dict[str, Any], list[Result]]:
                 if not options.only or name in options.only:
                     results.append(subjects.run(module, context))
                     print(table.terminal(results[-1]), flush=True)
-        facts["used by others during the run"] = neighbours.share()
+        others = neighbours.cores()
+        facts["used by others during the run"] = f"{others:.2f} cores"
+        if others > QUIET_CORES:
+            print(f"\nNot a quiet machine: others used {others:.2f} cores, and these figures say little.")
     run = {
         "format": FORMAT,
         "machine": facts,

@@ -54,10 +54,10 @@ class Neighbours:
         self._begin = time.monotonic()
         self._busy, self._own = _busy_seconds(), _own_seconds()
 
-    def share(self) -> str:
-        """In per cent of one core. Children count once they have ended."""
+    def cores(self) -> float:
+        """In cores, on average. Children count once they have ended."""
         others = (_busy_seconds() - self._busy) - (_own_seconds() - self._own)
-        return f"{max(0.0, others) / (time.monotonic() - self._begin):.0%} of one core"
+        return max(0.0, others) / (time.monotonic() - self._begin)
 
 
 def _busy_seconds() -> float:

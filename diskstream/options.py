@@ -28,6 +28,7 @@ class Options:
         compression_level: zstd's level for macro nodes, 1 to 19; 0 stores them plain.
         seal: ``background`` seals rolled segments in a thread, ``manual`` only when told.
         cache_bytes: decoded macro nodes kept in memory, for the whole store.
+        max_open_streams: streams kept open, each with two descriptors and a mapping; more are opened in turn.
         decode_responses: names and values come out as str instead of bytes.
         clock: milliseconds since 1970, for automatic IDs; None is the system's clock.
     """
@@ -39,6 +40,7 @@ class Options:
     compression_level: int = 3
     seal: str = "background"
     cache_bytes: int = 32 << 20
+    max_open_streams: int = 256
     decode_responses: bool = False
     clock: Callable[[], int] | None = None
 
@@ -56,6 +58,7 @@ class Options:
         _check("node_max_entries", self.node_max_entries, 1, 65_536)
         _check("node_max_bytes", self.node_max_bytes, 256, 16 << 20)
         _check("compression_level", self.compression_level, 0, 19)
+        _check("max_open_streams", self.max_open_streams, 1, 100_000)
         _check("cache_bytes", self.cache_bytes, 0, 1 << 40)
         if self.interval_ms is not None:
             _check("the interval of fsync", self.interval_ms, 1, 3_600_000)

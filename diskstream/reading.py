@@ -19,6 +19,7 @@ __all__ = ["read_streams"]
 
 # A store that is open for reading only hears no bell: it looks this often.
 _POLL_S = 0.01
+_LOOK_S = 1.0
 _LAST = None
 
 
@@ -142,5 +143,6 @@ def read_streams(
             return found
         if store.read_only:
             left = _POLL_S if left is None else min(left, _POLL_S)
-        wait_bells(bells, left)
+        # A look every second costs nothing, and finds what became of a page that was given up meanwhile.
+        wait_bells(bells, _LOOK_S if left is None else min(left, _LOOK_S))
         store._check_open()

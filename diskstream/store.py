@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import difflib
+import errno
 import fnmatch
 import os
 import threading
@@ -20,13 +21,14 @@ from diskstream.engine.log import StreamLog, StreamMoved
 from diskstream.engine.page import APPEND, Locked, Page
 from diskstream.engine.recovery import RecoveryReport
 from diskstream.engine.seal import CompactReport, Progress
-from diskstream.engine.verify import VerifyReport
+from diskstream.engine.verify import Problem, VerifyReport
 from diskstream.errors import (
     ArgumentError,
     ClosedError,
     DiskstreamError,
     NoSuchStreamError,
     ReadOnlyError,
+    StorageError,
     StreamExistsError,
 )
 from diskstream.ids import IDLike
@@ -68,7 +70,10 @@ def open(  # `diskstream.open`, as `gzip.open` and `dbm.open`
     if unknown:
         near = difflib.get_close_matches(unknown[0], known, n=1)
         raise ArgumentError(f"no such option: {unknown[0]}" + (f"; did you mean {near[0]}?" if near else ""))
-    return Store(Path(path), Options(**options), read_only=read_only, create=create, files=files or Files())
+    where = os.fspath(path)
+    if not isinstance(where, str) or "\0" in where or not where:
+        raise ArgumentError(f"the path of a store must be text without NUL, not {where!r}")
+    return Store(Path(where).absolute(), Options(**options), read_only=read_only, create=create, files=files or Files())
 
 
 class Store:
@@ -97,12 +102,16 @@ class Store:
             self._page = Page.open(self._files, self.path / "ctl")
             if not self._page.alone:
                 return
-            generation = self._page.renew()
-            for folder in (self.path.parent, self.path, self._streams):
-                self._files.sync_dir(folder)  # names that a killed process may have left unflushed
-            directory.sweep(self._streams, self._files)
-            if self._page.settle(generation):
-                return
+            try:
+                generation = self._page.renew()
+                for folder in (self.path.parent, self.path, self._streams):
+                    self._files.sync_dir(folder)  # names that a killed process may have left unflushed
+                directory.sweep(self._streams, self._files)
+                if self._page.settle(generation):
+                    return
+            except BaseException:
+                self._page.close()
+                raise
             self._page.close()
 
     def _after_fork(self) -> None:
@@ -267,6 +276,9 @@ class Store:
         self._page.ctl.ring()
 
     def _open_log(self, name: bytes, where: Path) -> StreamLog:
+        while len(self._logs) >= self.options.max_open_streams:
+            # The one opened first goes; it is opened again when it is used.
+            self._logs.pop(next(iter(self._logs))).close()
         log = StreamLog(where, self._files, self.options, read_only=self.read_only, cache=self._cache)
         if log.report is not None:
             self.recoveries.append(log.report)
@@ -320,10 +332,17 @@ class Store:
         self._check_open()
         for key in self.streams() if name is None else [names.as_name(name)]:
             log = self._log(key, create=False)
+            if log is None:
+                if name is not None:
+                    raise NoSuchStreamError(key)
+                continue
+            try:
+                log.refresh()
+            except StreamMoved:
+                self._forget(key, log)
+                log = self._log(key, create=False)
             if log is not None:
                 yield key, log
-            elif name is not None:
-                raise NoSuchStreamError(key)
 
     def sync(self) -> None:
         """Returns once all that was appended so far to the streams that this store has used is durable.
@@ -333,34 +352,44 @@ class Store:
         """
         self._check_open()
         for log in list(self._logs.values()):
-            log.flush()
+            with contextlib.suppress(StreamMoved):  # whoever moved it has flushed it
+                log.flush()
 
     def seal(self, name: str | bytes | None = None, *, progress: Progress | None = None) -> int:
         """Rolls and seals a stream, or all: what was appended so far becomes packed. Returns segments sealed."""
         sealed = 0
         for _, log in self._each(name):
-            log.roll()
-            sealed += seal.seal_rolled(log, progress=progress or seal.ignore)
-            seal.reap(log)
+            with contextlib.suppress(StreamMoved):  # by somebody else, just now
+                log.roll()
+                sealed += seal.seal_rolled(log, progress=progress or seal.ignore)
+                seal.reap(log)
         return sealed
 
     def compact(self, name: str | bytes | None = None, *, progress: Progress | None = None) -> list[CompactReport]:
         """Merges small sealed segments and drops the bytes of deleted entries. One report a stream."""
-        return [seal.compact(log, progress=progress or seal.ignore) for _, log in self._each(name)]
+        reports = []
+        for _, log in self._each(name):
+            with contextlib.suppress(StreamMoved):
+                reports.append(seal.compact(log, progress=progress or seal.ignore))
+        return reports
 
     def verify(self, *, progress: Progress | None = None) -> VerifyReport:
         """Reads everything, changes nothing, and reports what is damaged; other processes may go on writing."""
         self._check_open()
         report = VerifyReport()
+        for path in directory.unreadable_names(self._streams):
+            report.problems.append(Problem(b"", path, 0, "a stream whose name cannot be read"))
         for name in self.streams():
             try:
                 log = self._log(name, create=False)
-            except DiskstreamError as error:
-                where = self._streams / names.encode_name(name)
-                verify.verify_directory(name, where, report, error)
+                if log is not None:
+                    verify.verify_log(name, log, report, progress or seal.ignore)
+            except StreamMoved:
                 continue
-            if log is not None:
-                verify.verify_log(name, log, report, progress or seal.ignore)
+            except DiskstreamError as error:
+                if isinstance(error, StorageError) and error.errno in (errno.EMFILE, errno.ENFILE):
+                    raise  # says nothing of the stream
+                verify.verify_directory(name, self._streams / names.encode_name(name), report, error)
         return report
 
 

@@ -11,11 +11,20 @@ from typing import Any
 
 from diskstream._native import FORMAT_VERSION, first_segment
 from diskstream.engine import names
-from diskstream.engine.files import Files
+from diskstream.engine.files import Files, wrapped
 from diskstream.engine.log import INITIAL_BYTES
 from diskstream.errors import NetworkFilesystemError, NewerFormatError, NotAStoreError
 
-__all__ = ["check_filesystem", "create_stream", "list_streams", "open_store", "remove_stream", "rename_stream", "sweep"]
+__all__ = [
+    "check_filesystem",
+    "create_stream",
+    "list_streams",
+    "open_store",
+    "remove_stream",
+    "rename_stream",
+    "sweep",
+    "unreadable_names",
+]
 
 _NETWORK = frozenset(
     {
@@ -59,8 +68,10 @@ def open_store(path: Path, files: Files, *, create: bool, read_only: bool) -> di
     if not description.exists():
         _make_store(path, files, create=create and not read_only)
     check_filesystem(path)
-    with description.open("rb") as file:
+    with wrapped(description, "read"), description.open("rb") as file:
         data = file.read(_MAX_STORE_JSON_BYTES)
+    if not (path / "streams").is_dir():
+        raise NotAStoreError(str(path), "its directory streams is missing")
     try:
         found = json.loads(data)
         version = int(found["format_version"])
@@ -68,7 +79,9 @@ def open_store(path: Path, files: Files, *, create: bool, read_only: bool) -> di
             raise NewerFormatError(str(description), "the store", FORMAT_VERSION, version)
         uuid.UUID(found["uuid"])
         incompatible = [str(feature) for feature in found["features"]["incompatible"]]
-    except (ValueError, TypeError, KeyError) as error:
+        if version < 1:
+            raise ValueError(f"format version {version}")  # noqa: TRY301  # one way out of a damaged file
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
         raise NotAStoreError(str(path), f"its store.json is damaged ({error})") from error
     if incompatible:
         raise NewerFormatError(str(description), "the store", FORMAT_VERSION, ", ".join(incompatible))
@@ -114,6 +127,13 @@ def list_streams(streams: Path) -> list[bytes]:
     with os.scandir(streams) as entries:
         found = [names.decode_directory(Path(entry.path)) for entry in entries if entry.is_dir(follow_symlinks=False)]
     return sorted(name for name in found if name is not None)
+
+
+def unreadable_names(streams: Path) -> list[Path]:
+    """Directories that ought to be streams, but whose names cannot be read."""
+    with os.scandir(streams) as entries:
+        folders = [Path(entry.path) for entry in entries if not entry.name.startswith(".") and entry.is_dir()]
+    return sorted(folder for folder in folders if names.decode_directory(folder) is None)
 
 
 def create_stream(streams: Path, name: bytes, files: Files) -> Path:

@@ -73,7 +73,6 @@ class Keeper:
 
     def _attend(self, log: StreamLog) -> None:
         log.reserve_ahead()
-        log.refresh()
         seal.reap(log)
         if self._seals and seal.unsealed(log):
             seal.seal_rolled(log, wait=False)

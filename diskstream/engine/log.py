@@ -14,10 +14,10 @@ from pathlib import Path
 from diskstream._native import LOG_HEADER_BYTES, EntryID, Log, NodeCache, RowSegment
 from diskstream.engine import names, recovery
 from diskstream.engine.files import Files, LogFileLike
-from diskstream.engine.page import APPEND, FLUSH, MAINTENANCE, Locked, Page
+from diskstream.engine.page import APPEND, FLUSH, MAINTENANCE, POISONED, Locked, Page
 from diskstream.engine.recovery import RecoveryReport
 from diskstream.engine.segment import Segments
-from diskstream.errors import ArgumentError, CorruptionError, LimitError, ReadOnlyError, StorageError
+from diskstream.errors import ArgumentError, CorruptionError, LimitError, PoisonedError, ReadOnlyError, StorageError
 from diskstream.options import Options
 
 __all__ = ["INITIAL_BYTES", "StreamLog", "StreamMoved"]
@@ -71,7 +71,11 @@ class StreamLog:
     def _open(self) -> tuple[Page, LogFileLike, Log]:
         if self.read_only:
             page = Page.private()
-            file, native, self.report, self.fault = recovery.look(self.directory, self.files, page, self.options)
+            try:
+                file, native, self.report, self.fault = recovery.look(self.directory, self.files, page, self.options)
+            except BaseException:
+                page.close()
+                raise
             return page, file, native
         while True:
             try:
@@ -106,6 +110,7 @@ class StreamLog:
 
     def _join(self, page: Page) -> tuple[LogFileLike, Log] | None:
         if page.ctl.flags & FLAG_MOVED:
+            self._finish_leaving(page)
             raise StreamMoved
         number = page.ctl.written[0]
         try:
@@ -118,10 +123,17 @@ class StreamLog:
         native.catch_up()
         if page.ctl.flags & FLAG_ROTTEN:
             self.fault = recovery.fault_of(self.directory, number, native.scan())
-        if page.ctl.flags & 1:
+        if page.ctl.flags & POISONED:
             with Locked(page.ctl):
                 recovery.cure(page, file, native)
         return file, native
+
+    def _finish_leaving(self, page: Page) -> None:
+        """Whoever was moving the stream died between two steps of `leave`: this is the second."""
+        path = self.directory / "ctl"
+        with Locked(page.ctl, MAINTENANCE):
+            if page.is_at(path):
+                self.files.unlink(path)
 
     # --- appending ----------------------------------------------------------------------------------------------------
 
@@ -196,6 +208,7 @@ class StreamLog:
         path = names.log_path(self.directory, number)
         temporary = path.with_suffix(".log.tmp")
         size = max(INITIAL_BYTES, LOG_HEADER_BYTES + len(frame) + 4096)
+        self.files.unlink(temporary)  # of a process that was killed here
         try:
             with self.files.create(temporary) as new:
                 new.write(header + frame + bytes(-(-size // 4096) * 4096 - len(header) - len(frame)))
@@ -298,7 +311,9 @@ class StreamLog:
                 self._follow()
 
     def _follow(self) -> None:
-        while self.native.catch_up() == FOLLOW:
+        while reason := self.native.catch_up():
+            if reason != FOLLOW:
+                raise StreamMoved
             number = self.ctl.written[0]
             with contextlib.suppress(FileNotFoundError):  # rolled again, and sealed, in between
                 self._enter(number)
@@ -309,10 +324,10 @@ class StreamLog:
             while True:
                 self.native.scan()
                 number, end, lsn, _ = self.native.tail
-                following = names.log_path(self.directory, number + 1)
-                if self.fault is not None or not following.exists():
+                following = recovery.next_log(self.directory, number)
+                if self.fault is not None or following is None:
                     break
-                self._enter(number + 1)
+                self._enter(following)
             if self.ctl.written != (number, end):
                 self.ctl.publish(number, end, lsn)
                 self.native.catch_up()
@@ -367,8 +382,13 @@ class StreamLog:
             self._closed = True
         # Not under `_mutex`: who appends takes the append lock first and that one second.
         try:
-            if not self.read_only and self.fault is None and not self.ctl.flags:
+            flags = self.ctl.flags
+            if flags & POISONED and not self.read_only:
+                raise PoisonedError(str(self.directory), self.ctl.poison_text)
+            if not self.read_only and self.fault is None and not flags & FLAG_MOVED:
                 self._close_cleanly()
+        except StreamMoved:
+            pass  # whoever moved it has flushed it
         finally:
             self._let_go()
 
@@ -386,23 +406,22 @@ class StreamLog:
         self.retry(self.native.flush)
         if self.native.tail[2] == self._marked_lsn:
             return
-        with self.locked():
-            if self.native.catch_up() == 0:
-                # The mark says that all before it was durable: a bad frame found later is rot, not a torn tail.
-                self.retry(self.native.mark, held=True)
+        with self.writing():
+            # The mark says that all before it was durable: a bad frame found later is rot, not a torn tail.
+            self.retry(self.native.mark, held=True)
         self.retry(self.native.flush)
         with self.locked():
             self._retract()
 
     def _retract(self) -> None:
         """Takes the frontier back to the last ID where all is durable: the next opening need not skip beyond it."""
-        if self.options.is_always or self.native.catch_up() or not self.native.is_durable:
+        if self.native.catch_up() or not self.native.is_durable:
             return
         frontier, floor = self.native.read_frontier()
         last = max(self.native.counters()[1].ms, floor)
-        if last < frontier:
-            self._file.pwrite_sync(*self.native.frontier_slot(last, floor))
-            self.native.read_frontier()
+        # The slot also says how far the log was durable: one that ends before that has lost something.
+        self._file.pwrite_sync(*self.native.frontier_slot(min(last, frontier), floor))
+        self.native.read_frontier()
 
     def leave(self, *, flush: bool) -> None:
         """Tells every process that this directory is not the stream's any more, so that it can be moved or removed.

@@ -50,17 +50,35 @@ class Page:
         while True:
             fd, ctl = files.open_ctl(path)
             try:
-                with contextlib.suppress(BlockingIOError):
-                    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    return cls(fd, ctl, alone=True)
-                fcntl.flock(fd, fcntl.LOCK_SH)
-                # Not ready: who was alone with it died before it was done. A renamed directory: not ours any more.
-                if ctl.ready:
-                    return cls(fd, ctl, alone=False)
+                alone = cls._lock(fd)
+                # Not the file of that name any more: its directory was moved away before we had the lock.
+                # Not ready: who was alone with it died before it was done.
+                if cls._is_at(fd, path) and (alone or ctl.ready):
+                    return cls(fd, ctl, alone=alone)
             except BaseException:
                 os.close(fd)
                 raise
             os.close(fd)
+
+    @staticmethod
+    def _lock(fd: int) -> bool:
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        fcntl.flock(fd, fcntl.LOCK_SH)
+        return False
+
+    @staticmethod
+    def _is_at(fd: int, path: Path) -> bool:
+        ours = os.fstat(fd)
+        with contextlib.suppress(FileNotFoundError):
+            there = path.stat()
+            return (ours.st_dev, ours.st_ino) == (there.st_dev, there.st_ino)
+        return False
+
+    def is_at(self, path: Path) -> bool:
+        """Whether the page still is the file at `path`."""
+        return self._is_at(self._fd, path)
 
     @classmethod
     def private(cls) -> "Page":

@@ -9,7 +9,7 @@ from diskstream.engine.log import StreamLog
 from diskstream.engine.segment import SegmentGone
 from diskstream.errors import CorruptionError
 
-__all__ = ["blocks", "columns", "find", "first_entry", "last_entry", "last_id", "length", "locate"]
+__all__ = ["blocks", "columns", "find", "first_entry", "last_entry", "last_id", "length", "locate", "position_in"]
 
 _ROWS_AT_ONCE = 1024
 _BYTES_AT_ONCE = 1 << 20
@@ -199,6 +199,22 @@ def last_entry(log: StreamLog) -> Entry | None:
     return _live(blocks(log, EntryID(0, 0), EntryID(2**64 - 1, 2**64 - 1), reverse=True, few=True), reverse=True)
 
 
+def position_in(log: StreamLog, view: SegmentView, entry_id: EntryID) -> tuple[int, Block | None]:
+    """The position in a listed segment of the first entry not below `entry_id`; under the append lock.
+
+    Raises:
+        CorruptionError: its file is missing or damaged.
+    """
+    try:
+        return log.segments.position_of(view, entry_id)
+    except SegmentGone:
+        pass
+    try:
+        return log.segments.position_of(view, entry_id)  # sealed between two looks
+    except SegmentGone:
+        raise _missing(log, view) from None
+
+
 def locate(log: StreamLog, ids: list[EntryID]) -> list[tuple[EntryID, int, int]]:
     """``(ID, segment, position)`` of those of `ids` that are live entries, in order; under the append lock."""
     found: list[tuple[EntryID, int, int]] = []
@@ -209,7 +225,7 @@ def locate(log: StreamLog, ids: list[EntryID]) -> list[tuple[EntryID, int, int]]
         low = bisect_left(views, (rest[0].ms, rest[0].seq), key=lambda view: (view.last.ms, view.last.seq))
         if low < len(views):
             view = views[low]
-            _, block = log.segments.position_of(view, rest[0])
+            _, block = position_in(log, view, rest[0])
             number = view.number
         else:
             position = log.native.seek(active, rest[0])

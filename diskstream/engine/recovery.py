@@ -33,6 +33,7 @@ __all__ = [
     "left_behind_mark",
     "look",
     "native_log",
+    "next_log",
     "recover",
     "settle_tail",
 ]
@@ -140,6 +141,13 @@ def _active_number(directory: Path) -> int:
     return active
 
 
+def next_log(directory: Path, number: int) -> int | None:
+    """The number of the newest log file after segment `number`, if there is one."""
+    found = [parsed[1] for _, parsed in _list(directory) if parsed is not None and parsed[0] == "log"]
+    newest = max(found, default=0)
+    return newest if newest > number else None
+
+
 def left_behind_mark(successor: int) -> tuple[int, bytes]:
     """Where and what is written into a log file's header once its successor is there for good.
 
@@ -233,6 +241,8 @@ def recover(
             if not page.same_boot:
                 _raise_floor(file, native)
         _, end, lsn, _ = native.tail
+        if fault is None:
+            _make_solid(path, file, end)
         page.ctl.publish(number, end, lsn)
         if fault is not None:
             page.ctl.raise_flags(FLAG_ROTTEN)
@@ -277,6 +287,17 @@ def _raise_floor(file: LogFileLike, native: Log) -> None:
     native.read_frontier()
 
 
+def _make_solid(path: Path, file: LogFileLike, end: int) -> None:
+    """A sparse copy has a hole where zeros were: a store into it would end the process on a full disk."""
+    status = path.stat()
+    if status.st_blocks * 512 >= status.st_size:
+        return
+    while end < status.st_size:
+        size = min(1 << 20, status.st_size - end)
+        file.pwrite(end, bytes(size))
+        end += size
+
+
 def _rewrite(file: LogFileLike, native: Log) -> None:
     """Writes every frame again: after a failed flush the kernel may call pages clean that never reached the disk."""
     end = native.tail[1]
@@ -311,6 +332,10 @@ def _tidy(directory: Path, files: Files, native: Log) -> list[Finding]:
             findings.append(Finding("unfinished", path, 0, 0, "removed: it was never part of the stream"))
         elif parsed is not None and parsed[1] < active:
             kind, number, generation = parsed
+            if _owner(path) != bytes(native.uuid):
+                # Whose it is cannot be told, or it is another stream's: perhaps the active log is the stranger here.
+                findings.append(Finding("unknown", path, 0, 0, "left as it is: it does not belong to this log"))
+                continue
             if number not in listed or generation < listed[number]:
                 files.unlink(path)
                 findings.append(Finding("dropped", path, 0, 0, "removed: the log had dropped it"))
@@ -325,6 +350,13 @@ def _tidy(directory: Path, files: Files, native: Log) -> list[Finding]:
         path = names.segment_path(directory, number, listed[number])
         findings.append(Finding("missing", path, 0, 0, "none: reads of its range raise CorruptionError"))
     return findings
+
+
+def _owner(path: Path) -> bytes:
+    """The uuid in the header of a segment's file, log or sealed: both have it at the same place."""
+    with contextlib.suppress(OSError), path.open("rb") as file:
+        return file.read(32)[16:]
+    return b""
 
 
 def _put_aside(directory: Path, files: Files, path: Path) -> Finding:

@@ -14,7 +14,7 @@ from pathlib import Path
 from diskstream._native import LOG_HEADER_BYTES, Block, EntryID, RowSegment, SealedSegment, Sealer, SegmentView
 from diskstream.engine import names
 from diskstream.engine.log import StreamLog
-from diskstream.engine.page import MAINTENANCE
+from diskstream.engine.page import MAINTENANCE, Locked
 from diskstream.engine.segment import SegmentGone, open_sealed, read_back, whole_blocks
 from diskstream.errors import CorruptionError
 
@@ -153,6 +153,13 @@ def _write(
 
 def reap(log: StreamLog) -> int:
     """Removes the files of segments that the log no longer lists, once the frame that says so is durable."""
+    with Locked(log.ctl, MAINTENANCE):
+        log.refresh()
+        return _reap(log)
+
+
+def _reap(log: StreamLog) -> int:
+    """The same for who holds the maintenance lock and is up to date: nobody can be moving the stream away."""
     dropped = log.native.take_dropped()
     if not dropped:
         return 0
@@ -196,7 +203,7 @@ def compact(log: StreamLog, *, progress: Progress = ignore) -> CompactReport:
         dropped = 0
         for group in _groups(views, log.options.segment_bytes):
             dropped += _compact_group(log, group, progress)
-        reap(log)
+        _reap(log)
         views = log.segments.views()
         return CompactReport(before, len(views), dropped, bytes_before, _size(log, views))
     finally:

@@ -26,7 +26,7 @@ from diskstream.options import Options
 
 __all__ = ["SegmentGone", "Segments", "open_sealed", "read_back", "snapshot_copy", "whole_blocks"]
 
-_MAX_OPEN = 256
+_MAX_OPEN = 64
 _ROWS_AT_ONCE = 1024
 _BYTES_AT_ONCE = 1 << 20
 # A scan of more nodes than this leaves the cache to those who come back for a node.

@@ -40,7 +40,7 @@ def _place(log: StreamLog, least: EntryID) -> tuple[int, int]:
     views = log.segments.views()
     low = bisect_left(views, (least.ms, least.seq), key=lambda view: (view.last.ms, view.last.seq))
     if low < len(views):
-        position, _ = log.segments.position_of(views[low], least)
+        position, _ = reader.position_in(log, views[low], least)
         return views[low].number, position
     number = log.native.tail[0]
     position_in_active = log.native.seek(number, least)

@@ -9,7 +9,8 @@ FORMAT_VERSION = 1
 
 ID = struct.Struct("<QQ")
 LOG_HEADER = struct.Struct("<8sII16sQQ12sI")
-FRONTIER_SLOT = struct.Struct("<QQQII")
+FRONTIER_SLOT = struct.Struct("<QQQQII")
+LEFT_BEHIND_MARK = struct.Struct("<8sQI")
 FRAME_HEADER = struct.Struct("<IIBB2sIQIIQQQII")
 COUNTERS = struct.Struct("<QQQQQ16s")
 SEGMENT_HEADER = struct.Struct("<8sII16sQI16sI")
@@ -19,6 +20,7 @@ NODE_HEAD = struct.Struct("<IIIIIB3sII")
 LAYOUTS = {
     "log header": LOG_HEADER,
     "frontier slot": FRONTIER_SLOT,
+    "left-behind mark": LEFT_BEHIND_MARK,
     "frame header": FRAME_HEADER,
     "counters": COUNTERS,
     "segment header": SEGMENT_HEADER,

@@ -70,17 +70,17 @@ class Log:
         slots = sorted(self._slots())
         if not slots:
             raise FormatError(path, layouts.SLOT_OFFSETS[0], "a whole frontier slot", "none")
-        self.frontier_sequence, self.frontier, self.floor = slots[-1]
+        self.frontier_sequence, self.frontier, self.floor, self.synced = slots[-1]
         self.snapshot = whole_frame(path, self.data, layouts.FIRST_FRAME, self.salt)
         if self.snapshot.kind != layouts.SNAPSHOT:
             raise FormatError(path, layouts.FIRST_FRAME, "a snapshot", f"kind {self.snapshot.kind}")
 
-    def _slots(self) -> Iterator[tuple[int, int, int]]:
+    def _slots(self) -> Iterator[tuple[int, int, int, int]]:
         for parity, offset in enumerate(layouts.SLOT_OFFSETS):
             slot = self.data[offset : offset + FRONTIER_SLOT.size]
-            sequence, frontier, floor, salt, crc = FRONTIER_SLOT.unpack(slot)
+            sequence, frontier, floor, synced, salt, crc = FRONTIER_SLOT.unpack(slot)
             if crc == crc32c(slot[:-4]) and salt == self.salt and sequence % 2 == parity:
-                yield sequence, frontier, floor
+                yield sequence, frontier, floor, synced
 
     def next(self, before: Frame) -> Frame | None:
         """The next frame; None where only zeros follow.

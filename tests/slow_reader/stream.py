@@ -54,11 +54,13 @@ class SlowStream:
                 raise
             except FormatError as error:
                 claim = log.claim(frames[-1].end, frames[-1].lsn + 1)
-                if rolled or claim is not None:
+                if rolled or claim is not None or log.synced > frames[-1].lsn:
                     raise RottenError(log.path, error.offset, f"what was durable (says {claim})", error) from error
                 self.torn = error
                 return frames, state
             if frame is None:
+                if log.synced > frames[-1].lsn:
+                    raise RottenError(log.path, frames[-1].end, f"frames up to {log.synced}", "zeros")
                 return frames, state
             try:
                 state.apply(frame)

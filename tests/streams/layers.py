@@ -1,7 +1,6 @@
 """Streams that lie in every kind of segment at once, beside a plain list of what they should hold."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import diskstream
@@ -50,14 +49,13 @@ def nth_pairs(number: int) -> Pairs:
     return [(b"n", b"%d" % number), (b"odd\xff", b"\x00\r\n" * (number % 9)), (b"n", b"again"), (b"pad", b"x" * 80)]
 
 
-@dataclass
 class Layered:
     """A stream, and the entries that it should hold."""
 
-    store: Store
-    stream: Stream
-    live: list[Row] = field(default_factory=list)
-    added: int = 0
+    def __init__(self, store: Store, stream: Stream) -> None:
+        self.store, self.stream = store, stream
+        self.live: list[Row] = []
+        self.added = 0
 
     def add(self, count: int) -> None:
         for number in range(self.added, self.added + count):

@@ -5,11 +5,12 @@
 //!    8  format version       u32    40  created, ms      u64
 //!   12  salt                 u32    48  reserved, zero   12
 //!   16  stream uuid          16     60  CRC32C of 0..60  u32
-//!  512  frontier slot A      32     1024  frontier slot B  32
+//!  512  frontier slot A      40     1024  frontier slot B  40
 //! ```
-//! A slot is `sequence u64, frontier ms u64, floor ms u64, salt u32, CRC32C of the 28 bytes before u32`. The slots are
-//! written in turn, each in a sector of its own, so a torn write leaves the other one whole. No automatic ID above the
-//! frontier has been issued; none at or below the floor is issued any more.
+//! A slot is `sequence u64, frontier ms u64, floor ms u64, synced LSN u64, salt u32, CRC32C of the 36 bytes before u32`.
+//! The slots are written in turn, each in a sector of its own, so a torn write leaves the other one whole. No automatic
+//! ID above the frontier has been issued; none at or below the floor is issued any more; the log had been flushed up to
+//! the synced LSN, so one that ends before it has lost something.
 
 use crate::error::{Error, Result};
 use crate::wire::{put_u32, put_u64, Reader};
@@ -18,7 +19,7 @@ use crate::FORMAT_VERSION;
 pub const HEADER_BYTES: u64 = 4096;
 pub const MAGIC: &[u8; 8] = b"DSKLOG01";
 pub const SLOT_OFFSETS: [u64; 2] = [512, 1024];
-const SLOT_BYTES: usize = 32;
+const SLOT_BYTES: usize = 40;
 
 /// The reservation of automatic IDs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -26,6 +27,7 @@ pub struct Frontier {
     pub sequence: u64,
     pub frontier_ms: u64,
     pub floor_ms: u64,
+    pub synced_lsn: u64,
 }
 
 impl Frontier {
@@ -44,6 +46,7 @@ impl Frontier {
         put_u64(&mut out, self.sequence);
         put_u64(&mut out, self.frontier_ms);
         put_u64(&mut out, self.floor_ms);
+        put_u64(&mut out, self.synced_lsn);
         put_u32(&mut out, salt);
         let crc = crc32c::crc32c(&out);
         put_u32(&mut out, crc);
@@ -52,8 +55,12 @@ impl Frontier {
 
     fn parse(bytes: &[u8], salt: u32) -> Option<Frontier> {
         let mut reader = Reader::new(bytes, "frontier slot");
-        let frontier =
-            Frontier { sequence: reader.u64().ok()?, frontier_ms: reader.u64().ok()?, floor_ms: reader.u64().ok()? };
+        let frontier = Frontier {
+            sequence: reader.u64().ok()?,
+            frontier_ms: reader.u64().ok()?,
+            floor_ms: reader.u64().ok()?,
+            synced_lsn: reader.u64().ok()?,
+        };
         let found_salt = reader.u32().ok()?;
         let crc = reader.u32().ok()?;
         let expected = crc32c::crc32c(bytes.get(..SLOT_BYTES - 4)?);
@@ -128,7 +135,7 @@ impl LogHeader {
 mod tests {
     use super::*;
 
-    const FIRST: Frontier = Frontier { sequence: 2, frontier_ms: 500, floor_ms: 3 };
+    const FIRST: Frontier = Frontier { sequence: 2, frontier_ms: 500, floor_ms: 3, synced_lsn: 9 };
 
     #[test]
     fn a_header_comes_back_and_every_flipped_bit_of_it_is_seen() {
@@ -146,9 +153,9 @@ mod tests {
     #[test]
     fn a_torn_slot_leaves_the_one_before() {
         let mut bytes = LogHeader { salt: 7, uuid: [3; 16], segment: 1, created_ms: 0 }.encode(FIRST);
-        let second = Frontier { sequence: 3, frontier_ms: 900, floor_ms: 3 };
+        let second = Frontier { sequence: 3, frontier_ms: 900, ..FIRST };
         let at = second.slot_offset() as usize;
-        bytes[at..at + 32].copy_from_slice(&second.encode(7));
+        bytes[at..at + SLOT_BYTES].copy_from_slice(&second.encode(7));
         assert_eq!(Frontier::read(&bytes, 7).unwrap(), second);
         bytes[at + 9] ^= 1;
         assert_eq!(Frontier::read(&bytes, 7).unwrap(), FIRST);

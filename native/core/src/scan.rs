@@ -11,7 +11,7 @@ pub enum Verdict {
     Clean,
     /// Bytes up to `end` that nothing durable depends on.
     Torn { end: u64 },
-    /// A whole frame at `at` says that the frame wanted here (or a later one) was already durable; or it is of a later
+    /// A whole frame (or a frontier slot) at `at` says that the frame wanted here (or a later one) was already durable; or it is of a later
     /// version, and what it says is not known.
     Rotten { at: u64, synced_lsn: u64 },
 }
@@ -57,7 +57,13 @@ pub fn judge(file: &[u8], tail: &Tail, stopped: &Error) -> Result<Verdict> {
         // Written whole, behind the right frame, and yet it cannot be applied: no crash does that.
         return Ok(Verdict::Rotten { at: tail.end, synced_lsn: tail.lsn + 1 });
     }
-    Ok(examine(file, tail.end, tail.lsn + 1, salt))
+    let claimed = tail.frontier.synced_lsn;
+    match examine(file, tail.end, tail.lsn + 1, salt) {
+        Verdict::Clean | Verdict::Torn { .. } if claimed > tail.lsn => {
+            Ok(Verdict::Rotten { at: tail.frontier.slot_offset(), synced_lsn: claimed })
+        }
+        verdict => Ok(verdict),
+    }
 }
 
 fn frame_at(file: &[u8], at: u64, salt: u32) -> Option<Result<FrameHeader>> {

@@ -291,7 +291,11 @@ pub fn wait_durable(page: &Page, until: u64, latest: impl Fn() -> Outcome<Flusha
         }
         let seen = page.bell(Bell::Flushed).load(Ordering::SeqCst);
         let mutex = page.lock(Lock::Flush);
-        if mutex.try_lock() == Locked::No {
+        let locked = mutex.try_lock();
+        if locked == Locked::Mine {
+            return Err(Failure::Reentered);
+        }
+        if locked == Locked::No {
             if page.get(Word::Durable) >= until {
                 return Ok(());
             }
@@ -300,7 +304,7 @@ pub fn wait_durable(page: &Page, until: u64, latest: impl Fn() -> Outcome<Flusha
             page.sleepers(Bell::Flushed).fetch_sub(1, Ordering::SeqCst);
             continue;
         }
-        let done = if page.get(Word::Durable) >= until { Ok(()) } else { lead(page, &latest) };
+        let done = if page.get(Word::Durable) >= until { Ok(()) } else { lead(page, until, &latest) };
         mutex.unlock();
         page.ring(Bell::Flushed);
         done?;
@@ -323,12 +327,12 @@ fn gather(page: &Page) {
 }
 
 /// Flushes for everyone who has written so far.
-fn lead(page: &Page, latest: &impl Fn() -> Outcome<Flushable>) -> Outcome<()> {
+fn lead(page: &Page, until: u64, latest: &impl Fn() -> Outcome<Flushable>) -> Outcome<()> {
     gather(page);
     let target = match latest() {
         Ok(target) => target,
         // Whoever rolled has flushed all of this segment before it published the next one.
-        Err(Failure::Reason(reason::FOLLOW)) => return Ok(()),
+        Err(Failure::Reason(reason::FOLLOW)) if page.get(Word::Durable) >= until => return Ok(()),
         Err(error) => return Err(error),
     };
     if let Err(error) = flush(&target) {

@@ -9,7 +9,7 @@ use diskstream_sys::futex;
 use diskstream_sys::mutex::Locked;
 use pyo3::prelude::*;
 
-use crate::errors::{self, storage};
+use crate::errors::{self, failure, storage, Failure};
 
 /// A wait is cut into slices of this length, so that a signal is seen even when it went to another thread.
 const SLICE: Duration = Duration::from_millis(50);
@@ -46,6 +46,9 @@ pub fn acquire(py: Python<'_>, page: &Page, lock: Lock) -> PyResult<()> {
         if locked == Locked::No {
             py.check_signals()?;
         }
+    }
+    if locked == Locked::Mine {
+        return Err(failure(py, "ctl", Failure::Reentered));
     }
     if locked == Locked::AfterDeath && lock == Lock::Append {
         page.raise_flags(FLAG_CHECK);
@@ -149,7 +152,7 @@ impl Ctl {
         if locked == Locked::AfterDeath && lock == Lock::Append {
             self.page.raise_flags(FLAG_CHECK);
         }
-        locked != Locked::No
+        matches!(locked, Locked::Yes | Locked::AfterDeath)
     }
 
     fn release(&self, lock: u8) {

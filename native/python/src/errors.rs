@@ -20,6 +20,8 @@ pub enum Failure {
     /// `0-0` was given.
     Zero,
     Closed,
+    /// This thread holds the lock that it asks for.
+    Reentered,
     Python(PyErr),
 }
 
@@ -121,6 +123,7 @@ pub fn failure(py: Python<'_>, path: &str, failure: Failure) -> PyErr {
         Failure::Exhausted => build(py, "IDExhaustedError", arguments!(py,)),
         Failure::Zero => build(py, "ZeroIDError", arguments!(py,)),
         Failure::Closed => build(py, "ClosedError", arguments!(py, "the log")),
+        Failure::Reentered => argument(py, "this thread is changing the stream already: not from a signal handler"),
         Failure::Python(error) => error,
         Failure::Reason(code) => argument(py, &format!("reason {code} was not handled")),
     }

@@ -48,7 +48,7 @@ fn first_segment<'py>(
     };
     let mut frame = Vec::new();
     encode(&mut frame, &spec, &snapshot::encode(&state));
-    let frontier = Frontier { sequence: 1, frontier_ms: 0, floor_ms: 0 };
+    let frontier = Frontier { sequence: 1, ..Frontier::default() };
     (PyBytes::new(py, &header.encode(frontier)), PyBytes::new(py, &frame))
 }
 

@@ -303,7 +303,8 @@ impl Log {
     /// `frontier_reserved` is told that it is durable.
     fn frontier_slot<'py>(&self, py: Python<'py>, frontier_ms: u64, floor_ms: u64) -> (u64, Bound<'py, PyBytes>) {
         let active = self.lock_brief(py);
-        let slot = Frontier { sequence: active.tail.frontier.sequence + 1, frontier_ms, floor_ms };
+        let sequence = active.tail.frontier.sequence + 1;
+        let slot = Frontier { sequence, frontier_ms, floor_ms, synced_lsn: self.page.get(Word::DurableLsn) };
         (slot.slot_offset(), PyBytes::new(py, &slot.encode(active.tail.header.salt)))
     }
 

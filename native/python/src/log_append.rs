@@ -80,6 +80,9 @@ impl Log {
         while locked == diskstream_sys::mutex::Locked::No {
             locked = mutex.lock(std::time::Duration::from_secs(1));
         }
+        if locked == diskstream_sys::mutex::Locked::Mine {
+            return Err(Failure::Reentered);
+        }
         if locked == diskstream_sys::mutex::Locked::AfterDeath {
             self.page.raise_flags(diskstream_sys::ctl::FLAG_CHECK);
         }

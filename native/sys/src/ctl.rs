@@ -246,7 +246,10 @@ mod tests {
         });
         // The kernel hands the lock on when the thread is really gone, a moment after its closure has returned.
         assert_eq!(ctl.lock(Lock::Append).lock(std::time::Duration::from_secs(10)), Locked::AfterDeath);
-        assert_eq!(ctl.lock(Lock::Append).try_lock(), Locked::No);
+        assert_eq!(ctl.lock(Lock::Append).try_lock(), Locked::Mine);
+        std::thread::scope(|scope| {
+            scope.spawn(|| assert_eq!(ctl.lock(Lock::Append).try_lock(), Locked::No));
+        });
         ctl.lock(Lock::Append).unlock();
         assert_eq!(ctl.lock(Lock::Append).try_lock(), Locked::Yes);
     }

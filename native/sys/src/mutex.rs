@@ -10,6 +10,8 @@ pub enum Locked {
     /// The lock is held, and whoever held it before died with it: what it guards must be checked.
     AfterDeath,
     No,
+    /// This very thread holds it already: waiting would be for ever.
+    Mine,
 }
 
 /// A robust, process-shared pthread mutex that lives at a fixed place of a mapping.
@@ -68,6 +70,7 @@ impl<'a> RobustMutex<'a> {
                 unsafe { libc::pthread_mutex_consistent(self.raw) };
                 Locked::AfterDeath
             }
+            libc::EDEADLK => Locked::Mine,
             _ => Locked::No,
         }
     }
