@@ -19,6 +19,7 @@ __all__ = [
     "Ctl",
     "Entry",
     "EntryID",
+    "Guard",
     "Log",
     "LogFile",
     "NodeCache",
@@ -164,12 +165,8 @@ class Ctl:
         """Closes the stream to writers of every process."""
     def publish(self, segment: int, offset: int, lsn: int) -> None:
         """Sets written, visible and durable positions: after a recovery or a roll."""
-    def acquire(self, lock: int) -> None:
-        """Takes a lock. Signals are handled while waiting."""
-    def try_acquire(self, lock: int) -> bool:
-        """Takes a lock if nobody holds it."""
-    def release(self, lock: int) -> None:
-        """Gives a lock up; only from the thread that took it."""
+    def locked(self, lock: int, wait: bool = True) -> Guard:
+        """A guard for a lock. With `wait` false, what `with` gives says whether it has the lock."""
     def ring(self) -> None:
         """Wakes whoever waits for the page's bell."""
     @property
@@ -199,6 +196,13 @@ class Ctl:
     @property
     def bell(self) -> int:
         """The word to remember before looking, and to wait for afterwards."""
+
+@final
+class Guard:
+    """Holds a lock for the length of a `with` block; signals are handled while waiting, and never in between."""
+
+    def __enter__(self) -> bool: ...
+    def __exit__(self, *_details: object) -> None: ...
 
 @final
 class Log:

@@ -5,13 +5,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import numpy.typing as npt
-
 from diskstream._native import ColumnBatch
 from diskstream.errors import DiskstreamError
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
     import pyarrow as pa
 
 __all__ = ["Columns", "as_columns", "as_table"]
@@ -27,8 +26,8 @@ class Columns:
         fields: for each field name its values, one a row; None where an entry lacks the field.
     """
 
-    ms: npt.NDArray[np.uint64]
-    seq: npt.NDArray[np.uint64]
+    ms: "npt.NDArray[np.uint64]"
+    seq: "npt.NDArray[np.uint64]"
     fields: dict[bytes, list[bytes | None]]
 
     def __len__(self) -> int:
@@ -37,6 +36,8 @@ class Columns:
 
 
 def _values(field: tuple[bytes, bytes, bytes, bytes | None, int], rows: int) -> list[bytes | None]:
+    import numpy as np  # half of what importing the package would cost, and few need it
+
     _, packed, data, validity, nulls = field
     offsets = np.frombuffer(packed, dtype="<i4").tolist()
     values: list[bytes | None] = [data[start:end] for start, end in pairwise(offsets)]
@@ -49,6 +50,8 @@ def _values(field: tuple[bytes, bytes, bytes, bytes | None, int], rows: int) -> 
 
 def as_columns(batches: Iterable[ColumnBatch], wanted: list[bytes] | None) -> Columns:
     """Joins batches into one set of columns; `wanted` are there even where nothing has them."""
+    import numpy as np  # as above
+
     ms: list[npt.NDArray[np.uint64]] = []
     seq: list[npt.NDArray[np.uint64]] = []
     fields: dict[bytes, list[bytes | None]] = {name: [] for name in wanted or []}

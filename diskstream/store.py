@@ -13,12 +13,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from diskstream._native import Entry, NodeCache
+from diskstream._native import Entry, Guard, NodeCache
 from diskstream.engine import directory, names, seal, verify
 from diskstream.engine.files import Files
 from diskstream.engine.keeper import Keeper
 from diskstream.engine.log import StreamLog, StreamMoved
-from diskstream.engine.page import APPEND, Locked, Page
+from diskstream.engine.page import APPEND, Page
 from diskstream.engine.recovery import RecoveryReport
 from diskstream.engine.seal import CompactReport, Progress
 from diskstream.engine.verify import Problem, VerifyReport
@@ -70,7 +70,7 @@ def open(  # `diskstream.open`, as `gzip.open` and `dbm.open`
     if unknown:
         near = difflib.get_close_matches(unknown[0], known, n=1)
         raise ArgumentError(f"no such option: {unknown[0]}" + (f"; did you mean {near[0]}?" if near else ""))
-    where = os.fspath(path)
+    where: object = os.fspath(path)
     if not isinstance(where, str) or "\0" in where or not where:
         raise ArgumentError(f"the path of a store must be text without NUL, not {where!r}")
     return Store(Path(where).absolute(), Options(**options), read_only=read_only, create=create, files=files or Files())
@@ -192,11 +192,12 @@ class Store:
     def delete(self, name: str | bytes) -> bool:
         """Removes a stream with all that belongs to it. Returns whether there was one."""
         key = names.as_name(name)
-        with self._changing_names():
+        with self._mutex, self._lock_names():
             if not self.exists(key):
                 return False
             self._move_away(key)
             directory.remove_stream(self._streams, key, self._files)
+        self._page.ctl.ring()
         return True
 
     def rename(self, old: str | bytes, new: str | bytes, *, replace: bool = True) -> None:
@@ -207,7 +208,7 @@ class Store:
             StreamExistsError: there is a stream `new`, and `replace` is false.
         """
         source, target = names.as_name(old), names.as_name(new)
-        with self._changing_names():
+        with self._mutex, self._lock_names():
             if not self.exists(source):
                 raise NoSuchStreamError(source)
             if source == target:
@@ -219,15 +220,14 @@ class Store:
                 directory.remove_stream(self._streams, target, self._files)
             self._move_away(source, flush=True)
             directory.rename_stream(self._streams, source, target, self._files)
+        self._page.ctl.ring()
 
-    @contextlib.contextmanager
-    def _changing_names(self) -> Iterator[None]:
+    def _lock_names(self) -> Guard:
+        """The store's lock: nobody else makes, renames or removes a stream meanwhile."""
         self._check_open()
         if self.read_only:
             raise ReadOnlyError(str(self.path))
-        with self._mutex, Locked(self._page.ctl, APPEND):
-            yield
-        self._page.ctl.ring()
+        return self._page.ctl.locked(APPEND)
 
     def _move_away(self, name: bytes, *, flush: bool = False) -> None:
         """Tells every process that a name no longer means what it has open: see `StreamLog.leave`."""
@@ -269,9 +269,7 @@ class Store:
                     continue
 
     def _create(self, name: bytes) -> None:
-        if self.read_only:
-            raise ReadOnlyError(str(self.path))
-        with Locked(self._page.ctl, APPEND):
+        with self._lock_names():
             directory.create_stream(self._streams, name, self._files)
         self._page.ctl.ring()
 

@@ -130,7 +130,8 @@ class Stream:
                 self._add = log.native.add
             if trim is None:
                 return log.native.add(fields, entry_id, within, durable, False, log.now())
-            with log.writing():
+            with log.locked():
+                log.prepare()
                 added = log.native.add(fields, entry_id, within, False, True, log.now())
                 trim.apply(log)
             if durable or log.options.is_always:
@@ -179,7 +180,8 @@ class Stream:
         def append(log: StreamLog) -> list[EntryID]:
             if trim is None:
                 return log.native.add_many(listed, given, durable, False, log.now())
-            with log.writing():
+            with log.locked():
+                log.prepare()
                 added = log.native.add_many(listed, given, False, True, log.now())
                 trim.apply(log)
             if durable or log.options.is_always:
@@ -327,7 +329,8 @@ class Stream:
             return 0
 
         def remove(log: StreamLog) -> int:
-            with log.writing():
+            with log.locked():
+                log.prepare()
                 removed = trimming.delete(log, wanted)
             if removed and log.options.is_always:
                 log.flush()
@@ -352,7 +355,8 @@ class Stream:
             raise ArgumentError("syntax error, XTRIM must be called with a trimming strategy")
 
         def remove(log: StreamLog) -> int:
-            with log.writing():
+            with log.locked():
+                log.prepare()
                 removed = trim.apply(log)
             if removed and log.options.is_always:
                 log.flush()
@@ -386,7 +390,8 @@ class Stream:
         return True
 
     def _try_set_id(self, log: StreamLog, last: EntryID, entries_added: int | None, greatest: EntryID) -> bool:
-        with log.writing():
+        with log.locked():
+            log.prepare()
             length, _, _, deleted = log.native.counters()
             if last < deleted:
                 raise ArgumentError("The ID specified in XSETID is smaller than current max_deleted_entry_id")

@@ -8,13 +8,13 @@ import contextlib
 import secrets
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
-from diskstream._native import LOG_HEADER_BYTES, EntryID, Log, NodeCache, RowSegment
+from diskstream._native import LOG_HEADER_BYTES, EntryID, Guard, Log, NodeCache, RowSegment
 from diskstream.engine import names, recovery
 from diskstream.engine.files import Files, LogFileLike
-from diskstream.engine.page import APPEND, FLUSH, MAINTENANCE, POISONED, Locked, Page
+from diskstream.engine.page import APPEND, FLUSH, MAINTENANCE, POISONED, Page
 from diskstream.engine.recovery import RecoveryReport
 from diskstream.engine.segment import Segments
 from diskstream.errors import ArgumentError, CorruptionError, LimitError, PoisonedError, ReadOnlyError, StorageError
@@ -124,22 +124,22 @@ class StreamLog:
         if page.ctl.flags & FLAG_ROTTEN:
             self.fault = recovery.fault_of(self.directory, number, native.scan())
         if page.ctl.flags & POISONED:
-            with Locked(page.ctl):
+            with page.ctl.locked(APPEND):
                 recovery.cure(page, file, native)
         return file, native
 
     def _finish_leaving(self, page: Page) -> None:
         """Whoever was moving the stream died between two steps of `leave`: this is the second."""
         path = self.directory / "ctl"
-        with Locked(page.ctl, MAINTENANCE):
+        with page.ctl.locked(MAINTENANCE):
             if page.is_at(path):
                 self.files.unlink(path)
 
     # --- appending ----------------------------------------------------------------------------------------------------
 
-    def locked(self) -> Locked:
+    def locked(self) -> Guard:
         """The append lock: nobody else, in any process, appends while it is held."""
-        return Locked(self.ctl, APPEND)
+        return self.ctl.locked(APPEND)
 
     def retry(self, attempt: Callable[[], int], *, held: bool = False) -> None:
         """Tries `attempt` until it gives no reason any more, dealing with each."""
@@ -240,14 +240,16 @@ class StreamLog:
 
     def roll(self) -> bool:
         """Begins the next segment if this one holds an entry. Returns whether it did."""
-        with self.writing():
+        with self.locked():
+            self.prepare()
             return self.roll_held()
 
     def roll_held(self) -> bool:
         """The same for who is `writing` already."""
         if self.native.active_entries == 0:
             return False
-        self._roll()
+        with self._mutex:
+            self._roll()
         return True
 
     def greatest_stored_id(self) -> EntryID:
@@ -255,23 +257,22 @@ class StreamLog:
         views = [*self.segments.views(), self.native.active_view()]
         return max((view.last for view in views if view.entries), default=EntryID(0, 0))
 
-    def _prepare_held(self) -> None:
-        """Brings this process up to date under the append lock, and checks that appending is possible."""
+    def prepare(self) -> None:
+        """Brings this process up to date and checks that appending is possible; the caller holds the append lock.
+
+        Raises:
+            StreamMoved: the stream is gone from here.
+            ReadOnlyError, CorruptionError, StorageError: nothing may be appended.
+        """
         if self.read_only:
             raise ReadOnlyError(str(self.directory))
-        flags = self.ctl.flags
-        if flags & FLAG_CHECK:
-            self._revalidate()
-        if flags & FLAG_ROTTEN:
-            self.resolve(ROTTEN, held=True)
-        self._follow()
-
-    @contextlib.contextmanager
-    def writing(self) -> Iterator[None]:
-        """The append lock, with this process up to date."""
-        with self.locked(), self._mutex:
-            self._prepare_held()
-            yield
+        with self._mutex:
+            flags = self.ctl.flags
+            if flags & FLAG_CHECK:
+                self._revalidate()
+            if flags & FLAG_ROTTEN:
+                self.resolve(ROTTEN, held=True)
+            self._follow()
 
     def _revalidate(self) -> None:
         """A holder of the lock died: what it left behind the published position is checked, kept if whole, else cut."""
@@ -396,7 +397,7 @@ class StreamLog:
         self.native.close()
         # What another thread has under way ends first; whatever begins from now on finds the log closed.
         for lock in (APPEND, FLUSH):
-            with Locked(self.ctl, lock):
+            with self.ctl.locked(lock):
                 pass
         self.segments.close()
         self._file.close()
@@ -406,7 +407,8 @@ class StreamLog:
         self.retry(self.native.flush)
         if self.native.tail[2] == self._marked_lsn:
             return
-        with self.writing():
+        with self.locked():
+            self.prepare()
             # The mark says that all before it was durable: a bad frame found later is rot, not a torn tail.
             self.retry(self.native.mark, held=True)
         self.retry(self.native.flush)
@@ -432,7 +434,7 @@ class StreamLog:
         Raises:
             StreamMoved: somebody was faster.
         """
-        with Locked(self.ctl, MAINTENANCE), self.locked():
+        with self.ctl.locked(MAINTENANCE), self.locked():
             self.refresh()
             if flush and self.fault is None:
                 self.retry(self.native.flush, held=True)

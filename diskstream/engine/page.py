@@ -119,16 +119,3 @@ class Page:
         fd, self._fd = self._fd, -1
         if fd >= 0:
             os.close(fd)
-
-
-class Locked(contextlib.AbstractContextManager[None]):
-    """Holds one of a page's locks."""
-
-    def __init__(self, ctl: Ctl, lock: int = APPEND) -> None:
-        self._ctl, self._lock = ctl, lock
-
-    def __enter__(self) -> None:
-        self._ctl.acquire(self._lock)
-
-    def __exit__(self, *details: object) -> None:
-        self._ctl.release(self._lock)

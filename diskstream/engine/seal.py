@@ -14,7 +14,7 @@ from pathlib import Path
 from diskstream._native import LOG_HEADER_BYTES, Block, EntryID, RowSegment, SealedSegment, Sealer, SegmentView
 from diskstream.engine import names
 from diskstream.engine.log import StreamLog
-from diskstream.engine.page import MAINTENANCE, Locked
+from diskstream.engine.page import MAINTENANCE
 from diskstream.engine.segment import SegmentGone, open_sealed, read_back, whole_blocks
 from diskstream.errors import CorruptionError
 
@@ -84,11 +84,9 @@ def seal_rolled(log: StreamLog, *, progress: Progress = ignore, wait: bool = Tru
 
     With `wait` false, nothing is done where another process is at it.
     """
-    if wait:
-        log.ctl.acquire(MAINTENANCE)
-    elif not log.ctl.try_acquire(MAINTENANCE):
-        return 0
-    try:
+    with log.ctl.locked(MAINTENANCE, wait) as held:
+        if not held:
+            return 0
         log.refresh()
         sealed = 0
         for view in unsealed(log):
@@ -96,8 +94,6 @@ def seal_rolled(log: StreamLog, *, progress: Progress = ignore, wait: bool = Tru
                 break
             sealed += _seal_one(log, view, progress)
         return sealed
-    finally:
-        log.ctl.release(MAINTENANCE)
 
 
 def _seal_one(log: StreamLog, view: SegmentView, progress: Progress) -> bool:
@@ -153,7 +149,7 @@ def _write(
 
 def reap(log: StreamLog) -> int:
     """Removes the files of segments that the log no longer lists, once the frame that says so is durable."""
-    with Locked(log.ctl, MAINTENANCE):
+    with log.ctl.locked(MAINTENANCE):
         log.refresh()
         return _reap(log)
 
@@ -195,8 +191,7 @@ def _groups(views: list[SegmentView], segment_bytes: int) -> list[list[SegmentVi
 def compact(log: StreamLog, *, progress: Progress = ignore) -> CompactReport:
     """Merges small sealed segments with their neighbours and drops the bytes of entries that are gone."""
     seal_rolled(log, progress=progress)
-    log.ctl.acquire(MAINTENANCE)
-    try:
+    with log.ctl.locked(MAINTENANCE):
         log.refresh()
         views = log.segments.views()
         before, bytes_before = len(views), _size(log, views)
@@ -206,8 +201,6 @@ def compact(log: StreamLog, *, progress: Progress = ignore) -> CompactReport:
         _reap(log)
         views = log.segments.views()
         return CompactReport(before, len(views), dropped, bytes_before, _size(log, views))
-    finally:
-        log.ctl.release(MAINTENANCE)
 
 
 def _compact_group(log: StreamLog, group: list[SegmentView], progress: Progress) -> int:
@@ -227,7 +220,8 @@ def _compact_group(log: StreamLog, group: list[SegmentView], progress: Progress)
     finally:
         os.close(fd)
     read_back(written)
-    with log.writing():
+    with log.locked():
+        log.prepare()
         current = {view.number: view for view in log.segments.views()}
         now = [current.get(view.number) for view in group]
         output = SegmentView.compacted(group, now, written)

@@ -131,9 +131,9 @@ def damage(root: Path, case: Case) -> None:
             (root / path).write_bytes(data)
 
 
-def examine(root: Path, case: Case, files: Contents, expected: list[Row], *, thorough: bool) -> list[str]:
+def examine(root: Path, case: Case, files: Contents, states: list[list[Row]], *, thorough: bool) -> list[str]:
     """What a store with this damage does that it should not."""
-    examination = Examination(root, expected)
+    examination = Examination(root, states)
     damage(root, case)
     examination.read_only()
     restore(root, files)
@@ -147,14 +147,14 @@ def main(batch: str, part: int, parts: int) -> None:
     """Tries every `parts`-th case of a batch. Says each case, and each offence behind an exclamation mark."""
     with fast_directory() as directory:
         root = directory / "s"
-        expected = build(root, "x", "y")["x"]
+        states = build(root, "x", "y")["x"].states
         files = files_of(root)
         for number, case in enumerate(BATCHES[batch](files)):
             if number % parts != part:
                 continue
             sys.stdout.write(f"{number} {case.label}\n")
             sys.stdout.flush()
-            for offence in examine(root, case, files, expected, thorough=number // parts % 4 == 0):
+            for offence in examine(root, case, files, states, thorough=number // parts % 4 == 0):
                 sys.stdout.write(f"! {case.label}: {offence.replace(str(root), 'STORE')}\n")
         sys.stdout.write("done\n")
 

@@ -5,11 +5,12 @@ import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import diskstream
-from diskstream import Entry, EntryID, Store
+from diskstream import Entry, EntryID, Store, Stream
 from diskstream.engine.log import StreamLog
 
 SMALL: dict[str, Any] = {"segment_bytes": 8192, "node_max_entries": 4, "seal": "manual", "fsync": "os"}
@@ -34,45 +35,71 @@ def files_of(root: Path) -> dict[str, bytes]:
     return {str(path.relative_to(root)): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
 
 
-def _fill(store: Store, name: str) -> list[Row]:
-    stream = store.stream(name)
-    live: list[Row] = []
+@dataclass
+class Sample:
+    """A stream, the entries that are in it, and those that were after each change since its active segment began."""
 
-    def add(count: int) -> None:
+    store: Store
+    name: str
+    live: list[Row] = field(default_factory=list)
+    states: list[list[Row]] = field(default_factory=list)
+    added: int = 0
+
+    @property
+    def stream(self) -> Stream:
+        return self.store.stream(self.name)
+
+    def add(self, count: int) -> None:
         for _ in range(count):
-            number = stream.info().entries_added if stream.exists() else 0
-            pairs = [(b"n", b"%d of %s" % (number, name.encode())), (b"pad", b"\x00\xff" * (number % 5))]
-            stream.add(pairs, EntryID(number + 1, 7))
-            live.append((EntryID(number + 1, 7), pairs))
+            pairs = [(b"n", b"%d of %s" % (self.added, self.name.encode())), (b"pad", b"\x00\xff" * (self.added % 5))]
+            self.added += 1
+            self.stream.add(pairs, EntryID(self.added, 7))
+            self.live.append((EntryID(self.added, 7), pairs))
+            self.states.append(list(self.live))
 
-    def delete(*places: int) -> None:
-        gone = [live[place][0] for place in places]
-        assert stream.delete(*gone) == len(gone)
-        live[:] = [row for row in live if row[0] not in gone]
+    def delete(self, *places: int) -> None:
+        gone = [self.live[place][0] for place in places]
+        assert self.stream.delete(*gone) == len(gone)
+        self.live = [row for row in self.live if row[0] not in gone]
+        self.states.append(list(self.live))
 
-    for _ in range(2):
-        add(7)
-        delete(-2)
-        store.seal(name)
-    store.compact(name)
-    add(9)
-    store.seal(name)
-    add(6)
-    delete(-1, 3, 14)
-    log_of(store, name.encode()).roll()
-    add(5)
-    delete(-3)
-    stream.trim(maxlen=len(live) - 2)
-    del live[:2]
-    stream.add_many([{"n": "many"}, {"n": "of them"}], ids=["100-1", "100-2"])
-    live += rows(stream.range("100-1"))
-    return live
+    def trim(self, count: int) -> None:
+        assert self.stream.trim(maxlen=len(self.live) - count) == count
+        del self.live[:count]
+        self.states.append(list(self.live))
+
+    def roll(self) -> None:
+        log_of(self.store, self.name.encode()).roll()
+        self.states = [list(self.live)]
+
+    def fill(self) -> None:
+        """A compacted, a sealed, a rolled and an active segment; entries are gone from each."""
+        for _ in range(2):
+            self.add(7)
+            self.delete(-2)
+            self.stream.seal()
+        self.stream.compact()
+        self.add(9)
+        self.stream.seal()
+        self.add(6)
+        self.delete(-1, 3, 14)
+        self.roll()
+        self.add(5)
+        self.delete(-3)
+        self.trim(2)
+        self.stream.add_many([{"n": "many"}, {"n": "of them"}], ids=["100-1", "100-2"])
+        self.live += [(EntryID(100, 1), [(b"n", b"many")]), (EntryID(100, 2), [(b"n", b"of them")])]
+        self.states.append(list(self.live))
+        assert rows(self.stream.range()) == self.live
 
 
-def build(path: Path, *names: str) -> dict[str, list[Row]]:
-    """Makes a store with a compacted, a sealed, a rolled and an active segment in each stream, and closes it."""
+def build(path: Path, *names: str) -> dict[str, Sample]:
+    """Makes a store with a segment of every kind in each stream, and closes it."""
     with diskstream.open(path, **SMALL) as store:
-        return {name: _fill(store, name) for name in names or ("x",)}
+        samples = {name: Sample(store, name) for name in names or ("x",)}
+        for sample in samples.values():
+            sample.fill()
+    return samples
 
 
 @contextmanager

@@ -16,14 +16,23 @@ def begins(found: list[Row], allowed: Iterable[list[Row]]) -> bool:
     return any(found == known[: len(found)] for known in allowed)
 
 
+def brief(found: list[Row]) -> str:
+    """IDs and the first value of each, for a message."""
+    return " ".join(f"{entry_id}={pairs[0][1].decode()!r}" for entry_id, pairs in found)
+
+
 @dataclass
 class Examination:
     """Opens a damaged store as its users would, and notes whatever it should not do."""
 
     root: Path
-    expected: list[Row]
+    states: list[list[Row]]
     offences: list[str] = field(default_factory=list)
     reported: bool = False
+
+    @property
+    def expected(self) -> list[Row]:
+        return self.states[-1]
 
     def attempt(self, what: str, call: Callable[[], object]) -> object:
         """The result, or the error: one of ours that names the place, else it is an offence."""
@@ -59,10 +68,10 @@ class Examination:
         """Reads forwards, backwards and by ID. Returns what came forwards."""
         stream = store.stream("x")
         there, error = self.collect(f"{what}: range", stream.range())
-        self.note(begins(there, allowed), f"{what}: range gave what nobody wrote: {there}")
+        self.note(begins(there, allowed), f"{what}: range gave what nobody wrote: {brief(there)}")
         back, _ = self.collect(f"{what}: revrange", stream.revrange())
         backwards = [known[::-1] for known in (*allowed, there)]
-        self.note(begins(back, backwards), f"{what}: revrange gave what nobody wrote: {back}")
+        self.note(begins(back, backwards), f"{what}: revrange gave what nobody wrote: {brief(back)}")
         if error is None:
             length = self.attempt(f"{what}: len", lambda: len(stream))
             self.note(not isinstance(length, int) or length == len(there), f"{what}: {length=} but {len(there)} came")
@@ -86,8 +95,7 @@ class Examination:
             self.offences.append(f"{what}: verify raised")
 
     def loss(self, what: str, there: list[Row]) -> None:
-        missing = len(self.expected) - len(there)
-        self.note(not missing or self.reported, f"{what}: {missing} entries are gone in silence")
+        self.note(there == self.expected or self.reported, f"{what}: changes are lost in silence: {brief(there)}")
 
     # --- the ways of opening ------------------------------------------------------------------------------------------
 
@@ -98,7 +106,7 @@ class Examination:
         if not isinstance(store, Store):
             self.reported = True
         else:
-            there = self.read("read-only", store, self.expected)
+            there = self.read("read-only", store, *self.states)
             self.verify("read-only", store)
             self.reported = self.reported or bool(store.recoveries)
             self.loss("read-only", there)
@@ -111,12 +119,12 @@ class Examination:
         store = self.attempt("open", lambda: diskstream.open(self.root, **SMALL))
         if not isinstance(store, Store):
             return
-        there = self.read("open", store, self.expected)
+        there = self.read("open", store, *self.states)
         self.verify("open", store)
         self.reported = self.reported or bool(store.recoveries)
         self.loss("open", there)
         added = self.attempt("add", lambda: store.stream("x").add({"new": "1"}))
-        now = [self.expected]
+        now = self.states
         if isinstance(added, EntryID):
             self.note(added > self.expected[-1][0], f"add: {added} is not above all that was added before")
             # Behind what a torn tail left; behind everything, where only the part that is damaged cannot be read.
@@ -140,10 +148,10 @@ class Examination:
         self.attempt("info", stream.info)
         self.attempt("columns", stream.columns)
         left, _ = self.collect("after changes", stream.range())
-        known = {row[0]: row for row in self.expected}
+        known = {row[0]: row for state in self.states for row in state}
         self.note(
             all(known.get(row[0], row) == row and (row[0] in known or row[1][0][0] == b"new") for row in left),
-            f"after changes: range gave what nobody wrote: {left}",
+            f"after changes: range gave what nobody wrote: {brief(left)}",
         )
         self.attempt("trim to length", lambda: stream.trim(maxlen=1))
         self.attempt("set_id", lambda: stream.set_id(LAST))

@@ -1,6 +1,7 @@
 //! `Ctl`: the shared page of a stream.
 
 use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -8,6 +9,7 @@ use diskstream_sys::ctl::{Bell, Ctl as Page, Lock, Word, FLAG_CHECK};
 use diskstream_sys::futex;
 use diskstream_sys::mutex::Locked;
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
 
 use crate::errors::{self, failure, storage, Failure};
 
@@ -54,6 +56,43 @@ pub fn acquire(py: Python<'_>, page: &Page, lock: Lock) -> PyResult<()> {
         page.raise_flags(FLAG_CHECK);
     }
     Ok(())
+}
+
+/// Holds one of a page's locks for the length of a `with` block.
+///
+/// Taking and giving up are calls into native code, between which and the block Python handles no signal: Ctrl-C
+/// cannot leave the lock behind.
+#[pyclass(frozen, module = "diskstream._native")]
+pub struct Guard {
+    page: Arc<Page>,
+    lock: Lock,
+    wait: bool,
+    held: AtomicBool,
+}
+
+#[pymethods]
+impl Guard {
+    fn __enter__(&self, py: Python<'_>) -> PyResult<bool> {
+        if self.wait {
+            acquire(py, &self.page, self.lock)?;
+            self.held.store(true, Ordering::Relaxed);
+            return Ok(true);
+        }
+        let locked = self.page.lock(self.lock).try_lock();
+        if locked == Locked::AfterDeath && self.lock == Lock::Append {
+            self.page.raise_flags(FLAG_CHECK);
+        }
+        let held = matches!(locked, Locked::Yes | Locked::AfterDeath);
+        self.held.store(held, Ordering::Relaxed);
+        Ok(held)
+    }
+
+    #[pyo3(signature = (*_details))]
+    fn __exit__(&self, _details: &Bound<'_, PyTuple>) {
+        if self.held.swap(false, Ordering::Relaxed) {
+            self.page.lock(self.lock).unlock();
+        }
+    }
 }
 
 #[pymethods]
@@ -140,29 +179,18 @@ impl Ctl {
         split(self.page.get(Word::Durable))
     }
 
-    /// Takes lock 0 (append), 1 (flush) or 2 (maintenance), waiting as long as it takes.
-    fn acquire(&self, py: Python<'_>, lock: u8) -> PyResult<()> {
-        acquire(py, &self.page, lock_of(lock))
-    }
-
-    /// Takes a lock if nobody holds it.
-    fn try_acquire(&self, lock: u8) -> bool {
-        let lock = lock_of(lock);
-        let locked = self.page.lock(lock).try_lock();
-        if locked == Locked::AfterDeath && lock == Lock::Append {
-            self.page.raise_flags(FLAG_CHECK);
-        }
-        matches!(locked, Locked::Yes | Locked::AfterDeath)
-    }
-
-    fn release(&self, lock: u8) {
-        self.page.lock(lock_of(lock)).unlock();
+    /// A guard for lock 0 (append), 1 (flush) or 2 (maintenance): `with ctl.locked(0): ...`.
+    ///
+    /// With `wait` false it does not wait for another holder; what `with` gives says whether it has the lock.
+    #[pyo3(signature = (lock, wait=true))]
+    fn locked(&self, lock: u8, wait: bool) -> Guard {
+        Guard { page: Arc::clone(&self.page), lock: lock_of(lock), wait, held: AtomicBool::new(false) }
     }
 
     /// The word that readers sleep on: read it first, then look, then wait for it to change.
     #[getter]
     fn bell(&self) -> u32 {
-        self.page.bell(Bell::Readers).load(std::sync::atomic::Ordering::SeqCst)
+        self.page.bell(Bell::Readers).load(Ordering::SeqCst)
     }
 
     /// Rings the readers' bell.
@@ -187,17 +215,17 @@ pub fn wait_bells(py: Python<'_>, bells: Vec<(Py<Ctl>, u32)>, timeout_s: Option<
     };
     let pages: Vec<(Arc<Page>, u32)> = bells.iter().map(|(ctl, seen)| (Arc::clone(&ctl.get().page), *seen)).collect();
     for (page, _) in &pages {
-        page.sleepers(Bell::Readers).fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        page.sleepers(Bell::Readers).fetch_add(1, Ordering::SeqCst);
     }
     let result = sleep(py, &pages, until);
     for (page, _) in &pages {
-        page.sleepers(Bell::Readers).fetch_sub(1, std::sync::atomic::Ordering::SeqCst);
+        page.sleepers(Bell::Readers).fetch_sub(1, Ordering::SeqCst);
     }
     result
 }
 
 fn rang(pages: &[(Arc<Page>, u32)]) -> bool {
-    pages.iter().any(|(page, seen)| page.bell(Bell::Readers).load(std::sync::atomic::Ordering::SeqCst) != *seen)
+    pages.iter().any(|(page, seen)| page.bell(Bell::Readers).load(Ordering::SeqCst) != *seen)
 }
 
 fn sleep(py: Python<'_>, pages: &[(Arc<Page>, u32)], until: Option<Instant>) -> PyResult<bool> {

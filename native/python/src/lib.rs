@@ -65,6 +65,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<entry::Block>()?;
     module.add_class::<file::LogFile>()?;
     module.add_class::<ctl::Ctl>()?;
+    module.add_class::<ctl::Guard>()?;
     module.add_class::<log::Log>()?;
     module.add_class::<segments::SegmentView>()?;
     module.add_class::<segments::RowSegment>()?;
