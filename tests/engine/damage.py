@@ -71,6 +71,25 @@ def zeroed(files: Contents) -> Iterator[Case]:
                     yield Case(f"{path} zeros {at}..{end}", {path: data[:at] + bytes(end - at) + data[end:]})
 
 
+def frame_ends(log: bytes) -> list[int]:
+    """Where each frame of a sound log ends."""
+    ends, at = [], 4096
+    while int.from_bytes(log[at + 16 : at + 24], "little"):
+        at += 64 + -(-int.from_bytes(log[at + 4 : at + 8], "little") // 8) * 8
+        ends.append(at)
+    return ends
+
+
+def tailless(files: Contents) -> Iterator[Case]:
+    """Logs that end where a frame ends, as if the frames behind it had never been written."""
+    for path in of_stream(files):
+        if path.endswith(".log"):
+            data = files[path]
+            for end in frame_ends(data)[:-1]:
+                yield Case(f"{path} cut to {end}", {path: data[:end]})
+                yield Case(f"{path} zeros from {end}", {path: data[:end] + bytes(len(data) - end)})
+
+
 def grown(files: Contents) -> Iterator[Case]:
     """Garbage behind what was written, and behind the file's end: random bytes, and bytes of the file itself."""
     noise = bytes((at * 37 + at // 7) % 251 + 1 for at in range(300))
@@ -107,6 +126,7 @@ def misplaced(files: Contents) -> Iterator[Case]:
 BATCHES: dict[str, Callable[[Contents], Iterator[Case]]] = {
     "flipped": flipped,
     "truncated": truncated,
+    "tailless": tailless,
     "zeroed": zeroed,
     "grown": grown,
     "misplaced": misplaced,

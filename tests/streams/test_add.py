@@ -108,7 +108,9 @@ def test_zero_is_no_id(stream: Stream, given: Any) -> None:
         stream.add({"a": 1}, "*")
 
 
-@pytest.mark.parametrize("given", ["", "x", "5-", "-5", "5-x", "5-**", "*-5", "*-*", "**", "-*", "5-1-*", "+", "-", "$", ">", 1.5])
+@pytest.mark.parametrize(
+    "given", ["", "x", "5-", "-5", "5-x", "5-**", "*-5", "*-*", "**", "-*", "5-1-*", "+", "-", "$", ">", 1.5]
+)
 def test_a_malformed_id_is_refused(store: Store, stream: Stream, given: Any) -> None:
     with pytest.raises(InvalidIDError, match=f"^{NO_ID}"):
         stream.add({"a": 1}, given)
@@ -239,7 +241,9 @@ def test_trims_that_contradict_themselves_are_refused_in_the_words_of_redis(
     assert ids(stream) == ["5-3"]
 
 
-@pytest.mark.parametrize("options", [{"maxlen": "5"}, {"maxlen": 1.5}, {"maxlen": 5, "approximate": True, "limit": "5"}])
+@pytest.mark.parametrize(
+    "options", [{"maxlen": "5"}, {"maxlen": 1.5}, {"maxlen": 5, "approximate": True, "limit": "5"}]
+)
 def test_numbers_that_are_none_are_refused_and_nothing_is_added(stream: Stream, options: dict[str, Any]) -> None:
     stream.add({"a": 1}, "5-3")
     for call in (lambda: stream.add({"a": 2}, **options), lambda: stream.trim(**options)):

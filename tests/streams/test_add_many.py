@@ -61,7 +61,9 @@ def test_ids_may_be_given_with_any_gaps(stream: Stream) -> None:
 def test_ids_must_rise_from_the_last_one_of_the_stream_on(store: Store, stream: Stream, given: list[str]) -> None:
     stream.add({"a": 1}, "5-3")
     before = frames(store)
-    with pytest.raises(IDOrderError, match="^The ID specified in XADD is equal or smaller than the target stream top item$"):
+    with pytest.raises(
+        IDOrderError, match="^The ID specified in XADD is equal or smaller than the target stream top item$"
+    ):
         stream.add_many([{"n": 1}, {"n": 2}], ids=given)
     assert ids(stream) == ["5-3"]
     assert frames(store) == before

@@ -97,7 +97,8 @@ class BothSides(RuleBasedStateMachine):
         seq=st.sampled_from(["", "-*", "-0", "-1", "-2", "-7", f"-{MAX}"]),
         fields=fields,
         nomkstream=st.booleans(),
-        trim=st.none() | st.tuples(st.sampled_from(["MAXLEN", "MINID"]), st.sampled_from(["", "="]), st.integers(0, 25)),
+        trim=st.none()
+        | st.tuples(st.sampled_from(["MAXLEN", "MINID"]), st.sampled_from(["", "="]), st.integers(0, 25)),
     )
     def add(self, key: str, step: int, seq: str, fields: Any, nomkstream: bool, trim: Any) -> None:
         words: list[Any] = ["XADD", key]
@@ -127,7 +128,10 @@ class BothSides(RuleBasedStateMachine):
         assert [bytes(entry_id) for entry_id in ours] == theirs
         self.check(key)
 
-    @rule(key=keys, given=st.sampled_from([f"{FUTURE}-*", f"{FUTURE}-{MAX}", f"{MAX}-{MAX - 1}", f"{MAX}-{MAX}", f"{MAX}"]))
+    @rule(
+        key=keys,
+        given=st.sampled_from([f"{FUTURE}-*", f"{FUTURE}-{MAX}", f"{MAX}-{MAX - 1}", f"{MAX}-{MAX}", f"{MAX}"]),
+    )
     def add_in_the_future(self, key: str, given: str) -> None:
         self.both("XADD", key, given, "f", "1")
         self.check(key)
@@ -141,7 +145,9 @@ class BothSides(RuleBasedStateMachine):
                 self.both("XADD", key, "*", "f", "1")
                 self.check(key)
 
-    @rule(key=keys, given=st.sampled_from(["", "x", "0-0", "0", "5-", "-5", "5-1-1", "5-x", "**", "-*", "-", "+", "(5-1"]))
+    @rule(
+        key=keys, given=st.sampled_from(["", "x", "0-0", "0", "5-", "-5", "5-1-1", "5-x", "**", "-*", "-", "+", "(5-1"])
+    )
     def add_under_no_id(self, key: str, given: str) -> None:
         assert isinstance(self.both("XADD", key, given, "f", "1"), Refused)
         self.check(key)
@@ -215,7 +221,9 @@ class BothSides(RuleBasedStateMachine):
                 self.both(*words, *options)
 
     @rule(
-        chosen=st.dictionaries(keys, st.sampled_from(["$", "0", "0-0", "x", "-"]) | st.tuples(st.just(False), steps, seqs), min_size=1),
+        chosen=st.dictionaries(
+            keys, st.sampled_from(["$", "0", "0-0", "x", "-"]) | st.tuples(st.just(False), steps, seqs), min_size=1
+        ),
         count=counts,
     )
     def read_behind(self, chosen: dict[str, Any], count: int | None) -> None:

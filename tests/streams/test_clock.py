@@ -114,7 +114,11 @@ def test_a_clock_that_tells_no_time_adds_nothing(store: Store, clock: Clock, now
     stream.add({"a": 1})
     before = frames(store)
     clock.now = now
-    for call in (lambda: stream.add({"a": 2}), lambda: stream.add({"a": 2}, maxlen=5), lambda: stream.add_many([{"a": 2}])):
+    for call in (
+        lambda: stream.add({"a": 2}),
+        lambda: stream.add({"a": 2}, maxlen=5),
+        lambda: stream.add_many([{"a": 2}]),
+    ):
         with pytest.raises((TypeError, ValueError)):
             call()
     assert frames(store) == before

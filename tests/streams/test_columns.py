@@ -31,7 +31,9 @@ def expected(live: list[Row], duplicates: str, fields: list[bytes] | None = None
 
 def check_columns(columns: Columns, live: list[Row], fields: dict[bytes, list[bytes | None]]) -> None:
     assert columns.ms.dtype == columns.seq.dtype == np.uint64
-    assert list(zip(columns.ms.tolist(), columns.seq.tolist(), strict=True)) == [(row[0].ms, row[0].seq) for row in live]
+    assert list(zip(columns.ms.tolist(), columns.seq.tolist(), strict=True)) == [
+        (row[0].ms, row[0].seq) for row in live
+    ]
     assert columns.fields == fields
     assert len(columns) == len(live)
 
@@ -150,7 +152,9 @@ def test_chosen_fields_come_in_the_order_asked_for_and_are_null_where_missing(mi
     ] * 2
     assert both(mixed, fields=["b", "b"], duplicates="last") == [{b"b": [b"", None, b"3", None]}] * 2
     assert both(mixed, fields=[], duplicates="last") == [{}] * 2
-    assert len(mixed.columns(fields=[], duplicates="last")) == mixed.to_arrow(fields=[], duplicates="last").num_rows == 4
+    assert (
+        len(mixed.columns(fields=[], duplicates="last")) == mixed.to_arrow(fields=[], duplicates="last").num_rows == 4
+    )
 
 
 def test_an_empty_value_is_not_a_missing_one(mixed: Stream) -> None:

@@ -51,7 +51,11 @@ def test_what_is_no_text_is_an_error_where_it_is_asked_for_and_nowhere_else(text
         first, second = stream.range()
         assert first["good"] == second["good"] == "yes"
         assert str(first.id) == "1-0"
-        for call in (lambda entry=first: entry["bad"], lambda entry=first: entry.pairs, lambda entry=first: entry.fields):
+        for call in (
+            lambda entry=first: entry["bad"],
+            lambda entry=first: entry.pairs,
+            lambda entry=first: entry.fields,
+        ):
             with pytest.raises(UnicodeDecodeError):
                 call()
         assert second.pairs == [("good", "yes")]

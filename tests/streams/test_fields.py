@@ -134,7 +134,9 @@ def test_what_is_neither_a_mapping_nor_pairs_is_refused(store: Store, fields: An
         store.stream("x").add(fields)
 
 
-@pytest.mark.parametrize("fields", [[("a",)], [("a", "b", "c")], ["a", "b"], "ab", b"ab", [("a", "b"), ()], [5]], ids=repr)
+@pytest.mark.parametrize(
+    "fields", [[("a",)], [("a", "b", "c")], ["a", "b"], "ab", b"ab", [("a", "b"), ()], [5]], ids=repr
+)
 def test_odd_pairs_are_refused(store: Store, fields: Any) -> None:
     with pytest.raises(ArgumentError, match="wrong number of arguments"):
         store.stream("x").add(fields)

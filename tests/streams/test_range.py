@@ -60,7 +60,9 @@ bounds = st.one_of(
 
 @settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(start=bounds, end=bounds, count=st.none() | st.integers(0, 20) | st.integers(21, 400))
-def test_a_range_is_what_lies_between_its_ends_both_ways(made: Layered, start: str, end: str, count: int | None) -> None:
+def test_a_range_is_what_lies_between_its_ends_both_ways(
+    made: Layered, start: str, end: str, count: int | None
+) -> None:
     expected = between(made.live, start, end)
     assert rows(made.stream.range(start, end, count)) == expected[:count]
     assert rows(made.stream.revrange(end, start, count)) == expected[::-1][:count]
@@ -111,7 +113,9 @@ def test_ends_the_wrong_way_round_give_nothing(made: Layered) -> None:
     assert list(made.stream.range(made.live[5][0], made.live[4][0])) == []
 
 
-@pytest.mark.parametrize("bad", ["", "x", "5-", "-5", "5-x", "5-1-1", "(", "(-", "(+", "((5", "5.0", "--", str(MAX + 1)])
+@pytest.mark.parametrize(
+    "bad", ["", "x", "5-", "-5", "5-x", "5-1-1", "(", "(-", "(+", "((5", "5.0", "--", str(MAX + 1)]
+)
 def test_what_is_no_id_is_refused_before_anything_is_read(store: Store, bad: str) -> None:
     missing = store.stream("missing")
     for call in (missing.range, missing.revrange):

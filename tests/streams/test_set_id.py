@@ -138,7 +138,11 @@ def test_an_empty_stream_may_begin_anew_with_smaller_ids(small: Store) -> None:
         stream.add({"n": number, "pad": "." * 90}, (number, 0))
     stream.trim(maxlen=0)
     stream.set_id("0-0")
-    assert [stream.add({"n": number}, (number, 0)) for number in range(1, 4)] == [EntryID(1, 0), EntryID(2, 0), EntryID(3, 0)]
+    assert [stream.add({"n": number}, (number, 0)) for number in range(1, 4)] == [
+        EntryID(1, 0),
+        EntryID(2, 0),
+        EntryID(3, 0),
+    ]
     stream.seal()
     assert ids(stream) == ["1-0", "2-0", "3-0"]
     assert small.verify().ok

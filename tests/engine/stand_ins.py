@@ -1,0 +1,131 @@
+"""What stands in for a disk: it announces each step before it is taken, so that a test can let it fail or stop there."""
+
+import errno
+from collections.abc import Callable
+from pathlib import Path
+
+from diskstream._native import LogFile
+from diskstream.engine.files import Files, LogFileLike, NewFile
+from diskstream.errors import StorageError, storage_error
+
+__all__ = ["FailingOnce", "Step", "Watched", "failure"]
+
+# Called with the name of a step and the file it is about, before the step is taken.
+Step = Callable[[str, Path], None]
+
+
+def failure(path: Path, action: str, code: int) -> StorageError:
+    """The error that the real thing raises."""
+    return storage_error(str(path), action, code, errno.errorcode[code])
+
+
+class _WatchedLog:
+    def __init__(self, path: Path, log: LogFileLike, step: Step) -> None:
+        self._path, self._log, self._step = path, log, step
+
+    def store(self, offset: int, data: bytes) -> None:
+        self._step("store", self._path)
+        self._log.store(offset, data)
+
+    def pwrite(self, offset: int, data: bytes) -> None:
+        self._step("pwrite", self._path)
+        self._log.pwrite(offset, data)
+
+    def pwrite_sync(self, offset: int, data: bytes) -> None:
+        self._step("pwrite_sync", self._path)
+        self._log.pwrite_sync(offset, data)
+
+    def extend(self, size_bytes: int) -> None:
+        self._step("extend", self._path)
+        self._log.extend(size_bytes)
+
+    def flush(self) -> None:
+        self._step("flush", self._path)
+        self._log.flush()
+
+    def start_flush(self, offset: int, size_bytes: int) -> None:
+        self._log.start_flush(offset, size_bytes)
+
+    @property
+    def size_bytes(self) -> int:
+        return self._log.size_bytes
+
+    @property
+    def native(self) -> LogFile:
+        return self._log.native
+
+    def close(self) -> None:
+        self._log.close()
+
+
+class _WatchedNew(NewFile):
+    def __init__(self, path: Path, step: Step) -> None:
+        step("create", path)
+        super().__init__(path)
+        self._step = step
+
+    def write(self, data: bytes) -> None:
+        """Half of it gets there before a step that fails."""
+        half = len(data) // 2
+        super().write(data[:half])
+        self._step("write", self.path)
+        super().write(data[half:])
+
+    def sync(self) -> None:
+        self._step("sync", self.path)
+        super().sync()
+
+
+class Watched(Files):
+    """The real file system, each step announced."""
+
+    def __init__(self, step: Step) -> None:
+        self.step = step
+
+    def open_log(self, path: Path, *, writable: bool) -> LogFileLike:
+        log = super().open_log(path, writable=writable)
+        return _WatchedLog(path, log, self.step) if writable else log
+
+    def create(self, path: Path) -> NewFile:
+        return _WatchedNew(path, self.step)
+
+    def rename(self, source: Path, target: Path) -> None:
+        self.step("rename", target)
+        super().rename(source, target)
+
+    def link(self, source: Path, target: Path) -> None:
+        self.step("link", target)
+        super().link(source, target)
+
+    def unlink(self, path: Path) -> None:
+        self.step("unlink", path)
+        super().unlink(path)
+
+    def mkdir(self, path: Path) -> None:
+        self.step("mkdir", path)
+        super().mkdir(path)
+
+    def rmdir(self, path: Path) -> None:
+        self.step("rmdir", path)
+        super().rmdir(path)
+
+    def sync_dir(self, path: Path) -> None:
+        self.step("sync_dir", path)
+        super().sync_dir(path)
+
+
+class FailingOnce:
+    """Lets one step fail: the `nth` of those of the given kinds, counted from 1. After that the disk is well again."""
+
+    def __init__(self, code: int, kinds: frozenset[str], nth: int = 0) -> None:
+        self.code, self.kinds, self.nth = code, kinds, nth
+        self.seen: list[tuple[str, str]] = []
+        self.failed: tuple[str, str] | None = None
+
+    def __call__(self, kind: str, path: Path) -> None:
+        if kind not in self.kinds:
+            return
+        self.seen.append((kind, path.name))
+        if len(self.seen) == self.nth:
+            self.failed = (kind, path.name)
+            raise failure(path, kind, self.code)
