@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
 
+_ID_COLUMNS = ("id_ms", "id_seq")
+
 __all__ = ["Columns", "as_columns", "as_table"]
 
 
@@ -78,7 +80,8 @@ def _arrow() -> Any:
 
 
 def _column_name(name: bytes) -> str:
-    return name.decode("utf-8", "surrogateescape").encode("utf-8", "backslashreplace").decode()
+    text = name.decode("utf-8", "backslashreplace")
+    return f"field:{text}" if text in _ID_COLUMNS else text
 
 
 def _batch(pa: Any, batch: ColumnBatch) -> tuple["pa.Array", "pa.Array", dict[bytes, "pa.Array"]]:
@@ -100,6 +103,8 @@ def _batch(pa: Any, batch: ColumnBatch) -> tuple["pa.Array", "pa.Array", dict[by
 def as_table(batches: Iterable[ColumnBatch], wanted: list[bytes] | None) -> "pa.Table":
     """Makes an Arrow table: ``id_ms`` and ``id_seq`` as uint64, each field as binary, null where it is missing.
 
+    A field that is itself called ``id_ms`` or ``id_seq`` becomes the column ``field:id_ms`` or ``field:id_seq``.
+
     Raises:
         DiskstreamError: pyarrow is not installed.
     """
@@ -119,4 +124,4 @@ def as_table(batches: Iterable[ColumnBatch], wanted: list[bytes] | None) -> "pa.
             for part, chunk in zip(parts, chunks, strict=True)
         ]
         columns.append(pa.chunked_array(filled, type=pa.binary()))
-    return pa.table(columns, names=["id_ms", "id_seq", *(_column_name(name) for name in order)])
+    return pa.table(columns, names=[*_ID_COLUMNS, *(_column_name(name) for name in order)])

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from diskstream._native import Entry, EntryID
 from diskstream.engine import names, reader
+from diskstream.engine.files import size_of
 from diskstream.engine.log import StreamLog
 from diskstream.ids import MIN_ID
 
@@ -51,7 +52,7 @@ def describe(name: bytes, log: StreamLog) -> StreamInfo:
     first_entry, last_entry = reader.first_entry(log), reader.last_entry(log)
     views = log.segments.views()
     packed = [view for view in views if not log.segments.is_rows(view)]
-    files = (path for path in log.directory.iterdir() if names.parse_file(path.name) is not None)
+    files = [path for path in log.directory.iterdir() if names.parse_file(path.name) is not None]
     return StreamInfo(
         name=name,
         length=length,
@@ -64,6 +65,6 @@ def describe(name: bytes, log: StreamLog) -> StreamInfo:
         last_entry=last_entry,
         segments=len(views) + 1,
         sealed_segments=len(packed),
-        size_bytes=sum(path.stat().st_size for path in files),
+        size_bytes=sum(size_of(path) for path in files),
         durable=log.native.is_durable,
     )

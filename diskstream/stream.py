@@ -9,7 +9,7 @@ from diskstream._native import Block, ColumnBatch, Entry, EntryID, check_rows
 from diskstream.engine import reader, seal, trimming
 from diskstream.engine.log import StreamLog, StreamMoved
 from diskstream.engine.seal import CompactReport
-from diskstream.errors import ArgumentError, ArgumentTypeError, NoSuchStreamError, ZeroIDError
+from diskstream.errors import ArgumentError, ArgumentTypeError, NoSuchStreamError, ReadOnlyError, ZeroIDError
 from diskstream.ids import MIN_ID, IDLike, parse_add_id, parse_end, parse_id, parse_start
 from diskstream.info import StreamInfo, describe
 from diskstream.retention import Trim, check_count
@@ -58,7 +58,9 @@ class Stream:
                 self._store._forget(self._name, log)
 
     def _write(self, action: Callable[[StreamLog], _T], *, create: bool = True) -> _T | None:
-        """The same for a change, which makes the stream where there is none."""
+        """The same for an append, which makes the stream where there is none."""
+        if self._store.read_only:
+            raise ReadOnlyError(str(self._store.path))
         while True:
             log = self._log(create=create)
             if log is None:
@@ -302,7 +304,7 @@ class Stream:
 
         Args:
             start, end: as `range`.
-            fields: the fields wanted, in this order; None takes all, in the order in which they are met.
+            fields: the fields wanted, in this order; None takes all, in no particular order.
             duplicates: which value counts where an entry holds a name twice: ``first``, ``last``, or ``fail``.
 
         Raises:

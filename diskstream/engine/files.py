@@ -13,7 +13,7 @@ from typing import Protocol, Self
 from diskstream._native import CTL_BYTES, Ctl, LogFile
 from diskstream.errors import StorageError, storage_error
 
-__all__ = ["Files", "LogFileLike", "NewFile"]
+__all__ = ["Files", "LogFileLike", "NewFile", "size_of", "wrapped"]
 
 _FILE_MODE = 0o640
 _DIRECTORY_MODE = 0o750
@@ -87,6 +87,14 @@ class NewFile:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
+
+
+def size_of(path: Path) -> int:
+    """Bytes of a file; 0 where it is gone, as another process may remove it at any moment."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
 
 
 class Files:

@@ -393,6 +393,22 @@ class StreamLog:
         finally:
             self._let_go()
 
+    def remove_dropped(self) -> int:
+        """Removes the files of segments that are no longer listed, once the frame that says so is durable.
+
+        The caller holds the maintenance lock and is up to date, so nobody is moving the stream away.
+        """
+        dropped = self.native.take_dropped()
+        if not dropped:
+            return 0
+        self.flush()
+        for number, generation in dropped:
+            self.segments.forget(number, generation)
+            self.files.unlink(names.segment_path(self.directory, number, generation))
+            if generation == 0:
+                self.files.unlink(names.log_path(self.directory, number))
+        return len(dropped)
+
     def _let_go(self) -> None:
         self.native.close()
         # What another thread has under way ends first; whatever begins from now on finds the log closed.
@@ -405,6 +421,9 @@ class StreamLog:
 
     def _close_cleanly(self) -> None:
         self.retry(self.native.flush)
+        with self.ctl.locked(MAINTENANCE, False) as held:
+            if held and not self.native.catch_up():
+                self.remove_dropped()
         if self.native.tail[2] == self._marked_lsn:
             return
         with self.locked():

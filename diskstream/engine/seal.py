@@ -13,6 +13,7 @@ from pathlib import Path
 
 from diskstream._native import LOG_HEADER_BYTES, Block, EntryID, RowSegment, SealedSegment, Sealer, SegmentView
 from diskstream.engine import names
+from diskstream.engine.files import size_of
 from diskstream.engine.log import StreamLog
 from diskstream.engine.page import MAINTENANCE
 from diskstream.engine.segment import SegmentGone, open_sealed, read_back, whole_blocks
@@ -151,26 +152,11 @@ def reap(log: StreamLog) -> int:
     """Removes the files of segments that the log no longer lists, once the frame that says so is durable."""
     with log.ctl.locked(MAINTENANCE):
         log.refresh()
-        return _reap(log)
-
-
-def _reap(log: StreamLog) -> int:
-    """The same for who holds the maintenance lock and is up to date: nobody can be moving the stream away."""
-    dropped = log.native.take_dropped()
-    if not dropped:
-        return 0
-    log.flush()
-    for number, generation in dropped:
-        log.segments.forget(number, generation)
-        log.files.unlink(names.segment_path(log.directory, number, generation))
-        if generation == 0:
-            log.files.unlink(names.log_path(log.directory, number))
-    return len(dropped)
+        return log.remove_dropped()
 
 
 def _size(log: StreamLog, views: Iterable[SegmentView]) -> int:
-    paths = (names.segment_path(log.directory, view.number, view.generation) for view in views)
-    return sum(path.stat().st_size for path in paths if path.exists())
+    return sum(size_of(names.segment_path(log.directory, view.number, view.generation)) for view in views)
 
 
 def _groups(views: list[SegmentView], segment_bytes: int) -> list[list[SegmentView]]:
@@ -198,7 +184,7 @@ def compact(log: StreamLog, *, progress: Progress = ignore) -> CompactReport:
         dropped = 0
         for group in _groups(views, log.options.segment_bytes):
             dropped += _compact_group(log, group, progress)
-        _reap(log)
+        log.remove_dropped()
         views = log.segments.views()
         return CompactReport(before, len(views), dropped, bytes_before, _size(log, views))
 

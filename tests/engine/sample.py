@@ -93,9 +93,9 @@ class Sample:
         assert rows(self.stream.range()) == self.live
 
 
-def build(path: Path, *names: str) -> dict[str, Sample]:
+def build(path: Path, *names: str, **options: Any) -> dict[str, Sample]:
     """Makes a store with a segment of every kind in each stream, and closes it."""
-    with diskstream.open(path, **SMALL) as store:
+    with diskstream.open(path, **{**SMALL, **options}) as store:
         samples = {name: Sample(store, name) for name in names or ("x",)}
         for sample in samples.values():
             sample.fill()

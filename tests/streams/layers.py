@@ -27,7 +27,7 @@ def ids(entries: Iterable[Entry]) -> list[str]:
 
 def log_of(store: Store, name: bytes | str = b"x") -> StreamLog:
     """The log behind a stream, to see how it lies on disk."""
-    log = store._log(name.encode() if isinstance(name, str) else name, create=False)  # noqa: SLF001
+    log = store._log(name.encode() if isinstance(name, str) else name, create=False)
     assert log is not None
     return log
 
@@ -88,7 +88,7 @@ def kinds(store: Store, name: bytes | str = b"x") -> list[str]:
 
 
 def layered(store: Store, name: str = "x") -> Layered:
-    """A stream with compacted, sealed, rolled and active segments; entries are deleted in all, and the oldest trimmed."""
+    """A stream with compacted, sealed, rolled and active segments: entries deleted in all, the oldest trimmed."""
     made = Layered(store, store.stream(name))
     made.add(140)
     made.stream.seal()

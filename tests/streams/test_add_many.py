@@ -62,7 +62,7 @@ def test_ids_must_rise_from_the_last_one_of_the_stream_on(store: Store, stream: 
     stream.add({"a": 1}, "5-3")
     before = frames(store)
     with pytest.raises(
-        IDOrderError, match="^The ID specified in XADD is equal or smaller than the target stream top item$"
+        IDOrderError, match=r"^The ID specified in XADD is equal or smaller than the target stream top item$"
     ):
         stream.add_many([{"n": 1}, {"n": 2}], ids=given)
     assert ids(stream) == ["5-3"]
@@ -130,7 +130,7 @@ def test_a_batch_is_at_most_64_mib(store: Store, stream: Stream) -> None:
     made = stream.add_many([{"a": value}] * 63)
     assert len(made) == 63
     before = frames(store)
-    with pytest.raises(LimitError, match="^Elements are too large to be stored: batch of ") as caught:
+    with pytest.raises(LimitError, match=r"^Elements are too large to be stored: batch of ") as caught:
         stream.add_many([{"a": value}] * 64)
     assert caught.value.what == "batch"
     assert caught.value.limit < 64 * MIB

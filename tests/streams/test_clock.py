@@ -177,3 +177,15 @@ def test_trims_by_length_do_not_ask_the_clock(store: Store, clock: Clock) -> Non
     clock.now = 1
     assert stream.trim(maxlen=4) == 6
     assert ids(stream) == [f"1000-{seq}" for seq in range(6, 10)]
+
+
+def test_ids_go_on_from_the_last_one_after_a_rename_and_after_reopening(tmp_path: Path, clock: Clock) -> None:
+    """Nothing was lost, so none of the IDs reserved ahead is skipped."""
+    expected = iter(f"1000-{seq}" for seq in range(100))
+    with open_at(tmp_path / "moved", clock) as store:
+        for old, new in (("a", "b"), ("b", "c"), ("c", "a")):
+            assert [str(store.stream(old).add({"n": 1})) for _ in range(2)] == [next(expected), next(expected)]
+            store.rename(old, new)
+    for _ in range(3):
+        with open_at(tmp_path / "moved", clock) as store:
+            assert str(store.stream("a").add({"n": 1})) == next(expected)

@@ -165,7 +165,7 @@ def test_an_entry_of_32_mib_is_stored_and_a_larger_one_refused(store: Store) -> 
     found = stream.get(entry_id)
     assert found is not None
     assert found["a"] == value[:-64]
-    with pytest.raises(LimitError, match="^Elements are too large to be stored") as caught:
+    with pytest.raises(LimitError, match=r"^Elements are too large to be stored") as caught:
         stream.add({"a": value})
     assert (caught.value.what, caught.value.limit) == ("entry", 32 * MIB)
     assert caught.value.found > 32 * MIB

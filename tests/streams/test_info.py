@@ -1,4 +1,4 @@
-"""`info`: every field of XINFO STREAM that makes sense here, and what is on disk. And `len`, and streams without entries."""
+"""`info`: every field of XINFO STREAM that makes sense here, and what is on disk. Streams without entries."""
 
 import dataclasses
 from pathlib import Path
@@ -88,7 +88,7 @@ def test_what_was_added_is_durable_after_a_sync(tmp_path: Path) -> None:
 
 
 def test_of_a_stream_that_does_not_exist_there_is_none(store: Store) -> None:
-    with pytest.raises(NoSuchStreamError, match="^no such key") as caught:
+    with pytest.raises(NoSuchStreamError, match=r"^no such key") as caught:
         store.stream("x").info()
     assert isinstance(caught.value, LookupError)
     assert caught.value.name == b"x"

@@ -5,7 +5,7 @@ from tests.streams.layers import kinds, layered, log_of, rows
 
 
 def test_it_has_every_kind_of_segment_with_gone_entries_in_each(small: Store) -> None:
-    made = layered(small)
+    layered(small)
     assert kinds(small) == sorted(kinds(small), key=["compacted", "sealed", "rows", "active"].index)
     assert {
         kind: kinds(small).count(kind) >= least

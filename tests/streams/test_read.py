@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 import diskstream
 from diskstream import ArgumentError, InvalidIDError, Store
+from diskstream.ids import IDLike
 from tests.streams.layers import MAX, MAX_ID, Layered, ids, layered, nth_id, rows, small_store
 
 
@@ -54,7 +55,8 @@ def test_an_incomplete_id_leaves_its_millisecond_behind_from_zero(three: Store) 
 
 
 def test_behind_the_end_there_is_nothing(three: Store) -> None:
-    for after in ("$", b"$", "1-3", "2", MAX_ID, f"{MAX}-{MAX}"):
+    ends: list[IDLike] = ["$", b"$", "1-3", "2", MAX_ID, f"{MAX}-{MAX}"]
+    for after in ends:
         assert three.stream("a").read(after) == []
     assert three.read({"a": "$", "b": "9", "missing": "0"}) == {}
     assert not three.exists("missing")
@@ -80,7 +82,8 @@ def test_plus_finds_the_last_entry_behind_many_deleted_ones(small: Store) -> Non
 
 
 def test_several_streams_come_in_the_order_asked_for_without_those_that_have_nothing(three: Store) -> None:
-    read = three.read({"c": "0", b"a": "1-2", "b": "$"})
+    asked: dict[str | bytes, IDLike] = {"c": "0", b"a": "1-2", "b": "$"}
+    read = three.read(asked)
     assert list(read) == [b"c", b"a"]
     assert found(read) == {"c": ["3-1", "3-2", "3-3"], "a": ["1-3"]}
 
@@ -155,7 +158,7 @@ def test_limits_that_make_no_sense_are_refused_in_the_words_of_redis(
 @pytest.mark.parametrize("bad", ["", "x", "-", ">", "(1-1", "5-", "*", None, 1.5])
 def test_what_is_no_id_is_refused_wherever_it_stands(three: Store, bad: Any) -> None:
     for positions in ({"a": bad}, {"a": "0", "b": bad}, {"missing": bad}):
-        with pytest.raises(InvalidIDError, match="^Invalid stream ID specified as stream command argument"):
+        with pytest.raises(InvalidIDError, match=r"^Invalid stream ID specified as stream command argument"):
             three.read(positions)
 
 

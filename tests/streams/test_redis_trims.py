@@ -1,4 +1,4 @@
-"""Approximate trims beside those of a Redis server: the same runs where nodes are the same, the same promise elsewhere."""
+"""Approximate trims beside those of a Redis server: the same where nodes are the same, the same promise elsewhere."""
 
 import random
 from collections.abc import Iterator
@@ -67,7 +67,7 @@ def test_trims_along_with_adding_are_the_same(tmp_path: Path, theirs: Server) ->
 
 @pytest.mark.parametrize("seed", range(6))
 def test_elsewhere_each_side_keeps_the_promise(tmp_path: Path, theirs: Server, seed: int) -> None:
-    """Large entries, deleted ones, small segments: nodes differ, but none leaves fewer than asked, nor a whole node more."""
+    """Large entries, deleted ones, small segments: nodes differ, but what is asked for stays, and less than a node more."""
     chance = random.Random(seed)
     with small_store(tmp_path / "store") as store:
         ours = Embedded(store)

@@ -103,7 +103,7 @@ def test_a_malformed_id_is_refused(five: Store, bad: Any) -> None:
 
 
 def test_the_stream_must_exist(store: Store) -> None:
-    with pytest.raises(NoSuchStreamError, match="^no such key") as caught:
+    with pytest.raises(NoSuchStreamError, match=r"^no such key") as caught:
         store.stream("x").set_id("5-0")
     assert caught.value.name == b"x"
     assert not store.exists("x")

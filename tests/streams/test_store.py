@@ -235,7 +235,7 @@ def test_renaming_replaces_what_has_the_name_unless_told_not_to(store: Store) ->
 
 def test_renaming_needs_a_stream(store: Store) -> None:
     for new in ("b", "a"):
-        with pytest.raises(NoSuchStreamError, match="^no such key"):
+        with pytest.raises(NoSuchStreamError, match=r"^no such key"):
             store.rename("a", new)
     assert store.streams() == []
 
@@ -275,17 +275,17 @@ def test_after_closing_everything_says_so(tmp_path: Path) -> None:
         ranged = stream.range()
     for call in (
         lambda: store.stream("x"),
-        lambda: store.streams(),
+        store.streams,
         lambda: store.exists("x"),
         lambda: "x" in store,
         lambda: list(store),
         lambda: store.delete("x"),
         lambda: store.rename("x", "y"),
         lambda: store.read({"x": "0"}),
-        lambda: store.sync(),
-        lambda: store.seal(),
-        lambda: store.compact(),
-        lambda: store.verify(),
+        store.sync,
+        store.seal,
+        store.compact,
+        store.verify,
         lambda: stream.add({"a": 1}),
         lambda: stream.add({"a": 1}, "9-9", maxlen=4),
         lambda: stream.add_many([{"a": 1}]),
@@ -296,15 +296,15 @@ def test_after_closing_everything_says_so(tmp_path: Path) -> None:
         lambda: stream.read("0"),
         lambda: next(stream.tail("0")),
         lambda: len(stream),
-        lambda: stream.exists(),
+        stream.exists,
         lambda: stream.delete("5-3"),
         lambda: stream.trim(maxlen=0),
         lambda: stream.set_id("9-9"),
-        lambda: stream.info(),
-        lambda: stream.columns(),
-        lambda: stream.to_arrow(),
-        lambda: stream.seal(),
-        lambda: stream.compact(),
+        stream.info,
+        stream.columns,
+        stream.to_arrow,
+        stream.seal,
+        stream.compact,
         lambda: stream.wait_durable("5-3"),
     ):
         with pytest.raises(ClosedError, match="is closed: open the store again"):

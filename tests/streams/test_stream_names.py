@@ -130,7 +130,7 @@ def test_odd_names_can_be_renamed_into_each_other_and_deleted(tmp_path: Path) ->
 def test_a_name_over_the_limit_is_refused(store: Store, name: str | bytes) -> None:
     length = len(name.encode() if isinstance(name, str) else name)
     for call in (store.stream, store.exists, store.delete, lambda given: store.read({given: "0"})):
-        with pytest.raises(LimitError, match="^Elements are too large to be stored: the name of a stream") as caught:
+        with pytest.raises(LimitError, match=r"^Elements are too large to be stored: the name of a stream") as caught:
             call(name)
         assert (caught.value.limit, caught.value.found) == (LIMIT, length)
     store.stream("x").add({"a": 1})
