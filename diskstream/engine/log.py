@@ -439,9 +439,10 @@ class StreamLog:
         if self.native.catch_up() or not self.native.is_durable:
             return
         frontier, floor = self.native.read_frontier()
-        last = max(self.native.counters()[1].ms, floor)
+        # Just below the last ID: the next opening goes on right behind it, but must reserve before it issues anything.
+        below = max(self.native.counters()[1].ms - 1, floor)
         # The slot also says how far the log was durable: one that ends before that has lost something.
-        self._file.pwrite_sync(*self.native.frontier_slot(min(last, frontier), floor))
+        self._file.pwrite_sync(*self.native.frontier_slot(min(below, frontier), floor))
         self.native.read_frontier()
 
     def leave(self, *, flush: bool) -> None:

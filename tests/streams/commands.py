@@ -5,7 +5,7 @@ from typing import Any
 
 import redis
 
-from diskstream import DiskstreamError, Entry, EntryID, Store
+from diskstream import DiskstreamError, Entry, Store
 
 # One database of the server is ours.
 _DATABASE = 9
@@ -31,7 +31,8 @@ class Server:
     """A connection to a Redis server."""
 
     def __init__(self, host: str, port: int) -> None:
-        self._connection = redis.Connection(host=host, port=port, db=_DATABASE, protocol=2)
+        connection: Any = redis.Connection  # it has no types, and a client would reshape replies
+        self._connection = connection(host=host, port=port, db=_DATABASE, protocol=2)
         self.run("FLUSHDB")
 
     def run(self, *words: Any) -> Any:
@@ -156,7 +157,3 @@ def info_of(reply: Any) -> Any:
         return reply
     found = dict(zip(reply[::2], reply[1::2], strict=True))
     return {name: value for name, value in found.items() if not name.startswith(b"radix-tree")}
-
-
-def id_of(text: bytes) -> EntryID:
-    return EntryID(text)

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -69,9 +70,9 @@ def test_an_id_may_be_given_whole_or_in_part(stream: Stream, given: Any, added: 
 
 
 def test_an_open_sequence_is_the_next_free_one_of_its_millisecond(stream: Stream) -> None:
-    assert [str(stream.add({"a": 1}, given)) for given in ("5-3", "5-*", "5-*", "6-*", "6-*", f"9-{MAX - 1}", "9-*")] == [
-        "5-3", "5-4", "5-5", "6-0", "6-1", f"9-{MAX - 1}", f"9-{MAX}",
-    ]  # fmt: skip
+    given = ["5-3", "5-*", "5-*", "6-*", "6-*", f"9-{MAX - 1}", "9-*"]
+    added = ["5-3", "5-4", "5-5", "6-0", "6-1", f"9-{MAX - 1}", f"9-{MAX}"]
+    assert [str(stream.add({"a": 1}, each)) for each in given] == added
     with pytest.raises(IDOrderError, match=f"^{SMALLER}$"):
         stream.add({"a": 1}, "9-*")
     assert stream.info().last_generated_id == EntryID(9, MAX)
@@ -252,8 +253,8 @@ def test_numbers_that_are_none_are_refused_and_nothing_is_added(stream: Stream, 
     assert ids(stream) == ["5-3"]
 
 
-def test_a_durable_entry_is_on_disk_when_the_call_returns(tmp_path_factory: pytest.TempPathFactory) -> None:
-    with diskstream.open(tmp_path_factory.mktemp("durable") / "store", fsync="os") as store:
+def test_a_durable_entry_is_on_disk_when_the_call_returns(tmp_path: Path) -> None:
+    with diskstream.open(tmp_path / "durable", fsync="os") as store:
         stream = store.stream("x")
         stream.add({"a": 1}, "1-1")
         assert not stream.info().durable

@@ -93,14 +93,13 @@ class BothSides(RuleBasedStateMachine):
 
     @rule(
         key=keys,
-        step=st.integers(-1, 3),
-        seq=st.sampled_from(["", "-*", "-0", "-1", "-2", "-7", f"-{MAX}"]),
+        given=st.tuples(st.integers(-1, 3), st.sampled_from(["", "-*", "-0", "-1", "-2", "-7", f"-{MAX}"])),
         fields=fields,
         nomkstream=st.booleans(),
         trim=st.none()
         | st.tuples(st.sampled_from(["MAXLEN", "MINID"]), st.sampled_from(["", "="]), st.integers(0, 25)),
     )
-    def add(self, key: str, step: int, seq: str, fields: Any, nomkstream: bool, trim: Any) -> None:
+    def add(self, key: str, given: tuple[int, str], fields: Any, nomkstream: bool, trim: Any) -> None:
         words: list[Any] = ["XADD", key]
         if nomkstream:
             words.append("NOMKSTREAM")
@@ -108,7 +107,7 @@ class BothSides(RuleBasedStateMachine):
             strategy, sign, threshold = trim
             least = threshold if strategy == "MAXLEN" else max(0, self.near(key, threshold - 25))
             words += [word for word in (strategy, sign, least) if word != ""]
-        words.append(f"{self.near(key, step)}{seq}")
+        words.append(f"{self.near(key, given[0])}{given[1]}")
         self.both(*words, *(word for pair in fields for word in pair))
         self.check(key)
 

@@ -177,7 +177,8 @@ def test_where_there_is_nothing_the_chosen_columns_are_empty(store: Store, field
 
 
 def test_one_name_is_no_sequence_of_names(mixed: Stream) -> None:
-    for fields in ("ab", b"ab"):
+    names: list[Any] = ["ab", b"ab"]
+    for fields in names:
         with pytest.raises(ArgumentError):
             mixed.columns(fields=fields, duplicates="last")
 

@@ -1,6 +1,7 @@
 """`decode_responses=True`: text comes out, where it is text."""
 
 from collections.abc import Iterator
+from operator import attrgetter, itemgetter
 from pathlib import Path
 
 import pytest
@@ -51,13 +52,9 @@ def test_what_is_no_text_is_an_error_where_it_is_asked_for_and_nowhere_else(text
         first, second = stream.range()
         assert first["good"] == second["good"] == "yes"
         assert str(first.id) == "1-0"
-        for call in (
-            lambda entry=first: entry["bad"],
-            lambda entry=first: entry.pairs,
-            lambda entry=first: entry.fields,
-        ):
+        for ask in (itemgetter("bad"), attrgetter("pairs"), attrgetter("fields")):
             with pytest.raises(UnicodeDecodeError):
-                call()
+                ask(first)
         assert second.pairs == [("good", "yes")]
         assert stream.seal() == (0 if sealed else 1)
 

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from pathlib import Path
 
 import pytest
 
@@ -118,8 +119,8 @@ def test_it_outlives_its_stream_and_its_store(store: Store) -> None:
     assert [int(entry["n"]) for entry in kept] == list(range(201))
 
 
-def test_of_a_text_store_it_holds_text(tmp_path_factory: pytest.TempPathFactory) -> None:
-    with diskstream.open(tmp_path_factory.mktemp("text") / "store", decode_responses=True) as store:
+def test_of_a_text_store_it_holds_text(tmp_path: Path) -> None:
+    with diskstream.open(tmp_path / "text", decode_responses=True) as store:
         stream = store.stream("x")
         stream.add([("größe", "5 µm"), ("n", 1), ("n", 2)], "5-3")
         found = stream.get("5-3")

@@ -2,6 +2,8 @@
 
 import copy
 import pickle
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -84,9 +86,10 @@ OUT_OF_RANGE = [str(MAX + 1), f"0-{MAX + 1}", -1, MAX + 1, (-1, 0), (0, MAX + 1)
 
 @pytest.mark.parametrize("bad", [*NO_IDS, *OUT_OF_RANGE, None, 1.5, object(), (1,), (1, 2, 3), ("1", "2"), [1, 2]])
 def test_what_is_no_id_is_refused_in_the_words_of_redis(bad: object) -> None:
-    for parse in (EntryID, parse_id, parse_add_id, parse_start, parse_end):
+    readers: list[Callable[[Any], object]] = [EntryID, parse_id, parse_add_id, parse_start, parse_end]
+    for read in readers:
         with pytest.raises(InvalidIDError) as caught:
-            parse(bad)  # type: ignore[operator]
+            read(bad)
         assert str(caught.value).startswith("Invalid stream ID specified as stream command argument: ")
 
 

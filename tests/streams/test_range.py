@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import diskstream
 from diskstream import ArgumentError, EntryID, InvalidIDError, Store
+from diskstream.ids import IDLike
 from tests.streams.layers import MAX, MAX_ID, Layered, Row, ids, layered, nth_id, rows, small_store
 
 INTERVAL_ID = "Invalid stream ID specified as stream command argument"
@@ -90,13 +91,14 @@ def test_each_entry_may_begin_or_end_a_range(made: Layered) -> None:
 def test_an_id_may_be_text_bytes_a_number_a_pair_or_an_entry_id(made: Layered) -> None:
     first, last = made.live[10][0], made.live[200][0]
     expected = made.live[10:201]
-    for start, end in [
+    ends: list[tuple[IDLike, IDLike]] = [
         (str(first), str(last)),
         (bytes(first), bytes(last)),
         ((first.ms, first.seq), (last.ms, last.seq)),
         (first, last),
         ("(" + str(made.live[9][0]), b"(" + bytes(made.live[201][0])),
-    ]:
+    ]
+    for start, end in ends:
         assert rows(made.stream.range(start, end)) == expected
     assert rows(made.stream.range(first.ms, last.ms)) == between(made.live, str(first.ms), str(last.ms))
 
@@ -127,12 +129,12 @@ def test_what_is_no_id_is_refused_before_anything_is_read(store: Store, bad: str
 
 def test_nothing_lies_beyond_the_last_id_or_before_the_first(store: Store) -> None:
     stream = store.stream("x")
-    for call in (lambda: stream.range(f"({MAX_ID}"), lambda: stream.revrange("+", f"({MAX_ID}")):
+    for call, arguments in ((stream.range, (f"({MAX_ID}",)), (stream.revrange, ("+", f"({MAX_ID}"))):
         with pytest.raises(ArgumentError, match=r"^invalid start ID for the interval$"):
-            call()
-    for call in (lambda: stream.range("-", "(0-0"), lambda: stream.revrange("(0-0")):
+            call(*arguments)
+    for call, arguments in ((stream.range, ("-", "(0-0")), (stream.revrange, ("(0-0",))):
         with pytest.raises(ArgumentError, match=r"^invalid end ID for the interval$"):
-            call()
+            call(*arguments)
 
 
 def test_missing_and_empty_streams_have_empty_ranges(store: Store) -> None:

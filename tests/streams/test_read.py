@@ -64,7 +64,8 @@ def test_behind_the_end_there_is_nothing(three: Store) -> None:
 
 def test_plus_is_the_last_entry(three: Store) -> None:
     assert ids(three.stream("a").read("+")) == ["1-3"]
-    assert found(three.read({"a": b"+", "b": "2-2", "missing": "+"}, count=5)) == {"a": ["1-3"], "b": ["2-3"]}
+    asked: dict[str, IDLike] = {"a": b"+", "b": "2-2", "missing": "+"}
+    assert found(three.read(asked, count=5)) == {"a": ["1-3"], "b": ["2-3"]}
     three.stream("a").delete("1-3")
     assert ids(three.stream("a").read("+")) == ["1-2"]
     three.stream("a").trim(maxlen=0)

@@ -67,7 +67,7 @@ def test_trims_along_with_adding_are_the_same(tmp_path: Path, theirs: Server) ->
 
 @pytest.mark.parametrize("seed", range(6))
 def test_elsewhere_each_side_keeps_the_promise(tmp_path: Path, theirs: Server, seed: int) -> None:
-    """Large entries, deleted ones, small segments: nodes differ, but what is asked for stays, and less than a node more."""
+    """Nodes differ with large and deleted entries: what is asked for stays, and less than a node beside it."""
     chance = random.Random(seed)
     with small_store(tmp_path / "store") as store:
         ours = Embedded(store)
