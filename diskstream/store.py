@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from diskstream._native import Entry, Guard, NodeCache
+from diskstream._native import Entry, Guard
 from diskstream.engine import directory, names, seal, verify
 from diskstream.engine.files import Files
 from diskstream.engine.keeper import Keeper
@@ -21,6 +21,7 @@ from diskstream.engine.log import StreamLog, StreamMoved
 from diskstream.engine.page import APPEND, Page
 from diskstream.engine.recovery import RecoveryReport
 from diskstream.engine.seal import CompactReport, Progress
+from diskstream.engine.segment import SharedCache
 from diskstream.engine.verify import Problem, VerifyReport
 from diskstream.errors import (
     ArgumentError,
@@ -92,7 +93,7 @@ class Store:
         """What an opening has of its own in each process."""
         self._mutex = threading.RLock()
         self._logs: dict[bytes, StreamLog] = {}
-        self._cache = NodeCache(self.options.cache_bytes)
+        self._cache = SharedCache(self.options.cache_bytes)
         self._keeper: Keeper | None = None
         self._pid = os.getpid()
         if self.read_only:

@@ -11,12 +11,12 @@ import weakref
 from collections.abc import Callable
 from pathlib import Path
 
-from diskstream._native import LOG_HEADER_BYTES, EntryID, Guard, Log, NodeCache, RowSegment
+from diskstream._native import LOG_HEADER_BYTES, EntryID, Guard, Log, RowSegment
 from diskstream.engine import names, recovery
 from diskstream.engine.files import Files, LogFileLike
 from diskstream.engine.page import APPEND, FLUSH, MAINTENANCE, POISONED, Page
 from diskstream.engine.recovery import RecoveryReport
-from diskstream.engine.segment import Segments
+from diskstream.engine.segment import Segments, SharedCache
 from diskstream.errors import ArgumentError, CorruptionError, LimitError, PoisonedError, ReadOnlyError, StorageError
 from diskstream.options import Options
 
@@ -52,7 +52,7 @@ class StreamLog:
     """
 
     def __init__(
-        self, directory: Path, files: Files, options: Options, *, read_only: bool, cache: NodeCache | None = None
+        self, directory: Path, files: Files, options: Options, *, read_only: bool, cache: SharedCache | None = None
     ) -> None:
         self.directory, self.files, self.options, self.read_only = directory, files, options, read_only
         self.report: RecoveryReport | None = None

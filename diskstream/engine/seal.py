@@ -202,7 +202,7 @@ def _compact_group(log: StreamLog, group: list[SegmentView], progress: Progress)
         return 0  # trimmed away meanwhile
     fd = os.open(target, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        written = SealedSegment(fd, str(target), log.native.uuid, number, log.segments.cache)
+        written = SealedSegment(fd, str(target), log.native.uuid, number, log.segments.cache.nodes)
     finally:
         os.close(fd)
     read_back(written)

@@ -1,6 +1,7 @@
 """Segments that no longer change: opening them, and reading them block by block."""
 
 import contextlib
+import itertools
 import os
 import threading
 from collections import OrderedDict
@@ -24,9 +25,9 @@ from diskstream.engine.files import wrapped
 from diskstream.errors import CorruptionError, StorageError
 from diskstream.options import Options
 
-__all__ = ["SegmentGone", "Segments", "open_sealed", "read_back", "snapshot_copy", "whole_blocks"]
+__all__ = ["SegmentGone", "Segments", "SharedCache", "open_sealed", "read_back", "snapshot_copy", "whole_blocks"]
 
-_MAX_OPEN = 64
+_MAX_OPEN = 512
 _ROWS_AT_ONCE = 1024
 _BYTES_AT_ONCE = 1 << 20
 # A scan of more nodes than this leaves the cache to those who come back for a node.
@@ -84,14 +85,56 @@ def snapshot_copy(directory: Path, number: int) -> bytes:
     return b""
 
 
-class Segments:
-    """The open segments of one stream, most recently used last."""
+_Key = tuple[int, int, int]
 
-    def __init__(self, directory: Path, native: Log, options: Options, cache: NodeCache | None = None) -> None:
-        self._directory, self._native, self._options = directory, native, options
-        self.cache = cache or NodeCache(options.cache_bytes)
-        self._open: OrderedDict[tuple[int, int], SealedSegment | RowSegment] = OrderedDict()
+
+class SharedCache:
+    """What the streams of a store keep open together: decoded nodes, and segments, the most recently used ones."""
+
+    def __init__(self, nodes_bytes: int) -> None:
+        self.nodes = NodeCache(nodes_bytes)
+        self._open: OrderedDict[_Key, SealedSegment | RowSegment] = OrderedDict()
         self._mutex = threading.Lock()
+        self._owners = itertools.count()
+
+    def new_owner(self) -> int:
+        """A number for the keys of one opening of a stream."""
+        return next(self._owners)
+
+    def get(self, key: _Key) -> SealedSegment | RowSegment | None:
+        """The open segment, if it is open."""
+        with self._mutex:
+            found = self._open.get(key)
+            if found is not None:
+                self._open.move_to_end(key)
+            return found
+
+    def put(self, key: _Key, opened: SealedSegment | RowSegment) -> None:
+        """Keeps a segment open, and closes those that nobody has used for longest."""
+        with self._mutex:
+            self._open[key] = opened
+            while len(self._open) > _MAX_OPEN:
+                self._open.popitem(last=False)
+
+    def drop(self, key: _Key) -> None:
+        """Closes a segment."""
+        with self._mutex:
+            self._open.pop(key, None)
+
+    def drop_owner(self, owner: int) -> None:
+        """Closes all segments of one opening of a stream."""
+        with self._mutex:
+            for key in [key for key in self._open if key[0] == owner]:
+                del self._open[key]
+
+
+class Segments:
+    """The segments of one stream, opened as they are needed."""
+
+    def __init__(self, directory: Path, native: Log, options: Options, cache: SharedCache | None = None) -> None:
+        self._directory, self._native, self._options = directory, native, options
+        self.cache = cache or SharedCache(options.cache_bytes)
+        self._owner = self.cache.new_owner()
         self._packed: set[tuple[int, int]] = set()
         self._views: tuple[int, list[SegmentView]] = (-1, [])
 
@@ -114,13 +157,11 @@ class Segments:
 
     def keep_rows(self, number: int, rows: RowSegment) -> None:
         """Takes over the log file just left behind, which is indexed already."""
-        with self._mutex:
-            self._open[number, 0] = rows
+        self.cache.put((self._owner, number, 0), rows)
 
     def forget(self, number: int, generation: int) -> None:
         """Closes a segment, so that it is looked up again."""
-        with self._mutex:
-            self._open.pop((number, generation), None)
+        self.cache.drop((self._owner, number, generation))
 
     def get(self, view: SegmentView) -> SealedSegment | RowSegment:
         """The open segment.
@@ -129,23 +170,17 @@ class Segments:
             SegmentGone: it has no file.
             CorruptionError: its file is damaged.
         """
-        key = view.number, view.generation
-        with self._mutex:
-            found = self._open.get(key)
-            if found is not None:
-                self._open.move_to_end(key)
-                return found
-        opened = self._open_segment(view)
-        with self._mutex:
-            self._open[key] = opened
-            while len(self._open) > _MAX_OPEN:
-                self._open.popitem(last=False)
-        return opened
+        key = self._owner, view.number, view.generation
+        found = self.cache.get(key)
+        if found is None:
+            found = self._open_segment(view)
+            self.cache.put(key, found)
+        return found
 
     def _open_segment(self, view: SegmentView) -> SealedSegment | RowSegment:
         text = self._options.decode_responses
         try:
-            sealed = open_sealed(self._directory, self._native, view, self.cache, text=text)
+            sealed = open_sealed(self._directory, self._native, view, self.cache.nodes, text=text)
             if sealed is not None:
                 return sealed
         except CorruptionError:
@@ -170,8 +205,7 @@ class Segments:
 
     def close(self) -> None:
         """Closes all segments."""
-        with self._mutex:
-            self._open.clear()
+        self.cache.drop_owner(self._owner)
 
     # --- reading ------------------------------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ import os
 import select
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -83,6 +84,20 @@ def child(work: Callable[..., None], *arguments: object) -> Iterator[Child]:
     finally:
         with started.process:
             started.process.kill()
+
+
+def until(true: Callable[[], bool]) -> None:
+    """Returns once something has come true that another thread or process is about to do.
+
+    Raises:
+        AssertionError: it does not come.
+    """
+    never = threading.Event()
+    for _ in range(int(LIMIT_S / 0.005)):
+        if true():
+            return
+        never.wait(0.005)
+    raise AssertionError("waited in vain")
 
 
 def say(*words: object) -> None:

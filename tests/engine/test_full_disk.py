@@ -1,0 +1,266 @@
+"""A full disk: an error of its own kind, nothing acknowledged lost, and it works again once there is room."""
+
+import errno
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import diskstream
+from diskstream import DiskFullError, Store
+from tests.engine.children import child, until
+from tests.engine.mounts import fill, small_disk
+from tests.engine.sample import SMALL, build, rows
+from tests.engine.stand_ins import FailingOnce, Watched
+from tests.engine.users import add_until_refused
+
+POLICIES = pytest.mark.parametrize("fsync", ["always", "everysec", "os"])
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of one MiB."""
+    with small_disk(tmp_path / "disk") as made:
+        yield made
+
+
+def numbers(store: Store) -> list[int]:
+    return [int(entry["n"]) for entry in store.stream("x").range()]
+
+
+def add_until_full(store: Store, start: int = 0) -> int:
+    """Adds entries until one is refused. Returns the number of that one."""
+    stream = store.stream("x")
+    for number in range(start, start + 20_000):
+        try:
+            stream.add({"n": number, "pad": "." * 200})
+        except DiskFullError as error:
+            assert error.errno == errno.ENOSPC
+            assert "free some space" in str(error)
+            return number
+    raise AssertionError("the disk is never full")
+
+
+# --- a real one -------------------------------------------------------------------------------------------------------
+
+
+@POLICIES
+def test_a_stream_that_fills_the_disk_keeps_what_it_took_and_goes_on_when_there_is_room(
+    disk: Path, fsync: str
+) -> None:
+    reserve = disk / "reserve"
+    reserve.write_bytes(bytes(200 << 10))
+    with diskstream.open(disk / "s", **{**SMALL, "fsync": fsync, "segment_bytes": 1 << 20}) as store:
+        stopped = add_until_full(store)
+        assert numbers(store) == list(range(stopped))
+        for _ in range(3):
+            with pytest.raises(DiskFullError):  # not because more was asked for than the entry needs
+                store.stream("x").add({"n": stopped, "pad": "." * 200})
+        assert numbers(store) == list(range(stopped))
+        reserve.unlink()
+        for number in range(stopped, stopped + 50):
+            store.stream("x").add({"n": number, "pad": "." * 200})
+        assert numbers(store) == list(range(stopped + 50))
+        assert store.verify().ok
+    with diskstream.open(disk / "s", **SMALL) as store:
+        assert store.recoveries == []
+        assert numbers(store) == list(range(stopped + 50))
+
+
+@POLICIES
+def test_small_segments_fill_the_disk_as_well(disk: Path, fsync: str) -> None:
+    """Then a roll is what finds no room."""
+    with diskstream.open(disk / "s", **{**SMALL, "fsync": fsync}) as store:
+        filler = fill(disk)
+        stopped = add_until_full(store)
+        assert numbers(store) == list(range(stopped))
+        filler.unlink()
+        store.stream("x").add({"n": stopped})
+        assert add_until_full(store, stopped + 1) > stopped + 100
+        assert store.verify().ok
+        before = numbers(store)
+    with diskstream.open(disk / "s", **SMALL) as store:
+        assert numbers(store) == before
+
+
+def test_a_trim_makes_room_on_a_full_disk(disk: Path) -> None:
+    """Where the store is what fills it, this is the way out: it must not need more room than there is."""
+    oldest = disk / "s" / "streams" / "x" / "00000001.log"
+    with diskstream.open(disk / "s", **SMALL) as store:
+        stopped = add_until_full(store)
+        stream = store.stream("x")
+        assert stream.trim(maxlen=10) == stopped - 10
+        until(lambda: not oldest.exists())
+        stream.add({"n": stopped, "pad": "." * 200})
+        assert numbers(store) == list(range(stopped - 10, stopped + 1))
+
+
+def test_sealing_and_compacting_on_a_full_disk_leave_all_as_it_was(disk: Path) -> None:
+    sample = build(disk / "s")["x"]
+    with diskstream.open(disk / "s", **SMALL) as store:
+        stream = store.stream("x")
+        filler = fill(disk)
+        for work in (store.seal, store.compact):
+            with pytest.raises(DiskFullError):
+                work()
+            assert rows(stream.range()) == sample.live
+        assert store.verify().ok
+        filler.unlink()
+        assert store.seal() == 2
+        store.compact()
+        assert rows(stream.range()) == sample.live
+        assert store.verify().ok
+
+
+@pytest.mark.parametrize("read_only", [False, True], ids=["writing", "read-only"])
+def test_a_store_on_a_full_disk_can_be_opened_and_read(disk: Path, read_only: bool) -> None:
+    sample = build(disk / "s")["x"]
+    fill(disk)
+    with diskstream.open(disk / "s", read_only=read_only, **SMALL) as store:
+        assert rows(store.stream("x").range()) == sample.live
+        assert store.verify().ok
+
+
+def test_neither_a_store_nor_a_stream_is_half_made_on_a_full_disk(disk: Path) -> None:
+    with diskstream.open(disk / "s", **SMALL) as store:
+        store.stream("x").add({"n": 0})
+        filler = fill(disk)
+        with pytest.raises(DiskFullError):
+            diskstream.open(disk / "t")
+        with pytest.raises(DiskFullError):
+            store.stream("y").add({"n": 0})
+        assert store.streams() == [b"x"]
+        filler.unlink()
+        store.stream("y").add({"n": 0})
+        assert store.streams() == [b"x", b"y"]
+        with diskstream.open(disk / "t") as other:
+            other.stream("x").add({"n": 0})
+
+
+def test_a_sparse_copy_on_a_full_disk_is_an_error_too(disk: Path) -> None:
+    """Backup programs leave out zeros: a store into such a hole must not be the first to find that there is no room."""
+    with diskstream.open(disk / "s", **SMALL) as store:
+        for number in range(3):
+            store.stream("x").add({"n": number, "pad": ""})
+    log = disk / "s" / "streams" / "x" / "00000001.log"
+    data = log.read_bytes()
+    log.unlink()
+    with log.open("wb") as file:
+        file.write(data.rstrip(b"\0"))
+        file.truncate(len(data))
+    filler = fill(disk)
+    with child(add_until_refused, disk / "s") as user:
+        assert user.hear() == "DiskFullError"
+        assert user.wait() == 0
+    filler.unlink()
+    with diskstream.open(disk / "s", **SMALL) as store:
+        assert numbers(store)[:3] == [0, 1, 2]
+        store.stream("x").add({"n": 99})
+
+
+# --- at every step ----------------------------------------------------------------------------------------------------
+
+ROOM = frozenset({"create", "write", "sync", "link", "rename", "mkdir", "extend", "pwrite", "pwrite_sync", "flush", "sync_dir"})
+# After one of these has failed, the disk's word is not taken again before the stream was reopened.
+POISONING = frozenset({"flush", "pwrite", "pwrite_sync", "sync_dir"})
+
+
+class Work:
+    """Fills, seals, trims and compacts a stream, going on behind every error as a careful user would."""
+
+    def __init__(self, path: Path, step: FailingOnce, fsync: str) -> None:
+        self.path, self.step = path, step
+        self.options: dict[str, Any] = {**SMALL, "segment_bytes": 20 << 10, "fsync": fsync, "files": Watched(step)}
+        self.store: Store | None = None
+        self.live: list[int] = []
+        self.next = 0
+        self.errors: list[diskstream.StorageError] = []
+
+    def opened(self) -> Store:
+        if self.store is None:
+            self.store = diskstream.open(self.path, **self.options)
+        return self.store
+
+    def again(self) -> None:
+        """Closes what may be poisoned."""
+        store, self.store = self.store, None
+        if store is not None:
+            try:
+                store.close()
+            except diskstream.StorageError as error:
+                self.errors.append(error)
+
+    def attempt(self, act: Callable[[], object]) -> bool:
+        """Whether it was done at once; the disk fails once, so it is done the next time at the latest."""
+        for _ in range(3):
+            try:
+                act()
+                return not self.errors
+            except diskstream.PoisonedError as error:
+                self.errors.append(error)
+                self.again()
+            except diskstream.StorageError as error:
+                self.errors.append(error)
+        raise AssertionError(f"it does not work again: {self.errors}")
+
+    def add(self, count: int) -> None:
+        for _ in range(count):
+            self.attempt(self.add_one)
+
+    def add_one(self) -> None:
+        """The same number again only where it is not there: an add that failed may have been done."""
+        stream = self.opened().stream("x")
+        newest = next(stream.revrange(count=1), None)
+        if newest is None or int(newest["n"]) != self.next:
+            stream.add({"n": self.next, "pad": "." * 2900})
+        self.live.append(self.next)
+        self.next += 1
+
+    def trim(self, keep: int) -> None:
+        self.attempt(lambda: self.opened().stream("x").trim(maxlen=keep))
+        self.live = self.live[-keep:]
+
+    def run(self) -> None:
+        self.add(11)
+        self.attempt(lambda: self.opened().seal())
+        self.trim(7)
+        self.add(3)
+        self.attempt(lambda: self.opened().compact())
+        self.again()
+        self.add(2)
+
+
+def steps(tmp_path: Path, fsync: str) -> int:
+    """How many steps there are that may find no room."""
+    counter = FailingOnce(errno.ENOSPC, ROOM)
+    work = Work(tmp_path / "counted", counter, fsync)
+    work.run()
+    work.again()
+    assert work.errors == []
+    return len(counter.seen)
+
+
+@pytest.mark.parametrize("fsync", ["always", "os"])
+def test_wherever_there_is_no_room_nothing_is_lost_and_work_goes_on(tmp_path: Path, fsync: str) -> None:
+    total = steps(tmp_path, fsync)
+    kinds = set()
+    for nth in range(1, total + 1):
+        step = FailingOnce(errno.ENOSPC, ROOM, nth)
+        work = Work(tmp_path / f"{nth}", step, fsync)
+        work.run()
+        work.again()
+        if step.failed is None:
+            continue  # what is done in the background does not come in the same order each time
+        kinds.add(step.failed[0])
+        label = f"no room at step {nth}, {step.failed}"
+        assert work.errors, f"{label}: nobody was told"
+        told = (DiskFullError, diskstream.PoisonedError) if step.failed[0] in POISONING else DiskFullError
+        assert isinstance(work.errors[0], told), f"{label}: {work.errors}"
+        poisoned = [error for error in work.errors if isinstance(error, diskstream.PoisonedError)]
+        assert not poisoned or step.failed[0] in POISONING, f"{label}: {work.errors}"
+        with diskstream.open(tmp_path / f"{nth}", **SMALL) as store:
+            assert numbers(store) == work.live, label
+            assert [each.findings for each in store.recoveries if each.findings] in ([], [[]]), f"{label}: {store.recoveries}"
+            assert store.verify().ok, label
+    assert kinds >= {"create", "write", "sync", "rename", "extend", "sync_dir", "flush"}

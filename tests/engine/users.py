@@ -1,0 +1,44 @@
+"""What the processes of these tests do with a store. Each function runs in a child, which is told and answers by lines."""
+
+from typing import Any
+
+import diskstream
+from diskstream import EntryID
+from tests.engine.children import hear, say
+from tests.engine.sample import SMALL
+
+
+def leave(path: str, entries: int) -> None:
+    """Adds entries and waits to be killed: its log is never closed."""
+    store = diskstream.open(path, **SMALL)
+    for number in range(entries):
+        store.stream("x").add({"n": str(number)}, EntryID(number + 1, 0))
+    say("left")
+    hear()
+
+
+def use(path: str, options: dict[str, Any]) -> None:
+    """Does what it is told, word for word: `add 7`, `seal`, `numbers` and the like, and answers each."""
+    with diskstream.open(path, **{**SMALL, **options}) as store:
+        stream = store.stream("x")
+        say("open")
+        while True:
+            word, *rest = hear().split()
+            if word == "add":
+                say(stream.add({"n": rest[0]}))
+            elif word == "numbers":
+                say(*(entry["n"].decode() for entry in stream.range()))
+            elif word == "end":
+                break
+            else:
+                say(getattr(store, word)(*rest))
+
+
+def add_until_refused(path: str) -> None:
+    """Adds entries until there is an error, and says its name."""
+    with diskstream.open(path, **SMALL) as store:
+        try:
+            while True:
+                store.stream("x").add({"n": "99", "pad": "." * 200})
+        except diskstream.DiskstreamError as error:
+            say(type(error).__name__)
