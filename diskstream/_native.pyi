@@ -293,6 +293,8 @@ class Log:
         """(number, generation) of files no longer listed; they are forgotten here."""
     def counters(self) -> tuple[int, EntryID, int, EntryID]:
         """Length, last ID, entries added, greatest deleted ID, of what is visible."""
+    def written_length(self) -> int:
+        """Live entries of all that is written, visible or not: what a trim is planned by."""
     def length(self) -> int:
         """Live entries."""
     @property

@@ -394,6 +394,7 @@ class Stream:
     def _try_set_id(self, log: StreamLog, last: EntryID, entries_added: int | None, greatest: EntryID) -> bool:
         with log.locked():
             log.prepare()
+            log.retry(log.native.flush, held=True)  # under `always` what others wait for is not visible yet
             length, _, _, deleted = log.native.counters()
             if last < deleted:
                 raise ArgumentError("The ID specified in XSETID is smaller than current max_deleted_entry_id")

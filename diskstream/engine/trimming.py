@@ -29,8 +29,7 @@ def trim_below(log: StreamLog, least: EntryID, *, approximate: bool, limit: int)
     if gone == 0:
         return 0
     if approximate:
-        length = log.native.length()
-        return trim_to_length(log, length - gone, approximate=True, limit=limit)
+        return trim_to_length(log, log.native.written_length() - gone, approximate=True, limit=limit)
     log.retry(lambda: log.native.trim(segment, position), held=True)
     return gone
 

@@ -26,6 +26,11 @@ def use(path: str, options: dict[str, Any]) -> None:
             word, *rest = hear().split()
             if word == "add":
                 say(stream.add({"n": rest[0]}))
+            elif word == "try":
+                try:
+                    say(stream.add({"n": rest[0]}))
+                except diskstream.DiskstreamError as error:
+                    say(type(error).__name__)
             elif word == "numbers":
                 say(*(entry["n"].decode() for entry in stream.range()))
             elif word == "end":

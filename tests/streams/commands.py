@@ -20,7 +20,7 @@ class Refused(str):
         return f"Refused({str(self)!r})"
 
 
-# Redis 7.0 answers `XADD key ms-*` with the first text where the millisecond has no sequence left; since 7.2, the second.
+# Where a millisecond has no sequence left for `XADD key ms-*`, Redis 7.0 says the first, since 7.2 the second.
 _FULL_MILLISECOND = (
     "Elements are too large to be stored",
     "The ID specified in XADD is equal or smaller than the target stream top item",

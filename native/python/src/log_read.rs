@@ -102,6 +102,11 @@ impl Log {
         Ok((length, EntryId { id: last }, added, EntryId { id: state.max_deleted }))
     }
 
+    /// Live entries of all that is written, visible or not: what a trim is planned by.
+    fn written_length(&self, py: Python<'_>) -> u64 {
+        self.lock_brief(py).tail.state.len()
+    }
+
     /// Live entries.
     fn length(&self, py: Python<'_>) -> PyResult<u64> {
         Ok(self.counters(py)?.0)

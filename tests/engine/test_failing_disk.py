@@ -1,0 +1,159 @@
+"""A disk that failed once is not believed again: reads go on, writes are refused everywhere, until the stream is reopened."""
+
+import errno
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import diskstream
+from diskstream import DiskFullError, PoisonedError, StorageError, Store
+from tests.engine.careful import at_each_step, numbers
+from tests.engine.children import child, until
+from tests.engine.sample import SMALL, log_of
+from tests.engine.stand_ins import Watched, failure
+from tests.engine.users import use
+
+
+class Disk:
+    """Fails in all steps of the given kinds for as long as it is ill."""
+
+    def __init__(self, *kinds: str) -> None:
+        self.kinds, self.ill = kinds, False
+        self.done: list[str] = []
+
+    def __call__(self, kind: str, path: Path) -> None:
+        if self.ill and kind in self.kinds:
+            raise failure(path, kind, errno.EIO)
+        self.done.append(kind)
+
+
+def opened(path: Path, disk: Disk, **options: Any) -> Store:
+    return diskstream.open(path, **{**SMALL, **options}, files=Watched(disk))
+
+
+def poisoned(store: Store) -> bool:
+    return bool(log_of(store).ctl.flags & 1)
+
+
+@pytest.mark.parametrize("kind", ["flush", "pwrite"])
+def test_after_a_failed_write_or_flush_nobody_may_write_until_the_stream_is_reopened(tmp_path: Path, kind: str) -> None:
+    disk = Disk(kind)
+    with opened(tmp_path / "s", disk, fsync="always") as store, child(use, tmp_path / "s", {}) as other:
+        stream = store.stream("x")
+        for number in range(5):
+            stream.add({"n": number})
+        assert other.hear() == "open"
+        assert other.ask("numbers") == "0 1 2 3 4"
+        disk.ill = True
+        with pytest.raises(StorageError) as caught:
+            stream.add({"n": 5})
+        assert not isinstance(caught.value, DiskFullError)
+        disk.ill = False
+        for write in (
+            lambda: stream.add({"n": 6}),
+            lambda: stream.trim(maxlen=1),
+            lambda: stream.delete(next(stream.range()).id),
+            store.seal,
+        ):
+            with pytest.raises(PoisonedError, match="open it again"):
+                write()
+        if kind == "flush":
+            with pytest.raises(PoisonedError):
+                store.sync()  # the entry is written, and nobody can say where it is
+        assert other.ask("try 7") == "PoisonedError"
+        assert other.ask("numbers") == "0 1 2 3 4"
+        assert numbers(store) == [0, 1, 2, 3, 4]
+        assert store.verify().problems == []
+        # One of them opens the stream again: it works for both.
+        with diskstream.open(tmp_path / "s", **SMALL) as again:
+            there = numbers(again)
+            assert there in ([0, 1, 2, 3, 4], [0, 1, 2, 3, 4, 5])
+            again.stream("x").add({"n": 8})
+            other.ask("add 9")
+            assert numbers(again) == [*there, 8, 9]
+    with diskstream.open(tmp_path / "s", **SMALL) as store:
+        assert numbers(store) == [*there, 8, 9]
+        assert store.verify().ok
+
+
+def test_a_stream_that_was_poisoned_is_written_anew_before_it_is_believed(tmp_path: Path) -> None:
+    """After a failed flush the kernel may call pages clean that never reached the disk: flushing again would prove nothing."""
+    disk = Disk("flush")
+    store = opened(tmp_path / "s", disk)
+    for number in range(5):
+        store.stream("x").add({"n": number})
+    disk.ill = True
+    with pytest.raises(StorageError):
+        store.sync()
+    disk.ill = False
+    with pytest.raises(StorageError):
+        store.close()
+    disk.done.clear()
+    with opened(tmp_path / "s", disk) as store:
+        assert numbers(store) == [0, 1, 2, 3, 4]
+        assert "pwrite" in disk.done
+        assert "flush" in disk.done[disk.done.index("pwrite") :]
+
+
+def test_a_flush_that_fails_in_the_background_is_told_to_who_adds_and_to_who_closes(tmp_path: Path) -> None:
+    disk = Disk("flush")
+    store = opened(tmp_path / "s", disk, fsync="interval=1")
+    store.stream("x").add({"n": 0})
+    store.sync()
+    disk.ill = True
+    store.stream("x").add({"n": 1})
+    until(lambda: poisoned(store))
+    disk.ill = False
+    with pytest.raises(PoisonedError):
+        store.stream("x").add({"n": 2})
+    with pytest.raises(StorageError):
+        store.close()
+    assert store.closed
+
+
+def test_closing_does_not_pass_over_entries_that_never_reached_the_disk(tmp_path: Path) -> None:
+    """Who only adds and closes must hear of it then, or never."""
+    disk = Disk("flush")
+    with pytest.raises(StorageError), opened(tmp_path / "s", disk, fsync="interval=1") as store:
+        store.stream("x").add({"n": 0})
+        store.sync()
+        disk.ill = True
+        store.stream("x").add({"n": 1})
+        until(lambda: poisoned(store))
+        disk.ill = False
+
+
+def test_a_failing_stream_does_not_take_others_with_it(tmp_path: Path) -> None:
+    class One(Disk):
+        def __call__(self, kind: str, path: Path) -> None:
+            if path.parent.name == "x":
+                super().__call__(kind, path)
+
+    disk = One("flush", "pwrite")
+    store = opened(tmp_path / "s", disk, fsync="always")
+    for name in ("x", "y"):
+        store.stream(name).add({"n": 0})
+    disk.ill = True
+    with pytest.raises(StorageError):
+        store.stream("x").add({"n": 1})
+    store.stream("y").add({"n": 1})
+    with pytest.raises(StorageError):
+        store.close()
+    with diskstream.open(tmp_path / "s", **SMALL) as again:
+        assert [entry["n"] for entry in again.stream("y").range()] == [b"0", b"1"]
+
+
+EVERY_STEP = frozenset(
+    {"create", "write", "sync", "link", "rename", "mkdir", "extend", "pwrite", "pwrite_sync", "flush", "sync_dir", "store"}
+)
+
+
+@pytest.mark.parametrize("fsync", ["always", "os"])
+def test_wherever_the_disk_fails_once_nothing_acknowledged_is_lost_and_work_goes_on(fsync: str) -> None:
+    kinds = set()
+    for work in at_each_step(errno.EIO, EVERY_STEP, fsync):
+        assert work.step.failed is not None
+        kinds.add(work.step.failed[0])
+        assert work.errors, f"{work.label}: nobody was told"
+    assert kinds >= EVERY_STEP - {"store" if fsync == "always" else "pwrite"}
