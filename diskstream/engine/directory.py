@@ -106,6 +106,7 @@ def _make_store(path: Path, files: Files, *, create: bool) -> None:
     if foreign:
         raise NotAStoreError(str(path), f"it holds something else ({min(foreign)}); choose an empty directory")
     files.mkdir(path / "streams")
+    files.sync_dir(path)  # before store.json says that there is a store
     temporary = path / f"store.json.{secrets.token_hex(8)}.tmp"
     description = {
         "format_version": FORMAT_VERSION,

@@ -407,6 +407,7 @@ class StreamLog:
             self.files.unlink(names.segment_path(self.directory, number, generation))
             if generation == 0:
                 self.files.unlink(names.log_path(self.directory, number))
+        self.files.sync_dir(self.directory)  # so that no later opening finds them again, and reports it
         return len(dropped)
 
     def _let_go(self) -> None:

@@ -346,6 +346,8 @@ def _tidy(directory: Path, files: Files, native: Log) -> list[Finding]:
                 present.add(number)
             else:
                 present.add(number)
+    if findings:
+        files.sync_dir(directory)  # or a later opening would find the same again, and report it
     for number in sorted(set(listed) - present):
         path = names.segment_path(directory, number, listed[number])
         findings.append(Finding("missing", path, 0, 0, "none: reads of its range raise CorruptionError"))

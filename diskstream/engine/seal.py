@@ -118,6 +118,7 @@ def _seal_one(log: StreamLog, view: SegmentView, progress: Progress) -> bool:
     if sealed is None or read_back(sealed) != view.entries:
         raise CorruptionError(str(target), "sealed segment", 0, f"the {view.entries} entries just written", "fewer")
     log.files.unlink(source)
+    log.files.sync_dir(log.directory)
     return True
 
 
@@ -215,4 +216,5 @@ def _compact_group(log: StreamLog, group: list[SegmentView], progress: Progress)
     if output.live == 0:
         log.flush()
         log.files.unlink(target)
+        log.files.sync_dir(log.directory)
     return sum(view.entries for view in group) - written.entries

@@ -6,6 +6,7 @@ import diskstream
 from diskstream import EntryID
 from tests.engine.children import hear, say
 from tests.engine.sample import SMALL
+from tests.engine.stand_ins import Watched
 
 
 def leave(path: str, entries: int) -> None:
@@ -47,3 +48,31 @@ def add_until_refused(path: str) -> None:
                 store.stream("x").add({"n": "99", "pad": "." * 200})
         except diskstream.DiskstreamError as error:
             say(type(error).__name__)
+
+
+def make(directory: str, name: str, by: int) -> None:
+    """Opens one store after another, each when it is told to, and adds an entry to the same stream of each."""
+    say("ready")
+    turn = 0
+    while True:
+        hear()
+        with diskstream.open(f"{directory}/{turn}", fsync="os") as store:
+            say(store.stream(name).add({"by": str(by)}))
+        turn += 1
+
+
+def make_until(path: str, step: int) -> None:
+    """Makes a store with an entry, and stops before a step: to be killed there."""
+    taken = 0
+
+    def count(kind: str, at: object) -> None:
+        nonlocal taken
+        taken += 1
+        if taken == step:
+            say("stopped at", kind)
+            hear()
+
+    with diskstream.open(path, **SMALL, files=Watched(count)) as store:
+        store.stream("x").add({"n": "before"})
+        say("made")
+        hear()

@@ -1,0 +1,87 @@
+"""A store survives os.fork(): parent and child both go on, each with an opening of its own."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+import diskstream
+from tests.engine import forks
+from tests.engine.children import child
+from tests.engine.sample import SMALL
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork()")
+
+
+def by(path: Path) -> list[str]:
+    """Who added each entry, once all processes have ended."""
+    with diskstream.open(path, **SMALL) as store:
+        assert store.verify().ok
+        return [entry["by"].decode() for entry in store.stream("x").range()]
+
+
+@pytest.mark.parametrize("fsync", ["always", "interval=1", "os"])
+def test_parent_and_fork_add_to_the_same_stream(tmp_path: Path, fsync: str) -> None:
+    with child(forks.both_add, tmp_path / "s", fsync) as parent:
+        assert parent.hear() == "0"
+        assert parent.hear() == "121"
+        assert parent.wait() == 0
+    there = by(tmp_path / "s")
+    assert sorted(there) == ["before"] + ["fork"] * 60 + ["parent"] * 60
+
+
+@pytest.mark.parametrize("fsync", ["always", "interval=1"])
+def test_a_fork_among_busy_threads_never_hangs(tmp_path: Path, fsync: str) -> None:
+    with child(forks.fork_among_threads, tmp_path / "s", fsync) as parent:
+        assert parent.hear().split() == ["0"] * 8
+        assert parent.hear() == "24"
+        assert parent.hear() == "True"
+        assert parent.wait() == 0
+
+
+def test_a_lock_that_a_thread_held_is_the_parents_alone(tmp_path: Path) -> None:
+    with child(forks.fork_while_locked, tmp_path / "s") as parent:
+        assert parent.hear() == "0"
+        assert parent.hear() == "3"
+
+
+def test_a_fork_that_closes_the_store_closes_its_own(tmp_path: Path) -> None:
+    with child(forks.close_in_the_fork, tmp_path / "s") as parent:
+        assert parent.hear() == "0"
+        assert parent.hear() == "locked"
+        assert parent.hear() == "3"
+
+
+def test_a_fork_that_never_touches_the_store_is_in_nobodys_way(tmp_path: Path) -> None:
+    with child(forks.leave_without_closing, tmp_path / "s") as parent:
+        assert parent.hear() == "0"
+        assert parent.hear() == "2"
+        assert parent.wait() == 0
+    assert by(tmp_path / "s") == ["before", "parent"]
+
+
+def test_an_iterator_that_was_begun_is_right_in_both(tmp_path: Path) -> None:
+    with child(forks.go_on_reading, tmp_path / "s") as parent:
+        assert parent.hear() == "0"
+        assert parent.hear() == "400"
+
+
+def test_a_pool_of_forked_workers(tmp_path: Path) -> None:
+    with child(forks.multiprocess, tmp_path / "s") as parent:
+        assert parent.hear() == "21"
+        assert parent.hear() == "21"
+        assert parent.wait() == 0
+
+
+def test_a_fork_outlives_a_parent_that_was_killed_with_the_lock_in_its_hands(tmp_path: Path) -> None:
+    with child(forks.survive_the_parent, tmp_path / "s") as parent:
+        # It waits for the parent's lock from the start, and gets it by the parent's death.
+        parent.process.kill()
+        assert [line.split()[0] for line in parent.rest()] == ["fork", "done"]
+    assert by(tmp_path / "s") == ["before", "fork", "orphan"]
+
+
+def test_a_reader_that_sleeps_in_the_parent_is_woken_by_the_fork(tmp_path: Path) -> None:
+    with child(forks.block_in_parent, tmp_path / "s") as parent:
+        assert parent.hear() == "0"
+        assert parent.hear() == "fork"
