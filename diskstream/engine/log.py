@@ -17,7 +17,15 @@ from diskstream.engine.files import Files, LogFileLike
 from diskstream.engine.page import APPEND, FLUSH, MAINTENANCE, POISONED, Page
 from diskstream.engine.recovery import RecoveryReport
 from diskstream.engine.segment import Segments, SharedCache
-from diskstream.errors import ArgumentError, CorruptionError, LimitError, PoisonedError, ReadOnlyError, StorageError
+from diskstream.errors import (
+    ArgumentError,
+    CorruptionError,
+    DiskFullError,
+    LimitError,
+    PoisonedError,
+    ReadOnlyError,
+    StorageError,
+)
 from diskstream.options import Options
 
 __all__ = ["INITIAL_BYTES", "StreamLog", "StreamMoved"]
@@ -45,6 +53,10 @@ def _gone(*_: object, **__: object) -> None:
     raise StreamMoved
 
 
+def _whole_pages(size_bytes: int) -> int:
+    return -(-size_bytes // 4096) * 4096
+
+
 class StreamLog:
     """An open stream directory.
 
@@ -61,6 +73,7 @@ class StreamLog:
         self._closed = False
         self.on_roll: Callable[[], None] = lambda: None
         self.opened_alone = False
+        self._inode = self.directory.stat().st_ino if read_only else 0
         self.page, self._file, self.native = self._open()
         self.ctl = self.page.ctl
         ours = weakref.WeakMethod(self.resolve)  # a strong one would be a cycle through native memory
@@ -192,7 +205,12 @@ class StreamLog:
         if needed <= size:
             return
         step = min(size, _MAX_STEP_ALWAYS_BYTES if self.options.is_always else _MAX_STEP_BYTES)
-        self._file.extend((max(needed, size + step) + 4095) // 4096 * 4096)
+        try:
+            self._file.extend(_whole_pages(max(needed, size + step)))
+        except DiskFullError:
+            # Ahead there is no room; for this one append there may be.
+            if self._file.size_bytes < needed:
+                self._file.extend(_whole_pages(needed))
 
     def _roll(self) -> None:
         """Begins the next segment; the caller holds the append lock.
@@ -270,6 +288,8 @@ class StreamLog:
             flags = self.ctl.flags
             if flags & FLAG_CHECK:
                 self._revalidate()
+            if flags & POISONED:
+                raise PoisonedError(str(self.directory), self.ctl.poison_text)
             if flags & FLAG_ROTTEN:
                 self.resolve(ROTTEN, held=True)
             self._follow()
@@ -322,6 +342,7 @@ class StreamLog:
     def _look_again(self) -> None:
         """A reader without the shared page looks at the file itself."""
         with self._mutex:
+            self._check_place()
             while True:
                 self.native.scan()
                 number, end, lsn, _ = self.native.tail
@@ -332,6 +353,15 @@ class StreamLog:
             if self.ctl.written != (number, end):
                 self.ctl.publish(number, end, lsn)
                 self.native.catch_up()
+
+    def _check_place(self) -> None:
+        """A reader without the shared page is told by nobody that its directory was moved."""
+        try:
+            found = self.directory.stat().st_ino
+        except FileNotFoundError:
+            raise StreamMoved from None
+        if found != self._inode:
+            raise StreamMoved
 
     # --- durability ---------------------------------------------------------------------------------------------------
 

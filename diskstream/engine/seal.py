@@ -17,7 +17,7 @@ from diskstream.engine.files import size_of
 from diskstream.engine.log import StreamLog
 from diskstream.engine.page import MAINTENANCE
 from diskstream.engine.segment import SegmentGone, open_sealed, read_back, whole_blocks
-from diskstream.errors import CorruptionError
+from diskstream.errors import CorruptionError, ReadOnlyError
 
 __all__ = ["CompactReport", "Progress", "compact", "ignore", "reap", "seal_rolled", "snapshot_frame", "unsealed"]
 
@@ -85,6 +85,8 @@ def seal_rolled(log: StreamLog, *, progress: Progress = ignore, wait: bool = Tru
 
     With `wait` false, nothing is done where another process is at it.
     """
+    if log.read_only:
+        raise ReadOnlyError(str(log.directory))
     with log.ctl.locked(MAINTENANCE, wait) as held:
         if not held:
             return 0

@@ -170,22 +170,18 @@ def _add_one(number: int) -> None:
 
 
 def survive_the_parent(path: str) -> None:
-    """The fork goes on when its parent is killed, which stood in the middle of something."""
+    """The fork waits for a lock that its parent holds, and goes on when that one is killed."""
     store = diskstream.open(path, **SMALL)
     add(store, "before", 1)
 
     def work() -> None:
-        add(store, "fork", 1)
-        say("fork", os.getpid())
-        while os.getppid() == parent:
-            os.sched_yield()
-        add(store, "orphan", 1)
+        add(store, "fork", 2)
         store.close()
         say("done")
 
-    parent = os.getpid()
-    forked(work)
     with log_of(store).locked():
+        forked(work)
+        say("locked")
         hear()
 
 

@@ -75,10 +75,9 @@ def test_a_pool_of_forked_workers(tmp_path: Path) -> None:
 
 def test_a_fork_outlives_a_parent_that_was_killed_with_the_lock_in_its_hands(tmp_path: Path) -> None:
     with child(forks.survive_the_parent, tmp_path / "s") as parent:
-        # It waits for the parent's lock from the start, and gets it by the parent's death.
-        parent.process.kill()
-        assert [line.split()[0] for line in parent.rest()] == ["fork", "done"]
-    assert by(tmp_path / "s") == ["before", "fork", "orphan"]
+        assert parent.hear() == "locked"
+        assert parent.kill() == ["done"]
+    assert by(tmp_path / "s") == ["before", "fork", "fork"]
 
 
 def test_a_reader_that_sleeps_in_the_parent_is_woken_by_the_fork(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """What the processes of these tests do with a store. Each function runs in a child, which is told and answers by lines."""
 
+from collections.abc import Callable
 from typing import Any
 
 import diskstream
@@ -76,3 +77,33 @@ def make_until(path: str, step: int) -> None:
         store.stream("x").add({"n": "before"})
         say("made")
         hear()
+
+
+def wait_for(path: str, what: str) -> None:
+    """Waits until it is interrupted, says by what, and adds an entry."""
+    with diskstream.open(path, **SMALL, read_only=what == "read-only") as store:
+        stream = store.stream("x")
+        waits: dict[str, Callable[[], object]] = {
+            "read": lambda: stream.read("$", block=0),
+            "read a missing stream": lambda: store.stream("none").read("$", block=0),
+            "read two": lambda: store.read({"x": "$", "none": "$"}, block=0),
+            "tail": lambda: list(stream.tail()),
+            "read-only": lambda: stream.read("$", block=0),
+            "add": lambda: stream.add({"n": "1"}),
+            "add durably": lambda: stream.add({"n": "1"}, durable=True),
+            "trim": lambda: stream.trim(maxlen=1),
+            "seal": stream.seal,
+            "new stream": lambda: store.stream("new").add({"n": "1"}),
+        }
+        len(stream)
+        say("open")
+        hear()
+        try:
+            say("waiting")
+            waits[what]()
+        except KeyboardInterrupt:
+            say("KeyboardInterrupt")
+    hear()
+    with diskstream.open(path, **SMALL) as store:
+        store.stream("x").add({"n": "1"})
+        say("added")

@@ -15,7 +15,7 @@ use diskstream_sys::mutex::Locked;
 use pyo3::prelude::*;
 
 use crate::ctl::{place, split};
-use crate::errors::{reason, Failure};
+use crate::errors::{describe, reason, Failure};
 use crate::file;
 
 /// Where writes go: straight to the file, or through a Python object that stands in for it (the crash simulator).
@@ -208,7 +208,7 @@ impl Writer<'_> {
         let written = self.write(active, at, &scratch);
         active.scratch = if scratch.capacity() > 1 << 20 { Vec::new() } else { scratch };
         if let Err(error) = written {
-            self.page.poison(&format!("a write failed: {error:?}"));
+            self.page.poison(&format!("a write failed: {}", describe(&error)));
             return Err(error);
         }
         let header = FrameHeader {
@@ -337,7 +337,7 @@ fn lead(page: &Page, until: u64, latest: &impl Fn() -> Outcome<Flushable>) -> Ou
     };
     if let Err(error) = flush(&target) {
         // A second flush may succeed without having written anything: the stream is closed to writers for good.
-        page.poison(&format!("a flush failed: {error:?}"));
+        page.poison(&format!("a flush failed: {}", describe(&error)));
         return Err(error);
     }
     page.set(Word::Group, u64::from(page.sleepers(Bell::Flushed).load(Ordering::SeqCst)) + 1);

@@ -113,6 +113,16 @@ pub fn storage(py: Python<'_>, path: &str, action: &str, error: &io::Error) -> P
     build(py, "storage_error", arguments!(py, path, action, code, text))
 }
 
+/// A failure in words for people, where no exception is raised yet.
+pub fn describe(failure: &Failure) -> String {
+    match failure {
+        Failure::Io(action, error) => format!("could not {action}: {error}"),
+        Failure::Python(error) => Python::attach(|py| error.value(py).to_string()),
+        Failure::Core(error) => error.to_string(),
+        other => format!("{other:?}"),
+    }
+}
+
 /// Any failure but a reason, which is the caller's to hand on.
 pub fn failure(py: Python<'_>, path: &str, failure: Failure) -> PyErr {
     match failure {

@@ -69,7 +69,11 @@ impl Inner {
         while at < size {
             let step = usize::try_from(size - at).unwrap_or(ZEROS.len()).min(ZEROS.len());
             let zeros = ZEROS.get(..step).unwrap_or(&ZEROS);
-            sys_io::pwrite(file.as_raw_fd(), zeros, at).map_err(|error| Failure::Io("extend", error))?;
+            if let Err(error) = sys_io::pwrite(file.as_raw_fd(), zeros, at) {
+                // What there was room for may be enough.
+                self.refresh()?;
+                return Err(Failure::Io("extend", error));
+            }
             at += step as u64;
         }
         self.refresh().map(drop)
