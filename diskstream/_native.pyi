@@ -226,8 +226,8 @@ class Log:
     ) -> Log: ...
     def scan(self) -> dict[str, Any] | None:
         """Applies whole frames to the end of the file; what follows them: None (zeros), or torn or rotten."""
-    def close(self) -> None:
-        """Refuses every later append."""
+    def close(self, wait: bool = True) -> None:
+        """Refuses every later append; with `wait`, returns when those under way are done."""
     def set_resolver(self, resolver: Callable[[int, bool], None]) -> None:
         """Takes what is called, with a reason and whether the lock is held, when an append finds something missing."""
     def catch_up(self) -> int:

@@ -65,7 +65,9 @@ def open_store(path: Path, files: Files, *, create: bool, read_only: bool) -> di
         NewerFormatError: a later version made it.
     """
     description = path / "store.json"
-    if not description.exists():
+    with wrapped(path, "open"):
+        exists = description.exists()
+    if not exists:
         _make_store(path, files, create=create and not read_only)
     check_filesystem(path)
     with wrapped(description, "read"), description.open("rb") as file:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from diskstream._native import LOG_HEADER_BYTES, EntryID, Guard, Log, RowSegment
-from diskstream.engine import names, recovery
+from diskstream.engine import frontier, names, recovery
 from diskstream.engine.files import Files, LogFileLike
 from diskstream.engine.page import APPEND, FLUSH, MAINTENANCE, POISONED, Page
 from diskstream.engine.recovery import RecoveryReport
@@ -24,7 +24,6 @@ from diskstream.errors import (
     LimitError,
     PoisonedError,
     ReadOnlyError,
-    StorageError,
 )
 from diskstream.options import Options
 
@@ -41,7 +40,6 @@ INITIAL_BYTES = 16 << 10
 _MAX_STEP_BYTES = 4 << 20
 # Under `always` the zeros are flushed together with the next commit, which must not wait for long.
 _MAX_STEP_ALWAYS_BYTES = 1 << 20
-FRONTIER_WINDOW_MS = 10_000
 MAX_SEGMENTS = 1 << 24  # what a position word of the control page has room for
 
 
@@ -183,7 +181,7 @@ class StreamLog:
             elif reason == ROLL:
                 self._roll()
             elif reason == FRONTIER:
-                self.reserve()
+                frontier.reserve(self.native, self._file, self.ctl, self.now())
 
     def now(self) -> int | None:
         """Milliseconds of the clock that was chosen; None where it is the system's.
@@ -374,20 +372,6 @@ class StreamLog:
         if not self.read_only:
             self.retry(self.native.flush)
 
-    def reserve(self) -> None:
-        """Moves the frontier of automatic IDs on, durably; the caller holds the append lock."""
-        frontier, floor = self.native.read_frontier()
-        wanted = self.native.next_auto_ms(self.now())
-        if wanted + FRONTIER_WINDOW_MS // 2 <= frontier:
-            return
-        offset, slot = self.native.frontier_slot(min(wanted + FRONTIER_WINDOW_MS, 2**64 - 1), floor)
-        try:
-            self._file.pwrite_sync(offset, slot)
-        except StorageError as error:
-            self.ctl.poison(f"the reservation of IDs failed: {error}")
-            raise
-        self.native.read_frontier()
-
     def reserve_ahead(self) -> None:
         """Moves the frontier on if the stream is in use, so that no append has to wait for it."""
         if self.options.is_always or self.read_only or self.fault is not None:
@@ -398,7 +382,7 @@ class StreamLog:
         self._reserved_lsn = lsn
         with self.locked(), self._mutex:
             if not self.ctl.flags and self.native.catch_up() == 0:
-                self.reserve()
+                frontier.reserve(self.native, self._file, self.ctl, self.now())
 
     @property
     def closed(self) -> bool:
@@ -463,18 +447,7 @@ class StreamLog:
             self.retry(self.native.mark, held=True)
         self.retry(self.native.flush)
         with self.locked():
-            self._retract()
-
-    def _retract(self) -> None:
-        """Takes the frontier back to the last ID where all is durable: the next opening need not skip beyond it."""
-        if self.native.catch_up() or not self.native.is_durable:
-            return
-        frontier, floor = self.native.read_frontier()
-        # Just below the last ID: the next opening goes on right behind it, but must reserve before it issues anything.
-        below = max(self.native.counters()[1].ms - 1, floor)
-        # The slot also says how far the log was durable: one that ends before that has lost something.
-        self._file.pwrite_sync(*self.native.frontier_slot(min(below, frontier), floor))
-        self.native.read_frontier()
+            frontier.retract(self.native, self._file)
 
     def leave(self, *, flush: bool) -> None:
         """Tells every process that this directory is not the stream's any more, so that it can be moved or removed.
@@ -489,7 +462,7 @@ class StreamLog:
             self.refresh()
             if flush and self.fault is None:
                 self.retry(self.native.flush, held=True)
-                self._retract()
+                frontier.retract(self.native, self._file)
             self.ctl.raise_flags(FLAG_MOVED)
             self.files.unlink(self.directory / "ctl")
 
@@ -501,5 +474,5 @@ class StreamLog:
     def after_fork(self) -> None:
         """Lets go of what is the parent's, touching no lock: a thread that is not here may have held it."""
         self._closed = True
-        self.native.close()
+        self.native.close(False)
         self.page.after_fork()

@@ -11,6 +11,7 @@ lists go (the log says so, and it is durable by then), files it does not know ar
 """
 
 import contextlib
+import os
 import time
 import zlib
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from diskstream._native import Ctl, Log
-from diskstream.engine import names
+from diskstream.engine import frontier, names
 from diskstream.engine.files import Files, LogFileLike
 from diskstream.engine.page import Page
 from diskstream.engine.segment import open_sealed, read_back, snapshot_copy
@@ -114,6 +115,18 @@ def _log_or_copy(
         if not copy:
             raise
         return native_log(directory, number, ctl, file, options, copy=copy), fault
+
+
+def _check_owner(directory: Path, number: int, native: Log) -> None:
+    """Refuses an active log that all other segments say is not theirs.
+
+    Raises:
+        CorruptionError: it is another stream's.
+    """
+    others = [path for path, parsed in _list(directory) if parsed is not None and parsed[1] != number]
+    if others and all(_owner(path) != bytes(native.uuid) for path in others):
+        path = names.log_path(directory, number)
+        raise CorruptionError(str(path), "log header", 16, "the stream of the other segments here", "another stream")
 
 
 def _list(directory: Path) -> list[tuple[Path, tuple[str, int, int] | None]]:
@@ -220,8 +233,10 @@ def recover(
     path = names.log_path(directory, number)
     file = files.open_log(path, writable=True)
     try:
+        _make_solid(path, file)
         generation = page.renew()
         native, fault = _log_or_copy(directory, number, page.ctl, file, options)
+        _check_owner(directory, number, native)
         if fault is not None:
             native.scan()
             report.findings.append(Finding("rotten", path, fault.offset, 0, _READ_ONLY, str(fault)))
@@ -239,10 +254,8 @@ def recover(
         if fault is None:
             report.findings += _tidy(directory, files, native)
             if not page.same_boot:
-                _raise_floor(file, native)
+                frontier.raise_floor(native, file)
         _, end, lsn, _ = native.tail
-        if fault is None:
-            _make_solid(path, file, end)
         page.ctl.publish(number, end, lsn)
         if fault is not None:
             page.ctl.raise_flags(FLAG_ROTTEN)
@@ -261,6 +274,7 @@ def look(
     number = _active_number(directory)
     file = files.open_log(names.log_path(directory, number), writable=False)
     native, fault = _log_or_copy(directory, number, page.ctl, file, options)
+    _check_owner(directory, number, native)
     found = native.scan()
     _, end, lsn, _ = native.tail
     page.ctl.publish(number, end, lsn)
@@ -277,25 +291,17 @@ def look(
     return file, native, report, fault_of(directory, number, found)
 
 
-def _raise_floor(file: LogFileLike, native: Log) -> None:
-    """After a possible power cut: IDs up to the frontier may have been issued and lost, so none of them comes again."""
-    frontier, floor = native.read_frontier()
-    if frontier <= floor:
-        return
-    offset, slot = native.frontier_slot(frontier, frontier)
-    file.pwrite_sync(offset, slot)
-    native.read_frontier()
-
-
-def _make_solid(path: Path, file: LogFileLike, end: int) -> None:
-    """A sparse copy has a hole where zeros were: a store into it would end the process on a full disk."""
-    status = path.stat()
-    if status.st_blocks * 512 >= status.st_size:
-        return
-    while end < status.st_size:
-        size = min(1 << 20, status.st_size - end)
-        file.pwrite(end, bytes(size))
-        end += size
+def _make_solid(path: Path, file: LogFileLike) -> None:
+    """A sparse copy has holes where zeros were: touching one in the mapping would end the process on a full disk."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        size = os.fstat(fd).st_size
+        at = os.lseek(fd, 0, os.SEEK_HOLE)
+        while at < size:
+            file.pwrite(at, bytes(min(4096 - at % 4096, size - at)))
+            at = os.lseek(fd, at, os.SEEK_HOLE)
+    finally:
+        os.close(fd)
 
 
 def _rewrite(file: LogFileLike, native: Log) -> None:

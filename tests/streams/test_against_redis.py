@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
-from diskstream import EntryID
+from diskstream import EntryID, Store
 from tests.conftest import RedisServer
 from tests.streams.commands import Embedded, Refused, Server, agree, info_of
 from tests.streams.layers import MAX, small_store
@@ -19,6 +19,7 @@ KEYS = ["a", "b", "c"]
 FUTURE = 2**63
 
 keys = st.sampled_from(KEYS)
+policies = st.sampled_from(["os", "always", "everysec", "interval=5"])
 fields = st.lists(
     st.tuples(st.sampled_from([b"f", b"g", b"", b"h\xff"]), st.sampled_from([b"", b"1", b"\x00\r\n", b"." * 700])),
     min_size=1,
@@ -42,7 +43,7 @@ class BothSides(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.directory = Path(tempfile.mkdtemp())
-        self.ours = Embedded(small_store(self.directory / "store"))
+        self.ours = Embedded(self.opened("os"))
         self.theirs = Server(self.server.host, self.server.port)
 
     def teardown(self) -> None:
@@ -53,6 +54,9 @@ class BothSides(RuleBasedStateMachine):
         shutil.rmtree(self.directory)
 
     # --- what all rules use -------------------------------------------------------------------------------------------
+
+    def opened(self, fsync: str) -> Store:
+        return small_store(self.directory / "store", fsync=fsync)
 
     def both(self, *words: Any) -> Any:
         theirs = self.theirs.run(*words)
@@ -87,10 +91,9 @@ class BothSides(RuleBasedStateMachine):
 
     # --- adding -------------------------------------------------------------------------------------------------------
 
-    @initialize()
-    def begin(self) -> None:
-        for key in KEYS:
-            self.check(key)
+    @initialize(fsync=policies)
+    def begin(self, fsync: str) -> None:
+        self.reopen(fsync)
 
     @rule(
         key=keys,
@@ -278,10 +281,10 @@ class BothSides(RuleBasedStateMachine):
         self.ours.store.stream(key).compact()
         self.check(key)
 
-    @rule()
-    def reopen(self) -> None:
+    @rule(fsync=policies)
+    def reopen(self, fsync: str) -> None:
         self.ours.store.close()
-        self.ours = Embedded(small_store(self.directory / "store"))
+        self.ours = Embedded(self.opened(fsync))
         assert self.ours.store.streams() == sorted(key.encode() for key in KEYS if self.theirs.run("EXISTS", key))
         for key in KEYS:
             self.check(key)

@@ -336,6 +336,9 @@ fn lead(page: &Page, until: u64, latest: &impl Fn() -> Outcome<Flushable>) -> Ou
         Err(error) => return Err(error),
     };
     if let Err(error) = flush(&target) {
+        if matches!(error, Failure::Closed) {
+            return Err(Failure::Reason(reason::CLOSED)); // says nothing of the disk
+        }
         // A second flush may succeed without having written anything: the stream is closed to writers for good.
         page.poison(&format!("a flush failed: {}", describe(&error)));
         return Err(error);

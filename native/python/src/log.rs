@@ -1,6 +1,6 @@
 //! `Log`: the active segment of a stream, as one process sees it.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -32,6 +32,8 @@ pub struct Log {
     pub(crate) text: bool,
     pub(crate) version: AtomicU64,
     pub(crate) closed: AtomicBool,
+    /// Appends under way, their flushes included.
+    pub(crate) under_way: AtomicUsize,
     /// Called with a reason and whether the append lock is held; does what an append found missing, or raises.
     pub(crate) resolver: Mutex<Option<Py<PyAny>>>,
 }
@@ -159,6 +161,7 @@ impl Log {
             text,
             version,
             closed: AtomicBool::new(false),
+            under_way: AtomicUsize::new(0),
             resolver: Mutex::new(None),
         })
     }
@@ -203,9 +206,17 @@ impl Log {
         Ok(Some(report))
     }
 
-    /// Refuses every later append: the descriptor and its lock are about to go.
-    fn close(&self) {
-        self.closed.store(true, Ordering::Release);
+    /// Refuses every later append, and with `wait` returns when those under way are done: the descriptor is about to go.
+    #[pyo3(signature = (wait=true))]
+    fn close(&self, py: Python<'_>, wait: bool) {
+        self.closed.store(true, Ordering::SeqCst);
+        if wait {
+            py.detach(|| {
+                while self.under_way.load(Ordering::SeqCst) > 0 {
+                    std::thread::sleep(std::time::Duration::from_micros(100));
+                }
+            });
+        }
     }
 
     /// Takes the callable that does what an append found missing: `resolver(reason, held)`.

@@ -1,7 +1,7 @@
 //! Appending to a [`Log`]: rows, deletes, trims, and the flush.
 
 use std::cell::RefCell;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use diskstream_core::frame::Kind;
 use diskstream_core::id::Id;
@@ -51,7 +51,9 @@ impl Log {
         durable: bool,
         held: bool,
     ) -> PyResult<Result<Id, Failure>> {
-        if self.closed.load(Ordering::Acquire) {
+        let _under_way = UnderWay::begin(&self.under_way);
+        // After the count has gone up: whoever closes either sees it or is seen.
+        if self.closed.load(Ordering::SeqCst) {
             return Ok(Err(Failure::Reason(reason::CLOSED)));
         }
         let flush = durable || self.always;
@@ -111,6 +113,22 @@ impl Log {
             Ok(())
         });
         self.reason_or(py, done)
+    }
+}
+
+/// Counts an append for as long as it is under way.
+struct UnderWay<'a>(&'a AtomicUsize);
+
+impl<'a> UnderWay<'a> {
+    fn begin(count: &'a AtomicUsize) -> UnderWay<'a> {
+        count.fetch_add(1, Ordering::SeqCst);
+        UnderWay(count)
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 

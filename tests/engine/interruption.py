@@ -1,0 +1,117 @@
+"""Ctrl-C at a chosen moment: a KeyboardInterrupt wherever the interpreter could hand a signal to Python code."""
+
+import dis
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import diskstream
+from diskstream import EntryID, Store
+from tests.engine.children import LIMIT_S, say
+from tests.engine.sample import SMALL, fast_directory
+
+__all__ = ["WORKS", "interrupt_everywhere"]
+
+
+class Interruption:
+    """Raises at the `nth` of the moments at which the interpreter looks for signals, counted in the library's code.
+
+    It looks when a function begins, when a loop goes round, and behind the call of a native function.
+    """
+
+    def __init__(self, nth: int) -> None:
+        self.left, self.place = nth, ""
+        self._before: dict[FrameType, str] = {}
+
+    def __call__(self, frame: FrameType, event: str, argument: Any) -> Any:
+        path = Path(frame.f_code.co_filename)
+        if "diskstream" not in path.parts and path.name != "contextlib.py":
+            return None
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            now = dis.opname[frame.f_code.co_code[frame.f_lasti]]
+            before, self._before[frame] = self._before.get(frame, ""), now
+            if now.startswith(("RESUME", "JUMP_BACKWARD")) or (before.startswith("CALL") and now != before):
+                self.left -= 1
+                if self.left == 0:
+                    self.place = f"{path.name}:{frame.f_lineno} ({before} {now})"
+                    raise KeyboardInterrupt
+        return self
+
+
+WORKS: dict[str, Callable[[Store], object]] = {
+    "add, trimming": lambda store: store.stream("x").add({"n": "new"}, "90-1", maxlen=5),
+    "delete entries": lambda store: store.stream("x").delete("3-0", "7-0"),
+    "seal": lambda store: store.stream("x").seal(),
+    "compact": lambda store: store.stream("x").compact(),
+    "new stream": lambda store: store.stream("y").add({"n": "1"}, "1-0"),
+    "delete": lambda store: store.delete("x"),
+    "rename": lambda store: store.rename("x", "y"),
+    "close": lambda store: store.close(),
+}
+
+
+def _interrupted(store: Store, work: Callable[[Store], object], nth: int) -> str | None:
+    """Where the work was interrupted; None where it was done before."""
+    interruption = Interruption(nth)
+    sys.settrace(interruption)
+    try:
+        work(store)
+    except KeyboardInterrupt:
+        pass
+    finally:
+        sys.settrace(None)
+    return interruption.place or None
+
+
+def _usable(path: Path) -> str:
+    """What another opening of the store gets done, in a thread of its own: a lock that nobody gives up stops it."""
+    done: list[str] = []
+
+    def use() -> None:
+        try:
+            with diskstream.open(path, **SMALL) as other:
+                for name in other.streams():
+                    other.stream(name).add({"n": "other"}, "900-0")
+                    other.stream(name).seal()
+                    assert next(other.stream(name).revrange(count=1)).id == EntryID(900, 0)
+                other.stream("z").add({"n": "other"})
+            done.append("usable")
+        except Exception as error:  # noqa: BLE001  # shown with the place that it came after
+            done.append(f"{type(error).__name__}: {error}")
+
+    user = threading.Thread(target=use, daemon=True)
+    user.start()
+    user.join(LIMIT_S / 8)
+    return done[0] if done else "locked for ever"
+
+
+def interrupt_everywhere(name: str) -> None:
+    """Does a work again and again, interrupted a moment later each time; says whatever is not usable then."""
+    nth, moments = 1, 0
+    with fast_directory() as directory:
+        while True:
+            store = diskstream.open(directory / f"{nth}", **SMALL)
+            for number in range(10):
+                store.stream("x").add({"n": str(number)}, EntryID(number + 1, 0))
+                if number == 5:
+                    store.stream("x").seal()
+            place = _interrupted(store, WORKS[name], nth)
+            if place is None:
+                break
+            found = _usable(directory / f"{nth}")
+            if found != "usable":
+                say(f"after Ctrl-C at moment {nth}, {place}: {found}")
+            # Who was interrupted closes, which may say that the stream must be opened again.
+            try:
+                store.close()
+            except diskstream.DiskstreamError as error:
+                if isinstance(error, diskstream.CorruptionError | diskstream.ArgumentError):
+                    say(f"after Ctrl-C at moment {nth}, {place}: close: {error}")
+            moments += 1
+            # Every moment at first, then further and further apart: long works repeat themselves.
+            nth += 1 + nth // 40
+    say("moments", moments)
