@@ -1,7 +1,7 @@
 """The reservation of automatic IDs: two slots in the active log's header, each durable before it is relied on.
 
-No automatic ID above the frontier is issued before a slot that says so is on disk, so after a power cut the next one lies
-beyond it, whatever was lost and whatever the clock says. The slot also carries how far the log was durable.
+No automatic ID above the frontier is issued before a slot that says so is on disk, so after a power cut the next one
+lies beyond it, whatever was lost and whatever the clock says. The slot also carries how far the log was durable.
 """
 
 from diskstream._native import Ctl, Log

@@ -109,10 +109,14 @@ def _sound(store: Store, cut: Cut) -> None:
 def _verified(store: Store) -> None:
     report = store.verify()
     if report.problems:
-        raise Violation("verify says " + "; ".join(f"{problem.path.name}: {problem.what}" for problem in report.problems))
+        raise Violation(
+            "verify says " + "; ".join(f"{problem.path.name}: {problem.what}" for problem in report.problems)
+        )
 
 
-def _use(store: Store, names: Names, found: dict[bytes, State], position: int, rng: random.Random) -> dict[bytes, State]:
+def _use(
+    store: Store, names: Names, found: dict[bytes, State], position: int, rng: random.Random
+) -> dict[bytes, State]:
     """Adds to each stream: the store's choice of an ID is new, whatever was lost. Returns what is there then."""
     after = dict(found)
     for name, timeline in names.items():

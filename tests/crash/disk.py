@@ -27,7 +27,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from tests.crash.events import ROOT, Event, Flush, Names, NameChange, Pin, SyncDir, Tree, Write
+from tests.crash.events import ROOT, Event, Flush, NameChange, Names, Pin, SyncDir, Tree, Write
 
 __all__ = ["Bytes", "Disk", "Order", "SECTOR"]
 

@@ -146,5 +146,8 @@ class Promises:
         return [
             self.versions[index]
             for index in range(low, max(high, low) + 1)
-            if all(index >= since or self.versions[index].get(name) is timeline for timeline, (since, name) in pinned.items())
+            if all(
+                index >= since or self.versions[index].get(name) is timeline
+                for timeline, (since, name) in pinned.items()
+            )
         ]

@@ -67,7 +67,7 @@ class Outcome:
 @contextmanager
 def scratch() -> Iterator[Path]:
     """A directory in memory, where there is one."""
-    memory = Path("/dev/shm")  # noqa: S108  # flushes cost nothing there
+    memory = Path("/dev/shm")  # flushes cost nothing there
     above = memory if memory.is_dir() and os.access(memory, os.W_OK) else None
     directory = Path(tempfile.mkdtemp(prefix="diskstream-crash-", dir=above))
     try:
@@ -120,7 +120,12 @@ def _has_page(directory: str) -> bool:
 
 
 def _record(
-    files: RecordingFiles, world: World, rng: random.Random, options: dict[str, Any], promises: Promises, steps: int,
+    files: RecordingFiles,
+    world: World,
+    rng: random.Random,
+    options: dict[str, Any],
+    promises: Promises,
+    steps: int,
     kills: float,
 ) -> tuple[_Trace, Workload]:
     files.note_ctl()
@@ -163,8 +168,16 @@ def run(job: Job, make_files: MakeFiles = RecordingFiles, *, stop_at: int = 3) -
 
 
 def _check_one(
-    job: Job, index: int, position: int, trace: _Trace, work: Workload, directory: Path, world: World,
-    options: dict[str, Any], outcome: Outcome, make_files: MakeFiles,
+    job: Job,
+    index: int,
+    position: int,
+    trace: _Trace,
+    work: Workload,
+    directory: Path,
+    world: World,
+    options: dict[str, Any],
+    outcome: Outcome,
+    make_files: MakeFiles,
 ) -> None:
     seed = f"{job.policy}/{job.seed}/{index}"
     rng = random.Random(seed)
@@ -188,8 +201,14 @@ def _check_one(
 
 
 def _check_nested(
-    cut: Cut, found: dict[bytes, State], seed: str, directory: Path, world: World, options: dict[str, Any],
-    outcome: Outcome, make_files: MakeFiles,
+    cut: Cut,
+    found: dict[bytes, State],
+    seed: str,
+    directory: Path,
+    world: World,
+    options: dict[str, Any],
+    outcome: Outcome,
+    make_files: MakeFiles,
 ) -> None:
     """Cuts the recovery itself: what the first cut left is the start of a trace of its own."""
     rng = random.Random(f"{seed}/nested")
@@ -201,7 +220,9 @@ def _check_nested(
     files = make_files(root, cut.tree)
     names = cut.explain(found)
     promises = Promises(versions=[{}])
-    promises.versions = [{name: Timeline(states=[found[name]], issued=[(0, names[name].issued_by(cut.position))]) for name in names}]
+    promises.versions = [
+        {name: Timeline(states=[found[name]], issued=[(0, names[name].issued_by(cut.position))]) for name in names}
+    ]
     trace, work = _record(files, world, rng, options, promises, rng.randint(0, 5), rng.choice((0.0, 0.5)))
     end = len(trace.events)
     positions = sorted(rng.randint(0, end) for _ in range(8)) + [end]
@@ -213,4 +234,6 @@ def _check_nested(
             check(trace.cut(position, rng), directory / "again", world, rng, options)
         except Violation as violation:
             lines = [line for line in work.log if int(line[:5]) <= position][-12:]
-            raise Violation(f"cut again after event {position} of {end} of the recovery:\n{violation}\n" + "\n".join(lines)) from violation
+            raise Violation(
+                f"cut again after event {position} of {end} of the recovery:\n{violation}\n" + "\n".join(lines)
+            ) from violation

@@ -97,9 +97,9 @@ class Workload:
 
     def _let_go(self) -> None:
         """A process that dies closes its descriptors, and says nothing to the disk."""
-        for log in list(self.store._logs.values()):  # noqa: SLF001  # a process that dies asks nobody
+        for log in list(self.store._logs.values()):  # a process that dies asks nobody
             log.abandon()
-        self.store._page.close()  # noqa: SLF001
+        self.store._page.close()
         self.files.revive()
 
     def reopen(self) -> None:
@@ -116,7 +116,7 @@ class Workload:
 
     def keeper(self) -> StillKeeper | None:
         """The store's background, once it has a stream open."""
-        keeper = self.store._keeper  # noqa: SLF001
+        keeper = self.store._keeper
         return keeper if isinstance(keeper, StillKeeper) else None
 
     # --- operations and what they promise -----------------------------------------------------------------------------
@@ -220,4 +220,3 @@ class Workload:
         if found != expected:
             lines = [f"{name!r}\n  {found.get(name)}\n  {expected.get(name)}" for name in sorted({*found, *expected})]
             raise Violation("the store and the model differ:\n" + "\n".join(lines))
-

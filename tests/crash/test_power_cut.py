@@ -1,0 +1,84 @@
+"""Whatever a power cut leaves: what was promised is there, nothing is invented, and the store works on.
+
+`DISKSTREAM_CRASH_STATES` says how many states are checked (20,000), `DISKSTREAM_CRASH_SEED` where the seeds begin, and
+`DISKSTREAM_CRASH_REPLAY`, which each violation names, repeats one.
+"""
+
+import os
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+
+import pytest
+
+from diskstream.engine import seal
+from diskstream.engine.log import StreamLog
+from tests.crash.events import Tree
+from tests.crash.planted import MISTAKES
+from tests.crash.recorder import RecordingFiles
+from tests.crash.run import Job, Outcome, run
+
+POLICIES = ("always", "everysec", "interval=200", "os")
+STATES = int(os.environ.get("DISKSTREAM_CRASH_STATES", "20000"))
+SEED = int(os.environ.get("DISKSTREAM_CRASH_SEED", "1"))
+CUTS = 100
+
+
+def replayed() -> Job | None:
+    words = os.environ.get("DISKSTREAM_CRASH_REPLAY", "").rsplit(":", 3)
+    if len(words) < 4:
+        return None
+    return Job(words[0], int(words[1]), int(words[2]), int(words[3]))
+
+
+@pytest.mark.timeout(1800)
+def test_every_state_that_a_power_cut_may_leave_keeps_every_promise() -> None:
+    if (job := replayed()) is not None:
+        assert run(job).violations == []
+        return
+    states, violations = 0, list[str]()
+    seed = SEED
+    with ProcessPoolExecutor(max_workers=os.cpu_count(), mp_context=get_context("spawn")) as workers:
+        while states < STATES and not violations:
+            jobs = [Job(policy, seed + step, CUTS) for step in range(10) for policy in POLICIES]
+            for outcome in workers.map(run, jobs):
+                states += outcome.states
+                violations += outcome.violations
+            seed += 10
+    assert violations == []
+    assert states >= STATES
+
+
+def caught(make_files: type[RecordingFiles] | object) -> Outcome:
+    """The first outcome with a violation."""
+    for seed in range(1, 40):
+        for policy in POLICIES:
+            outcome = run(Job(policy, seed, 60), make_files, stop_at=1)  # type: ignore[arg-type]
+            if outcome.violations:
+                return outcome
+    pytest.fail("the mistake was not caught")
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_planted_mistake_is_caught(mistake: str) -> None:
+    assert caught(MISTAKES[mistake]).violations
+
+
+@pytest.mark.timeout(600)
+def test_files_removed_before_the_frame_that_dropped_them_is_durable_are_missed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def remove_at_once(log: StreamLog) -> int:
+        with monkeypatch.context() as context:
+            context.setattr(log, "flush", lambda: None)
+            return whole(log)
+
+    whole = StreamLog.remove_dropped
+    monkeypatch.setattr(StreamLog, "remove_dropped", remove_at_once)
+
+    def recording(root: Path, start: Tree | None) -> RecordingFiles:
+        return RecordingFiles(root, start)
+
+    assert callable(seal.reap)
+    assert caught(recording).violations
