@@ -180,12 +180,17 @@ def exports(path: Path) -> Iterator[tuple[list[str], int]]:
                 yield list(ast.literal_eval(node.value)), node.lineno
 
 
+def in_order(names: list[str]) -> list[str]:
+    """Constants, then classes, then the rest: the order that the linter keeps too."""
+    return sorted(set(names), key=lambda name: (len(name) < 2 or not name.isupper(), not name[:1].isupper(), name))
+
+
 def test_exports_are_sorted() -> None:
     assert_none(
-        f"{at(path, line)}: __all__ is not sorted() or names something twice"
+        f"{at(path, line)}: __all__ is not in order or names something twice"
         for path in PYTHON_FILES
         for names, line in exports(path)
-        if names != sorted(set(names))
+        if names != in_order(names)
     )
 
 

@@ -24,6 +24,7 @@ from diskstream.errors import (
     LimitError,
     PoisonedError,
     ReadOnlyError,
+    StorageError,
 )
 from diskstream.options import Options
 
@@ -72,7 +73,8 @@ class StreamLog:
         self.on_roll: Callable[[], None] = lambda: None
         self.opened_alone = False
         self._inode = self.directory.stat().st_ino if read_only else 0
-        self.page, self._file, self.native = self._open()
+        self.page, file, self.native = self._open()
+        self._logs: dict[int, LogFileLike] = {self.native.tail[0]: file}
         self.ctl = self.page.ctl
         ours = weakref.WeakMethod(self.resolve)  # a strong one would be a cycle through native memory
         self.native.set_resolver(lambda reason, held: (ours() or _gone)(reason, held=held))
@@ -240,19 +242,28 @@ class StreamLog:
             self._enter(number)
             _, end, lsn, _ = self.native.tail
             self.ctl.publish(number, end, lsn)
-        except BaseException as error:
+        except StorageError as error:
             self.ctl.poison(f"the change to segment {number} failed: {error}")
+            raise
+        except BaseException:
+            # Interrupted: whoever comes next finishes this, as after the death of a process.
+            self.ctl.raise_flags(FLAG_CHECK)
             raise
         self.on_roll()
 
     def _enter(self, number: int) -> None:
         """Goes on in segment `number`, keeping the one left behind for readers."""
-        file = self.files.open_log(names.log_path(self.directory, number), writable=not self.read_only)
-        left: RowSegment | None = self.native.advance(file)
+        self._logs[number] = self.files.open_log(names.log_path(self.directory, number), writable=not self.read_only)
+        left: RowSegment | None = self.native.advance(self._logs[number])
         if left is not None:
             self.segments.keep_rows(number - 1, left)
-        old, self._file = self._file, file
-        old.close()
+        for old in [each for each in self._logs if each < number]:
+            self._logs.pop(old).close()
+
+    @property
+    def _file(self) -> LogFileLike:
+        """The file of the segment that the native log is in: both change in one step, whatever comes in between."""
+        return self._logs[self.native.tail[0]]
 
     def roll(self) -> bool:
         """Begins the next segment if this one holds an entry. Returns whether it did."""
@@ -334,6 +345,8 @@ class StreamLog:
             if reason != FOLLOW:
                 raise StreamMoved
             number = self.ctl.written[0]
+            if number < self.native.tail[0]:
+                return  # a roll of ours that was interrupted before it was published
             with contextlib.suppress(FileNotFoundError):  # rolled again, and sealed, in between
                 self._enter(number)
 
@@ -431,7 +444,8 @@ class StreamLog:
             with self.ctl.locked(lock):
                 pass
         self.segments.close()
-        self._file.close()
+        for file in self._logs.values():
+            file.close()
         self.page.close()
 
     def _close_cleanly(self) -> None:

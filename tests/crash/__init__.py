@@ -1,6 +1,7 @@
 """The crash simulator: what a power cut may leave of a store, and whether the store survives it.
 
-It stands behind `diskstream.engine.files.Files`. `recorder` forwards every call to real files and notes what it changes;
+It stands behind `diskstream.engine.files.Files`. `recorder` forwards every call to real files and notes what it
+changes;
 `disk` rebuilds from any moment of such a trace what a power cut may leave; `workload` makes the traces, while `model`
 keeps what the store promised; `check` opens each rebuilt store and holds it against the promises; `run` ties these
 together; `planted` holds mistakes that the simulator must catch.

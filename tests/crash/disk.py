@@ -6,7 +6,8 @@ The disk model. At the moment of the cut, of each file
   (RWF_DSYNC), with the size as of that flush;
 - of what was written since, any part: each sector of 512 bytes is as it was after any of the writes that touched it,
   whatever became of other sectors, so writes are lost, reordered and torn (`Bytes.CACHED`: a sector goes to the disk as
-  the page cache has it). Under `Bytes.LOOSE` it is worse than on any such disk: of the writes to a sector, any subset is
+  the page cache has it). Under `Bytes.LOOSE` it is worse than on any such disk: of the writes to a sector, any subset
+  is
   there, in any order, as on memory that is written back in smaller pieces;
 - the size is any between the flushed one and the last, and what was never written in between is zero, or, where a
   file system shows blocks before their contents reached them, the bytes of something else (`stale`).
@@ -29,7 +30,7 @@ from enum import Enum, auto
 
 from tests.crash.events import ROOT, Event, Flush, NameChange, Names, Pin, SyncDir, Tree, Write
 
-__all__ = ["Bytes", "Disk", "Order", "SECTOR"]
+__all__ = ["SECTOR", "Bytes", "Disk", "Order"]
 
 SECTOR = 512
 

@@ -106,9 +106,9 @@ class _Trace:
         self._at = position
         tree, directories = self._disk.cut(rng)
         images: dict[int, bytes] = {}
-        for noted, pages in self.files.ctl_images:
+        for noted, noted_pages in self.files.ctl_images:
             if noted <= position:
-                images = pages
+                images = noted_pages
         pages = {path: control_page(rng, images.get(inode)) for inode, path in directories.items()}
         present = {path: page for path, page in pages.items() if page is not None and _has_page(path)}
         return Cut(tree, present, self.promises, position, clean=position >= self.closed_at)
@@ -225,7 +225,7 @@ def _check_nested(
     ]
     trace, work = _record(files, world, rng, options, promises, rng.randint(0, 5), rng.choice((0.0, 0.5)))
     end = len(trace.events)
-    positions = sorted(rng.randint(0, end) for _ in range(8)) + [end]
+    positions = [*sorted(rng.randint(0, end) for _ in range(8)), end]
     for index, position in enumerate(positions):
         world.reseed(f"{seed}/nested/{index}")
         outcome.states += 1

@@ -78,7 +78,7 @@ class World(contextlib.AbstractContextManager["World"]):
         replaced: list[tuple[object, str, object]] = [
             (page, "boot_id", lambda: self._boot),
             (secrets, "token_hex", lambda size=32: self._chance.randbytes(size).hex()),
-            (secrets, "randbits", lambda bits: self._chance.getrandbits(bits)),
+            (secrets, "randbits", self._chance.getrandbits),
             (uuid, "uuid4", lambda: uuid.UUID(bytes=self._chance.randbytes(16), version=4)),
         ]
         for where, name, replacement in replaced:

@@ -37,7 +37,7 @@ def telling_offsets(data: bytes) -> list[int]:
     """Every offset of what was written, and some of the zeros that fill up a file."""
     if len(data) <= 4096:
         last = len(data.rstrip(b"\0"))
-        return [at for at in range(len(data)) if at < last and (len(data) < 4096 or data[at]) or at % 97 == 0]
+        return [at for at in range(len(data)) if (at < last and (len(data) < 4096 or data[at])) or at % 97 == 0]
     end = len(data.rstrip(b"\0")) + 24
     header = [*range(64), *range(512, 544), *range(1024, 1056), *range(1536, 1556)]
     return sorted({*header, *range(4096, min(end, len(data))), *range(0, len(data), 991)})

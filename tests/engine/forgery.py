@@ -1,4 +1,5 @@
-"""Damage that every checksum approves of: what a hostile or broken writer leaves. It may be believed, but never kills."""
+"""Damage that every checksum approves of: what a hostile or broken writer leaves. It may be believed, but never
+kills."""
 
 import struct
 from collections.abc import Iterator

@@ -1,10 +1,13 @@
 """Ctrl-C at a chosen moment: a KeyboardInterrupt wherever the interpreter could hand a signal to Python code."""
 
 import _thread
+import contextlib
 import dis
+import operator
 import signal
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -19,14 +22,15 @@ from tests.engine.sample import SMALL, fast_directory
 __all__ = ["WORKS", "interrupt_everywhere"]
 
 
-def _signal_once() -> Callable[..., object]:
-    """A trace function that asks for SIGINT the first time it is called, and does nothing after that.
+def _signal() -> Callable[..., object]:
+    """A trace function that asks for SIGINT and ends the tracing.
 
     It is made of native functions alone. The interpreter looks for signals between the steps of Python code, so one
     that was asked for by Python code would be found in that code, and not in the code that is traced.
     """
-    ask = map(_thread.interrupt_main, [signal.SIGINT])
-    return partial(print, file=SimpleNamespace(write=len, flush=partial(next, ask, None)), flush=True)
+    both = map(operator.call, [partial(_thread.interrupt_main, signal.SIGINT), partial(sys.settrace, None)])
+    exhaust: Callable[[], object] = partial(deque, both)
+    return partial(print, file=SimpleNamespace(write=len, flush=exhaust), flush=True)
 
 
 class Interruption:
@@ -42,12 +46,14 @@ class Interruption:
         path = Path(frame.f_code.co_filename)
         if self.left <= 0 or ("diskstream" not in path.parts and path.name != "contextlib.py"):
             return None
-        frame.f_trace_opcodes = True
-        if event == "opcode" and dis.opname[frame.f_code.co_code[frame.f_lasti]].startswith(("RESUME", "JUMP_B", "CALL")):
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        if event == "opcode" and dis.opname[frame.f_code.co_code[frame.f_lasti]].startswith(
+            ("RESUME", "JUMP_B", "CALL")
+        ):
             self.left -= 1
             if self.left == 0:
                 self.place = f"{path.name}:{frame.f_lineno}"
-                return _signal_once()  # takes effect before the next step of this frame, and is heard at the next look
+                return _signal()  # takes effect before the next step of this frame, and is heard at the next look
         return self
 
 
@@ -66,13 +72,14 @@ WORKS: dict[str, Callable[[Store], object]] = {
 def _interrupted(store: Store, work: Callable[[Store], object], nth: int) -> str | None:
     """Where the work was interrupted; None where it was done before."""
     interruption = Interruption(nth)
-    sys.settrace(interruption)
     try:
-        work(store)
+        sys.settrace(interruption)
+        try:
+            work(store)
+        finally:
+            sys.settrace(None)
     except KeyboardInterrupt:
         pass
-    finally:
-        sys.settrace(None)
     return interruption.place or None
 
 
@@ -115,11 +122,13 @@ def interrupt_everywhere(name: str) -> None:
             if found != "usable":
                 say(f"after Ctrl-C at moment {nth}, {place}: {found}")
             # Who was interrupted closes, which may say that the stream must be opened again.
-            try:
+            with contextlib.suppress(diskstream.StorageError):
                 store.close()
-            except diskstream.DiskstreamError as error:
-                if isinstance(error, diskstream.CorruptionError | diskstream.ArgumentError):
-                    say(f"after Ctrl-C at moment {nth}, {place}: close: {error}")
+            with diskstream.open(directory / f"{nth}", **SMALL) as again:
+                problems = again.verify().problems
+                newest = [next(again.stream(name).revrange(count=1)).id for name in again.streams() if name != b"z"]
+            if problems or newest != [EntryID(900, 0)] * len(newest):
+                say(f"after Ctrl-C at moment {nth}, {place}: {problems}, {newest}")
             moments += 1
             # Every moment at first, then further and further apart: long works repeat themselves.
             nth += 1 + nth // 40

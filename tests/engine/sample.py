@@ -105,7 +105,7 @@ def build(path: Path, *names: str, **options: Any) -> dict[str, Sample]:
 @contextmanager
 def fast_directory() -> Iterator[Path]:
     """A directory in memory where there is one: what is tried thousands of times shall not wait for a disk."""
-    memory = Path("/dev/shm")  # noqa: S108
+    memory = Path("/dev/shm")
     parent = memory if memory.is_dir() and os.access(memory, os.W_OK) else None
     made = Path(tempfile.mkdtemp(prefix="diskstream-", dir=parent))
     try:

@@ -1,4 +1,5 @@
-"""What stands in for a disk: it announces each step before it is taken, so that a test can let it fail or stop there."""
+"""What stands in for a disk: it announces each step before it is taken, so that a test can let it fail or stop
+there."""
 
 import errno
 from collections.abc import Callable

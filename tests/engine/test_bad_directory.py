@@ -20,7 +20,7 @@ UUID = "7d0a3b6e-5f3c-4f6e-9c55-0f4a4f0b7f52"
 
 def described(**members: object) -> bytes:
     """A store.json like the ones written here, but for some members."""
-    features = {"compatible": [], "incompatible": []}
+    features: dict[str, list[str]] = {"compatible": [], "incompatible": []}
     return json.dumps({"format_version": 1, "uuid": UUID, "features": features, **members}).encode()
 
 
@@ -60,9 +60,9 @@ def test_a_file_is_no_store(tmp_path: Path, read_only: bool) -> None:
 
 
 def test_nothing_is_made_where_it_shall_not_be(tmp_path: Path) -> None:
-    for options in ({"create": False}, {"read_only": True}):
+    for create, read_only in ((False, False), (True, True)):
         with pytest.raises(NotAStoreError, match="no such directory"):
-            diskstream.open(tmp_path / "none", **options)
+            diskstream.open(tmp_path / "none", create=create, read_only=read_only)
     assert not (tmp_path / "none").exists()
 
 
@@ -151,7 +151,6 @@ def test_features_that_must_be_known_are_named_and_others_passed_over(made: Path
     (made / "store.json").write_bytes(described(features={"compatible": ["colours"], "incompatible": []}, more=[1]))
     with diskstream.open(made, read_only=read_only) as store:
         assert len(store.stream("x")) == 1
-
 
 
 def _directory(path: Path) -> None:

@@ -1,4 +1,5 @@
-"""A disk that failed once is not believed again: reads go on, writes are refused everywhere, until the stream is reopened."""
+"""A disk that failed once is not believed again: reads go on, writes are refused everywhere, until the stream is
+reopened."""
 
 import errno
 from pathlib import Path
@@ -78,7 +79,8 @@ def test_after_a_failed_write_or_flush_nobody_may_write_until_the_stream_is_reop
 
 
 def test_a_stream_that_was_poisoned_is_written_anew_before_it_is_believed(tmp_path: Path) -> None:
-    """After a failed flush the kernel may call pages clean that never reached the disk: flushing again would prove nothing."""
+    """After a failed flush the kernel may call pages clean that never reached the disk: flushing again would prove
+    nothing."""
     disk = Disk("flush")
     store = opened(tmp_path / "s", disk)
     for number in range(5):
@@ -145,7 +147,20 @@ def test_a_failing_stream_does_not_take_others_with_it(tmp_path: Path) -> None:
 
 
 EVERY_STEP = frozenset(
-    {"create", "write", "sync", "link", "rename", "mkdir", "extend", "pwrite", "pwrite_sync", "flush", "sync_dir", "store"}
+    {
+        "create",
+        "write",
+        "sync",
+        "link",
+        "rename",
+        "mkdir",
+        "extend",
+        "pwrite",
+        "pwrite_sync",
+        "flush",
+        "sync_dir",
+        "store",
+    }
 )
 
 

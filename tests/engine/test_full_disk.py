@@ -41,9 +41,7 @@ def add_until_full(store: Store, start: int = 0) -> int:
 
 
 @POLICIES
-def test_a_stream_that_fills_the_disk_keeps_what_it_took_and_goes_on_when_there_is_room(
-    disk: Path, fsync: str
-) -> None:
+def test_a_stream_that_fills_the_disk_keeps_what_it_took_and_goes_on_when_there_is_room(disk: Path, fsync: str) -> None:
     reserve = disk / "reserve"
     reserve.write_bytes(bytes(200 << 10))
     with diskstream.open(disk / "s", **{**SMALL, "fsync": fsync, "segment_bytes": 1 << 20}) as store:
@@ -156,7 +154,9 @@ def test_a_sparse_copy_on_a_full_disk_is_an_error_too(disk: Path) -> None:
 
 # --- at every step ----------------------------------------------------------------------------------------------------
 
-ROOM = frozenset({"create", "write", "sync", "link", "rename", "mkdir", "extend", "pwrite", "pwrite_sync", "flush", "sync_dir"})
+ROOM = frozenset(
+    {"create", "write", "sync", "link", "rename", "mkdir", "extend", "pwrite", "pwrite_sync", "flush", "sync_dir"}
+)
 # After one of these has failed, the disk's word is not taken again before the stream was reopened.
 POISONING = frozenset({"flush", "pwrite", "pwrite_sync", "sync_dir"})
 
@@ -169,8 +169,9 @@ def test_wherever_there_is_no_room_nothing_is_lost_and_work_goes_on(fsync: str) 
         kind, _ = work.step.failed
         kinds.add(kind)
         told = (DiskFullError, diskstream.PoisonedError) if kind in POISONING else DiskFullError
-        assert work.errors, f"{work.label}: nobody was told"
-        assert isinstance(work.errors[0], told), f"{work.label}: {work.errors}"
+        # Zeros ahead are a convenience: where there is no room for them, there may be for the entry alone.
+        assert work.errors or kind == "extend", f"{work.label}: nobody was told"
+        assert all(isinstance(error, told) for error in work.errors[:1]), f"{work.label}: {work.errors}"
         poisoned = [error for error in work.errors if isinstance(error, diskstream.PoisonedError)]
         assert not poisoned or kind in POISONING, f"{work.label}: {work.errors}"
     assert kinds >= {"create", "write", "sync", "rename", "extend", "sync_dir", "flush"}

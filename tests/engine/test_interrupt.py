@@ -12,7 +12,18 @@ from tests.engine.interruption import WORKS, interrupt_everywhere
 from tests.engine.sample import SMALL, log_of
 from tests.engine.users import wait_for
 
-WAITS = ["read", "read a missing stream", "read two", "tail", "read-only", "add", "add durably", "trim", "seal", "new stream"]
+WAITS = [
+    "read",
+    "read a missing stream",
+    "read two",
+    "tail",
+    "read-only",
+    "add",
+    "add durably",
+    "trim",
+    "seal",
+    "new stream",
+]
 
 
 @pytest.mark.parametrize("waiting", WAITS)

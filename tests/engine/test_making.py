@@ -20,8 +20,7 @@ def race(path: Path, makers: int, stream: str) -> list[list[str]]:
     """Starts processes that are held at the same line and let go together. What each of them says."""
     started: list[Child] = []
     try:
-        for number in range(makers):
-            started.append(Child(make, path, stream, number))
+        started.extend(Child(make, path, stream, number) for number in range(makers))
         for maker in started:
             assert maker.hear() == "ready"
         said: list[list[str]] = [[] for _ in started]
@@ -104,5 +103,3 @@ def test_a_maker_that_dies_leaves_nothing_that_is_in_the_way(tmp_path: Path) -> 
     else:
         raise AssertionError("making a store takes too many steps")
     assert number > 8
-
-

@@ -189,6 +189,7 @@ def test_a_rolled_log_is_never_torn(tmp_path: Path) -> None:
             list(stream.range())
         assert rows(stream.range("5-0")) == expected[4:]
         added = stream.add({"n": "6"})
+        assert added is not None
         with pytest.raises(CorruptionError, match=re.escape(str(rolled))):
             stream.seal()
         assert rows(stream.range("5-0"))[:-1] == expected[4:]

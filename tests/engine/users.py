@@ -1,4 +1,5 @@
-"""What the processes of these tests do with a store. Each function runs in a child, which is told and answers by lines."""
+"""What the processes of these tests do with a store. Each function runs in a child, which is told and answers by
+lines."""
 
 from collections.abc import Callable
 from typing import Any

@@ -15,7 +15,7 @@ use diskstream_sys::mutex::Locked;
 use pyo3::prelude::*;
 
 use crate::ctl::{place, split};
-use crate::errors::{describe, reason, Failure};
+use crate::errors::{describe, reason, signals, Failure};
 use crate::file;
 
 /// Where writes go: straight to the file, or through a Python object that stands in for it (the crash simulator).
@@ -299,9 +299,13 @@ pub fn wait_durable(page: &Page, until: u64, latest: impl Fn() -> Outcome<Flusha
             if page.get(Word::Durable) >= until {
                 return Ok(());
             }
+            let slice = Instant::now();
             page.sleepers(Bell::Flushed).fetch_add(1, Ordering::SeqCst);
             futex::wait(page.bell(Bell::Flushed), seen, FOLLOWER_SLICE);
             page.sleepers(Bell::Flushed).fetch_sub(1, Ordering::SeqCst);
+            if slice.elapsed() >= FOLLOWER_SLICE {
+                signals()?;
+            }
             continue;
         }
         let done = if page.get(Word::Durable) >= until { Ok(()) } else { lead(page, until, &latest) };

@@ -113,6 +113,11 @@ pub fn storage(py: Python<'_>, path: &str, action: &str, error: &io::Error) -> P
     build(py, "storage_error", arguments!(py, path, action, code, text))
 }
 
+/// Lets signal handlers run in the midst of a wait without the GIL: Ctrl-C ends it.
+pub fn signals() -> Result<(), Failure> {
+    Python::attach(|py| py.check_signals()).map_err(Failure::Python)
+}
+
 /// A failure in words for people, where no exception is raised yet.
 pub fn describe(failure: &Failure) -> String {
     match failure {

@@ -13,7 +13,7 @@ use pyo3::types::PyList;
 
 use crate::commit::{check_flags, wait_durable, Batch, Choice, Target};
 use crate::ctl::{acquire, place};
-use crate::errors::{self, failure, reason, Failure};
+use crate::errors::{self, failure, reason, signals, Failure};
 use crate::id::{parse, parse_open, EntryId};
 use crate::log::{now_ms, Log};
 use crate::segments::SegmentView;
@@ -80,7 +80,10 @@ impl Log {
         let mutex = self.page.lock(Lock::Append);
         let mut locked = mutex.spin_lock();
         while locked == diskstream_sys::mutex::Locked::No {
-            locked = mutex.lock(std::time::Duration::from_secs(1));
+            locked = mutex.lock(std::time::Duration::from_millis(50));
+            if locked == diskstream_sys::mutex::Locked::No {
+                signals()?;
+            }
         }
         if locked == diskstream_sys::mutex::Locked::Mine {
             return Err(Failure::Reentered);
