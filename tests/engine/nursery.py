@@ -1,9 +1,10 @@
 """Processes to be killed. One child forks them, so that each costs milliseconds, and says when one is dead."""
 
+import faulthandler
 import os
 import random
 import signal
-import sys
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 
 import diskstream
 from diskstream import Store
-from tests.engine.children import Child, child, hear, say
+from tests.engine.children import LIMIT_S, Child, child, hear, say
 from tests.engine.sample import SMALL
 from tests.engine.stand_ins import Watched
 
@@ -29,14 +30,21 @@ class Mortal:
         self.said: list[str] = []
 
     def hear(self) -> str:
-        self.said.append(self._nurse.hear())
-        return self.said[-1]
+        line = self._nurse.hear()
+        assert not line.startswith("failed"), line
+        self.said.append(line)
+        return line
+
+    def hear_until(self, *words: str) -> str:
+        """Hears lines until one begins with one of these words."""
+        while (line := self.hear()).split()[0] not in words:
+            assert line != "dead", self.said
+        return line
 
     def kill(self) -> None:
         """Kills it as `kill -9` does, and hears what it had said until then."""
         os.kill(self.pid, signal.SIGKILL)
-        while self.hear() != "dead":
-            pass
+        self.hear_until("dead")
 
 
 class Nursery:
@@ -60,18 +68,20 @@ def nursery() -> Iterator[Nursery]:
 
 def tend() -> None:
     """Forks a process for each line, which names its work, and waits for its end."""
+    faulthandler.cancel_dump_traceback_later()  # it lives as long as its test
     say("ready")
     while True:
         work, *arguments = hear().split()
         pid = os.fork()
         if pid == 0:
             os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+            faulthandler.dump_traceback_later(LIMIT_S / 2, exit=True)
             say("born", os.getpid())
             try:
                 WORKS[work](*arguments)
-            finally:
-                sys.stdout.flush()
-                os._exit(0)
+            except BaseException:  # noqa: BLE001  # a fork must not go on where its parent does
+                say("failed", traceback.format_exc().replace("\n", " | "))
+            os._exit(0)
         os.waitpid(pid, 0)
         say("dead")
 

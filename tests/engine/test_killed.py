@@ -14,7 +14,7 @@ from tests.engine.sample import SMALL
 ROUNDS = 12
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def nurse() -> Iterator[Nursery]:
     with nursery() as started:
         yield started
@@ -116,12 +116,9 @@ def test_a_death_at_any_step_is_got_over(nurse: Nursery, tmp_path: Path, fsync: 
         if not joined:
             store.close()
         mortal = nurse.born("keep_house", path, fsync, step)
-        while not mortal.hear().startswith(("stopped", "done")):
-            pass
-        stopped = mortal.said[-1]
+        stopped = mortal.hear_until("stopped", "done")
         if stopped == "done":
-            while mortal.hear() != "dead":
-                pass
+            mortal.hear_until("dead")
             store.close()
             break
         mortal.kill()
@@ -160,12 +157,9 @@ def test_a_death_in_the_middle_of_a_move_leaves_each_stream_whole(nurse: Nursery
         if not joined:
             store.close()
         mortal = nurse.born("move", path, "os", step)
-        while not mortal.hear().startswith(("stopped", "done")):
-            pass
-        stopped = mortal.said[-1]
+        stopped = mortal.hear_until("stopped", "done")
         if stopped == "done":
-            while mortal.hear() != "dead":
-                pass
+            mortal.hear_until("dead")
             store.close()
             break
         mortal.kill()
