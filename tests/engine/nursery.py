@@ -127,7 +127,7 @@ def keep_house(path: str, fsync: str, step: str) -> None:
         stream.seal()
         add(2)
         stream.seal()
-        second, third = (entry.id for entry in stream.range(count=3) if entry["by"] == b"dead")
+        second, third = (entry.id for entry in stream.range(count=4) if entry["by"] == b"dead")
         say("deleting", second)
         stream.delete(second)
         say("deleted", second)
