@@ -8,7 +8,7 @@ import fnmatch
 import os
 import threading
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -196,8 +196,7 @@ class Store:
         with self._mutex, self._lock_names():
             if not self.exists(key):
                 return False
-            self._move_away(key)
-            directory.remove_stream(self._streams, key, self._files)
+            self._remove(key)
         self._page.ctl.ring()
         return True
 
@@ -217,10 +216,8 @@ class Store:
             if self.exists(target):
                 if not replace:
                     raise StreamExistsError(target)
-                self._move_away(target)
-                directory.remove_stream(self._streams, target, self._files)
-            self._move_away(source, flush=True)
-            directory.rename_stream(self._streams, source, target, self._files)
+                self._remove(target)
+            self._move(source, lambda: directory.rename_stream(self._streams, source, target, self._files), flush=True)
         self._page.ctl.ring()
 
     def _lock_names(self) -> Guard:
@@ -230,23 +227,33 @@ class Store:
             raise ReadOnlyError(str(self.path))
         return self._page.ctl.locked(APPEND)
 
-    def _move_away(self, name: bytes, *, flush: bool = False) -> None:
-        """Tells every process that a name no longer means what it has open: see `StreamLog.leave`."""
-        moved = True
-        while moved:
+    def _remove(self, name: bytes) -> None:
+        hidden = self._move(name, lambda: directory.hide_stream(self._streams, name, self._files), flush=False)
+        directory.remove_hidden(hidden, self._files)
+
+    def _move(self, name: bytes, move: Callable[[], Path], *, flush: bool) -> Path:
+        """Moves a stream's directory, so that every process notices: see `StreamLog.leave`. Returns its new place."""
+        places: list[Path] = []
+
+        def once() -> Path:
+            places.append(move())
+            return places[0]
+
+        while not places:
             try:
                 log = self._log(name, create=False)
             except DiskstreamError:
                 log = None  # a damaged stream can be deleted or renamed all the same
             if log is None:
                 self._logs.pop(name, None)
-                return
+                return once()
             try:
-                log.leave(flush=flush)
-                moved = False
+                log.leave(once, flush=flush)
             except StreamMoved:
                 pass
-            self._forget(name, log)
+            finally:
+                self._forget(name, log)
+        return places[0]
 
     def _log(self, name: bytes, *, create: bool) -> StreamLog | None:
         """The open log of a stream, opening (and making) it where needed; None where there is none."""

@@ -18,9 +18,10 @@ from diskstream.errors import NetworkFilesystemError, NewerFormatError, NotAStor
 __all__ = [
     "check_filesystem",
     "create_stream",
+    "hide_stream",
     "list_streams",
     "open_store",
-    "remove_stream",
+    "remove_hidden",
     "rename_stream",
     "sweep",
     "unreadable_names",
@@ -172,20 +173,26 @@ def _write_name(directory: Path, candidates: list[bytes], files: Files) -> None:
     files.sync_dir(directory)
 
 
-def rename_stream(streams: Path, old: bytes, new: bytes, files: Files) -> None:
-    """Gives a stream another, free name, in one step; the caller holds the store's lock."""
+def rename_stream(streams: Path, old: bytes, new: bytes, files: Files) -> Path:
+    """Gives a stream another, free name, in one step; the caller holds the store's lock. Returns its new place."""
     source, target = streams / names.encode_name(old), streams / names.encode_name(new)
     if names.is_long(source.name) or names.is_long(target.name):
         _write_name(source, [old, new], files)
     files.rename(source, target)
     files.sync_dir(streams)
+    return target
 
 
-def remove_stream(streams: Path, name: bytes, files: Files) -> None:
-    """Removes a stream: it is gone with the rename, its files follow; the caller holds the store's lock."""
+def hide_stream(streams: Path, name: bytes, files: Files) -> Path:
+    """Takes a stream's name away; the caller holds the store's lock. Returns where its files are."""
     hidden = streams / f".deleted-{secrets.token_hex(8)}"
     files.rename(streams / names.encode_name(name), hidden)
     files.sync_dir(streams)
+    return hidden
+
+
+def remove_hidden(hidden: Path, files: Files) -> None:
+    """Removes the files of a stream that was hidden."""
     _remove_tree(hidden, files)
 
 

@@ -463,11 +463,11 @@ class StreamLog:
         with self.locked():
             frontier.retract(self.native, self._file)
 
-    def leave(self, *, flush: bool) -> None:
-        """Tells every process that this directory is not the stream's any more, so that it can be moved or removed.
+    def leave(self, move: Callable[[], Path], *, flush: bool) -> None:
+        """Tells every process that this directory is not the stream's any more, and moves it.
 
-        With `flush`, what was appended is made durable first: who would have flushed it looks for it by the old name.
-        The control page goes with those who have it open; who opens the directory next finds it alone.
+        With `flush`, what was appended is made durable first. `move` gives the directory its new place and returns it.
+        The control page goes only then: who looks for the old name meanwhile finds it, and waits for its lock.
 
         Raises:
             StreamMoved: somebody was faster.
@@ -478,7 +478,13 @@ class StreamLog:
                 self.retry(self.native.flush, held=True)
                 frontier.retract(self.native, self._file)
             self.ctl.raise_flags(FLAG_MOVED)
-            self.files.unlink(self.directory / "ctl")
+            try:
+                place = move()
+            except BaseException:
+                if self.directory.exists():
+                    self.ctl.clear_flags(FLAG_MOVED)
+                raise
+            self.files.unlink(place / "ctl")
 
     def abandon(self) -> None:
         """Lets go without a word to the disk: the stream is gone from here."""

@@ -116,7 +116,7 @@ def _stopping(step: int) -> Callable[[str, Path], None]:
 
 def keep_house(path: str, fsync: str, step: str) -> None:
     """Adds, rolls, seals, deletes, trims and compacts, and stops before a step of that. Says what it has done."""
-    with _store(path, fsync, files=Watched(_stopping(int(step)))) as store:
+    with _store(path, fsync, segment_bytes=20 << 10, files=Watched(_stopping(int(step)))) as store:
         stream = store.stream("x")
 
         def add(count: int) -> None:

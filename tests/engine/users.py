@@ -1,12 +1,13 @@
 """What the processes of these tests do with a store. Each function runs in a child, which is told and answers by
 lines."""
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
 import diskstream
 from diskstream import EntryID
-from tests.engine.children import hear, say
+from tests.engine.children import LIMIT_S, hear, say
 from tests.engine.sample import SMALL
 from tests.engine.stand_ins import Watched
 
@@ -108,3 +109,92 @@ def wait_for(path: str, what: str) -> None:
     with diskstream.open(path, **SMALL) as store:
         store.stream("x").add({"n": "1"})
         say("added")
+
+
+def produce(path: str, fsync: str, by: int, count: int) -> None:
+    """Adds entries when it is told to begin, alone and several at once, and says how many IDs it was given."""
+    with diskstream.open(path, **{**SMALL, "fsync": fsync, "seal": "background"}) as store:
+        stream = store.stream("x")
+        say("ready")
+        hear()
+        given: list[object] = []
+        while len(given) < count:
+            size = 1 + (len(given) + by) % 4
+            rows = [{"by": by, "n": len(given) + place, "pad": "." * 60} for place in range(size)]
+            given += stream.add_many(rows) if size > 2 else [stream.add(row) for row in rows]
+        say(len(given))
+        say(*given)
+
+
+def consume(path: str, mode: str, total: int) -> None:
+    """Reads a stream from its beginning until it has so many entries, and says their IDs."""
+    with diskstream.open(path, **SMALL, read_only=mode == "read-only") as store:
+        stream = store.stream("x")
+        say("ready")
+        hear()
+        seen: list[EntryID] = []
+        after = EntryID(0, 0)
+        while len(seen) < total:
+            if mode == "tail":
+                seen += (entry.id for entry, _ in zip(stream.tail("0-0"), range(total), strict=False))
+                break
+            entries = stream.read(after, count=None if mode == "read-only" else 50, block=LIMIT_S)
+            if not entries:
+                break
+            seen += (entry.id for entry in entries)
+            after = seen[-1]
+        say(*seen)
+
+
+def wake(path: str, rounds: int) -> None:
+    """Waits for an entry, answers each with another, so that two such processes wake each other."""
+    with diskstream.open(path, **SMALL) as store:
+        ours, theirs = store.stream("pong"), store.stream("ping")
+        after = EntryID(0, 0)
+        say("ready")
+        for _ in range(rounds):
+            (entry,) = theirs.read(after, count=1, block=LIMIT_S)
+            after = entry.id
+            ours.add({"n": entry["n"]})
+
+
+def keep_changing(path: str, rounds: int) -> None:
+    """Adds, deletes, trims, rolls, seals and compacts, all the time; says the number of its last entry."""
+    with diskstream.open(path, **{**SMALL, "seal": "background"}) as store:
+        stream = store.stream("x")
+        say("ready")
+        hear()
+        number = 0
+        for turn in range(rounds):
+            ids = []
+            for _ in range(25):
+                number += 1
+                ids.append(EntryID(number, 0))
+                stream.add({"n": number, "pad": "." * 200}, ids[-1])
+            stream.delete(*(entry_id for entry_id in ids if entry_id.ms % 5 == 0))
+            if turn % 2:
+                stream.trim(maxlen=90)
+            if turn % 3 == 2:
+                stream.seal()
+            if turn % 4 == 3:
+                stream.compact()
+        say("done", number)
+
+
+def follow_names(path: str, by: int) -> None:
+    """Adds to whatever stream has the name, until it is told to stop; says the IDs that it was given."""
+    stop = threading.Event()
+    with diskstream.open(path, **SMALL) as store:
+        stream = store.stream("x")
+        say("ready")
+        hear()
+
+        def stop_when_told() -> None:
+            hear()
+            stop.set()
+
+        threading.Thread(target=stop_when_told, daemon=True).start()
+        given: list[object] = []
+        while not stop.is_set():
+            given.append(stream.add({"by": by, "n": len(given)}))
+        say(*given)

@@ -1,0 +1,245 @@
+"""Streams deleted, renamed and made anew under other processes' feet."""
+
+import contextlib
+import errno
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import diskstream
+from diskstream import EntryID, NoSuchStreamError, StorageError, Store, Stream
+from diskstream.engine.files import Files
+from tests.engine.children import child, until
+from tests.engine.sample import SMALL, files_of, log_of
+from tests.engine.stand_ins import Watched, failure
+from tests.engine.users import follow_names, use
+
+
+def add(store: Store, what: str, count: int = 1, name: str = "x") -> list[EntryID]:
+    stream = store.stream(name)
+    added = [stream.add({"n": f"{what} {number}"}) for number in range(count)]
+    return [one for one in added if one is not None]
+
+
+def there(store: Store, name: str = "x") -> list[str]:
+    return [entry["n"].decode() for entry in store.stream(name).range()]
+
+
+def made_anew(by: Store) -> None:
+    """The stream goes, and another of its name comes, with other entries."""
+    by.delete("x")
+    add(by, "new", 3)
+
+
+def moved_away(by: Store) -> None:
+    by.rename("x", "y")
+    add(by, "new", 3)
+
+
+def replaced(by: Store) -> None:
+    add(by, "new", 3, "other")
+    by.rename("other", "x")
+
+
+STALE_USES: dict[str, Callable[[Store, Stream], object]] = {
+    "seal": lambda store, stream: store.seal("x"),
+    "seal all": lambda store, stream: store.seal(),
+    "compact": lambda store, stream: store.compact(),
+    "trim": lambda store, stream: stream.trim(maxlen=3),
+    "delete entries": lambda store, stream: stream.delete("1-1"),
+    "sync": lambda store, stream: store.sync(),
+    "verify": lambda store, stream: store.verify(),
+    "range": lambda store, stream: list(stream.range()),
+    "get": lambda store, stream: stream.get("1-1"),
+    "len": lambda store, stream: len(stream),
+    "info": lambda store, stream: stream.info(),
+    "read": lambda store, stream: stream.read("0-0"),
+    "columns": lambda store, stream: stream.columns(),
+    "set_id": lambda store, stream: stream.set_id("99999999999999-0"),
+    "wait for durability": lambda store, stream: stream.add({"n": "stale"}, durable=True),
+    "close": lambda store, stream: store.close(),
+}
+
+
+@pytest.mark.parametrize("change", [made_anew, moved_away, replaced])
+@pytest.mark.parametrize("use_it", STALE_USES.values(), ids=STALE_USES.keys())
+def test_who_still_has_the_old_stream_open_does_the_new_one_no_harm(
+    tmp_path: Path, change: Callable[[Store], None], use_it: Callable[[Store, Stream], object]
+) -> None:
+    with diskstream.open(tmp_path / "s", **SMALL) as stale, diskstream.open(tmp_path / "s", **SMALL) as other:
+        add(stale, "old", 5)
+        log_of(stale).roll()
+        add(stale, "old", 2)
+        stream = stale.stream("x")
+        change(other)
+        use_it(stale, stream)
+        assert [line for line in there(other) if not line.startswith("stale")] == ["new 0", "new 1", "new 2"]
+        if not stale.closed:
+            assert there(stale) == there(other)
+        add(other, "last")
+        expected = there(other)
+    with diskstream.open(tmp_path / "s", **SMALL) as store:
+        assert there(store) == expected
+        assert store.recoveries == []
+        assert store.verify().ok
+        if change is moved_away:
+            assert there(store, "y") == [f"old {number}" for number in (0, 1, 2, 3, 4, 0, 1)]
+
+
+class BetweenOpeningAndLocking(Files):
+    """Does something else once, after a stream's control page was opened and before it is locked."""
+
+    def __init__(self, then: Callable[[], None]) -> None:
+        self.then: Callable[[], None] | None = then
+        self.armed = False
+
+    def open_ctl(self, path: Path) -> tuple[int, diskstream._native.Ctl]:
+        opened = super().open_ctl(path)
+        if self.armed and self.then is not None and "streams" in path.parts:
+            then, self.then = self.then, None
+            then()
+        return opened
+
+
+@pytest.mark.parametrize("change", [made_anew, moved_away, replaced])
+@pytest.mark.parametrize("others_have_it_open", [True, False])
+def test_a_page_that_was_moved_away_before_it_was_locked_is_not_believed(
+    tmp_path: Path, change: Callable[[Store], None], others_have_it_open: bool
+) -> None:
+    """Else two processes write one log, each with a lock that the other does not know."""
+    with diskstream.open(tmp_path / "s", **SMALL) as other:
+        add(other, "old")
+        if not others_have_it_open:
+            other._forget(b"x", log_of(other))
+        files = BetweenOpeningAndLocking(lambda: change(other))
+        with diskstream.open(tmp_path / "s", **SMALL, files=files) as late:
+            files.armed = True
+            add(late, "late", 2)
+            add(other, "other", 2)
+            add(late, "more", 1)
+            assert files.then is None
+            assert there(late) == there(other)
+            new = ["new 0", "new 1", "new 2"]
+            assert there(other) == [*new, "late 0", "late 1", "other 0", "other 1", "more 0"]
+
+
+def test_a_stream_that_goes_before_its_page_is_opened_is_made_anew(tmp_path: Path) -> None:
+    with diskstream.open(tmp_path / "s", **SMALL) as other:
+        add(other, "old")
+        other._forget(b"x", log_of(other))
+
+        class Late(Files):
+            def open_ctl(self, path: Path) -> tuple[int, diskstream._native.Ctl]:
+                if "streams" in path.parts and other.exists("x") and armed:
+                    armed.clear()
+                    other.delete("x")
+                return super().open_ctl(path)
+
+        armed: list[bool] = []
+        with diskstream.open(tmp_path / "s", **SMALL, files=Late()) as late:
+            armed.append(True)
+            add(late, "late")
+            assert not armed
+            assert there(late) == there(other) == ["late 0"]
+
+
+@pytest.mark.parametrize("move", ["delete", "rename"])
+def test_a_move_that_fails_leaves_the_stream_usable_by_all(tmp_path: Path, move: str) -> None:
+    ill = False
+
+    def step(kind: str, path: Path) -> None:
+        if ill and kind == "rename" and "streams" in path.parts:
+            raise failure(path, kind, errno.EIO)
+
+    with (
+        diskstream.open(tmp_path / "s", **SMALL) as idle,
+        diskstream.open(tmp_path / "s", **SMALL, files=Watched(step)) as mover,
+    ):
+        add(idle, "one")
+        assert there(mover) == ["one 0"]
+        ill = True
+        with pytest.raises(StorageError):
+            mover.delete("x") if move == "delete" else mover.rename("x", "y")
+        ill = False
+        with child(use, tmp_path / "s", {}) as another:
+            assert another.hear() == "open"
+            another.ask("add two")
+            another.ask("add three")
+            assert another.ask("numbers").split() == ["one", "0", "two", "three"]
+        assert there(idle) == there(mover) == ["one 0", "two", "three"]
+        assert mover.delete("x")
+        assert there(idle) == []
+
+
+def test_reading_ends_quietly_with_its_stream(tmp_path: Path) -> None:
+    with diskstream.open(tmp_path / "s", **SMALL) as reader, diskstream.open(tmp_path / "s", **SMALL) as other:
+        add(other, "old", 300)
+        under_way = [reader.stream("x").range(), reader.stream("x").revrange()]
+        begun = [[next(entries) for _ in range(5)] for entries in under_way]
+        other.delete("x")
+        for entries, first in zip(under_way, begun, strict=True):
+            assert len([*first, *entries]) <= 300
+        assert there(reader) == []
+        with pytest.raises(NoSuchStreamError):
+            reader.stream("x").info()
+
+
+@pytest.mark.parametrize("move", ["delete", "rename"])
+def test_who_sleeps_on_a_stream_is_woken_by_the_next_of_its_name(tmp_path: Path, move: str) -> None:
+    found: list[str] = []
+    with diskstream.open(tmp_path / "s", **SMALL) as reader, diskstream.open(tmp_path / "s", **SMALL) as other:
+        add(other, "old", 2)
+        last = reader.stream("x").last_id()
+        sleeping = threading.Thread(
+            target=lambda: found.extend(entry["n"].decode() for entry in reader.stream("x").read(last, block=30))
+        )
+        sleeping.start()
+        other.delete("x") if move == "delete" else other.rename("x", "y")
+        # Its own IDs begin anew: the sleeper waits for one above the last that it knew.
+        other.stream("x").add({"n": "new"}, last.next() or "0-1")
+        sleeping.join()
+    assert found == ["new"]
+
+
+def test_no_entry_is_lost_when_streams_are_renamed_under_producers(tmp_path: Path) -> None:
+    """Each goes to whatever has the name at that moment, and is found there."""
+    with diskstream.open(tmp_path / "s", **SMALL) as store, contextlib.ExitStack() as stack:
+        producers = [stack.enter_context(child(follow_names, tmp_path / "s", by)) for by in range(2)]
+        for producer in producers:
+            assert producer.hear() == "ready"
+            producer.tell()
+        for number in range(30):
+            until(lambda: store.exists("x"))
+            store.rename("x", f"x {number}")
+        for producer in producers:
+            producer.tell()
+        given = [one for producer in producers for one in producer.hear().split()]
+        found = [(entry["by"], entry["n"]) for name in store.streams() for entry in store.stream(name).range()]
+        assert len(found) == len(set(found)) == len(given)
+        assert sorted(given) == sorted(str(entry.id) for name in store.streams() for entry in store.stream(name))
+        assert len(store.streams()) >= 30
+        assert store.verify().ok
+
+
+def test_what_is_moved_by_two_at_once_is_moved_once(tmp_path: Path) -> None:
+    for turn in range(10):
+        stores = [diskstream.open(tmp_path / "s", **SMALL) for _ in range(3)]
+        add(stores[0], "one", name=f"{turn}")
+        went: list[bool] = []
+        going = threading.Barrier(3)
+
+        def take(store: Store, turn: int = turn, going: threading.Barrier = going, went: list[bool] = went) -> None:
+            going.wait()
+            went.append(store.delete(f"{turn}"))
+
+        threads = [threading.Thread(target=take, args=(store,)) for store in stores]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(went) == [False, False, True]
+        for store in stores:
+            store.close()
+    assert set(files_of(tmp_path / "s")) == {"store.json", "ctl"}
