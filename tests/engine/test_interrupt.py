@@ -10,7 +10,7 @@ from diskstream.engine import page
 from tests.engine.children import child, until
 from tests.engine.interruption import WORKS, interrupt_everywhere
 from tests.engine.sample import SMALL, log_of
-from tests.engine.users import wait_for
+from tests.engine.users import add_from_a_handler, end_without_closing, wait_for
 
 WAITS = [
     "read",
@@ -62,3 +62,20 @@ def test_ctrl_c_at_any_moment_leaves_the_store_usable(name: str) -> None:
     word, count = last.split()
     assert word == "moments"
     assert int(count) > 30, "too few moments to mean anything"
+
+
+def test_a_signal_handler_that_uses_the_stream_it_interrupts_gets_an_error_not_a_deadlock() -> None:
+    """It may come while its own thread holds the lock. The interrupted call goes on."""
+    with child(add_from_a_handler) as worker:
+        assert worker.hear() == "ArgumentError"
+        assert worker.hear() == "0 1 2 3"
+
+
+def test_a_process_ends_while_its_threads_wait(tmp_path: Path) -> None:
+    """Threads that sleep in native code, and a store that nobody closed, are no trouble to the interpreter's end."""
+    with child(end_without_closing, tmp_path / "s") as worker:
+        assert worker.hear() == "ending"
+        assert worker.wait() == 0
+    with diskstream.open(tmp_path / "s", **SMALL) as store:
+        assert store.recoveries == []
+        assert len(store.stream("x")) >= 1

@@ -1,6 +1,10 @@
 """What the processes of these tests do with a store. Each function runs in a child, which is told and answers by
 lines."""
 
+import contextlib
+import itertools
+import resource
+import signal
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -8,7 +12,7 @@ from typing import Any
 import diskstream
 from diskstream import EntryID
 from tests.engine.children import LIMIT_S, hear, say
-from tests.engine.sample import SMALL
+from tests.engine.sample import SMALL, fast_directory
 from tests.engine.stand_ins import Watched
 
 
@@ -198,3 +202,74 @@ def follow_names(path: str, by: int) -> None:
         while not stop.is_set():
             given.append(stream.add({"by": by, "n": len(given)}))
         say(*given)
+
+
+def run_short(path: str, streams: int) -> None:
+    """Uses more streams than it has descriptors; says how many it could add to, and what verify() makes of them."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (96, 96))
+    made = 0
+    store = diskstream.open(path, **SMALL)
+    with contextlib.suppress(diskstream.StorageError):
+        for number in range(streams):
+            store.stream(f"stream {number}").add({"n": "1"})
+            made += 1
+    with contextlib.suppress(diskstream.StorageError):
+        store.close()
+    say(made)
+    try:
+        with diskstream.open(path, **SMALL) as store:
+            say("sound" if store.verify().ok else "damaged")
+    except diskstream.StorageError as error:
+        say(type(error).__name__)
+
+
+def add_from_a_handler() -> None:
+    """A signal arrives while an entry is being added and trimmed for, and its handler adds one too."""
+    with fast_directory() as directory:
+        raised: list[str] = []
+
+        def handle(*_: object) -> None:
+            try:
+                stream.add({"n": "from the handler"}, "1000-0")
+            except diskstream.DiskstreamError as error:
+                raised.append(type(error).__name__)
+
+        calls = itertools.count()
+
+        def clock() -> int:
+            if next(calls) == 2:
+                signal.raise_signal(signal.SIGUSR1)
+            return 7
+
+        signal.signal(signal.SIGUSR1, handle)
+        with diskstream.open(directory / "s", **SMALL, clock=clock) as store:
+            stream = store.stream("x")
+            for number in range(4):
+                stream.add({"n": number}, maxlen=9)
+            say(*raised)
+            say(*(entry["n"].decode() for entry in stream.range()))
+
+
+def end_without_closing(path: str) -> None:
+    """Ends while threads of its own read, wait and flush."""
+    store = diskstream.open(path, fsync="interval=1")
+    stream = store.stream("x")
+    first = stream.add({"n": "1"})
+    begun = threading.Barrier(6)
+
+    def forever(work: Callable[[], object]) -> None:
+        begun.wait()
+        while True:
+            work()
+
+    works: list[Callable[[], object]] = [
+        lambda: stream.read("$", block=0),
+        lambda: store.read({"x": "$", "none": "$"}, block=0.001),
+        lambda: list(stream.range(count=50)),
+        lambda: first is not None and stream.get(first),
+        store.sync,
+    ]
+    for work in works:
+        threading.Thread(target=forever, args=(work,), daemon=True).start()
+    begun.wait()
+    say("ending")

@@ -1,0 +1,148 @@
+"""fsync=always: every entry is on disk when its add returns, and one flush serves all who wait for one."""
+
+import threading
+from pathlib import Path
+
+import pytest
+
+import diskstream
+from diskstream import EntryID, Store
+from tests.engine.children import LIMIT_S
+from tests.engine.sample import SMALL, log_of
+from tests.engine.stand_ins import Watched
+
+THREADS, EACH = 12, 15
+
+
+class SlowDisk:
+    """A flush that takes until every thread has written, or has nothing to write any more: as a slow one would."""
+
+    def __init__(self) -> None:
+        self.changed = threading.Condition()
+        self.active = self.waiting = self.flushes = 0
+
+    def __call__(self, kind: str, path: Path) -> None:
+        if path.parent.name != "x" or kind not in ("pwrite", "flush"):
+            return
+        with self.changed:
+            if kind == "pwrite":
+                self.waiting += 1
+                self.changed.notify_all()
+            else:
+                assert self.changed.wait_for(lambda: self.waiting >= self.active, LIMIT_S), (
+                    "who writes waits for a flush"
+                )
+                self.flushes += 1
+
+    def returned(self) -> None:
+        """A thread has what it waited for."""
+        with self.changed:
+            self.waiting -= 1
+
+    def ended(self) -> None:
+        with self.changed:
+            self.active -= 1
+            self.changed.notify_all()
+
+
+def durable_end(store: Store) -> tuple[int, int]:
+    return log_of(store).ctl.durable
+
+
+def add_all(store: Store, disk: SlowDisk, by: int, given: list[EntryID]) -> None:
+    stream = store.stream("x")
+    try:
+        for number in range(EACH):
+            added = stream.add({"by": by, "n": number})
+            disk.returned()
+            assert added is not None
+            given.append(added)
+            assert stream.get(added) is not None, "an entry that its writer does not see"
+    finally:
+        disk.ended()
+
+
+def test_many_threads_share_few_flushes(tmp_path: Path) -> None:
+    disk = SlowDisk()
+    options = {**SMALL, "fsync": "always", "segment_bytes": 1 << 20}
+    with diskstream.open(tmp_path / "s", **options, files=Watched(disk)) as store:
+        store.stream("x").add({"by": -1, "n": 0})
+        disk.active, disk.waiting, disk.flushes = THREADS, 0, 0
+        given: list[EntryID] = []
+        threads = [threading.Thread(target=add_all, args=(store, disk, by, given)) for by in range(THREADS)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(set(given)) == THREADS * EACH
+        assert disk.flushes < THREADS * EACH / 3, f"{disk.flushes} flushes for {THREADS * EACH} entries"
+        assert durable_end(store) == log_of(store).ctl.written, "an entry was acknowledged that is not durable"
+        disk.active = 0
+        there = list(store.stream("x").range())[1:]
+        assert sorted(given) == [entry.id for entry in there]
+        for by in range(THREADS):
+            assert [int(entry["n"]) for entry in there if entry["by"] == b"%d" % by] == list(range(EACH))
+
+
+def test_nobody_sees_an_entry_before_it_is_durable(tmp_path: Path) -> None:
+    """A reader elsewhere, while the flush is under way."""
+    flushing, go_on = threading.Event(), threading.Event()
+
+    def step(kind: str, path: Path) -> None:
+        if kind == "flush" and armed:
+            flushing.set()
+            assert go_on.wait(LIMIT_S)
+
+    armed: list[bool] = []
+    with (
+        diskstream.open(tmp_path / "s", **{**SMALL, "fsync": "always"}, files=Watched(step)) as store,
+        diskstream.open(tmp_path / "s", **{**SMALL, "fsync": "always"}) as other,
+    ):
+        store.stream("x").add({"n": 0})
+        armed.append(True)
+        adding = threading.Thread(target=lambda: store.stream("x").add({"n": 1}))
+        adding.start()
+        assert flushing.wait(LIMIT_S)
+        for reader in (store, other):
+            stream = reader.stream("x")
+            assert [entry["n"] for entry in stream.range()] == [b"0"]
+            assert len(stream) == 1
+            assert stream.info().entries_added == 1
+            assert stream.read(stream.last_id(), block=0.01) == []
+        armed.clear()
+        go_on.set()
+        adding.join()
+        for reader in (store, other):
+            assert [entry["n"] for entry in reader.stream("x").range()] == [b"0", b"1"]
+
+
+@pytest.mark.parametrize("how", ["durable=True", "sync"])
+def test_one_calls_guarantee_can_be_asked_for_under_any_policy(tmp_path: Path, how: str) -> None:
+    with diskstream.open(tmp_path / "s", **SMALL) as store:
+        stream = store.stream("x")
+        stream.add({"n": 0})
+        assert durable_end(store) < log_of(store).ctl.written
+        if how == "sync":
+            store.sync()
+        else:
+            stream.add({"n": 1}, durable=True)
+        assert durable_end(store) == log_of(store).ctl.written
+
+
+def test_a_flush_covers_what_other_processes_have_written(tmp_path: Path) -> None:
+    """Also behind a roll of theirs."""
+    with diskstream.open(tmp_path / "s", **SMALL) as ours, diskstream.open(tmp_path / "s", **SMALL) as theirs:
+        ours.stream("x").add({"n": 0})
+        theirs.stream("x").add({"n": 1})
+        log_of(theirs).roll()
+        theirs.stream("x").add({"n": 2})
+        log_of(theirs).roll()
+        theirs.stream("x").add({"n": 3})
+        ours.sync()
+        assert durable_end(theirs) == log_of(theirs).ctl.written
+        theirs.stream("x").add({"n": 4})
+        log_of(theirs).roll()
+        theirs.stream("x").add({"n": 5})
+    with diskstream.open(tmp_path / "s", **SMALL) as store:
+        assert [int(entry["n"]) for entry in store.stream("x").range()] == list(range(6))
+        assert store.recoveries == []
