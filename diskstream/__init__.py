@@ -13,8 +13,9 @@
 
 from importlib.metadata import PackageNotFoundError, version
 
-from diskstream._native import Entry, EntryID
+from diskstream._native import Delivery, Entry, EntryID
 from diskstream.columnar import Columns
+from diskstream.consumer import Consumer
 from diskstream.engine.recovery import Finding, RecoveryReport
 from diskstream.engine.seal import CompactReport
 from diskstream.engine.verify import Problem, VerifyReport
@@ -26,12 +27,14 @@ from diskstream.errors import (
     DiskFullError,
     DiskstreamError,
     FormatError,
+    GroupExistsError,
     IDExhaustedError,
     IDOrderError,
     InvalidIDError,
     LimitError,
     NetworkFilesystemError,
     NewerFormatError,
+    NoGroupError,
     NoSuchStreamError,
     NotAStoreError,
     PoisonedError,
@@ -39,6 +42,18 @@ from diskstream.errors import (
     StorageError,
     StreamExistsError,
     ZeroIDError,
+)
+from diskstream.group import Group
+from diskstream.group_info import (
+    AutoClaim,
+    AutoClaimIDs,
+    ConsumerInfo,
+    FullConsumer,
+    FullGroup,
+    FullInfo,
+    GroupInfo,
+    PendingEntry,
+    PendingSummary,
 )
 from diskstream.info import StreamInfo
 from diskstream.options import Options
@@ -53,25 +68,39 @@ except PackageNotFoundError:  # run from a tree that was never installed
 __all__ = [
     "ArgumentError",
     "ArgumentTypeError",
+    "AutoClaim",
+    "AutoClaimIDs",
     "ClosedError",
     "Columns",
     "CompactReport",
+    "Consumer",
+    "ConsumerInfo",
     "CorruptionError",
+    "Delivery",
     "DiskFullError",
     "DiskstreamError",
     "Entry",
     "EntryID",
     "Finding",
     "FormatError",
+    "FullConsumer",
+    "FullGroup",
+    "FullInfo",
+    "Group",
+    "GroupExistsError",
+    "GroupInfo",
     "IDExhaustedError",
     "IDOrderError",
     "InvalidIDError",
     "LimitError",
     "NetworkFilesystemError",
     "NewerFormatError",
+    "NoGroupError",
     "NoSuchStreamError",
     "NotAStoreError",
     "Options",
+    "PendingEntry",
+    "PendingSummary",
     "PoisonedError",
     "Problem",
     "ReadOnlyError",

@@ -12,6 +12,8 @@
     │   └── LimitError                        larger than a documented limit
     ├── NoSuchStreamError (LookupError)       the stream does not exist
     ├── StreamExistsError                     the new name is taken
+    ├── NoGroupError (LookupError)            the stream has no such consumer group
+    ├── GroupExistsError                      it has one of that name already
     ├── ClosedError                           the store was closed before
     ├── StorageError (OSError)                the disk or the system said no
     │   ├── DiskFullError                     no room: free some and try again
@@ -34,12 +36,14 @@ __all__ = [
     "DiskFullError",
     "DiskstreamError",
     "FormatError",
+    "GroupExistsError",
     "IDExhaustedError",
     "IDOrderError",
     "InvalidIDError",
     "LimitError",
     "NetworkFilesystemError",
     "NewerFormatError",
+    "NoGroupError",
     "NoSuchStreamError",
     "NotAStoreError",
     "PoisonedError",
@@ -103,8 +107,8 @@ class LimitError(ArgumentError):
 class NoSuchStreamError(DiskstreamError, LookupError):
     """The stream does not exist."""
 
-    def __init__(self, name: bytes) -> None:
-        super().__init__(f"no such key: the store has no stream {name!r}; adding an entry creates it")
+    def __init__(self, name: bytes, why: str = "adding an entry creates it") -> None:
+        super().__init__(f"no such key: the store has no stream {name!r}; {why}")
         self.name = name
 
 
@@ -114,6 +118,32 @@ class StreamExistsError(DiskstreamError):
     def __init__(self, name: bytes) -> None:
         super().__init__(f"the store already has a stream {name!r}: delete it first, or pass replace=True")
         self.name = name
+
+
+class NoGroupError(DiskstreamError, LookupError):
+    """The stream has no such consumer group, or does not exist."""
+
+    def __init__(self, stream: bytes, group: bytes) -> None:
+        super().__init__(
+            f"NOGROUP No such key {_shown(stream)} or consumer group {_shown(group)}: "
+            "Stream.group() makes one, unless create=False"
+        )
+        self.stream, self.group = stream, group
+
+
+class GroupExistsError(DiskstreamError):
+    """The stream has a group of that name."""
+
+    def __init__(self, stream: bytes, group: bytes) -> None:
+        super().__init__(
+            f"BUSYGROUP Consumer Group name already exists: {_shown(group)} of {_shown(stream)}; "
+            "Group.set_id() moves it, Group.destroy() removes it"
+        )
+        self.stream, self.group = stream, group
+
+
+def _shown(name: bytes) -> str:
+    return f"'{name.decode('utf-8', 'backslashreplace')}'"
 
 
 class ClosedError(DiskstreamError):

@@ -7,6 +7,7 @@ from diskstream.engine import names, reader
 from diskstream.engine.files import size_of
 from diskstream.engine.log import StreamLog
 from diskstream.ids import MIN_ID
+from diskstream.membership import now_ms
 
 __all__ = ["StreamInfo", "describe"]
 
@@ -28,6 +29,11 @@ class StreamInfo:
         sealed_segments: of these, the packed ones.
         size_bytes: bytes of all segment files on disk.
         durable: whether all that was added is on disk by now.
+        idmp_duration_s: for how long the messages of producers are remembered.
+        idmp_max_size: how many of each.
+        producers_tracked, messages_tracked: how many of both are remembered now.
+        messages_added: messages ever added.
+        messages_duplicate: messages that were not added again, as this process has counted.
     """
 
     name: bytes
@@ -43,6 +49,12 @@ class StreamInfo:
     sealed_segments: int
     size_bytes: int
     durable: bool
+    idmp_duration_s: int
+    idmp_max_size: int
+    producers_tracked: int
+    messages_tracked: int
+    messages_added: int
+    messages_duplicate: int
 
 
 def describe(name: bytes, log: StreamLog) -> StreamInfo:
@@ -51,6 +63,7 @@ def describe(name: bytes, log: StreamLog) -> StreamInfo:
     length, last, added, deleted = log.native.counters()
     first_entry, last_entry = reader.first_entry(log), reader.last_entry(log)
     views = log.segments.views()
+    windows = log.native.windows(now_ms(log))
     packed = [view for view in views if not log.segments.is_rows(view)]
     files = [path for path in log.directory.iterdir() if names.parse_file(path.name) is not None]
     return StreamInfo(
@@ -60,11 +73,17 @@ def describe(name: bytes, log: StreamLog) -> StreamInfo:
         max_deleted_entry_id=deleted,
         entries_added=added,
         recorded_first_entry_id=MIN_ID if first_entry is None else first_entry.id,
-        groups=0,
+        groups=log.native.group_count[0],
         first_entry=first_entry,
         last_entry=last_entry,
         segments=len(views) + 1,
         sealed_segments=len(packed),
         size_bytes=sum(size_of(path) for path in files),
         durable=log.native.is_durable,
+        idmp_duration_s=windows[0],
+        idmp_max_size=windows[1],
+        producers_tracked=windows[2],
+        messages_tracked=windows[3],
+        messages_added=windows[4],
+        messages_duplicate=windows[5],
     )

@@ -29,6 +29,7 @@ class Options:
         seal: ``background`` seals rolled segments in a thread, ``manual`` only when told.
         cache_bytes: decoded macro nodes kept in memory, for the whole store.
         max_open_streams: streams kept open, each with two descriptors and a mapping; more are opened in turn.
+        pending_rows: pending entries whose latest change is kept in memory; beyond it they are merged into the view.
         decode_responses: names and values come out as str instead of bytes.
         clock: milliseconds since 1970, for automatic IDs; None is the system's clock.
     """
@@ -41,6 +42,7 @@ class Options:
     seal: str = "background"
     cache_bytes: int = 32 << 20
     max_open_streams: int = 256
+    pending_rows: int = 4096
     decode_responses: bool = False
     clock: Callable[[], int] | None = None
 
@@ -59,6 +61,7 @@ class Options:
         _check("node_max_bytes", self.node_max_bytes, 256, 16 << 20)
         _check("compression_level", self.compression_level, 0, 19)
         _check("max_open_streams", self.max_open_streams, 1, 100_000)
+        _check("pending_rows", self.pending_rows, 1, 1 << 20)
         _check("cache_bytes", self.cache_bytes, 0, 1 << 40)
         if self.interval_ms is not None:
             _check("the interval of fsync", self.interval_ms, 1, 3_600_000)

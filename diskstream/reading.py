@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from diskstream._native import Ctl, Entry, EntryID, wait_bells
+from diskstream.counts import check_count
 from diskstream.engine import reader
 from diskstream.engine.log import StreamLog, StreamMoved
 from diskstream.errors import ArgumentError
 from diskstream.ids import MAX_ID, IDLike, parse_id
-from diskstream.retention import check_count
 
 if TYPE_CHECKING:
     from diskstream.store import Store

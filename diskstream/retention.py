@@ -3,29 +3,14 @@
 from dataclasses import dataclass
 from typing import Self
 
+from diskstream.counts import check_count
 from diskstream.engine import trimming
 from diskstream.engine.log import StreamLog
-from diskstream.errors import ArgumentError, ArgumentTypeError
+from diskstream.errors import ArgumentError
 from diskstream.ids import EntryID, IDLike, parse_id
+from diskstream.references import KEEPREF, check_ref, trim
 
-__all__ = ["Trim", "check_count"]
-
-
-_MAX_COUNT = 2**63 - 1
-
-
-def check_count(name: str, value: object) -> int:
-    """A count as Redis takes it.
-
-    Raises:
-        ArgumentTypeError: not an int.
-        ArgumentError: out of range.
-    """
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise ArgumentTypeError(f"value is not an integer or out of range: {name} is {value!r}")
-    if not -_MAX_COUNT <= value <= _MAX_COUNT:
-        raise ArgumentError(f"value is not an integer or out of range: {name} is {value}")
-    return value
+__all__ = ["Trim"]
 
 
 @dataclass(frozen=True)
@@ -36,10 +21,18 @@ class Trim:
     minid: EntryID | None
     approximate: bool
     limit: int
+    ref: str = KEEPREF
 
     @classmethod
-    def parse(cls, maxlen: int | None, minid: IDLike | None, approximate: bool, limit: int | None) -> Self | None:
-        """Checks the four options of XADD and XTRIM; None where they ask for nothing.
+    def parse(
+        cls,
+        maxlen: int | None,
+        minid: IDLike | None,
+        approximate: bool,
+        limit: int | None,
+        ref: str = KEEPREF,
+    ) -> Self | None:
+        """Checks the five options of XADD and XTRIM; None where they ask for nothing.
 
         Raises:
             ArgumentError: they contradict each other or are out of range, in the words of Redis.
@@ -47,6 +40,7 @@ class Trim:
         for name, value in (("MAXLEN", maxlen), ("LIMIT", limit)):
             if value is not None:
                 check_count(name, value)
+        check_ref(ref)
         if maxlen is not None and minid is not None:
             raise ArgumentError("syntax error, MAXLEN and MINID options at the same time are not compatible")
         if limit is not None and limit < 0:
@@ -64,10 +58,13 @@ class Trim:
             None if minid is None else parse_id(minid),
             approximate,
             trimming.DEFAULT_LIMIT if limit is None else limit,
+            ref,
         )
 
     def apply(self, log: StreamLog) -> int:
         """Trims a stream whose append lock is held. Returns how many entries went."""
+        if self.ref != KEEPREF:
+            return trim(log, self.maxlen, self.minid, self.ref)
         if self.minid is not None:
             return trimming.trim_below(log, self.minid, approximate=self.approximate, limit=self.limit)
         keep = self.maxlen or 0

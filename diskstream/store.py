@@ -13,7 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from diskstream._native import Entry, Guard
+from diskstream._native import Delivery, Entry, Guard
+from diskstream.delivering import Wanted, read_groups
 from diskstream.engine import directory, names, seal, verify
 from diskstream.engine.files import Files
 from diskstream.engine.keeper import Keeper
@@ -22,6 +23,7 @@ from diskstream.engine.page import APPEND, Page
 from diskstream.engine.recovery import RecoveryReport
 from diskstream.engine.seal import CompactReport, Progress
 from diskstream.engine.segment import SharedCache
+from diskstream.engine.state import open_view
 from diskstream.engine.verify import Problem, VerifyReport
 from diskstream.errors import (
     ArgumentError,
@@ -33,6 +35,7 @@ from diskstream.errors import (
     StreamExistsError,
 )
 from diskstream.ids import IDLike
+from diskstream.membership import as_member_name
 from diskstream.options import Options
 from diskstream.reading import read_streams
 from diskstream.stream import Stream
@@ -94,6 +97,7 @@ class Store:
         self._mutex = threading.RLock()
         self._logs: dict[bytes, StreamLog] = {}
         self._cache = SharedCache(self.options.cache_bytes)
+        self._view = open_view(self.path / "view")
         self._keeper: Keeper | None = None
         self._pid = os.getpid()
         if self.read_only:
@@ -154,6 +158,7 @@ class Store:
             keeper.stop()
         for ctl in (self._page.ctl, *(log.ctl for log in self._logs.values())):
             ctl.ring()  # whoever waits in this process finds the store closed
+            ctl.wake_queue(1 << 20)
         with contextlib.ExitStack() as stack:
             stack.callback(self._page.close)
             for log in self._logs.values():
@@ -285,7 +290,7 @@ class Store:
         while len(self._logs) >= self.options.max_open_streams:
             # The one opened first goes; it is opened again when it is used.
             self._logs.pop(next(iter(self._logs))).close()
-        log = StreamLog(where, self._files, self.options, read_only=self.read_only, cache=self._cache)
+        log = StreamLog(where, self._files, self.options, read_only=self.read_only, cache=self._cache, view=self._view)
         if log.report is not None:
             self.recoveries.append(log.report)
         self._logs[name] = log
@@ -331,6 +336,48 @@ class Store:
         self._check_open()
         keys = {names.as_name(name): after for name, after in positions.items()}
         return read_streams(self, keys, count=count, max_count=max_count, max_bytes=max_bytes, block=block)
+
+    def read_group(
+        self,
+        group: str | bytes,
+        consumer: str | bytes,
+        positions: Mapping[str, IDLike] | Mapping[bytes, IDLike] | Mapping[str | bytes, IDLike],
+        *,
+        count: int | None = None,
+        max_count: int | None = None,
+        max_bytes: int | None = None,
+        block: float | None = None,
+        noack: bool = False,
+        claim_ms: int | None = None,
+    ) -> dict[bytes, list[Delivery]]:
+        """Reads as a consumer of a group that each of the streams has, as XREADGROUP.
+
+        Args:
+            group, consumer: the names of both.
+            positions: for each stream ``>`` for what no consumer of the group was given yet, or an ID: this consumer's
+                own pending entries behind it.
+            count: entries of each stream, at most.
+            max_count: entries of all streams together, at most.
+            max_bytes: stop once names and values of all entries together reach this; one entry always comes.
+            block: wait this many seconds where there is nothing yet; 0 waits for ever, None not at all. Waiting
+                consumers of a group are served in the order in which they began to wait.
+            noack: what is given counts as acknowledged.
+            claim_ms: first of all, what others have had for so long without acknowledging it, or have given back.
+
+        Returns:
+            The entries of those streams that have any; a stream whose history was asked for is always there.
+
+        Raises:
+            NoGroupError: a stream has no such group; also where it is removed while this waits.
+        """
+        self._check_open()
+        key = as_member_name("consumer", consumer)
+        owners = {
+            names.as_name(name): (self.stream(name).group(group, create=False), after)
+            for name, after in positions.items()
+        }
+        wanted = Wanted(count, block, noack, claim_ms, max_count, max_bytes)
+        return read_groups(self, owners, key, wanted)
 
     # --- keeping ------------------------------------------------------------------------------------------------------
 

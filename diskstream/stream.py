@@ -6,13 +6,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from diskstream import columnar
 from diskstream._native import Block, ColumnBatch, Entry, EntryID, check_rows
+from diskstream.counts import check_count
 from diskstream.engine import reader, seal, trimming
 from diskstream.engine.log import StreamLog, StreamMoved
 from diskstream.engine.seal import CompactReport
 from diskstream.errors import ArgumentError, ArgumentTypeError, NoSuchStreamError, ReadOnlyError, ZeroIDError
+from diskstream.grouped import Grouped
+from diskstream.idempotence import message_of, remembered
 from diskstream.ids import MIN_ID, IDLike, parse_add_id, parse_end, parse_id, parse_start
 from diskstream.info import StreamInfo, describe
-from diskstream.retention import Trim, check_count
+from diskstream.last_id import set_last_id
+from diskstream.retention import Trim
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,7 +30,7 @@ Fields = Mapping[Any, Any] | Sequence[tuple[Any, Any]]
 _T = TypeVar("_T")
 
 
-class Stream:
+class Stream(Grouped):
     """A stream of a store, by name: it need not exist yet, and may come and go."""
 
     def __init__(self, store: "Store", name: bytes) -> None:
@@ -40,6 +44,9 @@ class Stream:
 
     def __repr__(self) -> str:
         return f"<diskstream.Stream {self._name!r} of {str(self._store.path)!r}>"
+
+    def _self(self) -> "Stream":
+        return self
 
     # --- the log behind the name --------------------------------------------------------------------------------------
 
@@ -95,6 +102,9 @@ class Stream:
         minid: IDLike | None = None,
         approximate: bool = False,
         limit: int | None = None,
+        ref: str = "KEEPREF",
+        producer: str | bytes | None = None,
+        message_id: str | bytes | None = None,
         durable: bool = False,
     ) -> EntryID | None:
         """Adds one entry, as XADD.
@@ -103,7 +113,9 @@ class Stream:
             fields: names and values, in order; a sequence of pairs may repeat a name.
             id: ``*`` for an automatic ID, ``ms-*`` for an automatic sequence, or the whole ID.
             nomkstream: do not make the stream where there is none.
-            maxlen, minid, approximate, limit: trim afterwards, as `trim`.
+            maxlen, minid, approximate, limit, ref: trim afterwards, as `trim`.
+            producer, message_id: who adds, and its own ID of the message (IDMP): one that was added before is not
+                added again, and its ID is returned. Without `message_id` the fields tell (IDMPAUTO).
             durable: return when the entry is on disk, whatever the store's policy.
 
         Returns:
@@ -115,27 +127,32 @@ class Stream:
             LimitError: the entry is too large.
             StorageError: the disk said no. `DiskFullError`: nothing was added; else reopen the store to know.
         """
-        if id == "*" and maxlen is None and minid is None and limit is None and not durable:
+        plain = maxlen is None and minid is None and limit is None and producer is None and message_id is None
+        if id == "*" and plain and not durable:
             add = self._add
-            if add is not None:
+            if add is not None and ref == "KEEPREF":
                 try:
                     return add(fields)
                 except StreamMoved:
                     self._add = None
-        trim = Trim.parse(maxlen, minid, approximate, limit)
+        trim = Trim.parse(maxlen, minid, approximate, limit, ref)
         entry_id, within = parse_add_id(id)
+        message = message_of(producer, message_id, fields, automatic=entry_id is None and within is None)
         if entry_id == MIN_ID:
             raise ZeroIDError  # before anything else is looked at, as Redis does
 
         def append(log: StreamLog) -> EntryID:
             if log.options.clock is None and not log.read_only:
                 self._add = log.native.add
-            if trim is None:
+            if trim is None and message is None:
                 return log.native.add(fields, entry_id, within, durable, False, log.now())
             with log.locked():
                 log.prepare()
-                added = log.native.add(fields, entry_id, within, False, True, log.now())
-                trim.apply(log)
+                added = None if message is None else remembered(log, message)
+                if added is None:
+                    added = log.native.add(fields, entry_id, within, False, True, log.now(), message)
+                    if trim is not None:
+                        trim.apply(log)
             if durable or log.options.is_always:
                 log.flush()
             return added
@@ -155,6 +172,7 @@ class Stream:
         minid: IDLike | None = None,
         approximate: bool = False,
         limit: int | None = None,
+        ref: str = "KEEPREF",
         durable: bool = False,
     ) -> list[EntryID]:
         """Adds entries as one frame: all of them or, after a crash, none.
@@ -162,7 +180,7 @@ class Stream:
         Args:
             rows: the fields of each entry.
             ids: the whole ID of each entry, in order; None makes them automatic.
-            nomkstream, maxlen, minid, approximate, limit, durable: as `add`.
+            nomkstream, maxlen, minid, approximate, limit, ref, durable: as `add`.
 
         Returns:
             The IDs in order; none where `nomkstream` kept the entries from being added.
@@ -170,7 +188,7 @@ class Stream:
         Raises:
             As `add`; nothing is added then.
         """
-        trim = Trim.parse(maxlen, minid, approximate, limit)
+        trim = Trim.parse(maxlen, minid, approximate, limit, ref)
         listed = rows if isinstance(rows, list | tuple) else list(rows)
         given = None if ids is None else list(ids)
         if not listed and not given:
@@ -347,12 +365,15 @@ class Stream:
         minid: IDLike | None = None,
         approximate: bool = False,
         limit: int | None = None,
+        ref: str = "KEEPREF",
     ) -> int:
         """Removes the oldest entries, as XTRIM: all but `maxlen`, or those below `minid`. Returns how many went.
 
         With `approximate`, only whole runs of 100 entries go, and at most `limit` entries (10,000; 0 is no limit).
+        With `ref` DELREF they are no longer pending in any group either; with ACKED only those go that every group was
+        given and has acknowledged. Both trim exactly.
         """
-        trim = Trim.parse(maxlen, minid, approximate, limit)
+        trim = Trim.parse(maxlen, minid, approximate, limit, ref)
         if trim is None:
             raise ArgumentError("syntax error, XTRIM must be called with a trimming strategy")
 
@@ -379,41 +400,9 @@ class Stream:
             raise ArgumentError("entries_added must be positive")
         if last < greatest:
             raise ArgumentError("The ID specified in XSETID is smaller than the provided max_deleted_entry_id")
-        done = self._use(lambda log: self._set_id(log, last, entries_added, greatest), None)
+        done = self._use(lambda log: set_last_id(log, last, entries_added, greatest), None)
         if done is None:
             raise NoSuchStreamError(self._name)
-
-    def _set_id(self, log: StreamLog, last: EntryID, entries_added: int | None, greatest: EntryID) -> bool:
-        while not self._try_set_id(log, last, entries_added, greatest):
-            # Entries that are gone have greater IDs than `last`, and IDs rise within files: their bytes go first.
-            seal.compact(log)
-        if log.options.is_always:
-            log.flush()
-        return True
-
-    def _try_set_id(self, log: StreamLog, last: EntryID, entries_added: int | None, greatest: EntryID) -> bool:
-        with log.locked():
-            log.prepare()
-            log.retry(log.native.flush, held=True)  # under `always` what others wait for is not visible yet
-            length, _, _, deleted = log.native.counters()
-            if last < deleted:
-                raise ArgumentError("The ID specified in XSETID is smaller than current max_deleted_entry_id")
-            top = reader.last_entry(log) if length else None
-            if top is not None and last < top.id:
-                raise ArgumentError("The ID specified in XSETID is smaller than the target stream top item")
-            if entries_added is not None and entries_added < length:
-                raise ArgumentError("The entries_added specified in XSETID is smaller than the target stream length")
-            if last < log.greatest_stored_id():
-                log.roll_held()
-                return last >= log.greatest_stored_id() and self._set_counters(log, last, entries_added, greatest)
-            return self._set_counters(log, last, entries_added, greatest)
-
-    def _set_counters(self, log: StreamLog, last: EntryID, entries_added: int | None, greatest: EntryID) -> bool:
-        _, _, added, deleted = log.native.counters()
-        total = added if entries_added is None else entries_added
-        deleted = deleted if greatest == MIN_ID else greatest
-        log.retry(lambda: log.native.set_id(last, total, deleted), held=True)
-        return True
 
     # --- about --------------------------------------------------------------------------------------------------------
 

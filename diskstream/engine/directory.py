@@ -12,7 +12,7 @@ from typing import Any
 from diskstream._native import FORMAT_VERSION, first_segment
 from diskstream.engine import names
 from diskstream.engine.files import Files, wrapped
-from diskstream.engine.log import INITIAL_BYTES
+from diskstream.engine.roll import INITIAL_BYTES
 from diskstream.errors import NetworkFilesystemError, NewerFormatError, NotAStoreError
 
 __all__ = [

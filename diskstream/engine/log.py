@@ -5,30 +5,29 @@ itself comes back as a reason, is dealt with here, and the append is tried again
 """
 
 import contextlib
-import secrets
 import threading
 import weakref
 from collections.abc import Callable
 from pathlib import Path
 
-from diskstream._native import LOG_HEADER_BYTES, EntryID, Guard, Log, RowSegment
-from diskstream.engine import frontier, names, recovery
+from diskstream._native import EntryID, Guard, Log, RowSegment
+from diskstream.engine import frontier, names, recovery, roll
 from diskstream.engine.files import Files, LogFileLike
 from diskstream.engine.page import APPEND, FLUSH, MAINTENANCE, POISONED, Page
+from diskstream.engine.pending import StreamPending
 from diskstream.engine.recovery import RecoveryReport
 from diskstream.engine.segment import Segments, SharedCache
+from diskstream.engine.state import View, open_view
 from diskstream.errors import (
     ArgumentError,
     CorruptionError,
     DiskFullError,
-    LimitError,
     PoisonedError,
     ReadOnlyError,
-    StorageError,
 )
 from diskstream.options import Options
 
-__all__ = ["INITIAL_BYTES", "StreamLog", "StreamMoved"]
+__all__ = ["StreamLog", "StreamMoved"]
 
 # Reasons, as native/python/src/errors.rs numbers them.
 EXTEND, ROLL, FOLLOW, CHECK, MOVED, FRONTIER, ROTTEN, CLOSED = range(1, 9)
@@ -37,11 +36,9 @@ FLAG_CHECK = 4
 FLAG_MOVED = 2
 FLAG_ROTTEN = 8
 
-INITIAL_BYTES = 16 << 10
 _MAX_STEP_BYTES = 4 << 20
 # Under `always` the zeros are flushed together with the next commit, which must not wait for long.
 _MAX_STEP_ALWAYS_BYTES = 1 << 20
-MAX_SEGMENTS = 1 << 24  # what a position word of the control page has room for
 
 
 class StreamMoved(Exception):  # noqa: N818  # not an error: look the stream up again
@@ -63,7 +60,14 @@ class StreamLog:
     """
 
     def __init__(
-        self, directory: Path, files: Files, options: Options, *, read_only: bool, cache: SharedCache | None = None
+        self,
+        directory: Path,
+        files: Files,
+        options: Options,
+        *,
+        read_only: bool,
+        cache: SharedCache | None = None,
+        view: View | None = None,
     ) -> None:
         self.directory, self.files, self.options, self.read_only = directory, files, options, read_only
         self.report: RecoveryReport | None = None
@@ -79,6 +83,8 @@ class StreamLog:
         ours = weakref.WeakMethod(self.resolve)  # a strong one would be a cycle through native memory
         self.native.set_resolver(lambda reason, held: (ours() or _gone)(reason, held=held))
         self.segments = Segments(directory, self.native, options, cache)
+        self.pending = StreamPending(self, view or open_view(directory.parent.parent / "view"))
+        self.first_seen: tuple[int, EntryID] | None = None  # the first live ID, as of a version: see reader.first_id
         self._marked_lsn = self._reserved_lsn = self.native.tail[2]
 
     def _open(self) -> tuple[Page, LogFileLike, Log]:
@@ -181,9 +187,9 @@ class StreamLog:
             if reason == EXTEND:
                 self._extend()
             elif reason == ROLL:
-                self._roll()
+                roll.begin_next(self)
             elif reason == FRONTIER:
-                frontier.reserve(self.native, self._file, self.ctl, self.now())
+                frontier.reserve(self.native, self.file, self.ctl, self.now())
 
     def now(self) -> int | None:
         """Milliseconds of the clock that was chosen; None where it is the system's.
@@ -200,58 +206,19 @@ class StreamLog:
 
     def _extend(self) -> None:
         """Zero-fills ahead, in steps that double up to a limit: small streams stay small."""
-        size = self._file.size_bytes
+        size = self.file.size_bytes
         needed = self.native.tail[1] + self.native.needed_bytes
         if needed <= size:
             return
         step = min(size, _MAX_STEP_ALWAYS_BYTES if self.options.is_always else _MAX_STEP_BYTES)
         try:
-            self._file.extend(_whole_pages(max(needed, size + step)))
+            self.file.extend(_whole_pages(max(needed, size + step)))
         except DiskFullError:
             # Ahead there is no room; for this one append there may be.
-            if self._file.size_bytes < needed:
-                self._file.extend(_whole_pages(needed))
+            if self.file.size_bytes < needed:
+                self.file.extend(_whole_pages(needed))
 
-    def _roll(self) -> None:
-        """Begins the next segment; the caller holds the append lock.
-
-        All of the old segment is durable before the new one exists, or a crash in between would look like rot. From
-        the rename on the new segment is the stream, so a failure after it closes the stream to writers.
-        """
-        number = self.native.tail[0] + 1
-        if number >= MAX_SEGMENTS:
-            raise LimitError("the number of a segment", MAX_SEGMENTS - 1, number)
-        self.retry(self.native.flush, held=True)
-        header, frame = self.native.next_segment(number, secrets.randbits(32))
-        path = names.log_path(self.directory, number)
-        temporary = path.with_suffix(".log.tmp")
-        size = max(INITIAL_BYTES, LOG_HEADER_BYTES + len(frame) + 4096)
-        self.files.unlink(temporary)  # of a process that was killed here
-        try:
-            with self.files.create(temporary) as new:
-                new.write(header + frame + bytes(-(-size // 4096) * 4096 - len(header) - len(frame)))
-                new.sync()
-            self.files.rename(temporary, path)
-        except BaseException:
-            self.files.unlink(temporary)
-            raise
-        try:
-            self.files.sync_dir(self.directory)
-            # Should the new file get lost, the old one must not be taken for the active one.
-            self._file.pwrite_sync(*recovery.left_behind_mark(number))
-            self._enter(number)
-            _, end, lsn, _ = self.native.tail
-            self.ctl.publish(number, end, lsn)
-        except StorageError as error:
-            self.ctl.poison(f"the change to segment {number} failed: {error}")
-            raise
-        except BaseException:
-            # Interrupted: whoever comes next finishes this, as after the death of a process.
-            self.ctl.raise_flags(FLAG_CHECK)
-            raise
-        self.on_roll()
-
-    def _enter(self, number: int) -> None:
+    def enter(self, number: int) -> None:
         """Goes on in segment `number`, keeping the one left behind for readers."""
         self._logs[number] = self.files.open_log(names.log_path(self.directory, number), writable=not self.read_only)
         left: RowSegment | None = self.native.advance(self._logs[number])
@@ -261,7 +228,7 @@ class StreamLog:
             self._logs.pop(old).close()
 
     @property
-    def _file(self) -> LogFileLike:
+    def file(self) -> LogFileLike:
         """The file of the segment that the native log is in: both change in one step, whatever comes in between."""
         return self._logs[self.native.tail[0]]
 
@@ -276,7 +243,7 @@ class StreamLog:
         if self.native.active_entries == 0:
             return False
         with self._mutex:
-            self._roll()
+            roll.begin_next(self)
         return True
 
     def greatest_stored_id(self) -> EntryID:
@@ -310,12 +277,12 @@ class StreamLog:
         if following.exists():
             # It died between the rename and the publishing of a roll.
             self.files.sync_dir(self.directory)
-            self._enter(self.native.tail[0] + 1)
-        found = recovery.settle_tail(self.directory, self.files, self._file, self.native)
+            self.enter(self.native.tail[0] + 1)
+        found = recovery.settle_tail(self.directory, self.files, self.file, self.native)
         if found is not None:
             self.report = self.report or RecoveryReport(self.directory)
             self.report.findings.append(found)
-        self._file.flush()
+        self.file.flush()
         number, end, lsn, _ = self.native.tail
         self.ctl.publish(number, end, lsn)
         self.ctl.clear_flags(FLAG_CHECK)
@@ -348,7 +315,7 @@ class StreamLog:
             if number < self.native.tail[0]:
                 return  # a roll of ours that was interrupted before it was published
             with contextlib.suppress(FileNotFoundError):  # rolled again, and sealed, in between
-                self._enter(number)
+                self.enter(number)
 
     def _look_again(self) -> None:
         """A reader without the shared page looks at the file itself."""
@@ -360,7 +327,7 @@ class StreamLog:
                 following = recovery.next_log(self.directory, number)
                 if self.fault is not None or following is None:
                     break
-                self._enter(following)
+                self.enter(following)
             if self.ctl.written != (number, end):
                 self.ctl.publish(number, end, lsn)
                 self.native.catch_up()
@@ -395,7 +362,7 @@ class StreamLog:
         self._reserved_lsn = lsn
         with self.locked(), self._mutex:
             if not self.ctl.flags and self.native.catch_up() == 0:
-                frontier.reserve(self.native, self._file, self.ctl, self.now())
+                frontier.reserve(self.native, self.file, self.ctl, self.now())
 
     @property
     def closed(self) -> bool:
@@ -461,7 +428,7 @@ class StreamLog:
             self.retry(self.native.mark, held=True)
         self.retry(self.native.flush)
         with self.locked():
-            frontier.retract(self.native, self._file)
+            frontier.retract(self.native, self.file)
 
     def leave(self, move: Callable[[], Path], *, flush: bool) -> None:
         """Tells every process that this directory is not the stream's any more, and moves it.
@@ -476,7 +443,7 @@ class StreamLog:
             self.refresh()
             if flush and self.fault is None:
                 self.retry(self.native.flush, held=True)
-                frontier.retract(self.native, self._file)
+                frontier.retract(self.native, self.file)
             self.ctl.raise_flags(FLAG_MOVED)
             try:
                 place = move()

@@ -9,7 +9,19 @@ from diskstream.engine.log import StreamLog
 from diskstream.engine.segment import SegmentGone
 from diskstream.errors import CorruptionError
 
-__all__ = ["blocks", "columns", "find", "first_entry", "last_entry", "last_id", "length", "locate", "position_in"]
+__all__ = [
+    "blocks",
+    "columns",
+    "find",
+    "find_many",
+    "first_entry",
+    "first_id",
+    "last_entry",
+    "last_id",
+    "length",
+    "locate",
+    "position_in",
+]
 
 _ROWS_AT_ONCE = 1024
 _BYTES_AT_ONCE = 1 << 20
@@ -183,6 +195,36 @@ def first_entry(log: StreamLog) -> Entry | None:
     if place is None:
         return None
     return _live(blocks(log, place, EntryID(2**64 - 1, 2**64 - 1), few=True), reverse=False)
+
+
+def first_id(log: StreamLog) -> EntryID:
+    """The ID of the oldest live entry, 0-0 where there is none."""
+    found = log.native.first_id()
+    if found is not None:
+        return found
+    version = log.native.version
+    if log.first_seen is None or log.first_seen[0] != version:
+        entry = first_entry(log)
+        log.first_seen = (version, EntryID(0, 0) if entry is None else entry.id)
+    return log.first_seen[1]
+
+
+def find_many(log: StreamLog, ids: list[EntryID]) -> dict[EntryID, Entry]:
+    """Those of `ids` that are live entries."""
+    found: dict[EntryID, Entry] = {}
+    rest = sorted(set(ids))
+    while rest:
+        block = next(blocks(log, rest[0], rest[-1], few=len(rest) <= 16), None)  # noqa: PLR2004  # what `few` unpacks
+        if block is None:
+            break
+        last = block.id_at(block.row_count - 1)
+        here = [entry_id for entry_id in rest if entry_id <= last]
+        for entry_id in here:
+            entry = block.find(entry_id)
+            if entry is not None:
+                found[entry_id] = entry
+        rest = rest[len(here) :]
+    return found
 
 
 def _near_first(log: StreamLog) -> EntryID | None:

@@ -84,7 +84,14 @@ class RecoveryReport:
 
 
 def native_log(
-    directory: Path, number: int, ctl: Ctl, file: LogFileLike, options: Options, *, copy: bytes | None = None
+    directory: Path,
+    number: int,
+    ctl: Ctl,
+    file: LogFileLike,
+    options: Options,
+    *,
+    copy: bytes | None = None,
+    apart: bool = False,
 ) -> Log:
     """The native log over segment `number`: header and snapshot are read (or the `copy` of it), frames not yet.
 
@@ -101,20 +108,22 @@ def native_log(
         segment_bytes=options.segment_bytes,
         text=options.decode_responses,
         copy=copy,
+        pending_rows=options.pending_rows,
+        apart=apart,
     )
 
 
 def _log_or_copy(
-    directory: Path, number: int, ctl: Ctl, file: LogFileLike, options: Options
+    directory: Path, number: int, ctl: Ctl, file: LogFileLike, options: Options, *, apart: bool = False
 ) -> tuple[Log, CorruptionError | None]:
     """The same; where header or snapshot are damaged, the state comes from the copy in the sealed predecessor."""
     try:
-        return native_log(directory, number, ctl, file, options), None
+        return native_log(directory, number, ctl, file, options, apart=apart), None
     except CorruptionError as fault:
         copy = snapshot_copy(directory, number - 1)
         if not copy:
             raise
-        return native_log(directory, number, ctl, file, options, copy=copy), fault
+        return native_log(directory, number, ctl, file, options, copy=copy, apart=apart), fault
 
 
 def _check_owner(directory: Path, number: int, native: Log) -> None:
@@ -273,7 +282,7 @@ def look(
     began = time.perf_counter()
     number = _active_number(directory)
     file = files.open_log(names.log_path(directory, number), writable=False)
-    native, fault = _log_or_copy(directory, number, page.ctl, file, options)
+    native, fault = _log_or_copy(directory, number, page.ctl, file, options, apart=True)
     _check_owner(directory, number, native)
     found = native.scan()
     _, end, lsn, _ = native.tail

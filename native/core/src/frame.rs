@@ -4,13 +4,16 @@
 //!    0  salt of the segment          u32    32  append time, ms              u64
 //!    4  payload length, unpadded     u32    40  first ID: ms                 u64
 //!    8  kind                         u8     48  first ID: seq                u64
-//!    9  flags, zero                  u8     56  CRC32C of the payload        u32
+//!    9  flags                        u8     56  CRC32C of the payload        u32
 //!   10  reserved, zero               u16    60  CRC32C of bytes 0..60        u32
 //!   12  entries                      u32    64  payload, zero-padded to 8
 //!   16  sequence number (LSN)        u64
 //!   24  LSN minus synced LSN         u32       (u32::MAX: that far back or further, so it claims nothing)
 //!   28  header CRC of the frame before, u32
 //! ```
+//! Flag 1, on entries: behind the rows stand group records (see `group_ops.rs`) and their length as u32, so that a
+//! message and the entry that it became are one commit.
+//!
 //! The chain runs on across segments, so a frame is valid only behind the very frame it was written after.
 
 use crate::error::{Error, Result};
@@ -21,10 +24,14 @@ use crate::FORMAT_VERSION;
 pub const FRAME_HEADER_BYTES: usize = 64;
 /// No payload is larger; a length beyond it is a fault before it is a size.
 pub const MAX_PAYLOAD_BYTES: usize = 64 << 20;
+/// A snapshot is as large as the lists of pending entries that it holds.
+pub const MAX_SNAPSHOT_BYTES: usize = 1 << 30;
+/// The flag of an entries frame with group records behind its rows.
+pub const FLAG_RECORDS: u8 = 1;
 /// An entry's row (names of a new shape, lengths and values) is at most this.
 pub const MAX_ENTRY_BYTES: usize = 32 << 20;
 
-/// What a frame holds. Kinds 16 to 31 are kept for consumer groups.
+/// What a frame holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
@@ -35,11 +42,16 @@ pub enum Kind {
     SetId = 5,
     Replace = 6,
     Mark = 7,
+    /// Records of consumer groups.
+    Groups = 16,
+    /// The view holds all up to a sequence number.
+    View = 17,
 }
 
 impl Kind {
     fn from_byte(byte: u8) -> Option<Kind> {
-        [Kind::Snapshot, Kind::Entries, Kind::Delete, Kind::Trim, Kind::SetId, Kind::Replace, Kind::Mark]
+        use Kind::{Delete, Entries, Groups, Mark, Replace, SetId, Snapshot, Trim, View};
+        [Snapshot, Entries, Delete, Trim, SetId, Replace, Mark, Groups, View]
             .into_iter()
             .find(|kind| *kind as u8 == byte)
     }
@@ -67,6 +79,21 @@ impl FrameHeader {
     /// Bytes from the start of this frame to the start of the next.
     pub fn frame_bytes(&self) -> usize {
         FRAME_HEADER_BYTES + padded(self.length as usize)
+    }
+
+    /// The payload of an entries frame as its rows and the group records behind them.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] where the length of the records is not one.
+    #[inline]
+    pub fn split<'a>(&self, payload: &'a [u8]) -> Result<(&'a [u8], &'a [u8])> {
+        if self.flags & FLAG_RECORDS == 0 {
+            return Ok((payload, &[]));
+        }
+        let parts = payload.split_last_chunk::<4>().and_then(|(rest, length)| {
+            rest.split_at_checked(rest.len().checked_sub(u32::from_le_bytes(*length) as usize)?)
+        });
+        parts.ok_or_else(|| Error::corrupt("entries frame", 0, "group records within the frame", "a length beyond it"))
     }
 }
 
@@ -132,13 +159,15 @@ fn alone(bytes: &[u8], offset: u64, salt: u32) -> Result<FrameHeader> {
     if found_salt != salt {
         return Err(Error::corrupt("frame salt", offset, format!("{salt:08x}"), format!("{found_salt:08x}")));
     }
-    if length as usize > MAX_PAYLOAD_BYTES {
-        return Err(Error::corrupt("frame length", offset, format!("at most {MAX_PAYLOAD_BYTES}"), length));
-    }
     // The checksum holds, so what is not known here was written by a later version: refused, never cut.
     let newer = |what, found: u8| Error::Newer { what, supported: FORMAT_VERSION, found: u32::from(found) };
     let kind = Kind::from_byte(kind_byte).ok_or_else(|| newer("a frame of unknown kind", kind_byte))?;
-    if flags != 0 || reserved != [0, 0] {
+    let limit = if kind == Kind::Snapshot { MAX_SNAPSHOT_BYTES } else { MAX_PAYLOAD_BYTES };
+    if length as usize > limit {
+        return Err(Error::corrupt("frame length", offset, format!("at most {limit}"), length));
+    }
+    let known = if kind == Kind::Entries { FLAG_RECORDS } else { 0 };
+    if flags & !known != 0 || reserved != [0, 0] {
         return Err(newer("a frame with unknown flags", flags));
     }
     Ok(FrameHeader {
@@ -249,7 +278,7 @@ mod tests {
     fn a_frame_of_a_later_version_is_told_from_a_damaged_one() {
         let mut file = Vec::new();
         encode(&mut file, &spec(1, 0), b"hello");
-        for (at, value) in [(8usize, 17u8), (9, 1)] {
+        for (at, value) in [(8usize, 31u8), (9, 2)] {
             let mut later = file.clone();
             later[at] = value;
             let crc = crc32c::crc32c(&later[..60]).to_le_bytes();

@@ -4,18 +4,29 @@
 //! snapshot := section*            section := tag u8, varint(length), bytes{length}
 //!  1 counters   last ID (16), greatest deleted ID (16), entries added u64, stream uuid (16)
 //!  2 segments   varint(n) meta{n}: the segments before this one, in order
-//! 16 groups     kept for consumer groups
+//! 16 groups     varint(next group) varint(n) (varint(group) group){n}, windows
+//! 17 pending    (varint(group) varint(length) chunk{length})*: the pending entries by ID, see pending.rs
+//!
+//! group    := name, last ID (16), optional(entries read), greatest ID ever pending (16), varint: next consumer, pending,
+//!             refused, refusals, consumers; consumer*
+//! consumer := varint(number) name varint(seen, ms) optional(active, ms) varint(pending)
+//! windows  := varint(duration, s) varint(messages) messages added u64 varint(n) (name varint(m) (name, ID (16)){m}){n}
 //! ```
-//! A reader that meets a tag it does not know refuses the file, unless the tag's high bit says that it may be passed
+//! Sections 16 and 17 are there once a stream has had a group or an idempotent message. `name` and `optional` are those
+//! of group records. A reader that meets a tag it does not know refuses the file, unless the tag's high bit says that it may be passed
 //! over.
 
 use crate::error::{Error, Result};
+use crate::groups::Groups;
+use crate::pending::{encode_chunks, Order};
 use crate::state::{SegmentMeta, State};
 use crate::wire::{put_id, put_u64, put_varint, Reader};
 use crate::FORMAT_VERSION;
 
 const COUNTERS: u8 = 1;
 const SEGMENTS: u8 = 2;
+const GROUPS: u8 = 16;
+const PENDING: u8 = 17;
 const MAY_BE_IGNORED: u8 = 0x80;
 
 fn put_section(out: &mut Vec<u8>, tag: u8, body: &[u8]) {
@@ -25,7 +36,10 @@ fn put_section(out: &mut Vec<u8>, tag: u8, body: &[u8]) {
 }
 
 /// The snapshot that begins the segment after the active one of `state`.
-pub fn encode(state: &State) -> Vec<u8> {
+///
+/// `chunks` are the pending entries by ID, as the view has them, with their groups' numbers; None takes the overlays,
+/// which must be whole.
+pub fn encode(state: &State, chunks: Option<&[(u32, &[u8])]>) -> Vec<u8> {
     let mut counters = Vec::new();
     put_id(&mut counters, state.last_id);
     put_id(&mut counters, state.max_deleted);
@@ -39,7 +53,43 @@ pub fn encode(state: &State) -> Vec<u8> {
     let mut out = Vec::new();
     put_section(&mut out, COUNTERS, &counters);
     put_section(&mut out, SEGMENTS, &segments);
+    if !state.groups.is_empty() {
+        let mut groups = Vec::new();
+        state.groups.put(&mut groups);
+        put_section(&mut out, GROUPS, &groups);
+        put_section(&mut out, PENDING, &pending(state, chunks));
+    }
     out
+}
+
+fn pending(state: &State, chunks: Option<&[(u32, &[u8])]>) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut put = |group: u32, chunk: &[u8]| {
+        put_varint(&mut out, u64::from(group));
+        put_varint(&mut out, chunk.len() as u64);
+        out.extend_from_slice(chunk);
+    };
+    if let Some(chunks) = chunks {
+        chunks.iter().for_each(|(group, chunk)| put(*group, chunk));
+    } else {
+        for (number, group) in &state.groups.by_number {
+            let rows = Groups::whole_rows(group);
+            encode_chunks(&rows, Order::ById).iter().for_each(|(_, chunk)| put(*number, chunk));
+        }
+    }
+    out
+}
+
+/// The chunks of section 17, each with its group's number.
+pub fn pending_chunks(section: &[u8]) -> Result<Vec<(u32, &[u8])>> {
+    let mut reader = Reader::new(section, "pending entries of a snapshot");
+    let mut chunks = Vec::new();
+    while reader.remaining() > 0 {
+        let group = reader.count(u32::MAX as usize, "a group's number")? as u32;
+        let length = reader.count(reader.remaining(), "the length of a chunk")?;
+        chunks.push((group, reader.take(length)?));
+    }
+    Ok(chunks)
 }
 
 /// The state at the beginning of segment `number`.
@@ -68,6 +118,11 @@ pub fn decode(payload: &[u8], number: u64) -> Result<State> {
                 body.end()?;
                 seen[1] = true;
             }
+            GROUPS => {
+                state.groups = Groups::read(&mut body)?;
+                body.end()?;
+            }
+            PENDING => state.pending = reader.position() - length..reader.position(),
             tag if tag & MAY_BE_IGNORED != 0 => {}
             tag => {
                 return Err(Error::Newer { what: "snapshot section", supported: FORMAT_VERSION, found: u32::from(tag) })

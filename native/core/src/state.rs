@@ -8,6 +8,8 @@ use std::sync::Arc;
 use crate::bitmap::Bitmap;
 use crate::error::{Error, Result};
 use crate::frame::{FrameHeader, Kind};
+use crate::group_ops::{self, Op};
+use crate::groups::Groups;
 use crate::id::Id;
 use crate::ops::{self, Place, SetId};
 use crate::wire::{put_id, put_varint, Reader};
@@ -110,6 +112,9 @@ pub struct State {
     pub dropped: Vec<(u64, u32)>,
     /// Grows with each change of the sealed segments: of their list, of a watermark, of deleted positions.
     pub version: u64,
+    pub groups: Groups,
+    /// Where the snapshot's pending entries stand in its payload, for whoever has no view of them.
+    pub pending: std::ops::Range<usize>,
 }
 
 impl State {
@@ -173,7 +178,12 @@ impl State {
     #[inline]
     pub fn apply(&mut self, header: &FrameHeader, payload: &[u8], last: Id) -> Result<()> {
         match header.kind {
-            Kind::Entries => self.apply_entries(header, last)?,
+            Kind::Entries => {
+                self.apply_entries(header, last)?;
+                if header.flags != 0 {
+                    self.apply_records(header.split(payload)?.1, header.time_ms)?;
+                }
+            }
             Kind::Delete => self.apply_delete(payload)?,
             Kind::Trim => self.apply_trim(ops::read_trim(&mut Reader::new(payload, "trim frame"))?)?,
             Kind::SetId => {
@@ -184,7 +194,25 @@ impl State {
             }
             Kind::Replace => self.apply_replace(payload)?,
             Kind::Mark => Reader::new(payload, "mark frame").end()?,
+            Kind::Groups => self.apply_records(payload, header.time_ms)?,
+            Kind::View => {
+                let mut reader = Reader::new(payload, "view frame");
+                let lsn = reader.varint()?;
+                reader.end()?;
+                self.groups.viewed(lsn, header.previous_crc);
+            }
             Kind::Snapshot => {}
+        }
+        Ok(())
+    }
+
+    fn apply_records(&mut self, payload: &[u8], time_ms: u64) -> Result<()> {
+        for op in group_ops::read_ops(payload)? {
+            match &op {
+                Op::Delete { payload } => self.apply_delete(payload)?,
+                Op::Trim { place } => self.apply_trim(*place)?,
+                _ => self.groups.apply(&op, time_ms)?,
+            }
         }
         Ok(())
     }

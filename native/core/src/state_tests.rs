@@ -86,7 +86,7 @@ fn a_snapshot_brings_the_state_back() {
     let mut state = three_segments();
     delete(&mut state, 2, (0..250).step_by(3));
     trim(&mut state, Place { segment: 1, position: 17 });
-    let payload = snapshot::encode(&state);
+    let payload = snapshot::encode(&state, None);
     let back = snapshot::decode(&payload, 4).unwrap();
     state.roll(4);
     assert_eq!(back.sealed, state.sealed);

@@ -1,10 +1,15 @@
 //! A log file as it is followed: its state so far, and a sparse index over its rows.
 
+use std::sync::Arc;
+
 use crate::block::{Block, BlockBuilder};
 use crate::error::{Error, Result};
-use crate::frame::{self, FrameHeader, Kind};
+use crate::frame::{self, FrameHeader, Kind, FRAME_HEADER_BYTES};
+use crate::group_ops;
+use crate::groups::{Base, Group};
 use crate::header::{Frontier, LogHeader, HEADER_BYTES};
 use crate::id::Id;
+use crate::pending::{decode_chunk, Order};
 use crate::rows;
 use crate::snapshot;
 use crate::state::{SegmentMeta, State};
@@ -57,7 +62,7 @@ impl RowIndex {
         while offset < end {
             let header = frame::parse_header(file, offset, self.salt, link)?;
             if header.kind == Kind::Entries {
-                let rows = frame::payload(file, offset, &header)?;
+                let (rows, _) = header.split(frame::payload(file, offset, &header)?)?;
                 if !each(&header, rows, offset, position)? {
                     return Ok(());
                 }
@@ -142,6 +147,10 @@ pub struct Tail {
     /// Offset and length of the snapshot frame.
     pub snapshot: (u64, u64),
     pub frontier: Frontier,
+    /// Sequence number and header checksum of the snapshot frame, and the checksum of the frame before it.
+    pub begun: (u64, u32, u32),
+    /// The copy of a damaged snapshot frame that was read instead.
+    copy: Option<Arc<[u8]>>,
 }
 
 impl Tail {
@@ -165,7 +174,8 @@ impl Tail {
         let payload = frame::payload(copy, 0, &first)?;
         let uuid = snapshot::decode(payload, segment)?.uuid;
         let header = LogHeader { salt, uuid, segment, created_ms: first.time_ms };
-        Tail::resume(header, &first, payload, Frontier::default())
+        let tail = Tail::resume(header, &first, payload, Frontier::default())?;
+        Ok(Tail { copy: Some(Arc::from(copy)), ..tail })
     }
 
     /// Begins behind a snapshot frame that may come from the copy in a sealed segment.
@@ -184,7 +194,86 @@ impl Tail {
             link: first.header_crc,
             snapshot: (HEADER_BYTES, length),
             frontier,
+            begun: (first.lsn, first.header_crc, first.previous_crc),
+            copy: None,
         })
+    }
+
+    /// The snapshot's pending entries: section 17, chunk after chunk.
+    pub fn pending<'a>(&'a self, file: &'a [u8]) -> Result<Vec<(u32, &'a [u8])>> {
+        let (bytes, start) = match &self.copy {
+            Some(copy) => (copy.as_ref(), FRAME_HEADER_BYTES),
+            None => (file, HEADER_BYTES as usize + FRAME_HEADER_BYTES),
+        };
+        let section = &self.state.pending;
+        let found = bytes.get(start + section.start..start + section.end);
+        let beyond = || Error::corrupt("snapshot", self.snapshot.0, "pending entries", "the end of the file");
+        snapshot::pending_chunks(found.ok_or_else(beyond)?)
+    }
+
+    /// Right behind a snapshot: takes its pending entries into memory where they are at most `limit`, or where this
+    /// process goes `apart` from any view; else they are left to the view.
+    pub fn begin_groups(&mut self, file: &[u8], limit: u64, apart: bool) -> Result<()> {
+        self.state.groups.apart = apart;
+        if !apart && self.state.groups.pending() > limit {
+            self.state.groups.base = Base::View(self.begun.0.saturating_sub(1), self.begun.2);
+            return Ok(());
+        }
+        let mut rows = Vec::new();
+        for (group, chunk) in self.pending(file)? {
+            rows.extend(decode_chunk(chunk, Order::ById)?.into_iter().map(|row| (group, row)));
+        }
+        for (group, row) in rows {
+            self.state.groups.group_mut(group)?.overlay.set(row, false);
+        }
+        let whole = |group: &Group| group.overlay.live() == group.pending;
+        if !self.state.groups.by_number.values().all(whole) {
+            return Err(Error::corrupt(
+                "snapshot",
+                self.snapshot.0,
+                "as many pending entries as are counted",
+                "others",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Begins the overlays anew over a view that holds the snapshot's pending entries.
+    pub fn rebase_to_snapshot(&mut self, file: &[u8]) -> Result<bool> {
+        let (lsn, link, before) = self.begun;
+        let whole = self.rebase(file, lsn, self.snapshot.0 + self.snapshot.1, link)?;
+        self.state.groups.base = Base::View(lsn.saturating_sub(1), before);
+        Ok(whole)
+    }
+
+    /// Begins the overlays anew over a view that stands behind frame `lsn`, which ends at `offset` and has this header
+    /// checksum. False where this log has no such frame: the view belongs to another past.
+    pub fn rebase(&mut self, file: &[u8], lsn: u64, mut offset: u64, mut link: u32) -> Result<bool> {
+        if offset < self.snapshot.0 + self.snapshot.1 || offset > self.end {
+            return Ok(false);
+        }
+        let base = Base::View(lsn, link);
+        let mut found = Vec::new();
+        let mut at = lsn;
+        while offset < self.end {
+            let Ok(header) = frame::parse_header(file, offset, self.header.salt, link) else { return Ok(false) };
+            if header.lsn != at + 1 {
+                return Ok(false);
+            }
+            if header.kind == Kind::Groups {
+                found.push((header.time_ms, group_ops::read_ops(frame::payload(file, offset, &header)?)?));
+            }
+            (at, link) = (header.lsn, header.header_crc);
+            offset += header.frame_bytes() as u64;
+        }
+        if at != self.lsn || link != self.link {
+            return Ok(false);
+        }
+        self.state.groups.rebase(base);
+        for (time_ms, ops) in found {
+            ops.iter().for_each(|op| self.state.groups.replay(op, time_ms));
+        }
+        Ok(true)
     }
 
     /// Applies the next frame. An error leaves everything as it was.
@@ -196,7 +285,8 @@ impl Tail {
         let payload = frame::payload(file, self.end, &header)?;
         let last = match header.kind {
             Kind::Entries => {
-                rows::last_id(payload, header.first, header.entries).map_err(|error| error.at(self.end))?
+                let (rows, _) = header.split(payload)?;
+                rows::last_id(rows, header.first, header.entries).map_err(|error| error.at(self.end))?
             }
             Kind::Snapshot => {
                 return Err(Error::corrupt("frame kind", self.end, "no second snapshot", "a snapshot"));

@@ -4,7 +4,8 @@ use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use diskstream_core::frame::{self, FrameHeader, FrameSpec, Kind, FRAME_HEADER_BYTES};
+use diskstream_core::frame::{self, FrameHeader, FrameSpec, Kind, FLAG_RECORDS, FRAME_HEADER_BYTES};
+use diskstream_core::group_ops::Op;
 use diskstream_core::id::Id;
 use diskstream_core::tail::Tail;
 use diskstream_core::wire::padded;
@@ -51,6 +52,8 @@ pub struct Batch<'a> {
     pub choice: Choice,
     pub rows: u32,
     pub payload: &'a [u8],
+    /// A message to remember with the entry: its producer, and its ID.
+    pub message: Option<(&'a [u8], &'a [u8])>,
     pub now_ms: u64,
 }
 
@@ -163,7 +166,16 @@ impl Writer<'_> {
         check_flags(self.page)?;
         active.catch_up(self.page)?;
         let (first, last) = active.choose(batch, !self.always)?;
-        self.append(active, Kind::Entries, batch.rows, (first, last), batch.payload, batch.now_ms)?;
+        let Some((producer, message)) = batch.message else {
+            self.append(active, Kind::Entries, batch.rows, (first, last), (batch.payload, 0), batch.now_ms)?;
+            return Ok((first, last));
+        };
+        let (producer, message) = (producer.to_vec(), message.to_vec());
+        let mut records = Vec::new();
+        Op::Message { producer, message, id: first, time_ms: batch.now_ms }.put(&mut records);
+        let length = (records.len() as u32).to_le_bytes();
+        let payload = [batch.payload, &records, &length].concat();
+        self.append(active, Kind::Entries, batch.rows, (first, last), (&payload, FLAG_RECORDS), batch.now_ms)?;
         Ok((first, last))
     }
 
@@ -175,13 +187,14 @@ impl Writer<'_> {
         kind: Kind,
         entries: u32,
         (first, last): (Id, Id),
-        payload: &[u8],
+        (payload, flags): (&[u8], u8),
         now_ms: u64,
     ) -> Outcome<()> {
         let need = (FRAME_HEADER_BYTES + padded(payload.len())) as u64;
         let at = active.tail.end;
         let full = self.segment_bytes.max(2 * active.tail.snapshot.1);
-        if kind == Kind::Entries && at + need > full && active.tail.index.entries > 0 {
+        let begun = at > active.tail.snapshot.0 + active.tail.snapshot.1;
+        if matches!(kind, Kind::Entries | Kind::Groups) && at + need > full && begun {
             return Err(Failure::Reason(reason::ROLL));
         }
         if at + need > active.map.len() as u64 {
@@ -194,7 +207,7 @@ impl Writer<'_> {
         let spec = FrameSpec {
             salt: active.tail.header.salt,
             kind,
-            flags: 0,
+            flags,
             entries,
             lsn: active.tail.lsn + 1,
             synced_lsn: self.page.get(Word::DurableLsn),
@@ -215,7 +228,7 @@ impl Writer<'_> {
             salt: spec.salt,
             length: payload.len() as u32,
             kind,
-            flags: 0,
+            flags,
             entries,
             lsn: spec.lsn,
             synced_lsn: spec.synced_lsn,
@@ -226,7 +239,7 @@ impl Writer<'_> {
             header_crc: link,
         };
         active.tail.applied(&header, payload, last)?;
-        self.publish(active);
+        self.publish(active, kind, entries);
         Ok(())
     }
 
@@ -250,12 +263,17 @@ impl Writer<'_> {
 
     /// Tells the other processes. Under `always` readers are told when the frame is durable.
     #[inline]
-    fn publish(&self, active: &Active) {
+    fn publish(&self, active: &Active, kind: Kind, entries: u32) {
         let at = place(active.tail.header.segment, active.tail.end);
         self.page.set(Word::Written, at);
         if !self.always {
             self.page.set(Word::Visible, at);
-            self.page.ring(Bell::Readers);
+            if kind == Kind::Entries {
+                self.page.wake_queue(entries as usize, None);
+            }
+            if !matches!(kind, Kind::Groups | Kind::View) {
+                self.page.ring(Bell::Readers);
+            }
         }
     }
 }
@@ -352,6 +370,8 @@ fn lead(page: &Page, until: u64, latest: &impl Fn() -> Outcome<Flushable>) -> Ou
     page.raise(Word::Durable, target.at);
     if page.get(Word::Visible) < target.at {
         page.raise(Word::Visible, target.at);
+        // How many entries that shows is not known here: each who is served wakes the next.
+        page.wake_queue(1, None);
         page.ring(Bell::Readers);
     }
     Ok(())

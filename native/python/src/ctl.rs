@@ -135,6 +135,7 @@ impl Ctl {
 
     fn raise_flags(&self, flags: u32) {
         self.page.raise_flags(flags);
+        self.page.wake_queue(usize::MAX, None);
         self.page.ring(Bell::Readers);
     }
 

@@ -13,7 +13,7 @@ use crate::args::name_bytes;
 use crate::id::{parse, EntryId};
 
 /// One entry. It holds on to its block and unpacks what is asked for.
-#[pyclass(frozen, module = "diskstream")]
+#[pyclass(frozen, subclass, module = "diskstream")]
 pub struct Entry {
     block: Arc<block::Block>,
     row: u32,
@@ -21,6 +21,15 @@ pub struct Entry {
 }
 
 impl Entry {
+    pub fn at(block: Arc<block::Block>, row: u32, text: bool) -> Entry {
+        Entry { block, row, text }
+    }
+
+    /// The same entry, once more.
+    pub fn again(&self) -> Entry {
+        Entry { block: Arc::clone(&self.block), row: self.row, text: self.text }
+    }
+
     fn present<'py>(&self, py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
         if self.text {
             return match std::str::from_utf8(bytes) {
@@ -136,6 +145,62 @@ pub fn restore_entry(id: &Bound<'_, PyAny>, pairs: Vec<(Vec<u8>, Vec<u8>)>, text
     let values: Vec<u8> = pairs.into_iter().flat_map(|(_, value)| value).collect();
     builder.push(parse(id, 0)?, number, &lengths, &values).map_err(|error| crate::errors::core(id.py(), "", error))?;
     Ok(Entry { block: Arc::new(builder.finish()), row: 0, text })
+}
+
+/// An entry of which nothing is left but its ID.
+pub fn bare(py: Python<'_>, id: Id, text: bool) -> PyResult<Entry> {
+    let mut builder = block::BlockBuilder::default();
+    let shape = builder.intern(block::Shape { names: Vec::new() });
+    builder.push(id, shape, &[], &[]).map_err(|error| crate::errors::core(py, "", error))?;
+    Ok(Entry { block: Arc::new(builder.finish()), row: 0, text })
+}
+
+/// An entry as a consumer of a group was given it.
+#[pyclass(frozen, extends = Entry, module = "diskstream")]
+pub struct Delivery {
+    owner: Py<PyAny>,
+    /// Whether the entry is gone from the stream: only its ID is left.
+    #[pyo3(get)]
+    gone: bool,
+    /// How long ago it had been delivered before, in ms; 0 for a new one, -1 where nobody had it.
+    #[pyo3(get)]
+    idle_ms: i64,
+    /// How often it had been delivered before; 0 for a new one.
+    #[pyo3(get)]
+    deliveries: u64,
+}
+
+impl Delivery {
+    pub fn made(
+        py: Python<'_>,
+        entry: Entry,
+        owner: &Bound<'_, PyAny>,
+        gone: bool,
+        idle_ms: i64,
+        deliveries: u64,
+    ) -> PyResult<Py<Delivery>> {
+        let delivery = Delivery { owner: owner.clone().unbind(), gone, idle_ms, deliveries };
+        Py::new(py, PyClassInitializer::from(entry).add_subclass(delivery))
+    }
+}
+
+#[pymethods]
+impl Delivery {
+    /// Acknowledges the entry. Returns whether it was pending.
+    fn ack(slf: &Bound<'_, Self>) -> PyResult<bool> {
+        let count: usize = slf.get().owner.bind(slf.py()).call_method1("ack", (slf.getattr("id")?,))?.extract()?;
+        Ok(count > 0)
+    }
+
+    /// Gives the entry back for others to claim: see `Group.nack`. Returns whether it was pending.
+    #[pyo3(signature = (mode="FAIL"))]
+    fn nack(slf: &Bound<'_, Self>, mode: &str) -> PyResult<bool> {
+        let keywords = PyDict::new(slf.py());
+        keywords.set_item("mode", mode)?;
+        let owner = slf.get().owner.bind(slf.py());
+        let count: usize = owner.call_method("nack", (slf.getattr("id")?,), Some(&keywords))?.extract()?;
+        Ok(count > 0)
+    }
 }
 
 /// A run of entries of one segment, without those that are gone.

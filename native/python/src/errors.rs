@@ -49,6 +49,10 @@ pub mod reason {
     pub const ROTTEN: u8 = 7;
     /// This opening of the log was closed.
     pub const CLOSED: u8 = 8;
+    /// What comes next stands in sealed segments.
+    pub const SEALED: u8 = 9;
+    /// The view of pending entries must be asked first.
+    pub const VIEW: u8 = 10;
 }
 
 type Arguments<'py> = Vec<Bound<'py, PyAny>>;

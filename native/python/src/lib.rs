@@ -5,9 +5,11 @@ mod args;
 mod columns;
 mod commit;
 mod ctl;
+mod deliver;
 mod entry;
 mod errors;
 mod file;
+mod groups;
 mod id;
 mod log;
 mod log_append;
@@ -15,6 +17,8 @@ mod log_read;
 mod sealed;
 mod sealer;
 mod segments;
+mod view;
+mod waiting;
 
 use diskstream_core::header::{Frontier, LogHeader};
 use diskstream_core::snapshot;
@@ -47,7 +51,7 @@ fn first_segment<'py>(
         previous_crc: 0,
     };
     let mut frame = Vec::new();
-    encode(&mut frame, &spec, &snapshot::encode(&state));
+    encode(&mut frame, &spec, &snapshot::encode(&state, None));
     let frontier = Frontier { sequence: 1, ..Frontier::default() };
     (PyBytes::new(py, &header.encode(frontier)), PyBytes::new(py, &frame))
 }
@@ -59,13 +63,19 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("MAX_ENTRY_BYTES", diskstream_core::frame::MAX_ENTRY_BYTES)?;
     module.add("MAX_BATCH_BYTES", diskstream_core::frame::MAX_PAYLOAD_BYTES - 1024)?;
     module.add("TRIM_GRANULE_ENTRIES", diskstream_core::state::TRIM_GRANULE_ENTRIES)?;
+    module.add("MAX_NAME_BYTES", diskstream_core::group_ops::MAX_NAME_BYTES - 1)?;
+    module.add("MAX_GROUPS", diskstream_core::groups::MAX_GROUPS)?;
+    module.add("MAX_CONSUMERS", diskstream_core::groups::MAX_CONSUMERS)?;
     module.add("CTL_BYTES", diskstream_sys::ctl::PAGE_BYTES)?;
     module.add_class::<id::EntryId>()?;
     module.add_class::<entry::Entry>()?;
+    module.add_class::<entry::Delivery>()?;
     module.add_class::<entry::Block>()?;
     module.add_class::<file::LogFile>()?;
     module.add_class::<ctl::Ctl>()?;
     module.add_class::<ctl::Guard>()?;
+    module.add_class::<waiting::PyTurn>()?;
+    module.add_class::<view::Changes>()?;
     module.add_class::<log::Log>()?;
     module.add_class::<segments::SegmentView>()?;
     module.add_class::<segments::RowSegment>()?;
@@ -74,6 +84,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<columns::ColumnBatch>()?;
     module.add_class::<sealer::Sealer>()?;
     module.add_function(wrap_pyfunction!(ctl::wait_bells, module)?)?;
+    module.add_function(wrap_pyfunction!(waiting::wait_turns, module)?)?;
+    module.add_function(wrap_pyfunction!(deliver::delivery, module)?)?;
     module.add_function(wrap_pyfunction!(entry::restore_entry, module)?)?;
     module.add_function(wrap_pyfunction!(log_append::check_rows, module)?)?;
     module.add_function(wrap_pyfunction!(first_segment, module)?)?;

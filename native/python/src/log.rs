@@ -29,6 +29,10 @@ pub struct Log {
     pub(crate) active: Mutex<Active>,
     pub(crate) always: bool,
     pub(crate) segment_bytes: u64,
+    /// Pending entries up to this many are held in memory; more, in the view.
+    pub(crate) pending_rows: u64,
+    /// Whether this opening keeps to itself, and has no view.
+    pub(crate) apart: bool,
     pub(crate) text: bool,
     pub(crate) version: AtomicU64,
     pub(crate) closed: AtomicBool,
@@ -123,7 +127,7 @@ impl Log {
     #[new]
     ///
     /// With `copy`, the copy of a damaged snapshot frame from the sealed segment before `number`, that is read instead.
-    #[pyo3(signature = (ctl, file, path, *, number, always, segment_bytes, text=false, copy=None))]
+    #[pyo3(signature = (ctl, file, path, *, number, always, segment_bytes, text=false, copy=None, pending_rows=4096, apart=false))]
     #[allow(clippy::too_many_arguments)]
     fn new(
         py: Python<'_>,
@@ -135,6 +139,8 @@ impl Log {
         segment_bytes: u64,
         text: bool,
         copy: Option<&[u8]>,
+        pending_rows: u64,
+        apart: bool,
     ) -> PyResult<Log> {
         let (native, target) = target_of(file)?;
         let inner = Arc::clone(&native.get().inner);
@@ -144,8 +150,8 @@ impl Log {
                 None => Tail::begin(map.bytes()),
                 Some(copy) => Tail::from_copy(copy, number),
             })
-            .and_then(|tail| match tail.header.segment {
-                found if found == number => Ok(tail),
+            .and_then(|mut tail| match tail.header.segment {
+                found if found == number => tail.begin_groups(map.bytes(), pending_rows, apart).map(|()| tail),
                 found => Err(Error::corrupt("log header", 32, format!("segment {number}"), found)),
             })
             .map_err(|error| errors::core(py, &path, error))?;
@@ -158,6 +164,8 @@ impl Log {
             active: Mutex::new(active),
             always,
             segment_bytes,
+            pending_rows,
+            apart,
             text,
             version,
             closed: AtomicBool::new(false),
@@ -248,7 +256,18 @@ impl Log {
     }
 
     /// Header and snapshot of the segment after this one, as bytes: `(header block, snapshot frame)`.
-    fn next_segment<'py>(&self, py: Python<'py>, number: u64, salt: u32) -> (Bound<'py, PyBytes>, Bound<'py, PyBytes>) {
+    ///
+    /// `pending` are the view's chunks by ID with their groups' numbers, None where the overlays are whole.
+    #[pyo3(signature = (number, salt, pending=None))]
+    fn next_segment<'py>(
+        &self,
+        py: Python<'py>,
+        number: u64,
+        salt: u32,
+        pending: Option<Vec<(u32, Bound<'py, PyBytes>)>>,
+    ) -> (Bound<'py, PyBytes>, Bound<'py, PyBytes>) {
+        let chunks: Option<Vec<(u32, &[u8])>> =
+            pending.as_ref().map(|pending| pending.iter().map(|(group, chunk)| (*group, chunk.as_bytes())).collect());
         let active = self.lock_brief(py);
         let tail = &active.tail;
         let header = LogHeader { salt, uuid: tail.header.uuid, segment: number, created_ms: now_ms() };
@@ -264,7 +283,7 @@ impl Log {
             previous_crc: tail.link,
         };
         let mut out = Vec::new();
-        frame::encode(&mut out, &spec, &snapshot::encode(&tail.state));
+        frame::encode(&mut out, &spec, &snapshot::encode(&tail.state, chunks.as_deref()));
         (PyBytes::new(py, &header.encode(tail.frontier)), PyBytes::new(py, &out))
     }
 
@@ -276,7 +295,8 @@ impl Log {
         let map = inner.refresh().map_err(|error| self.error(py, error))?;
         let left = py
             .detach(|| -> Result<Option<RowSegment>, Failure> {
-                let next = Tail::begin(map.bytes())?;
+                let mut next = Tail::begin(map.bytes())?;
+                next.begin_groups(map.bytes(), self.pending_rows, self.apart)?;
                 let mut active = self.lock();
                 let old = &mut active.tail;
                 let adjacent = next.header.segment == old.header.segment + 1;
@@ -293,8 +313,8 @@ impl Log {
                         active.tail.follow(old_map.bytes(), end)?;
                     }
                 }
-                let mut next = next;
                 next.state.version = active.tail.state.version + 1;
+                next.state.groups.windows.duplicates = active.tail.state.groups.windows.duplicates;
                 next.state.dropped = active.tail.state.dropped.clone();
                 if adjacent && active.tail.state.active.live() == 0 {
                     next.state.dropped.push((active.tail.header.segment, 0));

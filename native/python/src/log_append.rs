@@ -9,7 +9,7 @@ use diskstream_core::ops::{self, Place, SetId};
 use diskstream_core::rows::{RowsEncoder, Step};
 use diskstream_sys::ctl::{Lock, Word};
 use pyo3::prelude::*;
-use pyo3::types::PyList;
+use pyo3::types::{PyBytes, PyList};
 
 use crate::commit::{check_flags, wait_durable, Batch, Choice, Target};
 use crate::ctl::{acquire, place};
@@ -107,11 +107,16 @@ impl Log {
 
     /// Appends a frame that is not entries; the caller holds the append lock.
     fn append_other(&self, py: Python<'_>, kind: Kind, payload: &[u8]) -> PyResult<u8> {
+        self.append_frame(py, kind, payload, now_ms())
+    }
+
+    /// The same with a time.
+    pub(crate) fn append_frame(&self, py: Python<'_>, kind: Kind, payload: &[u8], now_ms: u64) -> PyResult<u8> {
         let done = py.detach(|| {
             let mut active = self.lock();
             check_flags(&self.page)?;
             active.catch_up(&self.page)?;
-            self.writer().append(&mut active, kind, 0, (Id::MIN, Id::MIN), payload, now_ms())?;
+            self.writer().append(&mut active, kind, 0, (Id::MIN, Id::MIN), (payload, 0), now_ms)?;
             self.note_version(&active);
             Ok(())
         });
@@ -191,7 +196,8 @@ impl Log {
     /// Appends one entry and returns its ID.
     ///
     /// `id` is None for an automatic one; `within_ms` chooses the milliseconds only.
-    #[pyo3(signature = (fields, id=None, within_ms=None, durable=false, held=false, now=None))]
+    /// With `message`, a producer and its message's ID, these are remembered in the same commit.
+    #[pyo3(signature = (fields, id=None, within_ms=None, durable=false, held=false, now=None, message=None))]
     #[allow(clippy::too_many_arguments)]
     fn add<'py>(
         &self,
@@ -202,7 +208,9 @@ impl Log {
         durable: bool,
         held: bool,
         now: Option<u64>,
+        message: Option<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)>,
     ) -> PyResult<EntryId> {
+        let message = message.as_ref().map(|(producer, message)| (producer.as_bytes(), message.as_bytes()));
         let choice = match within_ms {
             Some(ms) => Choice::Within(ms),
             None => choice(id)?,
@@ -213,7 +221,7 @@ impl Log {
             .and_then(|()| encoder.end(Step::Next).map_err(|error| errors::core(py, &self.path, error)));
         let appended = packed.and_then(|()| {
             let now_ms = now.unwrap_or_else(now_ms);
-            let batch = Batch { choice, rows: 1, payload: encoder.payload(), now_ms };
+            let batch = Batch { choice, rows: 1, payload: encoder.payload(), message, now_ms };
             self.append_batch(py, &batch, durable, held)
         });
         encoder.clear();
@@ -243,7 +251,7 @@ impl Log {
                 _ => Choice::Auto,
             };
             let now_ms = now.unwrap_or_else(now_ms);
-            let batch = Batch { choice, rows: encoder.rows(), payload: encoder.payload(), now_ms };
+            let batch = Batch { choice, rows: encoder.rows(), payload: encoder.payload(), message: None, now_ms };
             self.append_batch(py, &batch, durable, held).map(|first| (first, given))
         });
         let rows = u64::from(encoder.rows());

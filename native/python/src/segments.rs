@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use diskstream_core::error::Error;
+use diskstream_core::groups::Groups;
 use diskstream_core::state::{remap_deleted, SegmentMeta};
 use diskstream_core::tail::Tail;
 use diskstream_sys::map::Map;
@@ -106,8 +107,14 @@ pub struct RowSegment {
 
 impl RowSegment {
     pub fn of(tail: Tail, map: Arc<Map>, text: bool) -> RowSegment {
-        RowSegment { tail, map, text }
+        RowSegment { tail: without_groups(tail), map, text }
     }
+}
+
+/// A rolled segment is read for its entries: what groups were when it ended is of no use.
+fn without_groups(mut tail: Tail) -> Tail {
+    tail.state.groups = Groups::default();
+    tail
 }
 
 #[pymethods]
@@ -134,7 +141,7 @@ impl RowSegment {
                 Ok(tail)
             })
             .map_err(|error| errors::core(py, &path, error))?;
-        Ok(RowSegment { tail, map, text })
+        Ok(RowSegment { tail: without_groups(tail), map, text })
     }
 
     /// Unpacks entries from `position` on, within `start..=end`; None behind the last.

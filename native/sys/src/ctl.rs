@@ -7,6 +7,9 @@
 //!   64  append mutex                272  durable position u64       464  size of the last commit group u64
 //!  128  flush mutex                 320  wake word u32, waiters u32  512  poison text: length u32, 252 bytes
 //! ```
+//! Behind these stand, from 480 on, the waiters of consumer groups: their number u32, tickets given u64, and from 1024 on
+//! their places: see `queue.rs`.
+//!
 //! A position is `segment << 40 | offset`, so that it grows with every append and fits in one atomic word.
 
 use std::io;
@@ -72,13 +75,13 @@ impl Ctl {
         Ok(Ctl { map: Map::new(fd, 0, PAGE_BYTES, true)? })
     }
 
-    fn u64(&self, offset: usize) -> &AtomicU64 {
+    pub(crate) fn u64(&self, offset: usize) -> &AtomicU64 {
         // SAFETY: callers pass multiples of eight below PAGE_BYTES; the page is mapped, writable and only ever
         // accessed through atomics (the mutexes aside).
         unsafe { AtomicU64::from_ptr(self.map.base().add(offset).cast()) }
     }
 
-    fn u32(&self, offset: usize) -> &AtomicU32 {
+    pub(crate) fn u32(&self, offset: usize) -> &AtomicU32 {
         // SAFETY: as above, with multiples of four.
         unsafe { AtomicU32::from_ptr(self.map.base().add(offset).cast()) }
     }

@@ -8,3 +8,4 @@ pub mod futex;
 pub mod io;
 pub mod map;
 pub mod mutex;
+pub mod queue;

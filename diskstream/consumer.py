@@ -1,0 +1,253 @@
+"""A consumer of a group: reading, claiming, and the iterator for workers."""
+
+import contextlib
+import signal
+import threading
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from diskstream._native import Delivery, EntryID
+from diskstream.claiming import ClaimOptions, autoclaim, claim
+from diskstream.counts import check_count
+from diskstream.delivering import Wanted, read_groups
+from diskstream.engine.log import StreamLog
+from diskstream.errors import ArgumentError
+from diskstream.group_info import AutoClaim, AutoClaimIDs, PendingEntry
+from diskstream.ids import MIN_ID, IDLike, parse_id, parse_start
+from diskstream.membership import seen
+
+if TYPE_CHECKING:
+    from diskstream.group import Group
+
+__all__ = ["Consumer"]
+
+_MAX_CLAIM_COUNT = 2**63 // 24  # Redis's own limit: what it would allocate for them
+# How long a worker's iterator sleeps before it looks whether it was told to stop.
+_SLICE_S = 0.5
+
+
+class Consumer:
+    """A consumer of a group, by name. It is made when it first reads or claims."""
+
+    def __init__(self, group: "Group", name: bytes) -> None:
+        self.group, self.name = group, name
+        self._stopped = threading.Event()
+
+    def __repr__(self) -> str:
+        return f"<diskstream.Consumer {self.name!r} of {self.group.name!r} of {self.group.stream.name!r}>"
+
+    def read(
+        self,
+        after: IDLike = ">",
+        *,
+        count: int | None = None,
+        block: float | None = None,
+        noack: bool = False,
+        claim_ms: int | None = None,
+        max_count: int | None = None,
+        max_bytes: int | None = None,
+    ) -> list[Delivery]:
+        """Reads, as XREADGROUP with one stream; see `Store.read_group` for the arguments.
+
+        Args:
+            after: ``>`` for entries that no consumer of the group was given yet; an ID for this consumer's own pending
+                entries behind it.
+
+        Raises:
+            NoGroupError: there is no such group.
+        """
+        wanted = Wanted(count, block, noack, claim_ms, max_count, max_bytes)
+        stream = self.group.stream
+        found = read_groups(stream._store, {stream.name: (self.group, after)}, self.name, wanted)
+        return found.get(stream.name, [])
+
+    # --- claiming -----------------------------------------------------------------------------------------------------
+
+    def claim(
+        self,
+        *ids: IDLike,
+        min_idle_ms: int = 0,
+        idle_ms: int | None = None,
+        time_ms: int | None = None,
+        retry_count: int | None = None,
+        force: bool = False,
+        last_id: IDLike | None = None,
+    ) -> list[Delivery]:
+        """Takes over pending entries of others, as XCLAIM.
+
+        Args:
+            ids: the entries.
+            min_idle_ms: only those delivered at least so long ago.
+            idle_ms: they count as delivered so long ago; at once where None.
+            time_ms: they count as delivered at this time, in ms since 1970.
+            retry_count: they count as delivered so often; once more than before where None.
+            force: also entries that are not pending, if they exist.
+            last_id: the group's last delivered ID becomes this, if it is greater.
+
+        Returns:
+            What was claimed, in the order of `ids`. Of pending entries that are gone from the stream nothing is left.
+        """
+        return self.group._deliveries(
+            self._claim(ids, min_idle_ms, idle_ms, time_ms, retry_count, last_id, force=force, count_up=True)
+        )
+
+    def claim_ids(
+        self,
+        *ids: IDLike,
+        min_idle_ms: int = 0,
+        idle_ms: int | None = None,
+        time_ms: int | None = None,
+        retry_count: int | None = None,
+        force: bool = False,
+        last_id: IDLike | None = None,
+    ) -> list[EntryID]:
+        """The same with JUSTID: returns IDs, and does not count as a delivery."""
+        claimed = self._claim(ids, min_idle_ms, idle_ms, time_ms, retry_count, last_id, force=force, count_up=False)
+        return [entry_id for entry_id, *_ in claimed]
+
+    def _claim(
+        self,
+        ids: tuple[IDLike, ...],
+        min_idle_ms: int,
+        idle_ms: int | None,
+        time_ms: int | None,
+        retry_count: int | None,
+        last_id: IDLike | None,
+        *,
+        force: bool,
+        count_up: bool,
+    ) -> list[Any]:
+        wanted = [parse_id(given) for given in ids]
+        options = ClaimOptions(
+            min_idle_ms=min_idle_ms,
+            idle_ms=idle_ms,
+            time_ms=time_ms,
+            retry_count=retry_count,
+            force=force,
+            last_id=None if last_id is None else parse_id(last_id),
+            count_up=count_up,
+        )
+
+        def take(log: StreamLog, group: int, consumer: int) -> list[Any]:
+            seen(log, group, consumer)
+            return claim(log, group, consumer, wanted, options)
+
+        return self.group._as_consumer(self.name, take)
+
+    def autoclaim(self, min_idle_ms: int, start: IDLike = "-", *, count: int = 100) -> AutoClaim:
+        """Goes through the group's pending entries from `start` on and takes over what is idle, as XAUTOCLAIM."""
+        cursor, claimed, deleted = self._autoclaim(min_idle_ms, start, count, count_up=True)
+        return AutoClaim(cursor, self.group._deliveries(claimed), deleted)
+
+    def autoclaim_ids(self, min_idle_ms: int, start: IDLike = "-", *, count: int = 100) -> AutoClaimIDs:
+        """The same with JUSTID: gives IDs, and does not count as a delivery."""
+        cursor, claimed, deleted = self._autoclaim(min_idle_ms, start, count, count_up=False)
+        return AutoClaimIDs(cursor, [entry_id for entry_id, *_ in claimed], deleted)
+
+    def _autoclaim(
+        self, min_idle_ms: int, start: IDLike, count: int, *, count_up: bool
+    ) -> tuple[EntryID, list[Any], list[EntryID]]:
+        low = parse_start(start)
+        if check_count("COUNT", count) <= 0:
+            raise ArgumentError("COUNT must be > 0")
+        if count > _MAX_CLAIM_COUNT:
+            raise ArgumentError("Insufficient memory, failed allocating transient memory, COUNT too high.")
+        options = ClaimOptions(min_idle_ms=min_idle_ms, count_up=count_up)
+
+        def take(log: StreamLog, group: int, consumer: int) -> tuple[EntryID, list[Any], list[EntryID]]:
+            seen(log, group, consumer)
+            return autoclaim(log, group, consumer, low, count, options)
+
+        return self.group._as_consumer(self.name, take)
+
+    # --- its pending entries ------------------------------------------------------------------------------------------
+
+    def ack(self, *ids: IDLike) -> int:
+        """Acknowledges entries of the group, whosever they are. Returns how many were pending."""
+        return self.group.ack(*ids)
+
+    def nack(self, *ids: IDLike, mode: str = "FAIL", retry_count: int | None = None, force: bool = False) -> int:
+        """Gives entries back: see `Group.nack`."""
+        return self.group.nack(*ids, mode=mode, retry_count=retry_count, force=force)
+
+    def pending_range(
+        self, start: IDLike = "-", end: IDLike = "+", count: int = 10, *, idle_ms: int | None = None
+    ) -> list[PendingEntry]:
+        """This consumer's pending entries: see `Group.pending_range`."""
+        return self.group.pending_range(start, end, count, consumer=self.name, idle_ms=idle_ms)
+
+    # --- for workers --------------------------------------------------------------------------------------------------
+
+    def stop(self) -> None:
+        """Ends this consumer's iterators after the entry under way; from a signal handler, or another thread."""
+        self._stopped.set()
+
+    def entries(
+        self,
+        *,
+        ack: bool = False,
+        count: int = 100,
+        block: float | None = 0,
+        claim_ms: int | None = None,
+        signals: tuple[int, ...] = (),
+    ) -> Iterator[Delivery]:
+        """Entries for a worker: first its own backlog, then new ones as they come.
+
+        Args:
+            ack: acknowledge each entry when the next one is asked for, that is, when the loop's body came to its end.
+            count: entries fetched at a time.
+            block: end when nothing came for so many seconds; 0 waits for ever, None ends when there is nothing.
+            claim_ms: also take over what others have had for so long, or have given back.
+            signals: end at one of these signals after the entry under way, as ``(signal.SIGTERM,)``; main thread only.
+
+        Entries that are gone from the stream are passed over, and acknowledged where `ack` is asked for.
+        """
+        with self._ending_at(signals):
+            yield from self._backlog(ack=ack, count=count)
+            while not self._stopped.is_set():
+                entries = self._wait(count, block, claim_ms)
+                if not entries:
+                    return
+                yield from self._each(entries, ack=ack)
+
+    def __iter__(self) -> Iterator[Delivery]:
+        return self.entries()
+
+    def _backlog(self, *, ack: bool, count: int) -> Iterator[Delivery]:
+        position: IDLike = MIN_ID
+        while not self._stopped.is_set():
+            entries = self.read(position, count=count)
+            if not entries:
+                return
+            yield from self._each(entries, ack=ack)
+            position = entries[-1].id
+
+    def _wait(self, count: int, block: float | None, claim_ms: int | None) -> list[Delivery]:
+        """New entries; waits in slices, so that `stop` is heard."""
+        if block is None:
+            return self.read(count=count, claim_ms=claim_ms)
+        left = float("inf") if block == 0 else float(block)
+        while left > 0 and not self._stopped.is_set():
+            entries = self.read(count=count, block=min(left, _SLICE_S), claim_ms=claim_ms)
+            if entries:
+                return entries
+            left -= _SLICE_S
+        return []
+
+    def _each(self, entries: list[Delivery], *, ack: bool) -> Iterator[Delivery]:
+        for entry in entries:
+            if self._stopped.is_set():
+                return
+            if not entry.gone:
+                yield entry
+            if ack:
+                entry.ack()
+
+    @contextlib.contextmanager
+    def _ending_at(self, signals: tuple[int, ...]) -> Iterator[None]:
+        before = {number: signal.signal(number, lambda *_: self.stop()) for number in signals}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)

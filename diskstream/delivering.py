@@ -1,0 +1,326 @@
+"""Reading as a consumer: new entries, what has lain too long, the consumer's own history; in one stream or several."""
+
+import itertools
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from diskstream._native import Ctl, Delivery, EntryID, Turn, delivery, wait_turns
+from diskstream.counts import check_count
+from diskstream.engine import reader
+from diskstream.engine.log import StreamLog, StreamMoved
+from diskstream.engine.pending import Row
+from diskstream.engine.state import BY_CONSUMER, BY_TIME
+from diskstream.errors import ArgumentError, NoGroupError, ReadOnlyError
+from diskstream.ids import MAX_ID, IDLike, parse_id
+from diskstream.membership import consumer_number, group_number, now_ms, seen
+
+if TYPE_CHECKING:
+    from diskstream.group import Group
+    from diskstream.store import Store
+
+__all__ = ["MAX_DELIVERIES", "Wanted", "read_groups"]
+
+MAX_DELIVERIES = 2**63 - 1
+OWNED = 1 << 63
+SEALED, VIEW = 9, 10  # reasons, as native/python/src/errors.rs numbers them
+_UNLIMITED = 2**62
+# A waiter looks this often whether it was forgotten: when another died between being woken and taking its entry.
+_LOOK_S = 0.2
+_NEW = MAX_ID  # what `>` stands for, as in Redis
+
+
+@dataclass
+class Wanted:
+    """What a call asks for, checked, and what of it is left."""
+
+    count: int | None
+    block: float | None
+    noack: bool
+    claim_ms: int | None
+    max_count: int | None
+    max_bytes: int | None
+    left: int = field(init=False, default=0)
+    spent: int = field(init=False, default=0)
+    claims: bool = field(init=False, default=False)
+
+    def __post_init__(self) -> None:
+        """Checks the options.
+
+        Raises:
+            ArgumentError: out of range, in the words of Redis.
+        """
+        for name, value in (("COUNT", self.count), ("MAXCOUNT", self.max_count), ("MAXSIZE", self.max_bytes)):
+            if value is not None:
+                check_count(name, value)
+        block: object = self.block
+        if block is not None and (not isinstance(block, int | float) or math.isnan(block)):
+            raise ArgumentError("timeout is not an integer or out of range")
+        if self.block is not None and self.block < 0:
+            raise ArgumentError("timeout is negative")
+        if self.claim_ms is not None and check_count("min-idle-time", self.claim_ms) < 0:
+            raise ArgumentError("min-idle-time must be a positive integer")
+        if self.max_count is not None and self.max_count <= 0:
+            raise ArgumentError("MAXCOUNT must be a positive integer")
+        if self.max_bytes is not None and self.max_bytes <= 0:
+            raise ArgumentError("MAXSIZE must be a positive integer")
+        if self.max_count is not None and self.count is not None and self.max_count < self.count:
+            raise ArgumentError("MAXCOUNT must be greater than or equal to COUNT")
+
+    def begin(self) -> None:
+        """Before each look at all streams."""
+        self.left = _UNLIMITED if self.max_count is None else self.max_count
+        self.spent = 0
+        self.claims = self.claim_ms is not None
+
+    @property
+    def bytes_limit(self) -> int:
+        """Bytes that one call returns, about."""
+        return _UNLIMITED if self.max_bytes is None else self.max_bytes
+
+    @property
+    def room(self) -> int:
+        """Entries that the next stream may give."""
+        count = _UNLIMITED if self.count is None or self.count <= 0 else self.count
+        return min(count, self.left)
+
+    @property
+    def full(self) -> bool:
+        """Whether a cap over all streams is reached."""
+        return self.left <= 0 or (self.spent >= self.bytes_limit and self.spent > 0)
+
+    def took(self, entries: list[Delivery]) -> None:
+        """Counts what was given."""
+        self.left -= len(entries)
+
+
+class Reading:
+    """One consumer's read of one stream, under the append lock."""
+
+    def __init__(self, log: StreamLog, owner: "Group", group: int, consumer: int, wanted: Wanted) -> None:
+        self.log, self.owner, self.group, self.consumer, self.wanted = log, owner, group, consumer, wanted
+
+    def new(self, room: int, promised: int) -> list[Delivery]:
+        """The next entries of the group, but for those promised to waiters."""
+        native, wanted = self.log.native, self.wanted
+        blocks = None
+        first = reader.first_id(self.log)
+        now = now_ms(self.log)
+        while True:
+            asked = (room, promised, wanted.bytes_limit, wanted.spent, wanted.noack)
+            code, entries, spent = native.deliver(self.group, self.consumer, blocks, asked, first, now, self.owner)
+            if code == 0:
+                wanted.spent = spent
+                return entries
+            if code in (SEALED, VIEW):
+                blocks = self._next_blocks(room + promised)
+                if code == VIEW:
+                    ids = [entry.id for block in blocks for entry in block.entries()]
+                    self.log.pending.learn(self.group, ids)
+            else:
+                self.log.resolve(code, held=True)
+
+    def _next_blocks(self, limit: int) -> list[reader.Block]:
+        last = self.log.native.last_delivered(self.group)
+        start = None if last is None else last.next()
+        blocks: list[reader.Block] = []
+        if start is None:
+            return blocks
+        entries = 0
+        for block in reader.blocks(self.log, start, MAX_ID, few=limit <= 16):  # noqa: PLR2004  # what `few` unpacks
+            blocks.append(block)
+            entries += len(block)
+            if entries >= limit or entries >= 1 << 20:
+                break
+        return blocks
+
+    def ripe(self, room: int) -> list[Delivery]:
+        """What nobody has, and what others have had for too long: in the order of Redis's CLAIM."""
+        now = now_ms(self.log)
+        oldest = now - (self.wanted.claim_ms or 0)
+        if oldest < 0:
+            return []
+        rows = self.log.pending.rows(self.group, BY_TIME, (0, 0, 0), (OWNED | (oldest + 1), 0, 0))
+        return self._again(rows, room, now, gone=False)
+
+    def ripens_in_s(self) -> float | None:
+        """Seconds until the next entry has lain long enough; None where nothing is pending."""
+        if self.wanted.claim_ms is None:
+            return None
+        row = self.log.pending.first(self.group, BY_TIME, (OWNED, 0, 0))
+        since = now_ms(self.log) if row is None else row[2]
+        return max(0.0, (since + self.wanted.claim_ms - now_ms(self.log)) / 1000)
+
+    def history(self, after: EntryID, room: int) -> list[Delivery]:
+        """The consumer's own pending entries behind `after`."""
+        start = after.next()
+        if start is None:
+            return []
+        key = (self.consumer, start.ms, start.seq)
+        rows = self.log.pending.rows(self.group, BY_CONSUMER, key, (self.consumer + 1, 0, 0))
+        return self._again(rows, room, now_ms(self.log), gone=True)
+
+    def _again(self, rows: "itertools.Iterable[Row]", room: int, now: int, *, gone: bool) -> list[Delivery]:  # type: ignore[name-defined]
+        """Delivers pending entries once more; with `gone`, those whose entry is gone are shown as such."""
+        made: list[Delivery] = []
+        changed: list[tuple[EntryID, int, int]] = []
+        rows = iter(rows)
+        text = self.log.options.decode_responses
+        while room > 0 and not self._is_full(made):
+            some = list(itertools.islice(rows, min(room, 256)))
+            if not some:
+                break
+            found = reader.find_many(self.log, [row[0] for row in some])
+            for entry_id, consumer, time_ms, deliveries in some:
+                entry = found.get(entry_id)
+                if (entry is None and not gone) or self._is_full(made):
+                    continue
+                idle = now - time_ms if consumer else -1
+                made.append(delivery(entry, entry_id, self.owner, idle, deliveries, text))
+                room -= 1
+                if entry is not None:
+                    self.wanted.spent += entry.size_bytes
+                    changed.append((entry_id, now, min(deliveries + 1, MAX_DELIVERIES)))
+        if changed:
+            # What CLAIM gives is a delivery; a look at one's own history is not.
+            active = not gone
+            native, pending = self.log.native, self.log.pending
+            for at in range(0, len(changed), 1 << 16):
+                part = sorted(changed[at : at + (1 << 16)])
+                pending.learn(self.group, [row[0] for row in part])
+                record = ("assign", self.group, self.consumer, active, part)
+                self.log.retry(lambda record=record: native.change([record], now), held=True)  # type: ignore[misc]
+        return made
+
+    def _is_full(self, made: list[Delivery]) -> bool:
+        return bool(made or self.wanted.spent) and self.wanted.spent >= self.wanted.bytes_limit
+
+
+@dataclass
+class _Place:
+    """Where a call stands with one stream."""
+
+    owner: "Group"
+    after: EntryID
+    turn: Turn | None = None
+    bell: tuple[Ctl, int] | None = None
+    ripens_in_s: float | None = None
+
+
+def _look(place: _Place, log: StreamLog, consumer: bytes, wanted: Wanted, *, waits: bool) -> list[Delivery]:
+    """What one stream has for the consumer now; where there is nothing and it `waits`, it stands in the queue then."""
+    with log.locked():
+        log.prepare()
+        group = group_number(log, place.owner)
+        number = consumer_number(log, group, consumer)
+        reading = Reading(log, place.owner, group, number, wanted)
+        if place.after != _NEW:
+            wanted.claims = False
+            entries = reading.history(place.after, wanted.room)
+            seen(log, group, number)
+        else:
+            entries = _take(reading, log, place, wanted, waits=waits)
+            if not entries:
+                seen(log, group, number)
+        log.pending.relieve()
+    return entries
+
+
+def _take(reading: Reading, log: StreamLog, place: _Place, wanted: Wanted, *, waits: bool) -> list[Delivery]:
+    group = reading.group
+    entries = reading.ripe(wanted.room) if wanted.claims else []
+    room = wanted.room - len(entries)
+    while room > 0 and not (entries and wanted.spent >= wanted.bytes_limit):
+        entries += reading.new(room, log.ctl.promised(group, place.turn))
+        if entries or not waits:
+            break
+        if place.turn is None or not place.turn.again():
+            place.turn = log.ctl.join_queue(group)
+            place.bell = None if place.turn is not None else (log.ctl, log.ctl.bell)
+            if log.options.is_always and place.turn is not None:
+                # What became visible before we stood in the queue has woken nobody: one more look.
+                waits = False
+                continue
+        break
+    if entries:
+        if place.turn is not None:
+            place.turn.leave()
+            place.turn = None
+        last = log.native.last_delivered(group)
+        if last is not None and last < log.native.counters()[1]:
+            log.ctl.wake_queue(1, group)
+    else:
+        place.ripens_in_s = reading.ripens_in_s()
+    return entries
+
+
+def _attempt(
+    store: "Store", places: Mapping[bytes, _Place], consumer: bytes, wanted: Wanted, *, waits: bool
+) -> dict[bytes, list[Delivery]]:
+    """One look at all streams."""
+    found: dict[bytes, list[Delivery]] = {}
+    wanted.begin()
+    used: list[StreamLog] = []
+    for name, place in places.items():
+        while True:
+            log = store._log(name, create=False)
+            if log is None:
+                raise NoGroupError(name, place.owner.name)
+            try:
+                entries = _look(place, log, consumer, wanted, waits=waits and not found)
+                break
+            except StreamMoved:
+                place.turn = None
+                store._forget(name, log)
+        used.append(log)
+        wanted.took(entries)
+        if entries or place.after != _NEW:
+            found[name] = entries
+        if wanted.full:
+            break
+    if store.options.is_always and found:
+        for log in used:
+            log.flush()  # nothing is given out that a power cut may take back
+    return found
+
+
+def _position(after: IDLike) -> EntryID:
+    if after in (">", b">"):
+        return _NEW
+    if after in ("$", b"$", "+", b"+"):
+        sign = after.decode() if isinstance(after, bytes) else after
+        raise ArgumentError(
+            f"The {sign} ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer "
+            f"by specifying a proper ID, or use the > ID to get new messages. The {sign} ID would just return an empty "
+            "result set."
+        )
+    return parse_id(after)
+
+
+def read_groups(
+    store: "Store", owners: Mapping[bytes, tuple["Group", IDLike]], consumer: bytes, wanted: Wanted
+) -> dict[bytes, list[Delivery]]:
+    """Reads as a consumer of a group of each stream, as XREADGROUP: see `Store.read_group`."""
+    if store.read_only:
+        raise ReadOnlyError(str(store.path))
+    places = {name: _Place(owner, _position(after)) for name, (owner, after) in owners.items()}
+    waits = wanted.block is not None and all(place.after == _NEW for place in places.values())
+    until = None if not wanted.block else time.monotonic() + float(wanted.block)
+    try:
+        while True:
+            found = _attempt(store, places, consumer, wanted, waits=waits)
+            left = None if until is None else until - time.monotonic()
+            if found or not waits or (left is not None and left <= 0):
+                return found
+            limits = [place.ripens_in_s for place in places.values() if place.ripens_in_s is not None]
+            slice_s = min([_LOOK_S, *limits, *([] if left is None else [left])])
+            turns = [place.turn for place in places.values() if place.turn is not None]
+            bells = [place.bell for place in places.values() if place.bell is not None]
+            wait_turns(turns, bells, max(slice_s, 0.0005))
+            store._check_open()
+    finally:
+        for place in places.values():
+            if place.turn is not None:
+                place.turn.leave()

@@ -1,0 +1,234 @@
+"""The pending entries of a stream's groups: the overlay in memory over the view, kept together. Under the append lock.
+
+The log is the truth. A process follows its frames and holds what they change in an overlay. When that has grown, it is
+merged into the view, and a frame says so: each process then begins its overlay anew. A crash between the two leaves the
+view ahead of that frame; whoever needs the view next sees that it stands elsewhere, and replays the log from there.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from diskstream._native import EntryID
+from diskstream.engine import state
+from diskstream.engine.state import BY_ID, View
+
+if TYPE_CHECKING:
+    import lmdb
+
+    from diskstream.engine.log import StreamLog
+
+__all__ = ["Row", "StreamPending"]
+
+Row = tuple[EntryID, int, int, int]  # ID, consumer's number (0: nobody), time in ms (nobody's: refusal), deliveries
+Key = tuple[int, int, int]
+_ROWS_AT_ONCE = 4096
+_ORDERS = (0, 1, 2)
+
+
+def _key(raw: bytes) -> Key:
+    return (int.from_bytes(raw[:8]), int.from_bytes(raw[8:16]), int.from_bytes(raw[16:24]))
+
+
+def _raw(key: Key) -> bytes:
+    return b"".join(part.to_bytes(8) for part in key)
+
+
+class StreamPending:
+    """What one opening of a stream does with the view. The caller holds the append lock, and is up to date."""
+
+    def __init__(self, log: "StreamLog", view: View) -> None:
+        self._log, self._view = log, view
+
+    @property
+    def _native(self) -> Any:
+        return self._log.native
+
+    @property
+    def _uuid(self) -> bytes:
+        return bytes(self._native.uuid)
+
+    # --- keeping the view where the log is -----------------------------------------------------------------------------
+
+    def _agree(self) -> None:
+        """Makes sure that the view stands where the overlays begin: moves them, or makes the view anew."""
+        base = self._native.base
+        uuid = self._uuid
+        place = self._view.read(lambda txn: state.read_place(txn, uuid))
+        if place is not None:
+            lsn, offset, segment, link = place
+            if (lsn, link) == base:
+                return
+            if segment == self._native.tail[0] and self._native.rebase(lsn, offset, link):
+                return
+            if (lsn, link) == self._native.link_before and self._native.rebase_to_snapshot():
+                return
+        self._rebuild()
+
+    def _rebuild(self) -> None:
+        """The view from the snapshot; what came since stands in the overlays then."""
+        uuid = self._uuid
+        lsn, link = self._native.link_before
+        chunks = self._native.snapshot_view()
+
+        def write(txn: "lmdb.Transaction") -> None:
+            state.delete_rows(txn, uuid)
+            for group, order, rows in chunks:
+                state.put_chunks(txn, state.prefix(uuid, order, group), rows)
+            txn.put(uuid, state.pack_place((lsn, 0, self._native.tail[0], link)))
+
+        self._view.write(write)
+        self._native.rebase_to_snapshot()
+
+    def checkpoint(self, *, announce: bool = True) -> None:
+        """Merges the overlays into the view; `announce` says so in the log."""
+        whole = self._native.base is None
+        if not whole:
+            self._agree()
+        uuid = self._uuid
+        lsn, offset, link = self._native.link
+        segment = self._native.tail[0]
+        alive = {number for number, *_ in self._native.groups()}
+
+        def write(txn: "lmdb.Transaction") -> None:
+            if whole:
+                state.delete_rows(txn, uuid)
+            else:
+                _drop_others(txn, uuid, alive)
+            for group, changes in self._native.changes():
+                for order in _ORDERS:
+                    _merge(txn, state.prefix(uuid, order, group), order, changes)
+            txn.put(uuid, state.pack_place((lsn, offset, segment, link)))
+
+        self._view.write(write)
+        if announce:
+            self._log.retry(self._native.viewed, held=True)
+
+    def relieve(self) -> None:
+        """Merges once the overlays have grown over their limit."""
+        if self._native.overlay_rows > self._log.options.pending_rows:
+            self.checkpoint()
+
+    def for_roll(self) -> list[tuple[int, bytes]] | None:
+        """The chunks by ID for the next snapshot, up to date; None where the overlays are whole."""
+        if not self._native.group_count[1] or self._native.base is None:
+            return None
+        self.checkpoint(announce=False)
+        uuid = self._uuid
+        start = uuid + bytes([BY_ID])
+
+        def collect(txn: "lmdb.Transaction") -> list[tuple[int, bytes]]:
+            rows = state.stream_rows(txn, start)
+            return [(int.from_bytes(key[17:21]), chunk) for key, chunk in rows]
+
+        return self._view.read(collect)
+
+    def forget(self) -> None:
+        """Removes the stream's rows: it is gone."""
+        uuid = self._uuid
+        if self._native.base is not None:
+            self._view.write(lambda txn: state.delete_rows(txn, uuid))
+
+    # --- looking ------------------------------------------------------------------------------------------------------
+
+    def learn(self, group: int, ids: list[EntryID]) -> None:
+        """Brings what the view knows of these IDs into the overlay."""
+        if not self._native.unknown(group, ids):
+            return
+        self._agree()
+        wanted = sorted(self._native.unknown(group, ids))
+        index = state.prefix(self._uuid, BY_ID, group)
+
+        def look(txn: "lmdb.Transaction") -> list[tuple[bytes, list[EntryID]]]:
+            found, at = [], 0
+            while at < len(wanted):
+                _, chunk, following = state.chunk_at(txn, index, _raw((0, wanted[at].ms, wanted[at].seq)))
+                end = len(wanted)
+                if following is not None:
+                    bound = _key(following)[1:]
+                    end = next((n for n in range(at, end) if (wanted[n].ms, wanted[n].seq) >= bound), end)
+                if chunk is not None:
+                    found.append((chunk, wanted[at:end]))
+                at = max(end, at + 1)
+            return found
+
+        for chunk, those in self._view.read(look):
+            self._native.adopt(group, chunk, those)
+
+    def rows(self, group: int, order: int, start: Key, until: Key | None = None) -> Iterator[Row]:
+        """Pending entries of a group in an order, from key `start` on and before `until`, read as they are asked for.
+
+        What is changed meanwhile by the same caller, of the rows it has seen, does not disturb it.
+        """
+        at: Key | None = start
+        while at is not None:
+            found, at = self._some(group, order, at, until)
+            yield from found
+
+    def _some(self, group: int, order: int, start: Key, until: Key | None) -> tuple[list[Row], Key | None]:
+        """Some rows from `start` on, and where to go on; None at the end."""
+        chunk, following = None, None
+        if self._native.is_viewed(group):
+            self._agree()
+            index = state.prefix(self._uuid, order, group)
+            _, chunk, raw = self._view.read(lambda txn: state.chunk_at(txn, index, _raw(start)))
+            following = None if raw is None else _key(raw)
+        bound = until if following is None or (until is not None and until < following) else following
+        rows = self._native.pending_rows(group, order, start, bound, chunk, _ROWS_AT_ONCE)
+        if len(rows) >= _ROWS_AT_ONCE:
+            return rows, _beyond(rows[-1], order)
+        return rows, None if bound is None or bound == until else bound
+
+    def first(self, group: int, order: int, start: Key, until: Key | None = None) -> Row | None:
+        """The first of them."""
+        return next(self.rows(group, order, start, until), None)
+
+    def last_id(self, group: int) -> EntryID | None:
+        """The greatest pending ID of a group."""
+        native, best = self._native, None
+        if native.is_viewed(group):
+            self._agree()
+            index = state.prefix(self._uuid, BY_ID, group)
+            top = 2**64 - 1
+            key: bytes | None = _raw((0, top, top))
+            while key is not None:
+                found, chunk, _ = self._view.read(lambda txn, key=key: state.chunk_at(txn, index, key))  # type: ignore[misc]
+                if found is None:
+                    break
+                rows = native.pending_rows(group, BY_ID, _key(found), None, chunk, 1 << 62)
+                if rows:
+                    best = rows[-1][0]
+                    break
+                before = EntryID(_key(found)[1], _key(found)[2]).prev()
+                key = None if before is None else _raw((0, before.ms, before.seq))
+        newest = native.last_in_overlay(group)
+        return max((each for each in (best, newest) if each is not None), default=None)
+
+
+def _beyond(row: Row, order: int) -> Key:
+    """The key right behind a row's."""
+    entry_id, consumer, time_ms, _ = row
+    first = (0, consumer, time_ms if consumer == 0 else time_ms | 1 << 63)[order]
+    following = entry_id.next()
+    return (first + 1, 0, 0) if following is None else (first, following.ms, following.seq)
+
+
+def _drop_others(txn: "lmdb.Transaction", uuid: bytes, alive: set[int]) -> None:
+    """Removes the rows of groups that are gone."""
+    for order in _ORDERS:
+        cursor, start = txn.cursor(), uuid + bytes([order])
+        at = start
+        while cursor.set_range(at) and cursor.key().startswith(start):
+            group = int.from_bytes(cursor.key()[17:21])
+            if group not in alive:
+                state.delete_rows(txn, state.prefix(uuid, order, group))
+            at = state.prefix(uuid, order, group + 1)
+
+
+def _merge(txn: "lmdb.Transaction", index: bytes, order: int, changes: Any) -> None:
+    """Brings a group's changes into one index, chunk by chunk."""
+    while (key := changes.next_key(order)) is not None:
+        found, chunk, following = state.chunk_at(txn, index, key)
+        merged = changes.merge(order, chunk, following)
+        if found is not None:
+            txn.delete(index + found)
+        state.put_chunks(txn, index, merged)

@@ -1,0 +1,62 @@
+"""The roll: from a full segment to the next."""
+
+import secrets
+from typing import TYPE_CHECKING
+
+from diskstream._native import LOG_HEADER_BYTES
+from diskstream.engine import names, recovery
+from diskstream.errors import LimitError, StorageError
+
+if TYPE_CHECKING:
+    from diskstream.engine.log import StreamLog
+
+__all__ = ["INITIAL_BYTES", "MAX_SEGMENTS", "begin_next"]
+
+FLAG_CHECK = 4
+INITIAL_BYTES = 16 << 10
+MAX_SEGMENTS = 1 << 24  # what a position word of the control page has room for
+
+
+def begin_next(log: "StreamLog") -> None:
+    """Begins the next segment; the caller holds the append lock.
+
+    All of the old segment is durable before the new one exists, or a crash in between would look like rot. From
+    the rename on the new segment is the stream, so a failure after it closes the stream to writers.
+
+    Raises:
+        LimitError: there are no numbers left.
+        StorageError: the disk said no.
+    """
+    number = log.native.tail[0] + 1
+    if number >= MAX_SEGMENTS:
+        raise LimitError("the number of a segment", MAX_SEGMENTS - 1, number)
+    pending = log.pending.for_roll()
+    log.retry(log.native.flush, held=True)
+    header, frame = log.native.next_segment(number, secrets.randbits(32), pending)
+    path = names.log_path(log.directory, number)
+    temporary = path.with_suffix(".log.tmp")
+    size = max(INITIAL_BYTES, LOG_HEADER_BYTES + len(frame) + 4096)
+    log.files.unlink(temporary)  # of a process that was killed here
+    try:
+        with log.files.create(temporary) as new:
+            new.write(header + frame + bytes(-(-size // 4096) * 4096 - len(header) - len(frame)))
+            new.sync()
+        log.files.rename(temporary, path)
+    except BaseException:
+        log.files.unlink(temporary)
+        raise
+    try:
+        log.files.sync_dir(log.directory)
+        # Should the new file get lost, the old one must not be taken for the active one.
+        log.file.pwrite_sync(*recovery.left_behind_mark(number))
+        log.enter(number)
+        _, end, lsn, _ = log.native.tail
+        log.ctl.publish(number, end, lsn)
+    except StorageError as error:
+        log.ctl.poison(f"the change to segment {number} failed: {error}")
+        raise
+    except BaseException:
+        # Interrupted: whoever comes next finishes this, as after the death of a process.
+        log.ctl.raise_flags(FLAG_CHECK)
+        raise
+    log.on_roll()

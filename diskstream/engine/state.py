@@ -1,0 +1,344 @@
+"""The view in LMDB: pending entries of consumer groups, by ID, by consumer and by time.
+
+It is a view of the logs and nothing else: each stream's rows say behind which frame they stand, and rows that stand
+elsewhere than the log are thrown away and made anew from the log's snapshot. LMDB runs without fsync, so after a power
+cut (the file ``epoch`` names another boot, and not a clean close) the whole environment is.
+
+::
+
+    view/
+      data.mdb, lock.mdb    LMDB
+      users                 a flock, held shared by each process that has the view open
+      epoch                 the boot in which the view is being written; "clean" once it was flushed and closed
+
+    key                                          value
+    uuid of the stream                           where it stands: sequence number u64, end offset u64,
+                                                 segment u64, header checksum u32 of a frame
+    uuid, order u8, group u32, key of a row (24) a chunk of rows: see native/core/src/pending.rs
+"""
+
+import contextlib
+import fcntl
+import os
+import shutil
+import struct
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import lmdb
+
+from diskstream.engine.page import boot_id
+from diskstream.errors import DiskFullError, LimitError, ReadOnlyError, StorageError
+
+__all__ = ["BY_CONSUMER", "BY_ID", "BY_TIME", "Place", "View", "chunk_at", "open_view", "put_chunks", "stream_rows"]
+
+BY_ID, BY_CONSUMER, BY_TIME = 0, 1, 2
+
+Place = tuple[int, int, int, int]
+_PLACE = struct.Struct("<QQQI")
+_T = TypeVar("_T")
+
+_FIRST_MAP_BYTES = 16 << 20
+_MAX_MAP_BYTES = 1 << 44
+# Processes and threads that read the view at the same time: each needs a slot of 64 bytes.
+_MAX_READERS = 2048
+
+# LMDB must not be opened twice by one process: a lock that one opening closes is closed for the other. So there is one
+# View for each directory in each process, shared by whoever opens the store; it goes when the last one lets go.
+_OPEN: "weakref.WeakValueDictionary[tuple[int, str], View]" = weakref.WeakValueDictionary()
+_OPENING = threading.Lock()
+
+
+def open_view(path: Path) -> "View":
+    """The view in directory `path`, as this process has it open; nothing is made before it is used."""
+    with _OPENING:
+        key = (os.getpid(), os.path.realpath(path))
+        view = _OPEN.get(key)
+        if view is None:
+            view = _OPEN[key] = View(path)
+        return view
+
+
+def _after_fork() -> None:
+    global _OPENING  # noqa: PLW0603  # a thread that is not here may have held it
+    _OPENING = threading.Lock()
+    for view in list(_OPEN.values()):
+        view.after_fork()
+    _OPEN.clear()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+class View:
+    """The LMDB environment of a store, opened when it is first used. Safe under threads."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._mutex = threading.RLock()
+        self._env: lmdb.Environment | None = None
+        self._fd = -1
+
+    # --- life ---------------------------------------------------------------------------------------------------------
+
+    def _environment(self) -> lmdb.Environment:
+        env = self._env
+        if env is not None:
+            return env
+        with self._mutex:
+            if self._env is None:
+                self._env = self._open()
+            return self._env
+
+    def _open(self) -> lmdb.Environment:
+        try:
+            self.path.mkdir(mode=0o700, exist_ok=True)
+            self._fd = os.open(self.path / "users", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            with contextlib.suppress(BlockingIOError):
+                fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                self._begin_alone()
+            fcntl.flock(self._fd, fcntl.LOCK_SH)
+            return self._open_lmdb()
+        except BaseException as error:
+            if self._fd >= 0:
+                os.close(self._fd)
+                self._fd = -1
+            if isinstance(error, PermissionError) or getattr(error, "errno", 0) == 30:  # noqa: PLR2004  # EROFS
+                raise ReadOnlyError(str(self.path)) from error
+            if isinstance(error, OSError) and not isinstance(error, StorageError):
+                raise StorageError(str(self.path), "open", error.errno or 5, str(error)) from error
+            raise
+
+    def _begin_alone(self) -> None:
+        """Nobody else has the view open: what an earlier boot left is taken over only if it was closed cleanly."""
+        epoch = self.path / "epoch"
+        boot = boot_id().hex()
+        before = epoch.read_text(encoding="ascii", errors="replace") if epoch.exists() else ""
+        if before not in (boot, "clean"):
+            self._remove_files()
+        if before != boot:
+            # Durable before LMDB writes a page: a "clean" that outlived a power cut would vouch for torn pages.
+            self._write_epoch(boot)
+
+    def _write_epoch(self, text: str) -> None:
+        temporary = self.path / "epoch.tmp"
+        with temporary.open("w", encoding="ascii") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(self.path / "epoch")
+        folder = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+    def _remove_files(self) -> None:
+        for name in ("data.mdb", "lock.mdb"):
+            (self.path / name).unlink(missing_ok=True)
+
+    def _open_lmdb(self) -> lmdb.Environment:
+        for attempt in (0, 1):
+            try:
+                data = self.path / "data.mdb"
+                size = data.stat().st_size if data.exists() else 0
+                env = lmdb.open(
+                    str(self.path),
+                    map_size=max(_FIRST_MAP_BYTES, 2 * size),
+                    max_readers=_MAX_READERS,
+                    sync=False,
+                    metasync=False,
+                    readahead=False,
+                    mode=0o600,
+                )
+            except (lmdb.InvalidError, lmdb.CorruptedError, lmdb.VersionMismatchError, lmdb.DiskError) as error:
+                # Not an environment of ours: a view is never worth an error. Others that have it open hold a flock.
+                if attempt or not self._alone():
+                    raise StorageError(str(self.path), "open the view in", 5, str(error)) from error
+                self._remove_files()
+            except lmdb.Error as error:
+                raise _as_ours(self.path, error) from error
+            else:
+                env.reader_check()  # slots of processes that died
+                return env
+        raise AssertionError("unreachable")
+
+    def _alone(self) -> bool:
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            fcntl.flock(self._fd, fcntl.LOCK_SH)
+            return False
+        return True
+
+    def close(self) -> None:
+        """Lets go; whoever is the last to do so flushes the view and says that it may be used after the next boot."""
+        with self._mutex:
+            env, self._env = self._env, None
+            if env is None:
+                return
+            try:
+                if self.path.exists() and self._alone():
+                    env.sync(True)
+                    env.close()
+                    self._write_epoch("clean")
+            except (OSError, lmdb.Error):
+                pass  # it will be made anew
+            finally:
+                env.close()
+                fcntl.flock(self._fd, fcntl.LOCK_UN)
+                os.close(self._fd)
+                self._fd = -1
+
+    def __del__(self) -> None:
+        if self._env is not None:
+            self.close()
+
+    def after_fork(self) -> None:
+        """Lets go of what is the parent's."""
+        self._mutex = threading.RLock()
+        env, self._env = self._env, None
+        if env is not None:
+            env.close()  # in a forked child this touches nothing that is shared
+            os.close(self._fd)
+            self._fd = -1
+
+    def discard(self) -> None:
+        """Throws the whole view away and begins it anew, where nobody else has it open."""
+        with self._mutex:
+            env, self._env = self._env, None
+            if env is not None:
+                env.close()
+            if self._fd >= 0 and self._alone():
+                self._remove_files()
+            if self._fd >= 0:
+                os.close(self._fd)
+                self._fd = -1
+
+    # --- transactions -------------------------------------------------------------------------------------------------
+
+    def read(self, look: Callable[[lmdb.Transaction], _T]) -> _T:
+        """What `look` finds in one read transaction.
+
+        Raises:
+            StorageError: LMDB said no.
+        """
+        return self._run(look, write=False)
+
+    def write(self, change: Callable[[lmdb.Transaction], _T]) -> _T:
+        """Changes the view in one transaction; `change` is run again where the map had to grow.
+
+        Raises:
+            StorageError: LMDB said no.
+        """
+        return self._run(change, write=True)
+
+    def _run(self, action: Callable[[lmdb.Transaction], _T], *, write: bool) -> _T:
+        while True:
+            if write and not self.path.exists():
+                self._begin_again()
+            env = self._environment()
+            try:
+                with env.begin(write=write) as txn:
+                    return action(txn)
+            except lmdb.MapFullError:
+                self._grow(env)
+            except lmdb.MapResizedError:
+                with self._mutex:
+                    env.set_mapsize(0)  # another process has grown it
+            except lmdb.ReadersFullError as error:
+                if env.reader_check() == 0:
+                    raise LimitError("the number of readers of the view", _MAX_READERS, _MAX_READERS + 1) from error
+            except lmdb.Error as error:
+                raise _as_ours(self.path, error) from error
+
+    def _begin_again(self) -> None:
+        """The directory was removed under us: what is open has no name any more, so it is opened anew."""
+        with self._mutex:
+            env, self._env = self._env, None
+            if env is not None:
+                env.close()
+            if self._fd >= 0:
+                os.close(self._fd)
+                self._fd = -1
+
+    def _grow(self, env: lmdb.Environment) -> None:
+        with self._mutex:
+            size = env.info()["map_size"] * 2
+            if size > _MAX_MAP_BYTES:
+                raise LimitError("the size of the view", _MAX_MAP_BYTES, size)
+            free = shutil.disk_usage(self.path).free
+            if size // 2 > free:
+                raise DiskFullError(str(self.path), "grow the view in", 28, "No space left on device")
+            env.set_mapsize(size)
+
+
+def _as_ours(path: Path, error: lmdb.Error) -> StorageError:
+    if isinstance(error, lmdb.ReadonlyError):
+        return ReadOnlyError(str(path))
+    if "space" in str(error).lower():
+        return DiskFullError(str(path), "write the view in", 28, str(error))
+    return StorageError(str(path), "use the view in", 5, str(error))
+
+
+# --- rows -------------------------------------------------------------------------------------------------------------
+
+
+def pack_place(place: Place) -> bytes:
+    """Where the rows of a stream stand, as bytes."""
+    return _PLACE.pack(*place)
+
+
+def read_place(txn: lmdb.Transaction, uuid: bytes) -> Place | None:
+    """``(sequence number, end offset, segment, header checksum)`` of the frame that a stream's rows stand behind."""
+    row = txn.get(uuid)
+    return None if row is None or len(row) != _PLACE.size else _PLACE.unpack(row)
+
+
+def prefix(uuid: bytes, order: int, group: int) -> bytes:
+    """What the keys of one index of one group begin with."""
+    return uuid + bytes([order]) + group.to_bytes(4, "big")
+
+
+def chunk_at(txn: lmdb.Transaction, index: bytes, key: bytes) -> tuple[bytes | None, bytes | None, bytes | None]:
+    """The chunk of an index that holds `key`: its own key, itself, and the key of the next chunk; None for what is not."""
+    cursor = txn.cursor()
+    found: tuple[bytes, bytes] | None = None
+    if cursor.set_range(index + key):
+        if cursor.key() == index + key or (cursor.prev() and cursor.key().startswith(index)):
+            found = (cursor.key(), cursor.value())
+    elif cursor.last() and cursor.key().startswith(index):
+        found = (cursor.key(), cursor.value())
+    following = None
+    if found is not None:
+        cursor.set_key(found[0])
+        if cursor.next() and cursor.key().startswith(index):
+            following = cursor.key()[len(index) :]
+        return found[0][len(index) :], found[1], following
+    if cursor.set_range(index + key) and cursor.key().startswith(index):
+        following = cursor.key()[len(index) :]
+    return None, None, following
+
+
+def put_chunks(txn: lmdb.Transaction, index: bytes, chunks: list[tuple[bytes, bytes]]) -> None:
+    """Stores chunks under their keys."""
+    txn.cursor().putmulti([(index + key, chunk) for key, chunk in chunks])
+
+
+def stream_rows(txn: lmdb.Transaction, start: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Keys and values that begin with `start`, in order."""
+    cursor = txn.cursor()
+    more = cursor.set_range(start)
+    while more and cursor.key().startswith(start):
+        yield cursor.item()
+        more = cursor.next()
+
+
+def delete_rows(txn: lmdb.Transaction, start: bytes) -> None:
+    """Removes every row whose key begins with `start`."""
+    cursor = txn.cursor()
+    while cursor.set_range(start) and cursor.key().startswith(start):
+        cursor.delete()

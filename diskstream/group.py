@@ -1,0 +1,338 @@
+"""A consumer group of a stream: Redis's verbs."""
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, TypeVar
+
+from diskstream._native import Delivery, EntryID, delivery
+from diskstream.claiming import nack
+from diskstream.consumer import Consumer
+from diskstream.counts import check_count
+from diskstream.engine import reader
+from diskstream.engine.log import StreamLog
+from diskstream.engine.pending import Row
+from diskstream.engine.state import BY_CONSUMER, BY_ID
+from diskstream.errors import ArgumentError, GroupExistsError, NoGroupError, NoSuchStreamError, ReadOnlyError
+from diskstream.group_info import ConsumerInfo, GroupInfo, PendingEntry, PendingSummary
+from diskstream.ids import MAX_ID, MIN_ID, IDLike, parse_end, parse_id, parse_start
+from diskstream.membership import (
+    as_member_name,
+    consumer_number,
+    group_number,
+    locked,
+    looked,
+    make_consumer,
+    make_group,
+    now_ms,
+)
+from diskstream.references import ack_delete, check_ref
+
+if TYPE_CHECKING:
+    from diskstream.stream import Stream
+
+__all__ = ["Group", "create_group", "group_infos"]
+
+_T = TypeVar("_T")
+_AT_ONCE = 1 << 16
+VIEW = 10  # a reason, as native/python/src/errors.rs numbers them
+
+
+def _start(log: StreamLog, given: IDLike, *, loose: bool) -> EntryID:
+    """Where a group begins: ``$`` is the stream's last ID."""
+    if given in ("$", b"$"):
+        return log.native.counters()[1]
+    if loose and given in ("-", b"-"):
+        return MIN_ID
+    if loose and given in ("+", b"+"):
+        return MAX_ID
+    return parse_id(given)
+
+
+def _entries_read(log: StreamLog, given: int | None) -> int | None:
+    if given is None or given == -1:
+        return None
+    if check_count("ENTRIESREAD", given) < 0:
+        raise ArgumentError("value for ENTRIESREAD must be positive or -1")
+    return min(given, log.native.counters()[2])
+
+
+def create_group(
+    log: StreamLog, stream: bytes, name: bytes, start: IDLike, entries_read: int | None, *, strict: bool
+) -> None:
+    """Makes a group, under the append lock.
+
+    Raises:
+        GroupExistsError: there is one of that name, and `strict`.
+    """
+    if log.native.group_number(name) is not None:
+        if strict:
+            raise GroupExistsError(stream, name)
+        return
+    make_group(log, ("create", name, _start(log, start, loose=False), _entries_read(log, entries_read)))
+
+
+def group_infos(log: StreamLog) -> list[GroupInfo]:
+    """All groups of a stream, in byte order of their names."""
+    first = reader.first_id(log)
+    found = []
+    for number, name, last, _, consumers, pending, refused in log.native.groups():
+        read, lag = log.native.progress(number, first)
+        found.append(GroupInfo(name, consumers, pending, last, read, lag, refused))
+    return found
+
+
+class Group:
+    """A consumer group, by name: it may come and go."""
+
+    def __init__(self, stream: "Stream", name: bytes) -> None:
+        self.stream, self.name = stream, name
+
+    def __repr__(self) -> str:
+        return f"<diskstream.Group {self.name!r} of {self.stream.name!r}>"
+
+    # --- the log behind the names -------------------------------------------------------------------------------------
+
+    def _missing(self) -> NoGroupError:
+        return NoGroupError(self.stream.name, self.name)
+
+    def _change(self, action: Callable[[StreamLog, int], _T]) -> _T:
+        """Changes the group.
+
+        Raises:
+            NoGroupError: there is no such group.
+        """
+        if self.stream._store.read_only:
+            raise ReadOnlyError(str(self.stream._store.path))
+        found: list[_T] | None = self.stream._use(
+            lambda log: [locked(log, lambda log: action(log, group_number(log, self)))], None
+        )
+        if found is None:
+            raise self._missing()
+        return found[0]
+
+    def _look(self, look: Callable[[StreamLog, int], _T]) -> _T:
+        found: list[_T] | None = self.stream._use(
+            lambda log: [looked(log, lambda log: look(log, group_number(log, self)))], None
+        )
+        if found is None:
+            raise self._missing()
+        return found[0]
+
+    def exists(self) -> bool:
+        """Whether there is such a group."""
+        return self.stream._use(
+            lambda log: looked(log, lambda log: log.native.group_number(self.name) is not None), False
+        )
+
+    def info(self) -> GroupInfo:
+        """What XINFO GROUPS says of it.
+
+        Raises:
+            NoGroupError: there is no such group.
+        """
+        return self._look(lambda log, _: next(info for info in group_infos(log) if info.name == self.name))
+
+    # --- the group itself ---------------------------------------------------------------------------------------------
+
+    def set_id(self, start: IDLike, *, entries_read: int | None = None) -> None:
+        """Sets the last delivered ID, as XGROUP SETID: what comes after it is new.
+
+        Args:
+            start: an ID, ``$`` for the stream's last one, ``-`` or ``+`` for the least or greatest possible.
+            entries_read: how many entries there were up to there, where that is known.
+        """
+
+        def move(log: StreamLog, group: int) -> None:
+            record = ("position", group, _start(log, start, loose=True), _entries_read(log, entries_read))
+            log.retry(lambda: log.native.change([record], now_ms(log)), held=True)
+
+        self._change(move)
+
+    def destroy(self) -> bool:
+        """Removes the group with its consumers and pending entries, as XGROUP DESTROY. Returns whether it was there.
+
+        Raises:
+            NoSuchStreamError: there is no stream.
+        """
+
+        def remove(log: StreamLog) -> bool:
+            group = log.native.group_number(self.name)
+            if group is None:
+                return False
+            log.retry(lambda: log.native.change([("destroy", group)], now_ms(log)), held=True)
+            log.ctl.wake_queue(1 << 20, group)  # whoever waits for its entries learns that it is gone
+            return True
+
+        done: bool | None = self.stream._use(lambda log: locked(log, remove), None)
+        if done is None:
+            raise NoSuchStreamError(self.stream.name)
+        return done
+
+    # --- consumers ----------------------------------------------------------------------------------------------------
+
+    def consumer(self, name: str | bytes) -> Consumer:
+        """The consumer of that name. It is made when it first reads or claims."""
+        return Consumer(self, as_member_name("consumer", name))
+
+    def create_consumer(self, name: str | bytes) -> bool:
+        """Makes a consumer. Returns False where there is one of that name."""
+        key = as_member_name("consumer", name)
+        return self._change(lambda log, group: make_consumer(log, group, key))
+
+    def delete_consumer(self, name: str | bytes) -> int:
+        """Removes a consumer with its pending entries, which nobody can claim then. Returns how many these were."""
+        key = as_member_name("consumer", name)
+
+        def remove(log: StreamLog, group: int) -> int:
+            consumer = log.native.consumer_number(group, key)
+            if consumer is None:
+                return 0
+            rows = log.pending.rows(group, BY_CONSUMER, (consumer, 0, 0), (consumer + 1, 0, 0))
+            ids = [row[0] for row in rows]
+            log.pending.learn(group, ids)
+            records: list[tuple[object, ...]] = [
+                ("end", group, ids[at : at + _AT_ONCE]) for at in range(0, len(ids), _AT_ONCE)
+            ]
+            records.append(("dismiss", group, consumer))
+            log.retry(lambda: log.native.change(records, now_ms(log)), held=True)
+            return len(ids)
+
+        return self._change(remove)
+
+    def consumers(self) -> list[ConsumerInfo]:
+        """What XINFO CONSUMERS says, in byte order of names."""
+
+        def look(log: StreamLog, group: int) -> list[ConsumerInfo]:
+            now = now_ms(log)
+            return [
+                ConsumerInfo(
+                    name, pending, seen, active, max(0, now - seen), None if active is None else max(0, now - active)
+                )
+                for _, name, seen, active, pending in log.native.consumers(group)
+            ]
+
+        return self._look(look)
+
+    # --- pending entries ----------------------------------------------------------------------------------------------
+
+    def ack(self, *ids: IDLike) -> int:
+        """Acknowledges entries, as XACK. Returns how many were pending; 0 where there is no such group."""
+        wanted = [parse_id(given) for given in ids]
+
+        def acknowledge(log: StreamLog) -> int:
+            group = log.native.group_number(self.name)
+            if group is None or not wanted:
+                return 0
+            while True:
+                code, count = log.native.acknowledge(group, wanted, now_ms(log))
+                if code == 0:
+                    return count
+                if code == VIEW:
+                    log.pending.learn(group, wanted)
+                else:
+                    log.resolve(code, held=True)
+
+        return self.stream._use(lambda log: locked(log, acknowledge), 0)
+
+    def ack_delete(self, *ids: IDLike, ref: str = "KEEPREF") -> list[int]:
+        """Acknowledges entries and deletes them in the same step, as XACKDEL.
+
+        Returns:
+            For each ID -1 where it was not pending here, 1 where it is deleted, 2 where it is acknowledged only, since
+            another group still needs it (`ref` ACKED).
+        """
+        wanted, how = [parse_id(given) for given in ids], check_ref(ref)
+
+        def both(log: StreamLog) -> list[int]:
+            group = log.native.group_number(self.name)
+            return [-1] * len(wanted) if group is None else ack_delete(log, group, wanted, how)
+
+        return self.stream._use(lambda log: locked(log, both), [-1] * len(wanted))
+
+    def nack(self, *ids: IDLike, mode: str = "FAIL", retry_count: int | None = None, force: bool = False) -> int:
+        """Gives entries back, as XNACK: nobody has them, and the next reader with `claim_ms` gets them first.
+
+        Args:
+            ids: the entries.
+            mode: ``FAIL`` leaves the count of deliveries as it is, ``SILENT`` takes one back, ``FATAL`` makes it the
+                greatest there is.
+            retry_count: sets the count.
+            force: also entries that are not pending, if they exist.
+
+        Returns:
+            How many were given back.
+        """
+        wanted = [parse_id(given) for given in ids]
+        return self._change(lambda log, group: nack(log, group, wanted, mode, retry_count, force=force))
+
+    def pending(self) -> PendingSummary:
+        """How much is pending, as the short form of XPENDING."""
+
+        def look(log: StreamLog, group: int) -> PendingSummary:
+            consumers = {name: pending for _, name, _, _, pending in log.native.consumers(group) if pending}
+            total = next(row[5] for row in log.native.groups() if row[0] == group)
+            if not total:
+                return PendingSummary(0, None, None, {})
+            first = log.pending.first(group, BY_ID, (0, 0, 0))
+            return PendingSummary(total, None if first is None else first[0], log.pending.last_id(group), consumers)
+
+        return self._look(look)
+
+    def pending_range(
+        self,
+        start: IDLike = "-",
+        end: IDLike = "+",
+        count: int = 10,
+        *,
+        consumer: str | bytes | None = None,
+        idle_ms: int | None = None,
+    ) -> list[PendingEntry]:
+        """Pending entries from `start` to `end`, as the long form of XPENDING.
+
+        Args:
+            start, end: IDs, both included; ``(`` before one leaves it out.
+            count: at most so many.
+            consumer: only this consumer's.
+            idle_ms: only those delivered at least so long ago.
+        """
+        low, high = parse_start(start), parse_end(end)
+        limit = check_count("count", count)
+        least_idle = 0 if idle_ms is None else check_count("IDLE", idle_ms)
+        key = None if consumer is None else as_member_name("consumer", consumer)
+
+        def look(log: StreamLog, group: int) -> list[PendingEntry]:
+            first = 0
+            order = BY_ID
+            if key is not None:
+                number = log.native.consumer_number(group, key)
+                if number is None:
+                    return []
+                first, order = number, BY_CONSUMER
+            after = high.next()
+            until = (first + 1, 0, 0) if after is None else (first, after.ms, after.seq)
+            rows = log.pending.rows(group, order, (first, low.ms, low.seq), until)
+            shown = self.shown(log, group, rows)
+            return list(islice((row for row in shown if not least_idle or row.idle_ms >= least_idle), max(0, limit)))
+
+        return self._look(look)
+
+    @staticmethod
+    def shown(log: StreamLog, group: int, rows: Iterator[Row]) -> Iterator[PendingEntry]:
+        """Rows of the pending entries list with the names of consumers."""
+        now = now_ms(log)
+        names = {number: name for number, name, *_ in log.native.consumers(group)}
+        for entry_id, consumer, time_ms, deliveries in rows:
+            if consumer == 0:
+                yield PendingEntry(entry_id, b"", -1, deliveries, 0)
+            else:
+                yield PendingEntry(entry_id, names[consumer], max(0, now - time_ms), deliveries, time_ms)
+
+    def _as_consumer(self, name: bytes, action: Callable[[StreamLog, int, int], _T]) -> _T:
+        """Does something in a consumer's name, which is made where there is none."""
+        return self._change(lambda log, group: action(log, group, consumer_number(log, group, name)))
+
+    def _deliveries(self, claimed: Sequence[tuple[EntryID, reader.Entry | None, int, int]]) -> list[Delivery]:
+        text = self.stream._store.options.decode_responses
+        return [
+            delivery(entry, entry_id, self, idle, deliveries, text) for entry_id, entry, idle, deliveries in claimed
+        ]

@@ -1,0 +1,122 @@
+"""Groups and consumers by name: finding them, making consumers when they are first named."""
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+from diskstream._native import MAX_CONSUMERS, MAX_GROUPS, MAX_NAME_BYTES
+from diskstream.engine.log import StreamLog
+from diskstream.errors import ArgumentTypeError, LimitError, NoGroupError
+
+if TYPE_CHECKING:
+    from diskstream.group import Group
+
+__all__ = ["as_member_name", "consumer_number", "group_number", "locked", "looked", "make_consumer", "now_ms", "seen"]
+
+_T = TypeVar("_T")
+# Attempts to read that found nothing are noted this often at most: each note is a frame in the log.
+_SEEN_EVERY_MS = 100
+
+
+def as_member_name(what: str, name: object) -> bytes:
+    """The name of a group, a consumer or a producer as bytes.
+
+    Raises:
+        ArgumentTypeError: neither text nor bytes.
+        LimitError: too long.
+    """
+    if isinstance(name, str):
+        name = name.encode()
+    if not isinstance(name, bytes):
+        raise ArgumentTypeError(f"the name of a {what} is str or bytes, not {name!r}")
+    if len(name) > MAX_NAME_BYTES:
+        raise LimitError(f"the name of a {what}", MAX_NAME_BYTES, len(name))
+    return name
+
+
+def now_ms(log: StreamLog) -> int:
+    """Milliseconds of the store's clock."""
+    now = log.now()
+    return int(time.time() * 1000) if now is None else now
+
+
+def locked(log: StreamLog, action: Callable[[StreamLog], _T]) -> _T:
+    """Changes a stream's groups under its append lock. Under `always` it returns when the change is durable."""
+    with log.locked():
+        log.prepare()
+        before = log.native.link[0]
+        result = action(log)
+        log.pending.relieve()
+        wrote = log.native.link[0] != before
+    if wrote and log.options.is_always:
+        log.flush()
+    return result
+
+
+def looked(log: StreamLog, look: Callable[[StreamLog], _T]) -> _T:
+    """Looks at a stream's groups, with nobody changing them meanwhile."""
+    if log.read_only:
+        log.refresh()
+        return look(log)
+    with log.locked():
+        log.prepare()
+        return look(log)
+
+
+def group_number(log: StreamLog, group: "Group") -> int:
+    """The number of a group.
+
+    Raises:
+        NoGroupError: there is no such group.
+    """
+    number = log.native.group_number(group.name)
+    if number is None:
+        raise NoGroupError(group.stream.name, group.name)
+    return number
+
+
+def make_group(log: StreamLog, record: tuple[object, ...]) -> None:
+    """Adds a group.
+
+    Raises:
+        LimitError: there are too many.
+    """
+    count = log.native.group_count[0]
+    if count >= MAX_GROUPS:
+        raise LimitError("the number of groups", MAX_GROUPS, count + 1)
+    now = now_ms(log)
+    log.retry(lambda: log.native.change([record], now), held=True)
+
+
+def make_consumer(log: StreamLog, group: int, name: bytes) -> bool:
+    """Adds a consumer; False where there is one of that name.
+
+    Raises:
+        LimitError: there are too many.
+    """
+    if log.native.consumer_number(group, name) is not None:
+        return False
+    now = now_ms(log)
+    count = log.native.consumer_count(group)
+    if count >= MAX_CONSUMERS:
+        raise LimitError("the number of consumers", MAX_CONSUMERS, count + 1)
+    log.retry(lambda: log.native.change([("consumer", group, name)], now), held=True)
+    return True
+
+
+def consumer_number(log: StreamLog, group: int, name: bytes) -> int:
+    """The number of a consumer, which is made where there is none."""
+    number = log.native.consumer_number(group, name)
+    if number is None:
+        make_consumer(log, group, name)
+        number = log.native.consumer_number(group, name)
+        assert number is not None  # it was just made, under the lock
+    return number
+
+
+def seen(log: StreamLog, group: int, consumer: int) -> None:
+    """Notes that a consumer tried to read, if that was not noted just before."""
+    now = now_ms(log)
+    before = log.native.consumer_seen(group, consumer)
+    if before is None or not before <= now < before + _SEEN_EVERY_MS:
+        log.retry(lambda: log.native.change([("seen", group, consumer)], now), held=True)

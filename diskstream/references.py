@@ -1,0 +1,159 @@
+"""Removing entries with an eye on groups: keep their references, drop them too, or spare what is not acknowledged.
+
+KEEPREF, DELREF and ACKED are those of Redis 8.2.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from diskstream._native import EntryID
+from diskstream.engine import reader, trimming
+from diskstream.engine.log import StreamLog
+from diskstream.engine.state import BY_ID
+from diskstream.errors import ArgumentError
+from diskstream.ids import MAX_ID
+from diskstream.membership import now_ms
+
+__all__ = ["ACKED", "DELREF", "KEEPREF", "ack_delete", "check_ref", "delete", "trim_acknowledged", "trim_references"]
+
+KEEPREF, DELREF, ACKED = "KEEPREF", "DELREF", "ACKED"
+ABSENT, REMOVED, KEPT = -1, 1, 2
+_AT_ONCE = 1 << 16
+
+
+def check_ref(ref: str) -> str:
+    """One of the three words.
+
+    Raises:
+        ArgumentError: it is none.
+    """
+    if ref not in (KEEPREF, DELREF, ACKED):
+        raise ArgumentError(f"syntax error: ref is KEEPREF, DELREF or ACKED, not {ref!r}")
+    return ref
+
+
+def _groups(log: StreamLog) -> list[tuple[int, EntryID]]:
+    return [(number, last) for number, _, last, *_ in log.native.groups()]
+
+
+def _owned(log: StreamLog, group: int, ids: Sequence[EntryID]) -> set[EntryID]:
+    """Those of `ids` that are pending in a group; they are known to the overlay afterwards."""
+    listed = list(ids)
+    log.pending.learn(group, listed)
+    return {row[0] for row in log.native.find_pending(group, listed) if row is not None}
+
+
+def _remove(log: StreamLog, ids: list[EntryID], ends: dict[int, set[EntryID]], *, trims: bool = False) -> None:
+    """Deletes the live ones of `ids` and ends what is pending, in one frame. A trim moves no greatest deleted ID."""
+    places = reader.locate(log, ids)
+    records: list[tuple[object, ...]] = [("end", group, sorted(those)) for group, those in ends.items() if those]
+    if places:
+        greatest = EntryID(0, 0) if trims else max(entry_id for entry_id, _, _ in places)
+        records.append(("delete", greatest, sorted((segment, position) for _, segment, position in places)))
+    if records:
+        now = now_ms(log)
+        log.retry(lambda: log.native.change(records, now), held=True)
+
+
+def delete(log: StreamLog, ids: Sequence[EntryID], ref: str) -> list[int]:
+    """Deletes entries, as XDELEX: for each -1 where there was none, 1 where it went, 2 where it is still needed."""
+    live = set(reader.find_many(log, list(ids)))
+    ends: dict[int, set[EntryID]] = {}
+    needed: set[EntryID] = set()
+    for group, last in _groups(log) if ref != KEEPREF else []:
+        owned = _owned(log, group, ids)
+        if ref == DELREF:
+            ends[group] = owned
+        else:
+            needed |= owned | {entry_id for entry_id in ids if entry_id > last}
+    gone = set(live) - needed
+    _remove(log, sorted(gone), ends)
+    answers = []
+    for entry_id in ids:
+        if entry_id in needed:
+            answers.append(KEPT)
+        else:
+            answers.append(REMOVED if entry_id in gone else ABSENT)
+            gone.discard(entry_id)  # named twice, it is absent the second time
+    return answers
+
+
+def ack_delete(log: StreamLog, group: int, ids: Sequence[EntryID], ref: str) -> list[int]:
+    """Acknowledges and deletes, as XACKDEL, in one step: -1 not pending here, 1 deleted, 2 acknowledged only."""
+    mine = _owned(log, group, ids)
+    ends: dict[int, set[EntryID]] = {group: mine}
+    needed: set[EntryID] = set()
+    for other, last in _groups(log) if ref != KEEPREF else []:
+        owned = _owned(log, other, sorted(mine)) if mine else set()
+        if ref == DELREF:
+            ends[other] = owned if other != group else mine
+        elif other != group:
+            needed |= owned | {entry_id for entry_id in mine if entry_id > last}
+        else:
+            needed |= {entry_id for entry_id in mine if entry_id > last}
+    _remove(log, sorted(mine - needed), ends)
+    answers, left = [], set(mine)
+    for entry_id in ids:
+        if entry_id not in left:
+            answers.append(ABSENT)
+            continue
+        left.discard(entry_id)
+        answers.append(KEPT if entry_id in needed else REMOVED)
+    return answers
+
+
+def trim_references(log: StreamLog) -> None:
+    """After a trim with DELREF: nothing that is older than the first entry is pending any more."""
+    first = reader.first_id(log)
+    bound = MAX_ID if first == EntryID(0, 0) else first
+    for group, _ in _groups(log):
+        rows = log.pending.rows(group, BY_ID, (0, 0, 0), (0, bound.ms, bound.seq))
+        old = [row[0] for row in rows]
+        for at in range(0, len(old), _AT_ONCE):
+            part = old[at : at + _AT_ONCE]
+            log.pending.learn(group, part)
+            now = now_ms(log)
+            log.retry(
+                lambda group=group, part=part, now=now: log.native.change([("end", group, part)], now),  # type: ignore[misc]
+                held=True,
+            )
+
+
+def trim_acknowledged(log: StreamLog, keep: int | None, below: EntryID | None) -> int:
+    """Removes the oldest entries that every group has acknowledged, passing over the others. Returns how many."""
+    groups = _groups(log)
+    least = min((last for _, last in groups), default=MAX_ID)
+    wanted = 1 << 62 if keep is None else max(0, log.native.written_length() - keep)
+    gone = 0
+    end = least if below is None else min(least, below.prev() or EntryID(0, 0))
+    for ids in _live_ids(log, end) if wanted else []:
+        free = ids
+        for group, _ in groups:
+            rows = log.pending.rows(group, BY_ID, (0, ids[0].ms, ids[0].seq), (0, ids[-1].ms, ids[-1].seq + 1))
+            owned = {row[0] for row in rows}
+            free = [entry_id for entry_id in free if entry_id not in owned]
+        free = free[: wanted - gone]
+        _remove(log, free, {}, trims=True)
+        gone += len(free)
+        if gone >= wanted:
+            break
+    return gone
+
+
+def _live_ids(log: StreamLog, end: EntryID) -> Iterator[list[EntryID]]:
+    for block in reader.blocks(log, EntryID(0, 0), end):
+        ids = [entry.id for entry in block.entries()]
+        if ids:
+            yield ids
+
+
+def trim(log: StreamLog, keep: int | None, below: EntryID | None, ref: str) -> int:
+    """Trims exactly, to `keep` entries or to those not `below` an ID, with DELREF or ACKED. Returns how many went."""
+    if ref == ACKED:
+        return trim_acknowledged(log, keep, below)
+    if below is not None:
+        gone = trimming.trim_below(log, below, approximate=False, limit=0)
+    else:
+        gone = trimming.trim_to_length(log, keep or 0, approximate=False, limit=0)
+    if gone:
+        trim_references(log)
+    return gone

@@ -1,0 +1,167 @@
+//! Which messages of which producers were added already: the windows of Redis 8.6's IDMP.
+//!
+//! A producer's messages are remembered first in, first out, up to a number, and for a time after the milliseconds of
+//! the ID they were given. Both limits can be set for each stream.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::error::Result;
+use crate::group_ops::{put_name, read_name};
+use crate::id::Id;
+use crate::wire::{put_id, put_u64, put_varint, Reader};
+
+/// Redis's defaults (`stream-idmp-duration`, `stream-idmp-maxsize`).
+pub const DEFAULT_DURATION_S: u64 = 100;
+pub const DEFAULT_MESSAGES: u64 = 100;
+/// Producers remembered at a time, so that their number cannot grow without a limit: the one heard of longest ago goes.
+pub const MAX_PRODUCERS: usize = 1 << 16;
+
+#[derive(Debug, Clone, Default)]
+struct Producer {
+    ids: BTreeMap<Vec<u8>, Id>,
+    order: VecDeque<Vec<u8>>,
+}
+
+/// See the module.
+#[derive(Debug, Clone)]
+pub struct Windows {
+    pub duration_s: u64,
+    pub messages: u64,
+    producers: BTreeMap<Vec<u8>, Producer>,
+    pub added: u64,
+    /// Duplicates refused by this process: not in the log, since they change nothing.
+    pub duplicates: u64,
+}
+
+impl Default for Windows {
+    fn default() -> Windows {
+        let producers = BTreeMap::new();
+        Windows { duration_s: DEFAULT_DURATION_S, messages: DEFAULT_MESSAGES, producers, added: 0, duplicates: 0 }
+    }
+}
+
+impl Windows {
+    pub fn is_default(&self) -> bool {
+        self.producers.is_empty()
+            && self.added == 0
+            && (self.duration_s, self.messages) == (DEFAULT_DURATION_S, DEFAULT_MESSAGES)
+    }
+
+    fn is_past(&self, id: Id, now_ms: u64) -> bool {
+        id.ms.saturating_add(self.duration_s.saturating_mul(1000)) < now_ms
+    }
+
+    /// The ID under which a message was added, as long as it is remembered.
+    pub fn find(&self, producer: &[u8], message: &[u8], now_ms: u64) -> Option<Id> {
+        let id = *self.producers.get(producer)?.ids.get(message)?;
+        (!self.is_past(id, now_ms)).then_some(id)
+    }
+
+    /// Remembers a message, and forgets what is too old or one too many.
+    pub fn note(&mut self, producer: &[u8], message: Vec<u8>, id: Id, now_ms: u64) {
+        self.forget_past(now_ms);
+        let limit = usize::try_from(self.messages).unwrap_or(usize::MAX);
+        let known = self.producers.entry(producer.to_vec()).or_default();
+        if known.ids.insert(message.clone(), id).is_some() {
+            known.order.retain(|other| *other != message);
+        }
+        known.order.push_back(message);
+        while known.order.len() > limit {
+            if let Some(oldest) = known.order.pop_front() {
+                known.ids.remove(&oldest);
+            }
+        }
+        self.added += 1;
+        if self.producers.len() > MAX_PRODUCERS {
+            let newest = |known: &Producer| known.order.back().and_then(|message| known.ids.get(message)).copied();
+            let oldest = self.producers.iter().min_by_key(|(_, known)| newest(known)).map(|(name, _)| name.clone());
+            oldest.map(|name| self.producers.remove(&name));
+        }
+    }
+
+    fn forget_past(&mut self, now_ms: u64) {
+        let duration_ms = self.duration_s.saturating_mul(1000);
+        self.producers.retain(|_, known| {
+            while let Some(oldest) = known.order.front() {
+                let id = known.ids.get(oldest).copied().unwrap_or_default();
+                if id.ms.saturating_add(duration_ms) >= now_ms {
+                    break;
+                }
+                known.ids.remove(oldest);
+                known.order.pop_front();
+            }
+            !known.order.is_empty()
+        });
+    }
+
+    /// Sets the limits. A change forgets everything, as in Redis.
+    pub fn configure(&mut self, duration_s: u64, messages: u64) {
+        if (duration_s, messages) != (self.duration_s, self.messages) {
+            (self.duration_s, self.messages) = (duration_s, messages);
+            self.producers.clear();
+        }
+    }
+
+    /// `(producers, messages)` remembered at `now_ms`.
+    pub fn tracked(&self, now_ms: u64) -> (u64, u64) {
+        let live = |known: &Producer| known.ids.values().filter(|id| !self.is_past(**id, now_ms)).count() as u64;
+        let counts: Vec<u64> = self.producers.values().map(live).filter(|count| *count > 0).collect();
+        (counts.len() as u64, counts.iter().sum())
+    }
+
+    pub fn put(&self, out: &mut Vec<u8>) {
+        put_varint(out, self.duration_s);
+        put_varint(out, self.messages);
+        put_u64(out, self.added);
+        put_varint(out, self.producers.len() as u64);
+        for (name, known) in &self.producers {
+            put_name(out, name);
+            put_varint(out, known.order.len() as u64);
+            for message in &known.order {
+                put_name(out, message);
+                put_id(out, known.ids.get(message).copied().unwrap_or_default());
+            }
+        }
+    }
+
+    pub fn read(reader: &mut Reader<'_>) -> Result<Windows> {
+        let (duration_s, messages, added) = (reader.varint()?, reader.varint()?, reader.u64()?);
+        let mut windows = Windows { duration_s, messages, added, ..Windows::default() };
+        for _ in 0..reader.count(MAX_PRODUCERS, "a number of producers")? {
+            let name = read_name(reader)?;
+            let mut known = Producer::default();
+            for _ in 0..reader.count(reader.remaining(), "a number of messages")? {
+                let message = read_name(reader)?;
+                known.ids.insert(message.clone(), reader.id()?);
+                known.order.push_back(message);
+            }
+            windows.producers.insert(name, known);
+        }
+        Ok(windows)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_remembered_by_number_and_by_time() {
+        let mut windows = Windows::default();
+        windows.configure(10, 2);
+        for seq in 0..3u8 {
+            windows.note(b"p", vec![seq], Id::new(1000, u64::from(seq)), 1000);
+        }
+        assert_eq!(windows.find(b"p", &[0], 1000), None, "one too many");
+        assert_eq!(windows.find(b"p", &[1], 11_000), Some(Id::new(1000, 1)));
+        assert_eq!(windows.find(b"p", &[1], 11_001), None, "too old");
+        assert_eq!((windows.tracked(1000), windows.tracked(20_000), windows.added), ((1, 2), (0, 0), 3));
+        let mut out = Vec::new();
+        windows.put(&mut out);
+        let back = Windows::read(&mut Reader::new(&out, "windows")).unwrap();
+        assert_eq!(back.find(b"p", &[2], 1000), Some(Id::new(1000, 2)));
+        windows.configure(10, 3);
+        assert_eq!(windows.tracked(1000), (0, 0));
+    }
+}

@@ -1,0 +1,164 @@
+//! The pending entries of one group that changed since its view was written, as they are now.
+//!
+//! The overlay holds final values, not differences: what it says of an ID counts, whatever the view says, and of an ID
+//! that it does not name the view is right. So it may lie over a view of any moment since it was begun.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::id::Id;
+use crate::pending::{Key, Order, Pending};
+
+#[derive(Debug, Clone, Copy)]
+struct Held {
+    /// None where the entry is pending no more.
+    row: Option<Pending>,
+    /// Whether the view may have a row of this ID, so that its end must be remembered.
+    in_view: bool,
+}
+
+/// See the module.
+#[derive(Debug, Clone, Default)]
+pub struct Overlay {
+    rows: BTreeMap<Id, Held>,
+    by_consumer: BTreeSet<Key>,
+    by_time: BTreeSet<Key>,
+    live: u64,
+}
+
+impl Overlay {
+    /// IDs named here.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Of these, the pending ones.
+    pub fn live(&self) -> u64 {
+        self.live
+    }
+
+    /// None where the overlay says nothing of `id`; `Some(None)` where it is not pending.
+    pub fn get(&self, id: Id) -> Option<Option<Pending>> {
+        self.rows.get(&id).map(|held| held.row)
+    }
+
+    fn forget_keys(&mut self, row: &Pending) {
+        self.by_consumer.remove(&row.key(Order::ByConsumer));
+        self.by_time.remove(&row.key(Order::ByTime));
+        self.live -= 1;
+    }
+
+    /// `row` is what is so now. `in_view` says whether the view may have a row of this ID.
+    pub fn set(&mut self, row: Pending, in_view: bool) {
+        let before = self.rows.insert(row.id, Held { row: Some(row), in_view });
+        if let Some(before) = before {
+            if let Some(old) = before.row {
+                self.forget_keys(&old);
+            }
+            if before.in_view {
+                self.rows.insert(row.id, Held { row: Some(row), in_view: true });
+            }
+        }
+        self.by_consumer.insert(row.key(Order::ByConsumer));
+        self.by_time.insert(row.key(Order::ByTime));
+        self.live += 1;
+    }
+
+    /// The entry is pending no more.
+    pub fn end(&mut self, id: Id) {
+        match self.rows.remove(&id) {
+            Some(held) => {
+                if let Some(old) = held.row {
+                    self.forget_keys(&old);
+                }
+                if held.in_view {
+                    self.rows.insert(id, Held { row: None, in_view: true });
+                }
+            }
+            // Nothing is known of it here: it was in the view.
+            None => drop(self.rows.insert(id, Held { row: None, in_view: true })),
+        }
+    }
+
+    pub fn clear(&mut self) {
+        *self = Overlay::default();
+    }
+
+    /// The pending row with the greatest ID.
+    pub fn last(&self) -> Option<Pending> {
+        self.rows.values().rev().find_map(|held| held.row)
+    }
+
+    /// IDs named here, in order, with what is so now.
+    pub fn iter(&self) -> impl Iterator<Item = (Id, Option<Pending>)> + '_ {
+        self.rows.iter().map(|(id, held)| (*id, held.row))
+    }
+
+    /// Pending rows from `from` on (before `until`), in the order asked for.
+    pub fn range(&self, order: Order, from: Key, until: Option<Key>) -> Box<dyn Iterator<Item = Pending> + '_> {
+        use std::ops::Bound::{Excluded, Included, Unbounded};
+        if until.is_some_and(|until| until <= from) {
+            return Box::new(std::iter::empty());
+        }
+        let keys = (Included(from), until.map_or(Unbounded, Excluded));
+        let set = match order {
+            Order::ById => {
+                let low = Id::new(from.1, from.2);
+                let high = until.map_or(Unbounded, |until| match until.0 {
+                    0 => Excluded(Id::new(until.1, until.2)),
+                    _ => Unbounded,
+                });
+                return Box::new(self.rows.range((Included(low), high)).filter_map(|(_, held)| held.row));
+            }
+            Order::ByConsumer => &self.by_consumer,
+            Order::ByTime => &self.by_time,
+        };
+        Box::new(set.range(keys).filter_map(|key| self.rows.get(&Id::new(key.1, key.2)).and_then(|held| held.row)))
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn row(ms: u64, consumer: u32, time_ms: u64) -> Pending {
+        Pending { id: Id::new(ms, 0), consumer, time_ms, deliveries: 1 }
+    }
+
+    #[test]
+    fn what_began_and_ended_here_leaves_nothing_behind() {
+        let mut overlay = Overlay::default();
+        overlay.set(row(1, 1, 5), false);
+        overlay.end(Id::new(1, 0));
+        assert!(overlay.is_empty());
+        assert_eq!(overlay.live(), 0);
+    }
+
+    #[test]
+    fn the_end_of_what_the_view_may_have_is_remembered() {
+        let mut overlay = Overlay::default();
+        overlay.end(Id::new(1, 0));
+        overlay.set(row(2, 1, 5), true);
+        overlay.set(row(2, 2, 6), false);
+        overlay.end(Id::new(2, 0));
+        assert_eq!(overlay.iter().collect::<Vec<_>>(), [(Id::new(1, 0), None), (Id::new(2, 0), None)]);
+    }
+
+    #[test]
+    fn rows_come_in_each_order_as_they_are_now() {
+        let mut overlay = Overlay::default();
+        overlay.set(row(1, 2, 50), false);
+        overlay.set(row(2, 1, 40), false);
+        overlay.set(row(3, 1, 30), false);
+        overlay.set(row(3, 2, 60), false);
+        let ids = |order, from| overlay.range(order, from, None).map(|row| row.id.ms).collect::<Vec<_>>();
+        assert_eq!(ids(Order::ById, (0, 2, 0)), [2, 3]);
+        assert_eq!(ids(Order::ByConsumer, (2, 0, 0)), [1, 3]);
+        assert_eq!(ids(Order::ByTime, (0, 0, 0)), [2, 1, 3]);
+        assert_eq!(overlay.live(), 3);
+    }
+}

@@ -1,0 +1,323 @@
+//! Consumer groups of a [`Log`]: what is known of them, and records of what changes. Under the append lock.
+
+use diskstream_core::frame::Kind;
+use diskstream_core::group_ops::{Op, Owner};
+use diskstream_core::groups::{Group, Groups};
+use diskstream_core::id::Id;
+use diskstream_core::ops::{self, Place};
+use diskstream_core::pending::{Key, Order, Pending, ORDERS};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyTuple};
+
+use crate::errors::{self, Failure};
+use crate::id::{parse, EntryId};
+use crate::log::Log;
+
+/// `(number, name, last delivered ID, entries read, consumers, pending, refused)`.
+type GroupRow<'py> = (u32, Bound<'py, PyBytes>, EntryId, Option<u64>, usize, u64, u64);
+/// `(number, name, seen ms, active ms, pending)`.
+type ConsumerRow<'py> = (u32, Bound<'py, PyBytes>, u64, Option<u64>, u64);
+/// `(ID, consumer's number, time ms, deliveries)`.
+pub type PendingRow = (EntryId, u32, u64, u64);
+
+pub fn pending_row(row: &Pending) -> PendingRow {
+    (EntryId { id: row.id }, row.consumer, row.time_ms, row.deliveries)
+}
+
+pub fn order_of(py: Python<'_>, order: usize) -> PyResult<Order> {
+    ORDERS.get(order).copied().ok_or_else(|| errors::argument(py, "no such order"))
+}
+
+pub fn ids_of(ids: &[Bound<'_, PyAny>]) -> PyResult<Vec<Id>> {
+    ids.iter().map(|id| parse(id, 0)).collect()
+}
+
+fn group_of<'a>(py: Python<'_>, groups: &'a Groups, number: u32) -> PyResult<&'a Group> {
+    groups.by_number.get(&number).ok_or_else(|| errors::argument(py, "no such group"))
+}
+
+fn owner(group: &Group, id: Id) -> Owner {
+    group.find(id).map(|row| row.consumer)
+}
+
+type Row<'py> = Bound<'py, PyTuple>;
+
+/// A record from `(word, arguments...)`, completed from what is known: numbers of what is new, owners before.
+fn op_of(groups: &Groups, given: &Row<'_>) -> PyResult<Op> {
+    let py = given.py();
+    let word: String = given.get_item(0)?.extract()?;
+    let name = |at: usize| -> PyResult<Vec<u8>> { Ok(given.get_item(at)?.cast::<PyBytes>()?.as_bytes().to_vec()) };
+    let number = |at: usize| -> PyResult<u32> { given.get_item(at)?.extract() };
+    Ok(match word.as_str() {
+        "create" => {
+            let (last, read) = (parse(&given.get_item(2)?, 0)?, given.get_item(3)?.extract()?);
+            Op::Create { group: groups.next_group.max(1), name: name(1)?, last, read }
+        }
+        "position" => {
+            let (last, read) = (parse(&given.get_item(2)?, 0)?, given.get_item(3)?.extract()?);
+            Op::Position { group: number(1)?, last, read }
+        }
+        "destroy" => Op::Destroy { group: number(1)? },
+        "consumer" => {
+            let group = number(1)?;
+            let consumer = group_of(py, groups, group)?.next_consumer.max(1);
+            Op::Consumer { group, consumer, name: name(2)? }
+        }
+        "dismiss" => Op::Dismiss { group: number(1)?, consumer: number(2)? },
+        "seen" => Op::Seen { group: number(1)?, consumer: number(2)? },
+        "end" => {
+            let group = group_of(py, groups, number(1)?)?;
+            let ids = ids_of(&given.get_item(2)?.extract::<Vec<_>>()?)?;
+            Op::End { group: number(1)?, ids: ids.into_iter().map(|id| (id, owner(group, id))).collect() }
+        }
+        "assign" => assign(groups, given)?,
+        "refuse" => {
+            let group = group_of(py, groups, number(1)?)?;
+            let mut rows = Vec::new();
+            for row in given.get_item(2)?.try_iter()? {
+                let (id, deliveries) = row?.extract::<(Bound<'_, PyAny>, u64)>()?;
+                let id = parse(&id, 0)?;
+                rows.push((id, owner(group, id), deliveries));
+            }
+            Op::Refuse { group: number(1)?, first: group.refusals + 1, rows }
+        }
+        "delete" => {
+            let places: Vec<(u64, u64)> = given.get_item(2)?.extract()?;
+            let places: Vec<Place> =
+                places.into_iter().map(|(segment, position)| Place { segment, position }).collect();
+            Op::Delete { payload: ops::encode_delete(parse(&given.get_item(1)?, 0)?, &places) }
+        }
+        "trim" => Op::Trim {
+            place: Place { segment: given.get_item(1)?.extract()?, position: given.get_item(2)?.extract()? },
+        },
+        "message" => Op::Message {
+            producer: name(1)?,
+            message: name(2)?,
+            id: parse(&given.get_item(3)?, 0)?,
+            time_ms: given.get_item(4)?.extract()?,
+        },
+        "windows" => Op::Windows { duration_s: given.get_item(1)?.extract()?, messages: given.get_item(2)?.extract()? },
+        _ => return Err(errors::argument(py, "no such record")),
+    })
+}
+
+/// `("assign", group, consumer, active, [(id, time ms, deliveries), ...])`.
+fn assign(groups: &Groups, given: &Row<'_>) -> PyResult<Op> {
+    let (number, consumer, active) = (given.get_item(1)?, given.get_item(2)?, given.get_item(3)?.extract()?);
+    let (number, consumer): (u32, u32) = (number.extract()?, consumer.extract()?);
+    let group = group_of(given.py(), groups, number)?;
+    let (mut rows, mut owners) = (Vec::new(), Vec::new());
+    for row in given.get_item(4)?.try_iter()? {
+        let (id, time_ms, deliveries) = row?.extract::<(Bound<'_, PyAny>, u64, u64)>()?;
+        let id = parse(&id, 0)?;
+        rows.push(Pending { id, consumer, time_ms, deliveries });
+        owners.push(owner(group, id));
+    }
+    Ok(Op::Assign { group: number, consumer, active, rows, owners })
+}
+
+impl Log {
+    /// Appends a group frame; the caller holds the append lock. 0, or a reason.
+    pub(crate) fn append_records(&self, py: Python<'_>, payload: &[u8], now_ms: u64) -> PyResult<u8> {
+        self.append_frame(py, Kind::Groups, payload, now_ms)
+    }
+}
+
+#[pymethods]
+impl Log {
+    /// Appends one frame with these records, each `(word, arguments...)`: they happen together or not at all. A record
+    /// is completed from the state before the frame. Returns 0, or a reason; under the append lock.
+    fn change(&self, py: Python<'_>, records: Vec<Row<'_>>, now_ms: u64) -> PyResult<u8> {
+        let payload = {
+            let active = self.lock_brief(py);
+            let mut payload = Vec::new();
+            for record in &records {
+                op_of(&active.tail.state.groups, record)?.put(&mut payload);
+            }
+            payload
+        };
+        self.append_records(py, &payload, now_ms)
+    }
+
+    /// The number of a group, None where there is no such group.
+    fn group_number(&self, py: Python<'_>, name: &[u8]) -> Option<u32> {
+        self.lock_brief(py).tail.state.groups.number(name)
+    }
+
+    /// How many groups there are, and whether the stream ever had one or an idempotent message.
+    #[getter]
+    fn group_count(&self, py: Python<'_>) -> (usize, bool) {
+        let active = self.lock_brief(py);
+        let groups = &active.tail.state.groups;
+        (groups.by_number.len(), !groups.is_empty())
+    }
+
+    /// All groups in byte order of their names.
+    fn groups<'py>(&self, py: Python<'py>) -> Vec<GroupRow<'py>> {
+        let active = self.lock_brief(py);
+        let mut rows: Vec<(u32, &Group)> =
+            active.tail.state.groups.by_number.iter().map(|(number, group)| (*number, group)).collect();
+        rows.sort_by(|a, b| a.1.name.cmp(&b.1.name));
+        rows.into_iter()
+            .map(|(number, group)| {
+                let (last, consumers) = (EntryId { id: group.last }, group.consumers.len());
+                (number, PyBytes::new(py, &group.name), last, group.read, consumers, group.pending, group.refused)
+            })
+            .collect()
+    }
+
+    /// The last delivered ID of a group; None where it is gone.
+    fn last_delivered(&self, py: Python<'_>, group: u32) -> Option<EntryId> {
+        self.lock_brief(py).tail.state.groups.by_number.get(&group).map(|group| EntryId { id: group.last })
+    }
+
+    /// `(entries read, lag)` of a group, where `first` is the first live entry's ID.
+    fn progress(&self, py: Python<'_>, group: u32, first: &Bound<'_, PyAny>) -> PyResult<(Option<u64>, Option<u64>)> {
+        let first = parse(first, 0)?;
+        let active = self.lock_brief(py);
+        let group = group_of(py, &active.tail.state.groups, group)?;
+        Ok((group.read, active.tail.state.lag(group, first)))
+    }
+
+    /// The first live entry's ID (0-0 where there is none), None where a sealed segment must be read for it.
+    fn first_id(&self, py: Python<'_>) -> Option<EntryId> {
+        let active = self.lock_brief(py);
+        let state = &active.tail.state;
+        if state.is_empty() {
+            return Some(EntryId { id: Id::MIN });
+        }
+        let meta = state.sealed.first().unwrap_or(&state.active);
+        if meta.is_live(0) {
+            return Some(EntryId { id: meta.first });
+        }
+        if !state.sealed.is_empty() {
+            return None;
+        }
+        let position = (meta.trimmed..meta.entries).find(|position| meta.is_live(*position))?;
+        let block = active.tail.index.read(active.map.bytes(), position, active.tail.end, 1, 1).ok()?;
+        block.id(0).map(|id| EntryId { id })
+    }
+
+    /// The number of a consumer, None where there is no such consumer.
+    fn consumer_number(&self, py: Python<'_>, group: u32, name: &[u8]) -> Option<u32> {
+        self.lock_brief(py).tail.state.groups.by_number.get(&group)?.consumer(name)
+    }
+
+    /// How many consumers a group has.
+    fn consumer_count(&self, py: Python<'_>, group: u32) -> usize {
+        self.lock_brief(py).tail.state.groups.by_number.get(&group).map_or(0, |group| group.consumers.len())
+    }
+
+    /// When a consumer was seen last, in ms.
+    fn consumer_seen(&self, py: Python<'_>, group: u32, consumer: u32) -> Option<u64> {
+        Some(self.lock_brief(py).tail.state.groups.by_number.get(&group)?.consumers.get(&consumer)?.seen_ms)
+    }
+
+    /// The consumers of a group in byte order of their names.
+    fn consumers<'py>(&self, py: Python<'py>, group: u32) -> Vec<ConsumerRow<'py>> {
+        let active = self.lock_brief(py);
+        let Some(group) = active.tail.state.groups.by_number.get(&group) else { return Vec::new() };
+        let mut rows: Vec<_> = group.consumers.iter().collect();
+        rows.sort_by(|a, b| a.1.name.cmp(&b.1.name));
+        rows.into_iter()
+            .map(|(number, it)| (*number, PyBytes::new(py, &it.name), it.seen_ms, it.active_ms, it.pending))
+            .collect()
+    }
+
+    /// Those of `ids` that only the view can know of.
+    fn unknown(&self, py: Python<'_>, group: u32, ids: Vec<Bound<'_, PyAny>>) -> PyResult<Vec<EntryId>> {
+        let ids = ids_of(&ids)?;
+        let active = self.lock_brief(py);
+        let group = group_of(py, &active.tail.state.groups, group)?;
+        Ok(ids.into_iter().filter(|id| group.is_unknown(*id)).map(|id| EntryId { id }).collect())
+    }
+
+    /// The pending entries with these IDs, None for each that is not pending; the view was asked before.
+    fn find_pending(
+        &self,
+        py: Python<'_>,
+        group: u32,
+        ids: Vec<Bound<'_, PyAny>>,
+    ) -> PyResult<Vec<Option<PendingRow>>> {
+        let ids = ids_of(&ids)?;
+        let active = self.lock_brief(py);
+        let group = group_of(py, &active.tail.state.groups, group)?;
+        Ok(ids.into_iter().map(|id| group.find(id).map(|row| pending_row(&row))).collect())
+    }
+
+    /// Whether the view holds pending entries of a group that are not known here.
+    fn is_viewed(&self, py: Python<'_>, group: u32) -> bool {
+        self.lock_brief(py).tail.state.groups.by_number.get(&group).is_some_and(|group| group.in_view() > 0)
+    }
+
+    /// Pending rows in one of three orders (0 by ID, 1 by consumer, 2 by time), from a key on and before another: those
+    /// of one chunk of the view, as they are now, with those that came since. At most `limit`.
+    #[pyo3(signature = (group, order, start, until, chunk, limit))]
+    #[allow(clippy::too_many_arguments)]
+    fn pending_rows(
+        &self,
+        py: Python<'_>,
+        group: u32,
+        order: usize,
+        start: Key,
+        until: Option<Key>,
+        chunk: Option<&[u8]>,
+        limit: usize,
+    ) -> PyResult<Vec<PendingRow>> {
+        let order = order_of(py, order)?;
+        let base = chunk.map(|chunk| diskstream_core::pending::decode_chunk(chunk, order)).transpose();
+        let base = base.map_err(|error| errors::core(py, &self.path, error))?.unwrap_or_default();
+        let active = self.lock_brief(py);
+        let group = group_of(py, &active.tail.state.groups, group)?;
+        let mut base = base
+            .into_iter()
+            .filter(|row| row.key(order) >= start && until.is_none_or(|until| row.key(order) < until))
+            .filter(|row| group.overlay.get(row.id).is_none())
+            .peekable();
+        let mut rows = Vec::new();
+        for row in group.overlay.range(order, start, until) {
+            while let Some(before) = base.next_if(|before| before.key(order) < row.key(order)) {
+                rows.push(pending_row(&before));
+            }
+            if rows.len() >= limit {
+                break;
+            }
+            rows.push(pending_row(&row));
+        }
+        rows.extend(base.map(|row| pending_row(&row)));
+        rows.truncate(limit);
+        Ok(rows)
+    }
+
+    /// The ID of a message that was added already, None where it is not remembered.
+    fn find_message(&self, py: Python<'_>, producer: &[u8], message: &[u8], now_ms: u64) -> Option<EntryId> {
+        let id = self.lock_brief(py).tail.state.groups.windows.find(producer, message, now_ms)?;
+        Some(EntryId { id })
+    }
+
+    /// Counts a message that was refused because it had been added already.
+    fn note_duplicate(&self, py: Python<'_>) {
+        self.lock_brief(py).tail.state.groups.windows.duplicates += 1;
+    }
+
+    /// `(duration s, messages, producers tracked, messages tracked, messages added, duplicates)`.
+    fn windows(&self, py: Python<'_>, now_ms: u64) -> (u64, u64, u64, u64, u64, u64) {
+        let active = self.lock_brief(py);
+        let windows = &active.tail.state.groups.windows;
+        let (producers, messages) = windows.tracked(now_ms);
+        (windows.duration_s, windows.messages, producers, messages, windows.added, windows.duplicates)
+    }
+}
+
+impl Log {
+    /// What the state before a frame says, in one look: for the quick ways.
+    pub(crate) fn with_group<T>(
+        &self,
+        py: Python<'_>,
+        number: u32,
+        look: impl FnOnce(&Group) -> Result<T, Failure>,
+    ) -> PyResult<Result<T, Failure>> {
+        let active = self.lock_brief(py);
+        Ok(look(group_of(py, &active.tail.state.groups, number)?))
+    }
+}
