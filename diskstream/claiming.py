@@ -25,7 +25,7 @@ Claimed = tuple[EntryID, Entry | None, int, int]  # ID, entry, idle before in ms
 
 @dataclass(frozen=True, kw_only=True)
 class ClaimOptions:
-    """The options of XCLAIM, checked."""
+    """The options of XCLAIM and XAUTOCLAIM, checked; `count_up` is false for JUSTID."""
 
     min_idle_ms: int = 0
     idle_ms: int | None = None
@@ -34,6 +34,7 @@ class ClaimOptions:
     force: bool = False
     last_id: EntryID | None = None
     count_up: bool = True
+    count: int = 100
 
     def __post_init__(self) -> None:
         """Checks the options.
@@ -109,7 +110,7 @@ def claim(log: StreamLog, group: int, consumer: int, ids: Sequence[EntryID], opt
 
 
 def autoclaim(
-    log: StreamLog, group: int, consumer: int, start: EntryID, count: int, options: ClaimOptions
+    log: StreamLog, group: int, consumer: int, start: EntryID, options: ClaimOptions
 ) -> tuple[EntryID, list[Claimed], list[EntryID]]:
     """Goes through the pending entries from `start` on and claims what is idle long enough: as XAUTOCLAIM.
 
@@ -117,6 +118,7 @@ def autoclaim(
         Where to go on (0-0 at the end), what was claimed, and the IDs whose entries are gone.
     """
     now = now_ms(log)
+    count = options.count
     rows = log.pending.rows(group, BY_ID, (0, start.ms, start.seq))
     claimed: list[Claimed] = []
     deleted: list[EntryID] = []

@@ -4,10 +4,10 @@ import contextlib
 import signal
 import threading
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from diskstream._native import Delivery, EntryID
-from diskstream.claiming import ClaimOptions, autoclaim, claim
+from diskstream.claiming import Claimed, ClaimOptions, autoclaim, claim
 from diskstream.counts import check_count
 from diskstream.delivering import Wanted, read_groups
 from diskstream.engine.log import StreamLog
@@ -87,9 +87,15 @@ class Consumer:
         Returns:
             What was claimed, in the order of `ids`. Of pending entries that are gone from the stream nothing is left.
         """
-        return self.group._deliveries(
-            self._claim(ids, min_idle_ms, idle_ms, time_ms, retry_count, last_id, force=force, count_up=True)
+        wanted = ClaimOptions(
+            min_idle_ms=min_idle_ms,
+            idle_ms=idle_ms,
+            time_ms=time_ms,
+            retry_count=retry_count,
+            force=force,
+            last_id=None if last_id is None else parse_id(last_id),
         )
+        return self.group._deliveries(self._claim(ids, wanted))
 
     def claim_ids(
         self,
@@ -102,33 +108,21 @@ class Consumer:
         last_id: IDLike | None = None,
     ) -> list[EntryID]:
         """The same with JUSTID: returns IDs, and does not count as a delivery."""
-        claimed = self._claim(ids, min_idle_ms, idle_ms, time_ms, retry_count, last_id, force=force, count_up=False)
-        return [entry_id for entry_id, *_ in claimed]
-
-    def _claim(
-        self,
-        ids: tuple[IDLike, ...],
-        min_idle_ms: int,
-        idle_ms: int | None,
-        time_ms: int | None,
-        retry_count: int | None,
-        last_id: IDLike | None,
-        *,
-        force: bool,
-        count_up: bool,
-    ) -> list[Any]:
-        wanted = [parse_id(given) for given in ids]
-        options = ClaimOptions(
+        wanted = ClaimOptions(
             min_idle_ms=min_idle_ms,
             idle_ms=idle_ms,
             time_ms=time_ms,
             retry_count=retry_count,
             force=force,
             last_id=None if last_id is None else parse_id(last_id),
-            count_up=count_up,
+            count_up=False,
         )
+        return [entry_id for entry_id, *_ in self._claim(ids, wanted)]
 
-        def take(log: StreamLog, group: int, consumer: int) -> list[Any]:
+    def _claim(self, ids: tuple[IDLike, ...], options: ClaimOptions) -> list[Claimed]:
+        wanted = [parse_id(given) for given in ids]
+
+        def take(log: StreamLog, group: int, consumer: int) -> list[Claimed]:
             seen(log, group, consumer)
             return claim(log, group, consumer, wanted, options)
 
@@ -146,17 +140,17 @@ class Consumer:
 
     def _autoclaim(
         self, min_idle_ms: int, start: IDLike, count: int, *, count_up: bool
-    ) -> tuple[EntryID, list[Any], list[EntryID]]:
+    ) -> tuple[EntryID, list[Claimed], list[EntryID]]:
         low = parse_start(start)
         if check_count("COUNT", count) <= 0:
             raise ArgumentError("COUNT must be > 0")
         if count > _MAX_CLAIM_COUNT:
             raise ArgumentError("Insufficient memory, failed allocating transient memory, COUNT too high.")
-        options = ClaimOptions(min_idle_ms=min_idle_ms, count_up=count_up)
+        options = ClaimOptions(min_idle_ms=min_idle_ms, count_up=count_up, count=count)
 
-        def take(log: StreamLog, group: int, consumer: int) -> tuple[EntryID, list[Any], list[EntryID]]:
+        def take(log: StreamLog, group: int, consumer: int) -> tuple[EntryID, list[Claimed], list[EntryID]]:
             seen(log, group, consumer)
-            return autoclaim(log, group, consumer, low, count, options)
+            return autoclaim(log, group, consumer, low, options)
 
         return self.group._as_consumer(self.name, take)
 

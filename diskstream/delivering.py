@@ -3,11 +3,11 @@
 import itertools
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from diskstream._native import Ctl, Delivery, EntryID, Turn, delivery, wait_turns
+from diskstream._native import Block, Ctl, Delivery, EntryID, Turn, delivery, wait_turns
 from diskstream.counts import check_count
 from diskstream.engine import reader
 from diskstream.engine.log import StreamLog, StreamMoved
@@ -122,10 +122,10 @@ class Reading:
             else:
                 self.log.resolve(code, held=True)
 
-    def _next_blocks(self, limit: int) -> list[reader.Block]:
+    def _next_blocks(self, limit: int) -> list[Block]:
         last = self.log.native.last_delivered(self.group)
         start = None if last is None else last.next()
-        blocks: list[reader.Block] = []
+        blocks: list[Block] = []
         if start is None:
             return blocks
         entries = 0
@@ -162,7 +162,7 @@ class Reading:
         rows = self.log.pending.rows(self.group, BY_CONSUMER, key, (self.consumer + 1, 0, 0))
         return self._again(rows, room, now_ms(self.log), gone=True)
 
-    def _again(self, rows: "itertools.Iterable[Row]", room: int, now: int, *, gone: bool) -> list[Delivery]:  # type: ignore[name-defined]
+    def _again(self, rows: Iterable[Row], room: int, now: int, *, gone: bool) -> list[Delivery]:
         """Delivers pending entries once more; with `gone`, those whose entry is gone are shown as such."""
         made: list[Delivery] = []
         changed: list[tuple[EntryID, int, int]] = []

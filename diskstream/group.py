@@ -5,7 +5,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
 from diskstream._native import Delivery, EntryID, delivery
-from diskstream.claiming import nack
+from diskstream.claiming import Claimed, nack
 from diskstream.consumer import Consumer
 from diskstream.counts import check_count
 from diskstream.engine import reader
@@ -217,7 +217,7 @@ class Group:
 
     def ack(self, *ids: IDLike) -> int:
         """Acknowledges entries, as XACK. Returns how many were pending; 0 where there is no such group."""
-        wanted = [parse_id(given) for given in ids]
+        wanted = [given if type(given) is EntryID else parse_id(given) for given in ids]
 
         def acknowledge(log: StreamLog) -> int:
             group = log.native.group_number(self.name)
@@ -331,7 +331,7 @@ class Group:
         """Does something in a consumer's name, which is made where there is none."""
         return self._change(lambda log, group: action(log, group, consumer_number(log, group, name)))
 
-    def _deliveries(self, claimed: Sequence[tuple[EntryID, reader.Entry | None, int, int]]) -> list[Delivery]:
+    def _deliveries(self, claimed: Sequence[Claimed]) -> list[Delivery]:
         text = self.stream._store.options.decode_responses
         return [
             delivery(entry, entry_id, self, idle, deliveries, text) for entry_id, entry, idle, deliveries in claimed

@@ -97,8 +97,8 @@ class Grouped:
         if self._write(make, create=mkstream) is None:
             raise NoSuchStreamError(
                 self._name,
-                "The XGROUP subcommand requires the key to exist. Note that for CREATE you may want to use the MKSTREAM "
-                "option to create an empty stream automatically.",
+                "The XGROUP subcommand requires the key to exist. Note that for CREATE you may want to use the "
+                "MKSTREAM option to create an empty stream automatically.",
             )
         return Group(self._self(), key)
 

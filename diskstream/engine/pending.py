@@ -47,7 +47,7 @@ class StreamPending:
     def _uuid(self) -> bytes:
         return bytes(self._native.uuid)
 
-    # --- keeping the view where the log is -----------------------------------------------------------------------------
+    # --- keeping the view where the log is ----------------------------------------------------------------------------
 
     def _agree(self) -> None:
         """Makes sure that the view stands where the overlays begin: moves them, or makes the view anew."""

@@ -304,23 +304,26 @@ def prefix(uuid: bytes, order: int, group: int) -> bytes:
 
 
 def chunk_at(txn: lmdb.Transaction, index: bytes, key: bytes) -> tuple[bytes | None, bytes | None, bytes | None]:
-    """The chunk of an index that holds `key`: its own key, itself, and the key of the next chunk; None for what is not."""
+    """The chunk of an index that holds `key`: its own key, itself, and the next chunk's key; None for what is not."""
     cursor = txn.cursor()
     found: tuple[bytes, bytes] | None = None
-    if cursor.set_range(index + key):
-        if cursor.key() == index + key or (cursor.prev() and cursor.key().startswith(index)):
-            found = (cursor.key(), cursor.value())
-    elif cursor.last() and cursor.key().startswith(index):
-        found = (cursor.key(), cursor.value())
-    following = None
-    if found is not None:
-        cursor.set_key(found[0])
-        if cursor.next() and cursor.key().startswith(index):
-            following = cursor.key()[len(index) :]
-        return found[0][len(index) :], found[1], following
-    if cursor.set_range(index + key) and cursor.key().startswith(index):
-        following = cursor.key()[len(index) :]
-    return None, None, following
+    # The last key not above the wanted one: the wanted one itself, or what stands before the next.
+    placed = cursor.set_range(index + key)
+    if (placed and cursor.key() == index + key) or (cursor.prev() if placed else cursor.last()):
+        found = _item(cursor, index)
+    following = cursor.next() if found is not None else cursor.set_range(index + key)
+    after = _item(cursor, index) if following else None
+    if found is None:
+        return None, None, None if after is None else after[0]
+    return found[0], found[1], None if after is None else after[0]
+
+
+def _item(cursor: lmdb.Cursor, index: bytes) -> tuple[bytes, bytes] | None:
+    """Where the cursor stands, if that is within an index: the key behind the prefix, and the value."""
+    key, value = cursor.item()
+    if not bytes(key).startswith(index):
+        return None
+    return bytes(key)[len(index) :], bytes(value)
 
 
 def put_chunks(txn: lmdb.Transaction, index: bytes, chunks: list[tuple[bytes, bytes]]) -> None:
@@ -332,13 +335,14 @@ def stream_rows(txn: lmdb.Transaction, start: bytes) -> Iterator[tuple[bytes, by
     """Keys and values that begin with `start`, in order."""
     cursor = txn.cursor()
     more = cursor.set_range(start)
-    while more and cursor.key().startswith(start):
-        yield cursor.item()
+    while more and bytes(cursor.key()).startswith(start):
+        key, value = cursor.item()
+        yield bytes(key), bytes(value)
         more = cursor.next()
 
 
 def delete_rows(txn: lmdb.Transaction, start: bytes) -> None:
     """Removes every row whose key begins with `start`."""
     cursor = txn.cursor()
-    while cursor.set_range(start) and cursor.key().startswith(start):
+    while cursor.set_range(start) and bytes(cursor.key()).startswith(start):
         cursor.delete()

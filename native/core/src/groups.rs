@@ -10,7 +10,7 @@ use crate::group_ops::{put_name, put_optional, read_name, read_optional, Op, Own
 use crate::id::Id;
 use crate::idempotence::Windows;
 use crate::overlay::Overlay;
-use crate::pending::{Order, Pending};
+use crate::pending::Pending;
 use crate::wire::{put_id, put_varint, Reader};
 
 /// Groups of a stream, consumers of a group, pending entries of a stream: no more of each.
@@ -373,6 +373,6 @@ impl Groups {
 
     /// All pending rows of a group whose overlay is whole, in order.
     pub fn whole_rows(group: &Group) -> Vec<Pending> {
-        group.overlay.range(Order::ById, (0, 0, 0), None).collect()
+        group.overlay.iter().filter_map(|(_, row)| row).collect()
     }
 }

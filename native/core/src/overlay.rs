@@ -20,9 +20,33 @@ struct Held {
 #[derive(Debug, Clone, Default)]
 pub struct Overlay {
     rows: BTreeMap<Id, Held>,
-    by_consumer: BTreeSet<Key>,
-    by_time: BTreeSet<Key>,
+    /// The keys of pending rows by consumer and by time: kept from when somebody asks for that order, until nobody has
+    /// for [`KEPT_CHANGES`] changes.
+    sorted: [Sorted; 2],
     live: u64,
+}
+
+const KEPT_CHANGES: u32 = 4096;
+
+#[derive(Debug, Clone, Default)]
+struct Sorted {
+    keys: BTreeSet<Key>,
+    /// Changes that it is still kept for; 0 where it is not kept.
+    left: u32,
+}
+
+impl Sorted {
+    fn change(&mut self, change: impl FnOnce(&mut BTreeSet<Key>)) {
+        if self.left == 0 {
+            return;
+        }
+        self.left -= 1;
+        if self.left == 0 {
+            self.keys = BTreeSet::new();
+        } else {
+            change(&mut self.keys);
+        }
+    }
 }
 
 impl Overlay {
@@ -46,8 +70,11 @@ impl Overlay {
     }
 
     fn forget_keys(&mut self, row: &Pending) {
-        self.by_consumer.remove(&row.key(Order::ByConsumer));
-        self.by_time.remove(&row.key(Order::ByTime));
+        for (sorted, order) in self.sorted.iter_mut().zip([Order::ByConsumer, Order::ByTime]) {
+            sorted.change(|keys| {
+                keys.remove(&row.key(order));
+            });
+        }
         self.live -= 1;
     }
 
@@ -62,8 +89,11 @@ impl Overlay {
                 self.rows.insert(row.id, Held { row: Some(row), in_view: true });
             }
         }
-        self.by_consumer.insert(row.key(Order::ByConsumer));
-        self.by_time.insert(row.key(Order::ByTime));
+        for (sorted, order) in self.sorted.iter_mut().zip([Order::ByConsumer, Order::ByTime]) {
+            sorted.change(|keys| {
+                keys.insert(row.key(order));
+            });
+        }
         self.live += 1;
     }
 
@@ -98,13 +128,13 @@ impl Overlay {
     }
 
     /// Pending rows from `from` on (before `until`), in the order asked for.
-    pub fn range(&self, order: Order, from: Key, until: Option<Key>) -> Box<dyn Iterator<Item = Pending> + '_> {
+    pub fn range(&mut self, order: Order, from: Key, until: Option<Key>) -> Box<dyn Iterator<Item = Pending> + '_> {
         use std::ops::Bound::{Excluded, Included, Unbounded};
         if until.is_some_and(|until| until <= from) {
             return Box::new(std::iter::empty());
         }
         let keys = (Included(from), until.map_or(Unbounded, Excluded));
-        let set = match order {
+        let at = match order {
             Order::ById => {
                 let low = Id::new(from.1, from.2);
                 let high = until.map_or(Unbounded, |until| match until.0 {
@@ -113,10 +143,17 @@ impl Overlay {
                 });
                 return Box::new(self.rows.range((Included(low), high)).filter_map(|(_, held)| held.row));
             }
-            Order::ByConsumer => &self.by_consumer,
-            Order::ByTime => &self.by_time,
+            Order::ByConsumer => 0,
+            Order::ByTime => 1,
         };
-        Box::new(set.range(keys).filter_map(|key| self.rows.get(&Id::new(key.1, key.2)).and_then(|held| held.row)))
+        let rows = &self.rows;
+        let [by_consumer, by_time] = &mut self.sorted;
+        let sorted = if at == 0 { by_consumer } else { by_time };
+        if sorted.left == 0 {
+            sorted.keys = rows.values().filter_map(|held| held.row.map(|row| row.key(order))).collect();
+        }
+        sorted.left = KEPT_CHANGES;
+        Box::new(sorted.keys.range(keys).filter_map(|key| rows.get(&Id::new(key.1, key.2)).and_then(|held| held.row)))
     }
 }
 
@@ -155,7 +192,7 @@ mod tests {
         overlay.set(row(2, 1, 40), false);
         overlay.set(row(3, 1, 30), false);
         overlay.set(row(3, 2, 60), false);
-        let ids = |order, from| overlay.range(order, from, None).map(|row| row.id.ms).collect::<Vec<_>>();
+        let mut ids = |order, from| overlay.range(order, from, None).map(|row| row.id.ms).collect::<Vec<_>>();
         assert_eq!(ids(Order::ById, (0, 2, 0)), [2, 3]);
         assert_eq!(ids(Order::ByConsumer, (2, 0, 0)), [1, 3]);
         assert_eq!(ids(Order::ByTime, (0, 0, 0)), [2, 1, 3]);

@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn nobodys_entries_come_first_by_time_in_the_order_of_refusal() {
-        let mut rows = vec![row(9, 1, 0), row(2, 0, 7), row(5, 0, 6)];
+        let mut rows = [row(9, 1, 0), row(2, 0, 7), row(5, 0, 6)];
         rows.sort_by_key(|row| row.key(Order::ByTime));
         assert_eq!(rows.iter().map(|row| row.id.ms).collect::<Vec<_>>(), [5, 2, 9]);
     }

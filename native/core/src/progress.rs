@@ -37,12 +37,12 @@ impl State {
     }
 
     fn deleted_from(&self, id: Id) -> bool {
-        self.len() > 0 && self.max_deleted != Id::MIN && id <= self.max_deleted
+        !self.is_empty() && self.max_deleted != Id::MIN && id <= self.max_deleted
     }
 
     /// Entries that a group has not read yet.
     pub fn lag(&self, group: &Group, first: Id) -> Option<u64> {
-        if self.entries_added == 0 || self.len() == 0 {
+        if self.entries_added == 0 || self.is_empty() {
             return Some(0);
         }
         if group.last < first && self.max_deleted < first {

@@ -16,6 +16,27 @@ use crate::groups::ids_of;
 use crate::id::parse;
 use crate::log::Log;
 
+/// Entries unpacked at a time, though fewer are wanted: the next call finds them unpacked.
+const AT_LEAST: usize = 256;
+/// Limits from here on are none, and what is counted against them is not counted.
+const UNLIMITED: u64 = 1 << 62;
+const BYTES_AT_ONCE: usize = 1 << 20;
+
+/// The block that the last delivery was made from: the next one most likely goes on in it, or right behind it.
+pub struct Recent {
+    segment: u64,
+    base: u64,
+    block: Arc<diskstream_core::block::Block>,
+}
+
+impl Recent {
+    /// Whether what follows `after` stands in this block, or begins right behind it.
+    fn holds(&self, after: Id) -> bool {
+        let first = self.block.id(0).unwrap_or(Id::MAX);
+        self.block.ids.last().is_some_and(|last| first <= after && after <= *last)
+    }
+}
+
 /// Entries that a consumer may be given, by the block they stand in.
 struct Found {
     rows: Vec<(Arc<diskstream_core::block::Block>, u32, Id)>,
@@ -44,7 +65,7 @@ impl Found {
             if emitted && spent >= max_bytes {
                 break;
             }
-            spent += block.entry_bytes(*row as usize) as u64;
+            spent += if max_bytes < UNLIMITED { block.entry_bytes(*row as usize) as u64 } else { 1 };
             emitted = true;
             kept += 1;
         }
@@ -80,16 +101,28 @@ impl Log {
         }
         let fail = |error| errors::core(py, &self.path, error);
         let (stop, map) = (self.visible_end(&active), active.map.bytes());
-        let mut position = active.tail.index.seek(map, start, stop).map_err(fail)?.max(state.active.trimmed);
         let meta = Arc::new(state.active.clone());
+        let mut recent = self.recent.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let known = recent.as_ref().filter(|recent| recent.segment == meta.number && recent.holds(after));
+        let mut position = match known {
+            Some(known) => {
+                let block = Arc::clone(&known.block);
+                let block = Block::clipped(block, known.base, (start, Id::MAX), Some(&meta), self.text);
+                found.add(&block, after, limit);
+                known.base + known.block.len() as u64
+            }
+            None => active.tail.index.seek(map, start, stop).map_err(fail)?,
+        }
+        .max(meta.trimmed);
         while found.rows.len() < limit {
-            let wanted = (limit - found.rows.len()).min(1 << 16) as u64;
-            let block = active.tail.index.read(map, position, stop, wanted, usize::MAX).map_err(fail)?;
+            let wanted = (limit - found.rows.len()).clamp(AT_LEAST, 1 << 16) as u64;
+            let block = active.tail.index.read(map, position, stop, wanted, BYTES_AT_ONCE).map_err(fail)?;
             if block.is_empty() {
                 break;
             }
             let block = Block::clipped(Arc::new(block), position, (start, Id::MAX), Some(&meta), self.text);
             found.add(&block, after, limit);
+            *recent = Some(Recent { segment: meta.number, base: position, block: Arc::clone(&block.block) });
             position = block.base + block.block.len() as u64;
         }
         Ok(Some(found))

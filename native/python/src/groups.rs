@@ -267,24 +267,24 @@ impl Log {
         let order = order_of(py, order)?;
         let base = chunk.map(|chunk| diskstream_core::pending::decode_chunk(chunk, order)).transpose();
         let base = base.map_err(|error| errors::core(py, &self.path, error))?.unwrap_or_default();
-        let active = self.lock_brief(py);
-        let group = group_of(py, &active.tail.state.groups, group)?;
-        let mut base = base
-            .into_iter()
-            .filter(|row| row.key(order) >= start && until.is_none_or(|until| row.key(order) < until))
-            .filter(|row| group.overlay.get(row.id).is_none())
-            .peekable();
+        let mut active = self.lock_brief(py);
+        let group = active.tail.state.groups.by_number.get_mut(&group);
+        let overlay = &mut group.ok_or_else(|| errors::argument(py, "no such group"))?.overlay;
+        let within = |row: &Pending| row.key(order) >= start && until.is_none_or(|until| row.key(order) < until);
+        let base: Vec<Pending> =
+            base.into_iter().filter(|row| within(row) && overlay.get(row.id).is_none()).take(limit).collect();
+        let mut base = base.iter().peekable();
         let mut rows = Vec::new();
-        for row in group.overlay.range(order, start, until) {
+        for row in overlay.range(order, start, until) {
             while let Some(before) = base.next_if(|before| before.key(order) < row.key(order)) {
-                rows.push(pending_row(&before));
+                rows.push(pending_row(before));
             }
             if rows.len() >= limit {
                 break;
             }
             rows.push(pending_row(&row));
         }
-        rows.extend(base.map(|row| pending_row(&row)));
+        rows.extend(base.map(pending_row));
         rows.truncate(limit);
         Ok(rows)
     }

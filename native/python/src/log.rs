@@ -17,6 +17,7 @@ use pyo3::types::{PyBytes, PyDict};
 
 use crate::commit::{Active, Flushable, Target, Writer};
 use crate::ctl::{place, split, Ctl};
+use crate::deliver::Recent;
 use crate::errors::{self, failure, reason, Failure};
 use crate::file::LogFile;
 use crate::segments::RowSegment;
@@ -36,6 +37,7 @@ pub struct Log {
     pub(crate) text: bool,
     pub(crate) version: AtomicU64,
     pub(crate) closed: AtomicBool,
+    pub(crate) recent: Mutex<Option<Recent>>,
     /// Appends under way, their flushes included.
     pub(crate) under_way: AtomicUsize,
     /// Called with a reason and whether the append lock is held; does what an append found missing, or raises.
@@ -168,6 +170,7 @@ impl Log {
             apart,
             text,
             version,
+            recent: Mutex::new(None),
             closed: AtomicBool::new(false),
             under_way: AtomicUsize::new(0),
             resolver: Mutex::new(None),
