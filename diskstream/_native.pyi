@@ -7,40 +7,28 @@ may wait or scan releases the GIL. Exceptions are those of `diskstream.errors`.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, TypeAlias, final
 
-__all__ = [
-    "CTL_BYTES",
-    "FORMAT_VERSION",
-    "LOG_HEADER_BYTES",
-    "MAX_BATCH_BYTES",
-    "MAX_ENTRY_BYTES",
-    "TRIM_GRANULE_ENTRIES",
-    "Block",
-    "ColumnBatch",
-    "Ctl",
-    "Entry",
-    "EntryID",
-    "Guard",
-    "Log",
-    "LogFile",
-    "NodeCache",
-    "RowSegment",
-    "SealedSegment",
-    "Sealer",
-    "SegmentView",
-    "check_rows",
-    "first_segment",
-    "restore_entry",
-    "wait_bells",
-]
+from typing_extensions import disjoint_base
+
+__all__ = ["CTL_BYTES", "FORMAT_VERSION", "LOG_HEADER_BYTES", "MAX_BATCH_BYTES", "MAX_CONSUMERS", "MAX_ENTRY_BYTES"]
+__all__ += ["MAX_GROUPS", "MAX_NAME_BYTES", "TRIM_GRANULE_ENTRIES"]
+__all__ += ["Block", "Changes", "Ctl", "Delivery", "Entry", "EntryID", "Guard", "Log", "LogFile", "RowSegment", "Turn"]
+__all__ += ["ColumnBatch", "NodeCache", "SealedSegment", "Sealer", "SegmentView"]
+__all__ += ["check_rows", "delivery", "first_segment", "restore_entry", "wait_bells", "wait_turns"]
 
 CTL_BYTES: Final[int]
 FORMAT_VERSION: Final[int]
 LOG_HEADER_BYTES: Final[int]
 MAX_BATCH_BYTES: Final[int]
+MAX_CONSUMERS: Final[int]
 MAX_ENTRY_BYTES: Final[int]
+MAX_GROUPS: Final[int]
+MAX_NAME_BYTES: Final[int]
 TRIM_GRANULE_ENTRIES: Final[int]
 
 _IDLike: TypeAlias = EntryID | str | bytes | int | tuple[int, int]
+_Key: TypeAlias = tuple[int, int, int]  # of a pending entry in one of the orders 0 (ID), 1 (consumer), 2 (time)
+_Chunk: TypeAlias = tuple[bytes, bytes]  # of the view: the key of its first row as 24 bytes, and the rows
+_Pending: TypeAlias = tuple[EntryID, int, int, int]  # ID, number of the consumer, time in ms, deliveries
 
 @final
 class EntryID:
@@ -51,11 +39,9 @@ class EntryID:
 
     def __new__(cls, value: _IDLike, seq: int | None = None) -> EntryID: ...
     @property
-    def ms(self) -> int:
-        """Milliseconds."""
+    def ms(self) -> int: ...  # Milliseconds
     @property
-    def seq(self) -> int:
-        """Sequence within the millisecond."""
+    def seq(self) -> int: ...  # Sequence within the millisecond
     def next(self) -> EntryID | None:
         """The ID right after this one, or None after the last possible one."""
     def prev(self) -> EntryID | None:
@@ -70,13 +56,12 @@ class EntryID:
     def __ge__(self, other: EntryID, /) -> bool: ...
     def __reduce__(self) -> tuple[Any, ...]: ...
 
-@final
+@disjoint_base
 class Entry:
     """One entry: immutable, unpacked as it is asked for. `entry_id, fields = entry`."""
 
     @property
-    def id(self) -> EntryID:
-        """The entry's ID."""
+    def id(self) -> EntryID: ...  # The entry's ID
     @property
     def fields(self) -> dict[Any, Any]:
         """Names and values as a dictionary; of a repeated name the last value. bytes, or str with decode_responses."""
@@ -84,8 +69,7 @@ class Entry:
     def pairs(self) -> list[tuple[Any, Any]]:
         """(name, value) in order, repeated names included."""
     @property
-    def size_bytes(self) -> int:
-        """Bytes of all names and values."""
+    def size_bytes(self) -> int: ...  # Bytes of all names and values
     def get(self, name: str | bytes, default: Any = None) -> Any:
         """The value of a field, or `default`."""
     def __getitem__(self, name: str | bytes, /) -> Any: ...
@@ -97,6 +81,24 @@ class Entry:
     def __reduce__(self) -> tuple[Any, ...]: ...
 
 @final
+class Delivery(Entry):
+    """An entry as a consumer of a group was given it."""
+
+    def ack(self) -> bool:
+        """Acknowledges the entry. Returns whether it was pending."""
+    def nack(self, mode: str = "FAIL") -> bool:
+        """Gives the entry back for others to claim: see `Group.nack`. Returns whether it was pending."""
+    @property
+    def gone(self) -> bool:
+        """Whether the entry is gone from the stream: only its ID is left."""
+    @property
+    def idle_ms(self) -> int:
+        """How long ago it had been delivered before, in ms; 0 for a new one, -1 where nobody had it."""
+    @property
+    def deliveries(self) -> int:
+        """How often it had been delivered before; 0 for a new one."""
+
+@final
 class Block:
     """A run of entries of one segment. Its rows count gone entries too; `entries` leaves them out."""
 
@@ -105,48 +107,33 @@ class Block:
         """The live entries, at most `limit`, from the end where `reverse`."""
     def entries_capped(self, limit: int, max_bytes: int, spent: int) -> tuple[list[Entry], int]:
         """Live entries until `spent` and their bytes reach `max_bytes`; and the sum."""
-    def find(self, id: _IDLike) -> Entry | None:
-        """The live entry with this ID, or None."""
+    def find(self, id: _IDLike) -> Entry | None: ...  # The live entry with this ID, or None
     def positions(self, ids: Sequence[_IDLike]) -> list[tuple[EntryID, int]]:
         """(ID, position in the segment) of those of `ids` that are live entries here."""
-    def lower_bound(self, id: _IDLike) -> int:
-        """The position in the segment of the first entry not below `id`."""
-    def id_at(self, row: int) -> EntryID:
-        """The ID of a row; IndexError past the end."""
+    def lower_bound(self, id: _IDLike) -> int: ...  # The position in the segment of the first entry not below `id`
+    def id_at(self, row: int) -> EntryID: ...  # The ID of a row; IndexError past the end
     @property
-    def end_position(self) -> int:
-        """The position behind the last row."""
+    def end_position(self) -> int: ...  # The position behind the last row
     @property
-    def row_count(self) -> int:
-        """Rows, gone ones included."""
+    def row_count(self) -> int: ...  # Rows, gone ones included
 
 @final
 class LogFile:
     """An open log file and its mapping. The descriptor passed is duplicated."""
 
     def __new__(cls, fd: int, path: str, writable: bool) -> LogFile: ...
-    def store(self, offset: int, data: bytes) -> None:
-        """Copies `data` into the mapping."""
-    def pwrite(self, offset: int, data: bytes) -> None:
-        """Writes `data` by system call."""
-    def pwrite_sync(self, offset: int, data: bytes) -> None:
-        """Writes `data`, durable on return."""
-    def extend(self, size_bytes: int) -> None:
-        """Writes zeros up to `size_bytes` and maps them."""
-    def flush(self) -> None:
-        """fdatasync."""
-    def start_flush(self, offset: int, size_bytes: int) -> None:
-        """Asks for a range to be written back."""
-    def read(self, offset: int, size_bytes: int) -> bytes:
-        """Bytes of the mapping, as far as it goes."""
-    def close(self) -> None:
-        """Closes the descriptor; mappings that readers hold live on."""
+    def store(self, offset: int, data: bytes) -> None: ...  # Copies `data` into the mapping
+    def pwrite(self, offset: int, data: bytes) -> None: ...  # Writes `data` by system call
+    def pwrite_sync(self, offset: int, data: bytes) -> None: ...  # Writes `data`, durable on return
+    def extend(self, size_bytes: int) -> None: ...  # Writes zeros up to `size_bytes` and maps them
+    def flush(self) -> None: ...  # fdatasync
+    def start_flush(self, offset: int, size_bytes: int) -> None: ...  # Asks for a range to be written back
+    def read(self, offset: int, size_bytes: int) -> bytes: ...  # Bytes of the mapping, as far as it goes
+    def close(self) -> None: ...  # Closes the descriptor; mappings that readers hold live on
     @property
-    def size_bytes(self) -> int:
-        """Bytes mapped."""
+    def size_bytes(self) -> int: ...  # Bytes mapped
     @property
-    def native(self) -> LogFile:
-        """Itself."""
+    def native(self) -> LogFile: ...  # Itself
 
 @final
 class Ctl:
@@ -155,47 +142,38 @@ class Ctl:
     def __new__(cls, fd: int, path: str) -> Ctl: ...
     def init(self, generation: int, flags: int) -> None:
         """Makes the page anew, of no boot; nobody else may be using it."""
-    def confirm(self, boot: bytes) -> None:
-        """Says in which boot the log was put right: the last step of a recovery."""
+    def confirm(self, boot: bytes) -> None: ...  # Says in which boot the log was put right: the last step of a recovery
     def raise_flags(self, flags: int) -> None:
         """Sets flags (1 poisoned, 2 moved, 4 check the tail, 8 rotten) and wakes readers."""
-    def clear_flags(self, flags: int) -> None:
-        """Clears flags."""
-    def poison(self, reason: str) -> None:
-        """Closes the stream to writers of every process."""
+    def clear_flags(self, flags: int) -> None: ...  # Clears flags
+    def poison(self, reason: str) -> None: ...  # Closes the stream to writers of every process
     def publish(self, segment: int, offset: int, lsn: int) -> None:
         """Sets written, visible and durable positions: after a recovery or a roll."""
     def locked(self, lock: int, wait: bool = True) -> Guard:
         """A guard for a lock. With `wait` false, what `with` gives says whether it has the lock."""
-    def ring(self) -> None:
-        """Wakes whoever waits for the page's bell."""
+    def ring(self) -> None: ...  # Wakes whoever waits for the page's bell
+    def join_queue(self, group: int) -> Turn | None:
+        """A place at the end of a group's queue; None where all are taken: wait for the bell."""
+    def promised(self, group: int, mine: Turn | None = None) -> int: ...  # Promised to waiters other than `mine`
+    def wake_queue(self, count: int, group: int | None = None) -> None: ...  # Who wait longest; None: of each group
     @property
-    def ready(self) -> bool:
-        """Whether the page was made, by this version."""
+    def ready(self) -> bool: ...  # Whether the page was made, by this version
     @property
-    def boot(self) -> bytes:
-        """The boot in which it was made: 16 bytes."""
+    def boot(self) -> bytes: ...  # The boot in which it was made: 16 bytes
     @property
-    def generation(self) -> int:
-        """A number that is new each time the page is made."""
+    def generation(self) -> int: ...  # A number that is new each time the page is made
     @property
-    def flags(self) -> int:
-        """The flags that are set."""
+    def flags(self) -> int: ...  # The flags that are set
     @property
-    def poison_text(self) -> str:
-        """Why the stream is poisoned."""
+    def poison_text(self) -> str: ...  # Why the stream is poisoned
     @property
-    def written(self) -> tuple[int, int]:
-        """(segment, offset) up to which frames are written."""
+    def written(self) -> tuple[int, int]: ...  # (segment, offset) up to which frames are written
     @property
-    def visible(self) -> tuple[int, int]:
-        """The same for what readers may see."""
+    def visible(self) -> tuple[int, int]: ...  # The same for what readers may see
     @property
-    def durable(self) -> tuple[int, int]:
-        """The same for what is on disk."""
+    def durable(self) -> tuple[int, int]: ...  # The same for what is on disk
     @property
-    def bell(self) -> int:
-        """The word to remember before looking, and to wait for afterwards."""
+    def bell(self) -> int: ...  # The word to remember before looking, and to wait for afterwards
 
 @final
 class Guard:
@@ -203,6 +181,23 @@ class Guard:
 
     def __enter__(self) -> bool: ...
     def __exit__(self, *_details: object) -> None: ...
+
+@final
+class Turn:
+    """A place in the queue of those who wait for a group's next entry; given up when it goes."""
+
+    def leave(self, served: bool = False) -> None: ...  # Gives the place up; once is enough
+    def again(self) -> bool: ...  # Waits on in the old order. False where the place was lost: take another.
+    @property
+    def called(self) -> bool: ...  # Whether it was woken, or lost its place
+
+@final
+class Changes:
+    """What a group's overlay changes in the view. Order 0 (by ID) comes first: it tells the others what goes."""
+
+    def next_key(self, order: int) -> bytes | None: ...  # The least key that is still to be changed; None: done
+    def merge(self, order: int, chunk: bytes | None, until: bytes | None) -> list[_Chunk]:
+        """What takes the place of `chunk`, with all changes of keys before `until`."""
 
 @final
 class Log:
@@ -223,15 +218,15 @@ class Log:
         segment_bytes: int,
         text: bool = False,
         copy: bytes | None = None,
+        pending_rows: int = 4096,
+        apart: bool = False,
     ) -> Log: ...
     def scan(self) -> dict[str, Any] | None:
         """Applies whole frames to the end of the file; what follows them: None (zeros), or torn or rotten."""
-    def close(self, wait: bool = True) -> None:
-        """Refuses every later append; with `wait`, returns when those under way are done."""
+    def close(self, wait: bool = True) -> None: ...  # Refuses appends; may `wait` for those under way
     def set_resolver(self, resolver: Callable[[int, bool], None]) -> None:
         """Takes what is called, with a reason and whether the lock is held, when an append finds something missing."""
-    def catch_up(self) -> int:
-        """Applies what others have written. 0, or a reason."""
+    def catch_up(self) -> int: ...  # Applies what others have written. 0, or a reason.
     def add(
         self,
         fields: Any,
@@ -240,8 +235,9 @@ class Log:
         durable: bool = False,
         held: bool = False,
         now: int | None = None,
+        message: tuple[bytes, bytes] | None = None,
     ) -> EntryID:
-        """Appends one entry."""
+        """Appends one entry; with `message`, the producer and its ID of the message are remembered with it."""
     def add_many(
         self,
         rows: Iterable[Any],
@@ -249,107 +245,133 @@ class Log:
         durable: bool = False,
         held: bool = False,
         now: int | None = None,
-    ) -> list[EntryID]:
-        """Appends entries as one frame."""
-    def trim(self, segment: int, position: int) -> int:
-        """Trims to a place, under the append lock. 0, or a reason."""
-    def delete(self, greatest: _IDLike, places: Sequence[tuple[int, int]]) -> int:
-        """Marks (segment, position) as deleted, in order, under the append lock."""
-    def set_id(self, last: _IDLike, entries_added: int, max_deleted: _IDLike) -> int:
-        """Sets the counters, under the append lock."""
+    ) -> list[EntryID]: ...  # Appends entries as one frame
+    def trim(self, segment: int, position: int) -> int: ...  # Trims to a place, under the append lock. 0, or a reason.
+    def delete(self, greatest: _IDLike, places: Sequence[tuple[int, int]]) -> int: ...  # Marks as deleted, in order
+    def set_id(self, last: _IDLike, entries_added: int, max_deleted: _IDLike) -> int: ...  # Sets the counters
     def replace(self, inputs: Sequence[int], output: SegmentView) -> int:
         """Lets a compacted segment take the place of its inputs, under the append lock."""
-    def mark(self) -> int:
-        """Appends a mark that carries the durable sequence number, under the append lock."""
+    def mark(self) -> int: ...  # Appends a mark that carries the durable sequence number, under the append lock
     def plan_trim(self, keep: int, approximate: bool, limit: int) -> tuple[int, int, int] | None:
         """(segment, position, entries that go) to keep `keep` entries, or None."""
-    def live_before(self, segment: int, position: int) -> int:
-        """Live entries before a place."""
-    def flush(self) -> int:
-        """Makes all written so far durable, sharing a flush with whoever else waits. 0, or a reason."""
-    def next_segment(self, number: int, salt: int) -> tuple[bytes, bytes]:
-        """Header block and snapshot frame of the next segment; the frontier slot included."""
-    def advance(self, file: Any) -> RowSegment | None:
-        """Goes on in the next segment; the one left behind, where it was next to it."""
-    def frontier_slot(self, frontier_ms: int, floor_ms: int) -> tuple[int, bytes]:
-        """Offset and bytes of the next frontier slot."""
-    def read_frontier(self) -> tuple[int, int]:
-        """Frontier and floor (milliseconds) as they stand in the file now."""
-    def next_auto_ms(self, now: int | None) -> int:
-        """What the next automatic ID will not be below."""
+    def live_before(self, segment: int, position: int) -> int: ...  # Live entries before a place
+    def flush(self) -> int: ...  # Makes all written so far durable, sharing a flush with others. 0, or a reason.
+    def next_segment(
+        self, number: int, salt: int, pending: list[tuple[int, bytes]] | None = None
+    ) -> tuple[bytes, bytes]:
+        """Header block, frontier slot included, and snapshot frame of the next segment; `pending`: (group, chunk)."""
+    def advance(self, file: Any) -> RowSegment | None: ...  # Goes on in the next segment; the one left behind
+    def frontier_slot(self, frontier_ms: int, floor_ms: int) -> tuple[int, bytes]: ...  # Of the next: offset, bytes
+    def read_frontier(self) -> tuple[int, int]: ...  # Frontier and floor (milliseconds) as they stand in the file now
+    def next_auto_ms(self, now: int | None) -> int: ...  # What the next automatic ID will not be below
     def read(
         self, segment: int, position: int, start: _IDLike, end: _IDLike, max_entries: int, max_bytes: int
     ) -> tuple[bool, Block | None]:
         """Visible entries from `position` on; False where `segment` is not active any more."""
     def seek(self, segment: int, id: _IDLike) -> int | None:
         """The position of the first visible entry not below `id`; None where `segment` is not active any more."""
-    def visible_entries(self) -> int:
-        """Visible entries of the active segment, gone ones included."""
-    def segments(self) -> list[SegmentView]:
-        """The sealed and rolled segments in order."""
-    def active_view(self) -> SegmentView:
-        """The active segment."""
-    def take_dropped(self) -> list[tuple[int, int]]:
-        """(number, generation) of files no longer listed; they are forgotten here."""
-    def counters(self) -> tuple[int, EntryID, int, EntryID]:
-        """Length, last ID, entries added, greatest deleted ID, of what is visible."""
-    def written_length(self) -> int:
-        """Live entries of all that is written, visible or not: what a trim is planned by."""
-    def length(self) -> int:
-        """Live entries."""
+    def visible_entries(self) -> int: ...  # Visible entries of the active segment, gone ones included
+    def segments(self) -> list[SegmentView]: ...  # The sealed and rolled segments in order
+    def active_view(self) -> SegmentView: ...  # The active segment
+    def take_dropped(self) -> list[tuple[int, int]]: ...  # (number, generation) of files not listed any more
+    def counters(self) -> tuple[int, EntryID, int, EntryID]: ...  # Length, last ID, added, greatest deleted ID
+    def written_length(self) -> int: ...  # Live entries of all that is written, visible or not
+    def length(self) -> int: ...  # Live entries
+    # Groups: what is known of them, and what changes it. All of it under the append lock.
+    def change(self, records: list[tuple[Any, ...]], now_ms: int) -> int:
+        """Appends one frame with records, each (word, arguments...). 0, or a reason."""
+    def deliver(
+        self,
+        group: int,
+        consumer: int,
+        blocks: list[Block] | None,
+        wanted: tuple[int, int, int, int, bool],
+        first: _IDLike,
+        now_ms: int,
+        owner: Any,
+    ) -> tuple[int, list[Delivery], int]:
+        """Gives new entries: of `blocks`, or of the active segment. A reason, or 0; what was given; bytes spent.
+
+        `wanted` is (count, promised to others, max_bytes, spent, noack); `first` is the stream's first ID.
+        """
+    def acknowledge(self, group: int, ids: list[EntryID], now_ms: int) -> tuple[int, int]: ...  # (0 or a reason, count)
     @property
-    def version(self) -> int:
-        """Grows whenever a sealed segment changes."""
+    def group_count(self) -> tuple[int, bool]: ...  # Groups, and whether there ever was one or an idempotent message
+    def groups(self) -> list[tuple[int, bytes, EntryID, int | None, int, int, int]]:
+        """(number, name, last delivered ID, entries read, consumers, pending, refused), in order of names."""
+    def group_number(self, name: bytes) -> int | None: ...  # The number of a group
+    def last_delivered(self, group: int) -> EntryID | None: ...  # The last delivered ID of a group
+    def progress(self, group: int, first: _IDLike) -> tuple[int | None, int | None]: ...  # Entries read, lag
+    def first_id(self) -> EntryID | None: ...  # The stream's first ID; None where a sealed segment must be read for it
+    def consumers(self, group: int) -> list[tuple[int, bytes, int, int | None, int]]:
+        """(number, name, seen ms, active ms, pending), in order of names."""
+    def consumer_number(self, group: int, name: bytes) -> int | None: ...  # The number of a consumer
+    def consumer_count(self, group: int) -> int: ...  # How many consumers a group has
+    def consumer_seen(self, group: int, consumer: int) -> int | None: ...  # When it was seen last, in ms
+    def find_message(self, producer: bytes, message: bytes, now_ms: int) -> EntryID | None: ...  # If remembered
+    def note_duplicate(self) -> None: ...  # Counts a message that was there already
+    def windows(self, now_ms: int) -> tuple[int, int, int, int, int, int]:
+        """Duration (s), size, producers, messages tracked, messages added, duplicates."""
+    # Pending entries: overlays in memory over the view, which Python keeps.
+    def unknown(self, group: int, ids: list[EntryID]) -> list[EntryID]: ...  # Those that only the view can know of
+    def adopt(self, group: int, chunk: bytes, ids: list[EntryID]) -> None: ...  # Takes these rows over
+    def find_pending(self, group: int, ids: list[EntryID]) -> list[_Pending | None]: ...  # After asking `unknown`
+    def is_viewed(self, group: int) -> bool: ...  # Whether the view holds rows of a group
+    def pending_rows(
+        self, group: int, order: int, start: _Key, until: _Key | None, chunk: bytes | None, limit: int
+    ) -> list[_Pending]:
+        """Rows from `start` on and before `until`: those of a chunk of the view as they are now, and newer ones."""
     @property
-    def tail(self) -> tuple[int, int, int, int]:
-        """Segment number, end offset, sequence number, bytes of the snapshot."""
+    def overlay_rows(self) -> int: ...  # IDs that the overlays name
+    def last_in_overlay(self, group: int) -> EntryID | None: ...  # The greatest pending ID that an overlay names
+    def changes(self) -> list[tuple[int, Changes]]: ...  # What the overlay of each group changes in the view
+    def viewed(self) -> int: ...  # Appends a frame: the view holds all before it. 0, or a reason.
     @property
-    def salt(self) -> int:
-        """The salt of the active segment."""
+    def base(self) -> tuple[int, int] | None: ...  # (sequence number, checksum) of where the overlays begin
     @property
-    def uuid(self) -> bytes:
-        """The stream's 16 bytes."""
+    def link(self) -> tuple[int, int, int]: ...  # (sequence number, end offset, checksum) of the last frame
     @property
-    def needed_bytes(self) -> int:
-        """Bytes that the last append found missing."""
+    def link_before(self) -> tuple[int, int]: ...  # (sequence number, checksum) of the last frame before this segment
+    def rebase(self, lsn: int, offset: int, link: int) -> bool: ...  # Begins anew; False: not of this log
+    def rebase_to_snapshot(self) -> bool: ...  # Begins the overlays anew behind the snapshot
+    def snapshot_view(self) -> list[tuple[int, int, list[_Chunk]]]: ...  # (group, order, chunks)
     @property
-    def is_durable(self) -> bool:
-        """Whether all that is written is durable."""
+    def version(self) -> int: ...  # Grows whenever a sealed segment changes
     @property
-    def active_entries(self) -> int:
-        """Entries of the active segment, gone ones included."""
+    def tail(self) -> tuple[int, int, int, int]: ...  # Segment, end offset, sequence number, bytes of snapshot
+    @property
+    def salt(self) -> int: ...  # The salt of the active segment
+    @property
+    def uuid(self) -> bytes: ...  # The stream's 16 bytes
+    @property
+    def needed_bytes(self) -> int: ...  # Bytes that the last append found missing
+    @property
+    def is_durable(self) -> bool: ...  # Whether all that is written is durable
+    @property
+    def active_entries(self) -> int: ...  # Entries of the active segment, gone ones included
 
 @final
 class SegmentView:
     """What the log says of one segment at one moment."""
 
     @property
-    def number(self) -> int:
-        """The segment's number."""
+    def number(self) -> int: ...  # The segment's number
     @property
-    def generation(self) -> int:
-        """How often it was compacted."""
+    def generation(self) -> int: ...  # How often it was compacted
     @property
-    def entries(self) -> int:
-        """Entries in the file, gone ones included."""
+    def entries(self) -> int: ...  # Entries in the file, gone ones included
     @property
-    def live(self) -> int:
-        """Entries that are not gone."""
+    def live(self) -> int: ...  # Entries that are not gone
     @property
-    def first(self) -> EntryID:
-        """The first ID in the file."""
+    def first(self) -> EntryID: ...  # The first ID in the file
     @property
-    def last(self) -> EntryID:
-        """The last ID in the file."""
+    def last(self) -> EntryID: ...  # The last ID in the file
     @property
-    def trimmed(self) -> int:
-        """Entries before this position are trimmed away."""
+    def trimmed(self) -> int: ...  # Entries before this position are trimmed away
     @property
-    def size_bytes(self) -> int:
-        """Bytes as frames."""
+    def size_bytes(self) -> int: ...  # Bytes as frames
     @property
-    def times_ms(self) -> tuple[int, int]:
-        """Least and greatest append time."""
+    def times_ms(self) -> tuple[int, int]: ...  # Least and greatest append time
     @staticmethod
     def compacted(then: Sequence[SegmentView], now: Sequence[SegmentView | None], footer: SealedSegment) -> SegmentView:
         """The view of a compacted segment, with what went while it was written."""
@@ -367,16 +389,12 @@ class RowSegment:
         max_entries: int,
         max_bytes: int,
         view: SegmentView | None = None,
-    ) -> Block | None:
-        """Entries from `position` on; None behind the last."""
-    def seek(self, id: _IDLike) -> int:
-        """The position of the first entry not below `id`."""
+    ) -> Block | None: ...  # Entries from `position` on; None behind the last
+    def seek(self, id: _IDLike) -> int: ...  # The position of the first entry not below `id`
     @property
-    def entries(self) -> int:
-        """Entries in the file."""
+    def entries(self) -> int: ...  # Entries in the file
     @property
-    def link(self) -> tuple[int, int]:
-        """Sequence number and header checksum of the last frame, which the successor's snapshot frame follows."""
+    def link(self) -> tuple[int, int]: ...  # Sequence number and checksum of the last frame
 
 @final
 class NodeCache:
@@ -384,8 +402,7 @@ class NodeCache:
 
     def __new__(cls, limit_bytes: int) -> NodeCache: ...
     @property
-    def held_bytes(self) -> int:
-        """Bytes held."""
+    def held_bytes(self) -> int: ...  # Bytes held
 
 @final
 class SealedSegment:
@@ -394,18 +411,13 @@ class SealedSegment:
     def __new__(
         cls, fd: int, path: str, uuid: bytes, number: int, cache: NodeCache, text: bool = False
     ) -> SealedSegment: ...
-    def node_of_id(self, id: _IDLike) -> int:
-        """The node that holds an ID, or would."""
-    def node_of_position(self, position: int) -> int:
-        """The node that holds a position."""
-    def node_row(self, number: int) -> tuple[int, int, int, int, EntryID]:
-        """Offset, length, entries before, entries and first ID of a node."""
+    def node_of_id(self, id: _IDLike) -> int: ...  # The node that holds an ID, or would
+    def node_of_position(self, position: int) -> int: ...  # The node that holds a position
+    def node_row(self, number: int) -> tuple[int, int, int, int, EntryID]: ...  # Offset, length, before, entries, first
     def read_block(
         self, number: int, start: _IDLike, end: _IDLike, view: SegmentView | None, cached: bool = True
-    ) -> Block:
-        """One node, within `start..end`."""
-    def find(self, id: _IDLike, view: SegmentView) -> Entry | None:
-        """The live entry with this ID, or None."""
+    ) -> Block: ...  # One node, within `start..end`
+    def find(self, id: _IDLike, view: SegmentView) -> Entry | None: ...  # The live entry with this ID, or None
     def columns(
         self,
         start: _IDLike,
@@ -414,39 +426,27 @@ class SealedSegment:
         fields: Sequence[bytes] | None,
         duplicates: str,
         threads: int,
-    ) -> list[ColumnBatch]:
-        """Live entries as columns, one batch a thread, in order."""
-    def verify(self, number: int) -> int:
-        """Reads and checks one node; its entries."""
-    def snapshot_copy(self) -> bytes:
-        """The checked copy of the successor's snapshot frame, or nothing."""
+    ) -> list[ColumnBatch]: ...  # Live entries as columns, one batch a thread, in order
+    def verify(self, number: int) -> int: ...  # Reads and checks one node; its entries
+    def snapshot_copy(self) -> bytes: ...  # The checked copy of the successor's snapshot frame, or nothing
     @staticmethod
-    def copy_of(fd: int, path: str) -> bytes:
-        """The same of a file whose stream is not known."""
+    def copy_of(fd: int, path: str) -> bytes: ...  # The same of a file whose stream is not known
     @property
-    def nodes(self) -> int:
-        """Nodes."""
+    def nodes(self) -> int: ...  # Nodes
     @property
-    def entries(self) -> int:
-        """Entries."""
+    def entries(self) -> int: ...  # Entries
     @property
-    def generation(self) -> int:
-        """How often it was compacted."""
+    def generation(self) -> int: ...  # How often it was compacted
     @property
-    def first(self) -> EntryID:
-        """The first ID."""
+    def first(self) -> EntryID: ...  # The first ID
     @property
-    def last(self) -> EntryID:
-        """The last ID."""
+    def last(self) -> EntryID: ...  # The last ID
     @property
-    def file_bytes(self) -> int:
-        """Size of the file."""
+    def file_bytes(self) -> int: ...  # Size of the file
     @property
-    def raw_bytes(self) -> int:
-        """Names and values before packing."""
+    def raw_bytes(self) -> int: ...  # Names and values before packing
     @property
-    def times_ms(self) -> tuple[int, int]:
-        """Least and greatest append time."""
+    def times_ms(self) -> tuple[int, int]: ...  # Least and greatest append time
 
 @final
 class ColumnBatch:
@@ -456,14 +456,11 @@ class ColumnBatch:
     def of_blocks(blocks: Sequence[Block], fields: Sequence[bytes] | None, duplicates: str) -> ColumnBatch:
         """Columns of the live entries of blocks."""
     @property
-    def rows(self) -> int:
-        """Rows."""
+    def rows(self) -> int: ...  # Rows
     @property
-    def ms(self) -> bytes:
-        """Milliseconds, as little-endian 64-bit words."""
+    def ms(self) -> bytes: ...  # Milliseconds, as little-endian 64-bit words
     @property
-    def seq(self) -> bytes:
-        """Sequences, likewise."""
+    def seq(self) -> bytes: ...  # Sequences, likewise
     @property
     def fields(self) -> list[tuple[bytes, bytes, bytes, bytes | None, int]]:
         """Name, rows + 1 offsets (32 bits, little-endian), bytes, validity bits or None, nulls: for each field."""
@@ -473,26 +470,23 @@ class Sealer:
     """Packs entries into the nodes of a sealed segment; what it returns is appended to the file."""
 
     def __new__(
-        cls,
-        uuid: bytes,
-        segment: int,
-        generation: int,
-        salt: int,
-        *,
-        max_entries: int,
-        max_bytes: int,
-        level: int,
+        cls, uuid: bytes, segment: int, generation: int, salt: int, *, max_entries: int, max_bytes: int, level: int
     ) -> Sealer: ...
-    def push(self, block: Block) -> bytes:
-        """Takes the live entries of a block; bytes to append, often none."""
-    def finish(self, snapshot: bytes, times_ms: tuple[int, int]) -> bytes:
-        """The last nodes, the copy of the snapshot frame, index and footer."""
+    def push(self, block: Block) -> bytes: ...  # Takes the live entries of a block; bytes to append, often none
+    def finish(self, snapshot: bytes, times_ms: tuple[int, int]) -> bytes: ...  # The last nodes, copy, index, footer
     @property
-    def entries(self) -> int:
-        """Entries taken so far."""
+    def entries(self) -> int: ...  # Entries taken so far
 
 def wait_bells(bells: Sequence[tuple[Ctl, int]], timeout_s: float | None) -> bool:
     """Sleeps until a bell is not as it was read, or the time is up. Whether one rang. Signals are handled."""
+
+def wait_turns(turns: list[Turn], bells: list[tuple[Ctl, int]], timeout_s: float) -> bool:
+    """Sleeps until a turn is called or a bell rings, a minute at most. Whether one did. Signals are handled."""
+
+def delivery(
+    entry: Entry | None, id: _IDLike, owner: Any, idle_ms: int, deliveries: int, text: bool = False
+) -> Delivery:
+    """A delivery made of an entry, or of its ID alone where the entry is gone; `owner` is its `Group`."""
 
 def restore_entry(id: _IDLike, pairs: Sequence[tuple[bytes, bytes]], text: bool = False) -> Entry:
     """An entry from its parts: what unpickling calls."""

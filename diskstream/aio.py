@@ -13,13 +13,16 @@ Appends and looks at what is in memory cost microseconds and are made at once, e
 """
 
 import asyncio
+import functools
 import os
+import threading
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from diskstream import store as _store
-from diskstream._native import Entry, EntryID
+from diskstream._native import Delivery, Entry, EntryID
+from diskstream.aio_groups import Consumer, Group
 from diskstream.engine.seal import CompactReport
 from diskstream.engine.verify import VerifyReport
 from diskstream.ids import IDLike
@@ -27,7 +30,7 @@ from diskstream.info import StreamInfo
 from diskstream.stream import Fields
 from diskstream.stream import Stream as _Stream
 
-__all__ = ["Store", "Stream", "open"]
+__all__ = ["Consumer", "Group", "Store", "Stream", "open"]
 
 _T = TypeVar("_T")
 # One blocked read is cut into waits of this length, so that a task that is cancelled leaves no thread behind for long.
@@ -93,6 +96,21 @@ class Store:
             lambda wait: self.sync_store.read(fixed, count=count, max_count=max_count, max_bytes=max_bytes, block=wait),
             block,
         )
+
+    async def read_group(
+        self,
+        group: str | bytes,
+        consumer: str | bytes,
+        positions: Mapping[str, IDLike] | Mapping[bytes, IDLike] | Mapping[str | bytes, IDLike],
+        **options: Any,
+    ) -> dict[bytes, list[Delivery]]:
+        """Reads as a consumer: see `diskstream.Store.read_group`."""
+        stop = threading.Event()
+        read = functools.partial(self.sync_store.read_group, group, consumer, positions, stop=stop, **options)
+        try:
+            return await asyncio.to_thread(read)
+        finally:
+            stop.set()
 
     def _fix(self, name: str | bytes, after: IDLike) -> IDLike:
         """``$`` is the end as of the call, not of each slice of its wait."""
@@ -200,6 +218,10 @@ class Stream:
     async def set_id(self, id: IDLike, **options: Any) -> None:
         """Sets the last ID: see `diskstream.Stream.set_id`."""
         await asyncio.to_thread(lambda: self.sync_stream.set_id(id, **options))
+
+    async def group(self, name: str | bytes, **options: Any) -> Group:
+        """The consumer group of that name: see `diskstream.Stream.group`."""
+        return Group(await asyncio.to_thread(lambda: self.sync_stream.group(name, **options)))
 
     async def info(self) -> StreamInfo:
         """What XINFO STREAM says."""

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 __all__ = ["Consumer"]
 
 _MAX_CLAIM_COUNT = 2**63 // 24  # Redis's own limit: what it would allocate for them
-# How long a worker's iterator sleeps before it looks whether it was told to stop.
-_SLICE_S = 0.5
 
 
 class Consumer:
@@ -217,16 +215,10 @@ class Consumer:
             position = entries[-1].id
 
     def _wait(self, count: int, block: float | None, claim_ms: int | None) -> list[Delivery]:
-        """New entries; waits in slices, so that `stop` is heard."""
-        if block is None:
-            return self.read(count=count, claim_ms=claim_ms)
-        left = float("inf") if block == 0 else float(block)
-        while left > 0 and not self._stopped.is_set():
-            entries = self.read(count=count, block=min(left, _SLICE_S), claim_ms=claim_ms)
-            if entries:
-                return entries
-            left -= _SLICE_S
-        return []
+        """New entries; `stop` ends the wait within a moment."""
+        wanted = Wanted(count, block, False, claim_ms, None, None, self._stopped)
+        stream = self.group.stream
+        return read_groups(stream._store, {stream.name: (self.group, ">")}, self.name, wanted).get(stream.name, [])
 
     def _each(self, entries: list[Delivery], *, ack: bool) -> Iterator[Delivery]:
         for entry in entries:

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import threading
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -42,6 +43,7 @@ class Wanted:
     claim_ms: int | None
     max_count: int | None
     max_bytes: int | None
+    stop: threading.Event | None = None  # ends the wait
     left: int = field(init=False, default=0)
     spent: int = field(init=False, default=0)
     claims: bool = field(init=False, default=False)
@@ -246,7 +248,7 @@ def _take(reading: Reading, log: StreamLog, place: _Place, wanted: Wanted, *, wa
         break
     if entries:
         if place.turn is not None:
-            place.turn.leave()
+            place.turn.leave(served=True)
             place.turn = None
         last = log.native.last_delivered(group)
         if last is not None and last < log.native.counters()[1]:
@@ -254,6 +256,25 @@ def _take(reading: Reading, log: StreamLog, place: _Place, wanted: Wanted, *, wa
     else:
         place.ripens_in_s = reading.ripens_in_s()
     return entries
+
+
+def _look_up(
+    store: "Store", name: bytes, place: _Place, consumer: bytes, wanted: Wanted, *, waits: bool
+) -> tuple[StreamLog, list[Delivery]]:
+    """The same, by name: again where the stream has moved meanwhile.
+
+    Raises:
+        NoGroupError: there is no such stream, or no such group.
+    """
+    while True:
+        log = store._log(name, create=False)
+        if log is None:
+            raise NoGroupError(name, place.owner.name)
+        try:
+            return log, _look(place, log, consumer, wanted, waits=waits)
+        except StreamMoved:
+            place.turn = None
+            store._forget(name, log)
 
 
 def _attempt(
@@ -264,16 +285,7 @@ def _attempt(
     wanted.begin()
     used: list[StreamLog] = []
     for name, place in places.items():
-        while True:
-            log = store._log(name, create=False)
-            if log is None:
-                raise NoGroupError(name, place.owner.name)
-            try:
-                entries = _look(place, log, consumer, wanted, waits=waits and not found)
-                break
-            except StreamMoved:
-                place.turn = None
-                store._forget(name, log)
+        log, entries = _look_up(store, name, place, consumer, wanted, waits=waits and not found)
         used.append(log)
         wanted.took(entries)
         if entries or place.after != _NEW:
@@ -312,7 +324,8 @@ def read_groups(
         while True:
             found = _attempt(store, places, consumer, wanted, waits=waits)
             left = None if until is None else until - time.monotonic()
-            if found or not waits or (left is not None and left <= 0):
+            stopped = wanted.stop is not None and wanted.stop.is_set()
+            if found or not waits or stopped or (left is not None and left <= 0):
                 return found
             limits = [place.ripens_in_s for place in places.values() if place.ripens_in_s is not None]
             slice_s = min([_LOOK_S, *limits, *([] if left is None else [left])])

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["Group", "create_group", "group_infos"]
 
 _T = TypeVar("_T")
-_AT_ONCE = 1 << 16
+_AT_ONCE = 1 << 20
 VIEW = 10  # a reason, as native/python/src/errors.rs numbers them
 
 
@@ -190,11 +190,14 @@ class Group:
             rows = log.pending.rows(group, BY_CONSUMER, (consumer, 0, 0), (consumer + 1, 0, 0))
             ids = [row[0] for row in rows]
             log.pending.learn(group, ids)
-            records: list[tuple[object, ...]] = [
-                ("end", group, ids[at : at + _AT_ONCE]) for at in range(0, len(ids), _AT_ONCE)
-            ]
-            records.append(("dismiss", group, consumer))
-            log.retry(lambda: log.native.change(records, now_ms(log)), held=True)
+            # A list too long for one frame goes first, in parts: cut short, the consumer is still there with the rest.
+            for at in range(0, len(ids), _AT_ONCE):
+                part = ("end", group, ids[at : at + _AT_ONCE])
+                last = at + _AT_ONCE >= len(ids)
+                records: list[tuple[object, ...]] = [part, ("dismiss", group, consumer)] if last else [part]
+                log.retry(lambda records=records: log.native.change(records, now_ms(log)), held=True)  # type: ignore[misc]
+            if not ids:
+                log.retry(lambda: log.native.change([("dismiss", group, consumer)], now_ms(log)), held=True)
             return len(ids)
 
         return self._change(remove)

@@ -233,6 +233,12 @@ class Store:
         return self._page.ctl.locked(APPEND)
 
     def _remove(self, name: bytes) -> None:
+        with contextlib.suppress(DiskstreamError, StreamMoved):  # a damaged stream can be deleted all the same
+            log = self._log(name, create=False)
+            if log is not None and log.native.group_count[1]:
+                with log.locked():
+                    log.prepare()
+                    log.pending.forget()
         hidden = self._move(name, lambda: directory.hide_stream(self._streams, name, self._files), flush=False)
         directory.remove_hidden(hidden, self._files)
 
@@ -349,6 +355,7 @@ class Store:
         block: float | None = None,
         noack: bool = False,
         claim_ms: int | None = None,
+        stop: threading.Event | None = None,
     ) -> dict[bytes, list[Delivery]]:
         """Reads as a consumer of a group that each of the streams has, as XREADGROUP.
 
@@ -363,6 +370,7 @@ class Store:
                 consumers of a group are served in the order in which they began to wait.
             noack: what is given counts as acknowledged.
             claim_ms: first of all, what others have had for so long without acknowledging it, or have given back.
+            stop: an event that ends the wait within a moment, with nothing.
 
         Returns:
             The entries of those streams that have any; a stream whose history was asked for is always there.
@@ -376,7 +384,7 @@ class Store:
             names.as_name(name): (self.stream(name).group(group, create=False), after)
             for name, after in positions.items()
         }
-        wanted = Wanted(count, block, noack, claim_ms, max_count, max_bytes)
+        wanted = Wanted(count, block, noack, claim_ms, max_count, max_bytes, stop)
         return read_groups(self, owners, key, wanted)
 
     # --- keeping ------------------------------------------------------------------------------------------------------

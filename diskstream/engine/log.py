@@ -327,7 +327,8 @@ class StreamLog:
                 following = recovery.next_log(self.directory, number)
                 if self.fault is not None or following is None:
                     break
-                self.enter(following)
+                with contextlib.suppress(FileNotFoundError):  # rolled again, and sealed, in between
+                    self.enter(following)
             if self.ctl.written != (number, end):
                 self.ctl.publish(number, end, lsn)
                 self.native.catch_up()

@@ -125,7 +125,7 @@ class StreamPending:
     def forget(self) -> None:
         """Removes the stream's rows: it is gone."""
         uuid = self._uuid
-        if self._native.base is not None:
+        if self._view.exists():
             self._view.write(lambda txn: state.delete_rows(txn, uuid))
 
     # --- looking ------------------------------------------------------------------------------------------------------
@@ -217,8 +217,8 @@ def _drop_others(txn: "lmdb.Transaction", uuid: bytes, alive: set[int]) -> None:
     for order in _ORDERS:
         cursor, start = txn.cursor(), uuid + bytes([order])
         at = start
-        while cursor.set_range(at) and cursor.key().startswith(start):
-            group = int.from_bytes(cursor.key()[17:21])
+        while cursor.set_range(at) and bytes(cursor.key()).startswith(start):
+            group = int.from_bytes(bytes(cursor.key())[17:21])
             if group not in alive:
                 state.delete_rows(txn, state.prefix(uuid, order, group))
             at = state.prefix(uuid, order, group + 1)

@@ -218,6 +218,10 @@ class View:
                 os.close(self._fd)
                 self._fd = -1
 
+    def exists(self) -> bool:
+        """Whether there is anything on disk."""
+        return (self.path / "data.mdb").exists()
+
     # --- transactions -------------------------------------------------------------------------------------------------
 
     def read(self, look: Callable[[lmdb.Transaction], _T]) -> _T:

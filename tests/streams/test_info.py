@@ -29,6 +29,12 @@ def test_of_a_new_entry(store: Store) -> None:
         "sealed_segments": 0,
         "size_bytes": 0,
         "durable": False,
+        "idmp_duration_s": 100,
+        "idmp_max_size": 100,
+        "producers_tracked": 0,
+        "messages_tracked": 0,
+        "messages_added": 0,
+        "messages_duplicate": 0,
     }
 
 

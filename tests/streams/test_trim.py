@@ -98,9 +98,9 @@ def test_nothing_is_trimmed_from_what_is_short_enough_or_does_not_exist(store: S
 
 
 def test_a_trim_needs_a_strategy(store: Store) -> None:
-    for options in ({}, {"approximate": True}):
+    for approximate in (False, True):
         with pytest.raises(ArgumentError, match=r"^syntax error, XTRIM must be called with a trimming strategy$"):
-            store.stream("x").trim(**options)
+            store.stream("x").trim(approximate=approximate)
 
 
 def test_a_trim_leaves_ids_and_counters_alone(store: Store) -> None:

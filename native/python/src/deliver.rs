@@ -20,6 +20,8 @@ use crate::log::Log;
 const AT_LEAST: usize = 256;
 /// Limits from here on are none, and what is counted against them is not counted.
 const UNLIMITED: u64 = 1 << 62;
+/// Entries of one delivery, which is one frame: more are left to the next call.
+const MOST: usize = 1 << 22;
 const BYTES_AT_ONCE: usize = 1 << 20;
 
 /// The block that the last delivery was made from: the next one most likely goes on in it, or right behind it.
@@ -155,6 +157,7 @@ impl Log {
             Ok(last) => last,
             Err(error) => return Err(self.error(py, error)),
         };
+        let wanted = Wanted { count: wanted.count.min(MOST), ..wanted };
         let limit = wanted.count.saturating_add(wanted.promised);
         let mut found = match &blocks {
             Some(blocks) => {

@@ -3,7 +3,8 @@
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use diskstream_core::frame::Kind;
+use diskstream_core::error::Error;
+use diskstream_core::frame::{Kind, MAX_PAYLOAD_BYTES};
 use diskstream_core::id::Id;
 use diskstream_core::ops::{self, Place, SetId};
 use diskstream_core::rows::{RowsEncoder, Step};
@@ -112,6 +113,10 @@ impl Log {
 
     /// The same with a time.
     pub(crate) fn append_frame(&self, py: Python<'_>, kind: Kind, payload: &[u8], now_ms: u64) -> PyResult<u8> {
+        if payload.len() > MAX_PAYLOAD_BYTES {
+            let (limit, found) = (MAX_PAYLOAD_BYTES as u64, payload.len() as u64);
+            return Err(errors::core(py, &self.path, Error::Limit { what: "a change", limit, found }));
+        }
         let done = py.detach(|| {
             let mut active = self.lock();
             check_flags(&self.page)?;

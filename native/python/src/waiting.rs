@@ -32,15 +32,16 @@ impl PyTurn {
 
 impl Drop for PyTurn {
     fn drop(&mut self) {
-        self.page.leave_queue(self.turn);
+        self.page.leave_queue(self.turn, false);
     }
 }
 
 #[pymethods]
 impl PyTurn {
-    /// Gives the place up; once is enough.
-    fn leave(&self) {
-        self.page.leave_queue(self.turn);
+    /// Gives the place up; once is enough. Unless it was `served`, the next is woken in its stead.
+    #[pyo3(signature = (served=false))]
+    fn leave(&self, served: bool) {
+        self.page.leave_queue(self.turn, served);
     }
 
     /// Waits on in the old order. False where the place was lost: take another.

@@ -83,10 +83,12 @@ impl Ctl {
         (self.u32(at).load(Ordering::Relaxed), self.u32(at + 4).load(Ordering::Relaxed))
     }
 
-    fn free(&self, place: usize, from: u32) {
-        if self.state(place).compare_exchange(from, FREE, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
+    fn free(&self, place: usize, from: u32) -> bool {
+        let freed = self.state(place).compare_exchange(from, FREE, Ordering::SeqCst, Ordering::SeqCst).is_ok();
+        if freed {
             self.u32(WAITERS).fetch_sub(1, Ordering::SeqCst);
         }
+        freed
     }
 
     /// Joins the queue of a group. None where all places are taken.
@@ -123,13 +125,15 @@ impl Ctl {
         }
     }
 
-    /// Gives the place up, if it still is the waiter's.
-    pub fn leave_queue(&self, turn: Turn) {
-        if self.ticket(turn.place).load(Ordering::SeqCst) == turn.ticket {
-            let state = self.state(turn.place).load(Ordering::SeqCst);
-            if state == WAITING || state == WOKEN {
-                self.free(turn.place, state);
-            }
+    /// Gives the place up, if it still is the waiter's. Unless it was `served`, the next is woken in its stead.
+    pub fn leave_queue(&self, turn: Turn, served: bool) {
+        if self.ticket(turn.place).load(Ordering::SeqCst) != turn.ticket {
+            return;
+        }
+        let group = self.group(turn.place).load(Ordering::Relaxed);
+        self.free(turn.place, WAITING);
+        if self.free(turn.place, WOKEN) && !served {
+            self.wake_queue(1, Some(group));
         }
     }
 
@@ -237,7 +241,7 @@ mod tests {
         ctl.wake_queue(1, None);
         assert!(woken(&ctl, first) && woken(&ctl, other) && !woken(&ctl, second));
         assert_eq!((ctl.promised(1, None), ctl.promised(1, Some(first))), (1, 0));
-        ctl.leave_queue(first);
+        ctl.leave_queue(first, true);
         ctl.wake_queue(1, Some(1));
         assert!(woken(&ctl, second));
         assert!(ctl.wait_again(second) && !woken(&ctl, second));
@@ -245,12 +249,21 @@ mod tests {
     }
 
     #[test]
+    fn who_leaves_without_an_entry_passes_the_call_on() {
+        let (_file, ctl) = page("passing");
+        let [first, second] = [ctl.join_queue(1).unwrap(), ctl.join_queue(1).unwrap()];
+        ctl.wake_queue(1, None);
+        ctl.leave_queue(first, false);
+        assert!(woken(&ctl, second));
+    }
+
+    #[test]
     fn places_are_bounded_and_can_be_had_again() {
         let (_file, ctl) = page("bounded");
         let turns: Vec<Turn> = (0..PLACES).map(|_| ctl.join_queue(1).unwrap()).collect();
         assert_eq!(ctl.join_queue(1), None);
-        turns.iter().for_each(|turn| ctl.leave_queue(*turn));
-        turns.iter().for_each(|turn| ctl.leave_queue(*turn)); // once is enough, twice does no harm
+        turns.iter().for_each(|turn| ctl.leave_queue(*turn, false));
+        turns.iter().for_each(|turn| ctl.leave_queue(*turn, false)); // once is enough, twice does no harm
         let again = ctl.join_queue(1).unwrap();
         assert!(!turns.contains(&again), "a ticket is given once");
         assert!(turns.iter().all(|old| !ctl.wait_again(*old)), "a place that was given up is another's");

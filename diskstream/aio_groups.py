@@ -1,0 +1,136 @@
+"""Consumer groups for asyncio: what waits, or may read a disk, runs in a thread."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from typing import Any
+
+from diskstream._native import Delivery
+from diskstream.consumer import Consumer as _Consumer
+from diskstream.group import Group as _Group
+from diskstream.group_info import AutoClaim, ConsumerInfo, GroupInfo, PendingEntry, PendingSummary
+from diskstream.ids import MIN_ID, IDLike
+
+__all__ = ["Consumer", "Group"]
+
+
+class Group:
+    """A consumer group, for asyncio. `sync_group` is the one behind it."""
+
+    def __init__(self, sync_group: _Group) -> None:
+        self.sync_group = sync_group
+
+    @property
+    def name(self) -> bytes:
+        """The group's name."""
+        return self.sync_group.name
+
+    def consumer(self, name: str | bytes) -> "Consumer":
+        """The consumer of that name."""
+        return Consumer(self.sync_group.consumer(name))
+
+    async def info(self) -> GroupInfo:
+        """What XINFO GROUPS says of it."""
+        return await asyncio.to_thread(self.sync_group.info)
+
+    async def consumers(self) -> list[ConsumerInfo]:
+        """What XINFO CONSUMERS says."""
+        return await asyncio.to_thread(self.sync_group.consumers)
+
+    async def set_id(self, start: IDLike, *, entries_read: int | None = None) -> None:
+        """Sets the last delivered ID: see `diskstream.Group.set_id`."""
+        await asyncio.to_thread(lambda: self.sync_group.set_id(start, entries_read=entries_read))
+
+    async def destroy(self) -> bool:
+        """Removes the group. Returns whether it was there."""
+        return await asyncio.to_thread(self.sync_group.destroy)
+
+    async def delete_consumer(self, name: str | bytes) -> int:
+        """Removes a consumer. Returns how many pending entries it had."""
+        return await asyncio.to_thread(self.sync_group.delete_consumer, name)
+
+    async def ack(self, *ids: IDLike) -> int:
+        """Acknowledges entries. Returns how many were pending."""
+        return await asyncio.to_thread(self.sync_group.ack, *ids)
+
+    async def ack_delete(self, *ids: IDLike, ref: str = "KEEPREF") -> list[int]:
+        """Acknowledges and deletes: see `diskstream.Group.ack_delete`."""
+        return await asyncio.to_thread(lambda: self.sync_group.ack_delete(*ids, ref=ref))
+
+    async def nack(self, *ids: IDLike, mode: str = "FAIL") -> int:
+        """Gives entries back: see `diskstream.Group.nack`."""
+        return await asyncio.to_thread(lambda: self.sync_group.nack(*ids, mode=mode))
+
+    async def pending(self) -> PendingSummary:
+        """How much is pending."""
+        return await asyncio.to_thread(self.sync_group.pending)
+
+    async def pending_range(
+        self, start: IDLike = "-", end: IDLike = "+", count: int = 10, **options: Any
+    ) -> list[PendingEntry]:
+        """Pending entries: see `diskstream.Group.pending_range`."""
+        return await asyncio.to_thread(lambda: self.sync_group.pending_range(start, end, count, **options))
+
+
+class Consumer:
+    """A consumer, for asyncio. `sync_consumer` is the one behind it."""
+
+    def __init__(self, sync_consumer: _Consumer) -> None:
+        self.sync_consumer = sync_consumer
+
+    @property
+    def name(self) -> bytes:
+        """The consumer's name."""
+        return self.sync_consumer.name
+
+    async def read(self, after: IDLike = ">", **options: Any) -> list[Delivery]:
+        """Reads: see `diskstream.Consumer.read`.
+
+        A read that is cancelled while it waits may have been given entries all the same: they are pending then.
+        """
+        group = self.sync_consumer.group
+        stream, stop = group.stream, threading.Event()
+
+        def read() -> dict[bytes, list[Delivery]]:
+            store, positions = stream._store, {stream.name: after}
+            return store.read_group(group.name, self.sync_consumer.name, positions, stop=stop, **options)
+
+        try:
+            return (await asyncio.to_thread(read)).get(stream.name, [])
+        finally:
+            stop.set()
+
+    async def claim(self, *ids: IDLike, **options: Any) -> list[Delivery]:
+        """Takes over pending entries: see `diskstream.Consumer.claim`."""
+        return await asyncio.to_thread(lambda: self.sync_consumer.claim(*ids, **options))
+
+    async def autoclaim(self, min_idle_ms: int, start: IDLike = "-", *, count: int = 100) -> AutoClaim:
+        """Takes over what is idle: see `diskstream.Consumer.autoclaim`."""
+        return await asyncio.to_thread(lambda: self.sync_consumer.autoclaim(min_idle_ms, start, count=count))
+
+    async def ack(self, *ids: IDLike) -> int:
+        """Acknowledges entries of the group. Returns how many were pending."""
+        return await asyncio.to_thread(self.sync_consumer.ack, *ids)
+
+    async def entries(
+        self, *, ack: bool = False, count: int = 100, block: float | None = 0, claim_ms: int | None = None
+    ) -> AsyncIterator[Delivery]:
+        """Entries for a worker: see `diskstream.Consumer.entries`."""
+        position: IDLike = MIN_ID
+        while True:
+            if position == ">":
+                found = await self.read(">", count=count, block=block, claim_ms=claim_ms)
+                if not found:
+                    return
+            else:
+                found = await self.read(position, count=count)
+            for entry in found:
+                if not entry.gone:
+                    yield entry
+                if ack:
+                    await self.ack(entry.id)
+            if position != ">":
+                position = found[-1].id if found else ">"
+
+    def __aiter__(self) -> AsyncIterator[Delivery]:
+        return self.entries()
