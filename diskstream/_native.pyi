@@ -289,12 +289,14 @@ class Log:
         first: _IDLike,
         now_ms: int,
         owner: Any,
+        asked: bool = False,
     ) -> tuple[int, list[Delivery], int]:
         """Gives new entries: of `blocks`, or of the active segment. A reason, or 0; what was given; bytes spent.
 
         `wanted` is (count, promised to others, max_bytes, spent, noack); `first` is the stream's first ID.
         """
-    def acknowledge(self, group: int, ids: list[EntryID], now_ms: int) -> tuple[int, int]: ...  # (0 or a reason, count)
+    def acknowledge(self, group: int, ids: list[EntryID], now_ms: int, asked: bool = False) -> tuple[int, int]:
+        """(0 or a reason, count); `asked` says that the view was asked for the IDs."""
     @property
     def group_count(self) -> tuple[int, bool]: ...  # Groups, and whether there ever was one or an idempotent message
     def groups(self) -> list[tuple[int, bytes, EntryID, int | None, int, int, int]]:

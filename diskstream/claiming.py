@@ -63,7 +63,7 @@ class ClaimOptions:
 
 def _change(log: StreamLog, records: list[tuple[object, ...]], now: int) -> None:
     if records:
-        log.retry(lambda: log.native.change(records, now), held=True)
+        log.pending.change(records, now)
 
 
 def claim(log: StreamLog, group: int, consumer: int, ids: Sequence[EntryID], options: ClaimOptions) -> list[Claimed]:
@@ -138,7 +138,7 @@ def autoclaim(
             entry = live.get(entry_id)
             if entry is None:
                 deleted.append(entry_id)
-            elif not owner or now - delivered_ms >= options.min_idle_ms:
+            elif not owner or options.min_idle_ms <= 0 or now - delivered_ms >= options.min_idle_ms:
                 claimed.append((entry_id, entry, now - delivered_ms if owner else -1, deliveries))
     records: list[tuple[object, ...]] = []
     if deleted:
@@ -147,7 +147,6 @@ def autoclaim(
         up = 1 if options.count_up else 0
         again = [(entry_id, now, min(deliveries + up, MAX_DELIVERIES)) for entry_id, _, _, deliveries in claimed]
         records.append(("assign", group, consumer, True, again))
-    log.pending.learn(group, deleted + [entry_id for entry_id, *_ in claimed])
     _change(log, records, now)
     return cursor, claimed, deleted
 

@@ -14,7 +14,7 @@ from diskstream.engine import reader
 from diskstream.engine.log import StreamLog, StreamMoved
 from diskstream.engine.pending import Row
 from diskstream.engine.state import BY_CONSUMER, BY_TIME
-from diskstream.errors import ArgumentError, NoGroupError, ReadOnlyError
+from diskstream.errors import ArgumentError, DiskstreamError, NoGroupError, ReadOnlyError
 from diskstream.ids import MAX_ID, IDLike, parse_id
 from diskstream.membership import consumer_number, group_number, now_ms, seen
 
@@ -107,12 +107,14 @@ class Reading:
     def new(self, room: int, promised: int) -> list[Delivery]:
         """The next entries of the group, but for those promised to waiters."""
         native, wanted = self.log.native, self.wanted
-        blocks = None
+        blocks, seen_in_view = None, False
         first = reader.first_id(self.log)
         now = now_ms(self.log)
         while True:
             asked = (room, promised, wanted.bytes_limit, wanted.spent, wanted.noack)
-            code, entries, spent = native.deliver(self.group, self.consumer, blocks, asked, first, now, self.owner)
+            code, entries, spent = native.deliver(
+                self.group, self.consumer, blocks, asked, first, now, self.owner, seen_in_view
+            )
             if code == 0:
                 wanted.spent = spent
                 return entries
@@ -121,8 +123,10 @@ class Reading:
                 if code == VIEW:
                     ids = [entry.id for block in blocks for entry in block.entries()]
                     self.log.pending.learn(self.group, ids)
+                    seen_in_view = True
             else:
                 self.log.resolve(code, held=True)
+                seen_in_view = False  # a roll begins the overlays anew
 
     def _next_blocks(self, limit: int) -> list[Block]:
         last = self.log.native.last_delivered(self.group)
@@ -188,12 +192,9 @@ class Reading:
         if changed:
             # What CLAIM gives is a delivery; a look at one's own history is not.
             active = not gone
-            native, pending = self.log.native, self.log.pending
             for at in range(0, len(changed), 1 << 16):
                 part = sorted(changed[at : at + (1 << 16)])
-                pending.learn(self.group, [row[0] for row in part])
-                record = ("assign", self.group, self.consumer, active, part)
-                self.log.retry(lambda record=record: native.change([record], now), held=True)  # type: ignore[misc]
+                self.log.pending.change([("assign", self.group, self.consumer, active, part)], now)
         return made
 
     def _is_full(self, made: list[Delivery]) -> bool:
@@ -277,6 +278,17 @@ def _look_up(
             store._forget(name, log)
 
 
+def _check_groups(places: Mapping[bytes, _Place]) -> None:
+    """Nothing is given out of one stream where another has no such group.
+
+    Raises:
+        NoGroupError: it has none.
+    """
+    for place in places.values():
+        if not place.owner.exists():
+            raise NoGroupError(place.owner.stream.name, place.owner.name)
+
+
 def _attempt(
     store: "Store", places: Mapping[bytes, _Place], consumer: bytes, wanted: Wanted, *, waits: bool
 ) -> dict[bytes, list[Delivery]]:
@@ -284,8 +296,15 @@ def _attempt(
     found: dict[bytes, list[Delivery]] = {}
     wanted.begin()
     used: list[StreamLog] = []
+    if len(places) > 1:
+        _check_groups(places)
     for name, place in places.items():
-        log, entries = _look_up(store, name, place, consumer, wanted, waits=waits and not found)
+        try:
+            log, entries = _look_up(store, name, place, consumer, wanted, waits=waits and not found)
+        except DiskstreamError:
+            if not any(found.values()):
+                raise
+            break  # what was given is given out; the next call meets the error again
         used.append(log)
         wanted.took(entries)
         if entries or place.after != _NEW:

@@ -189,15 +189,14 @@ class Group:
                 return 0
             rows = log.pending.rows(group, BY_CONSUMER, (consumer, 0, 0), (consumer + 1, 0, 0))
             ids = [row[0] for row in rows]
-            log.pending.learn(group, ids)
             # A list too long for one frame goes first, in parts: cut short, the consumer is still there with the rest.
             for at in range(0, len(ids), _AT_ONCE):
                 part = ("end", group, ids[at : at + _AT_ONCE])
                 last = at + _AT_ONCE >= len(ids)
                 records: list[tuple[object, ...]] = [part, ("dismiss", group, consumer)] if last else [part]
-                log.retry(lambda records=records: log.native.change(records, now_ms(log)), held=True)  # type: ignore[misc]
+                log.pending.change(records, now_ms(log))
             if not ids:
-                log.retry(lambda: log.native.change([("dismiss", group, consumer)], now_ms(log)), held=True)
+                log.pending.change([("dismiss", group, consumer)], now_ms(log))
             return len(ids)
 
         return self._change(remove)
@@ -226,14 +225,17 @@ class Group:
             group = log.native.group_number(self.name)
             if group is None or not wanted:
                 return 0
+            asked = False
             while True:
-                code, count = log.native.acknowledge(group, wanted, now_ms(log))
+                code, count = log.native.acknowledge(group, wanted, now_ms(log), asked)
                 if code == 0:
                     return count
                 if code == VIEW:
                     log.pending.learn(group, wanted)
+                    asked = True
                 else:
                     log.resolve(code, held=True)
+                    asked = False  # a roll begins the overlays anew
 
         return self.stream._use(lambda log: locked(log, acknowledge), 0)
 

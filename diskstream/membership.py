@@ -54,12 +54,12 @@ def locked(log: StreamLog, action: Callable[[StreamLog], _T]) -> _T:
 
 
 def looked(log: StreamLog, look: Callable[[StreamLog], _T]) -> _T:
-    """Looks at a stream's groups, with nobody changing them meanwhile."""
+    """Looks at a stream's groups, with nobody changing them meanwhile; also where nothing may be changed."""
     if log.read_only:
         log.refresh()
         return look(log)
     with log.locked():
-        log.prepare()
+        log.refresh()
         return look(log)
 
 

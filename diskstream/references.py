@@ -51,7 +51,7 @@ def _remove(log: StreamLog, ids: list[EntryID], ends: dict[int, set[EntryID]], *
         records.append(("delete", greatest, sorted((segment, position) for _, segment, position in places)))
     if records:
         now = now_ms(log)
-        log.retry(lambda: log.native.change(records, now), held=True)
+        log.pending.change(records, now)
 
 
 def delete(log: StreamLog, ids: Sequence[EntryID], ref: str) -> list[int]:
@@ -110,12 +110,7 @@ def trim_references(log: StreamLog) -> None:
         old = [row[0] for row in rows]
         for at in range(0, len(old), _AT_ONCE):
             part = old[at : at + _AT_ONCE]
-            log.pending.learn(group, part)
-            now = now_ms(log)
-            log.retry(
-                lambda group=group, part=part, now=now: log.native.change([("end", group, part)], now),  # type: ignore[misc]
-                held=True,
-            )
+            log.pending.change([("end", group, part)], now_ms(log))
 
 
 def trim_acknowledged(log: StreamLog, keep: int | None, below: EntryID | None) -> int:
@@ -128,7 +123,9 @@ def trim_acknowledged(log: StreamLog, keep: int | None, below: EntryID | None) -
     for ids in _live_ids(log, end) if wanted else []:
         free = ids
         for group, _ in groups:
-            rows = log.pending.rows(group, BY_ID, (0, ids[0].ms, ids[0].seq), (0, ids[-1].ms, ids[-1].seq + 1))
+            beyond = ids[-1].next()
+            until = (1, 0, 0) if beyond is None else (0, beyond.ms, beyond.seq)
+            rows = log.pending.rows(group, BY_ID, (0, ids[0].ms, ids[0].seq), until)
             owned = {row[0] for row in rows}
             free = [entry_id for entry_id in free if entry_id not in owned]
         free = free[: wanted - gone]

@@ -5,12 +5,13 @@ merged into the view, and a frame says so: each process then begins its overlay 
 view ahead of that frame; whoever needs the view next sees that it stands elsewhere, and replays the log from there.
 """
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from diskstream._native import EntryID
 from diskstream.engine import state
 from diskstream.engine.state import BY_ID, View
+from diskstream.errors import LimitError, StorageError
 
 if TYPE_CHECKING:
     import lmdb
@@ -21,8 +22,12 @@ __all__ = ["Row", "StreamPending"]
 
 Row = tuple[EntryID, int, int, int]  # ID, consumer's number (0: nobody), time in ms (nobody's: refusal), deliveries
 Key = tuple[int, int, int]
+Record = tuple[Any, ...]  # a word and its arguments: see native/python/src/groups.rs
 _ROWS_AT_ONCE = 4096
 _ORDERS = (0, 1, 2)
+# How often a view that somebody replaces under us is made to agree, before that is an error.
+_ATTEMPTS = 8
+_T = TypeVar("_T")
 
 
 def _key(raw: bytes) -> Key:
@@ -38,6 +43,8 @@ class StreamPending:
 
     def __init__(self, log: "StreamLog", view: View) -> None:
         self._log, self._view = log, view
+        self._later_rows = 0
+        self.last_error: StorageError | LimitError | None = None
 
     @property
     def _native(self) -> Any:
@@ -51,18 +58,31 @@ class StreamPending:
 
     def _agree(self) -> None:
         """Makes sure that the view stands where the overlays begin: moves them, or makes the view anew."""
-        base = self._native.base
         uuid = self._uuid
         place = self._view.read(lambda txn: state.read_place(txn, uuid))
         if place is not None:
             lsn, offset, segment, link = place
-            if (lsn, link) == base:
+            if (lsn, link) == self._native.base:
                 return
             if segment == self._native.tail[0] and self._native.rebase(lsn, offset, link):
                 return
             if (lsn, link) == self._native.link_before and self._native.rebase_to_snapshot():
                 return
         self._rebuild()
+
+    def _stands(self, txn: "lmdb.Transaction") -> bool:
+        """Whether the view, as this transaction sees it, stands where the overlays begin."""
+        place = state.read_place(txn, self._uuid)
+        return place is not None and (place[0], place[3]) == self._native.base
+
+    def _read(self, look: "Callable[[lmdb.Transaction], _T]") -> _T:
+        """What `look` finds in a view that stands where the overlays begin: both are checked in one transaction."""
+        for _ in range(_ATTEMPTS):
+            found: list[_T] = self._view.read(lambda txn: [look(txn)] if self._stands(txn) else [])
+            if found:
+                return found[0]
+            self._agree()
+        raise StorageError(str(self._view.path), "follow the view in", 5, "others keep replacing it")
 
     def _rebuild(self) -> None:
         """The view from the snapshot; what came since stands in the overlays then."""
@@ -81,46 +101,70 @@ class StreamPending:
 
     def checkpoint(self, *, announce: bool = True) -> None:
         """Merges the overlays into the view; `announce` says so in the log."""
-        whole = self._native.base is None
-        if not whole:
-            self._agree()
         uuid = self._uuid
-        lsn, offset, link = self._native.link
         segment = self._native.tail[0]
         alive = {number for number, *_ in self._native.groups()}
 
-        def write(txn: "lmdb.Transaction") -> None:
-            if whole:
+        def write(txn: "lmdb.Transaction") -> bool:
+            if self._native.base is None:
                 state.delete_rows(txn, uuid)
-            else:
+            elif self._stands(txn):
                 _drop_others(txn, uuid, alive)
+            else:
+                return False
             for group, changes in self._native.changes():
                 for order in _ORDERS:
                     _merge(txn, state.prefix(uuid, order, group), order, changes)
+            lsn, offset, link = self._native.link
             txn.put(uuid, state.pack_place((lsn, offset, segment, link)))
+            return True
 
-        self._view.write(write)
+        for _ in range(_ATTEMPTS):
+            if self._view.write(write):
+                break
+            self._agree()
+        else:
+            raise StorageError(str(self._view.path), "follow the view in", 5, "others keep replacing it")
+        self._later_rows = 0
         if announce:
             self._log.retry(self._native.viewed, held=True)
 
     def relieve(self) -> None:
-        """Merges once the overlays have grown over their limit."""
-        if self._native.overlay_rows > self._log.options.pending_rows:
+        """Merges once the overlays have grown over their limit.
+
+        What was done stands in the log already, so a view that cannot be written is no error: the overlays are kept,
+        and it is tried again when they have grown by as much again.
+        """
+        rows = self._native.overlay_rows
+        if rows <= max(self._log.options.pending_rows, self._later_rows):
+            return
+        try:
             self.checkpoint()
+        except (StorageError, LimitError) as error:
+            self.last_error = error
+            self._later_rows = rows + self._log.options.pending_rows
 
     def for_roll(self) -> list[tuple[int, bytes]] | None:
-        """The chunks by ID for the next snapshot, up to date; None where the overlays are whole."""
+        """The chunks by ID for the next snapshot, up to date; None where the overlays are whole.
+
+        From here on they are the log's, so they are counted first. A view that misses some is made anew from the log.
+        """
         if not self._native.group_count[1] or self._native.base is None:
             return None
-        self.checkpoint(announce=False)
-        uuid = self._uuid
-        start = uuid + bytes([BY_ID])
+        start = self._uuid + bytes([BY_ID])
 
         def collect(txn: "lmdb.Transaction") -> list[tuple[int, bytes]]:
             rows = state.stream_rows(txn, start)
             return [(int.from_bytes(key[17:21]), chunk) for key, chunk in rows]
 
-        return self._view.read(collect)
+        chunks: list[tuple[int, bytes]] = []
+        for _ in range(2):
+            self.checkpoint(announce=False)
+            chunks = self._view.read(collect)
+            if self._native.is_complete(chunks):
+                break
+            self._rebuild()
+        return chunks
 
     def forget(self) -> None:
         """Removes the stream's rows: it is gone."""
@@ -134,7 +178,6 @@ class StreamPending:
         """Brings what the view knows of these IDs into the overlay."""
         if not self._native.unknown(group, ids):
             return
-        self._agree()
         wanted = sorted(self._native.unknown(group, ids))
         index = state.prefix(self._uuid, BY_ID, group)
 
@@ -151,8 +194,22 @@ class StreamPending:
                 at = max(end, at + 1)
             return found
 
-        for chunk, those in self._view.read(look):
+        for chunk, those in self._read(look):
             self._native.adopt(group, chunk, those)
+
+    def change(self, records: Sequence[Record], now_ms: int) -> None:
+        """Appends one frame with these records: see `Log.change`. What they say of pending entries is known by then.
+
+        Each attempt asks anew: a roll in between begins the overlays anew.
+        """
+        touched = [(group, ids) for record in records for group, ids in _touched(record)]
+        while True:
+            for group, ids in touched:
+                self.learn(group, ids)
+            reason = self._native.change(list(records), now_ms)
+            if not reason:
+                return
+            self._log.resolve(reason, held=True)
 
     def rows(self, group: int, order: int, start: Key, until: Key | None = None) -> Iterator[Row]:
         """Pending entries of a group in an order, from key `start` on and before `until`, read as they are asked for.
@@ -168,9 +225,8 @@ class StreamPending:
         """Some rows from `start` on, and where to go on; None at the end."""
         chunk, following = None, None
         if self._native.is_viewed(group):
-            self._agree()
             index = state.prefix(self._uuid, order, group)
-            _, chunk, raw = self._view.read(lambda txn: state.chunk_at(txn, index, _raw(start)))
+            _, chunk, raw = self._read(lambda txn: state.chunk_at(txn, index, _raw(start)))
             following = None if raw is None else _key(raw)
         bound = until if following is None or (until is not None and until < following) else following
         rows = self._native.pending_rows(group, order, start, bound, chunk, _ROWS_AT_ONCE)
@@ -186,12 +242,11 @@ class StreamPending:
         """The greatest pending ID of a group."""
         native, best = self._native, None
         if native.is_viewed(group):
-            self._agree()
             index = state.prefix(self._uuid, BY_ID, group)
             top = 2**64 - 1
             key: bytes | None = _raw((0, top, top))
             while key is not None:
-                found, chunk, _ = self._view.read(lambda txn, key=key: state.chunk_at(txn, index, key))  # type: ignore[misc]
+                found, chunk, _ = self._read(lambda txn, key=key: state.chunk_at(txn, index, key))  # type: ignore[misc]
                 if found is None:
                     break
                 rows = native.pending_rows(group, BY_ID, _key(found), None, chunk, 1 << 62)
@@ -202,6 +257,17 @@ class StreamPending:
                 key = None if before is None else _raw((0, before.ms, before.seq))
         newest = native.last_in_overlay(group)
         return max((each for each in (best, newest) if each is not None), default=None)
+
+
+def _touched(record: Record) -> Iterator[tuple[int, list[EntryID]]]:
+    """The pending entries that a record changes."""
+    word, *rest = record
+    if word == "end":
+        yield rest[0], list(rest[1])
+    elif word == "refuse":
+        yield rest[0], [row[0] for row in rest[1]]
+    elif word == "assign":
+        yield rest[0], [row[0] for row in rest[3]]
 
 
 def _beyond(row: Row, order: int) -> Key:

@@ -17,10 +17,8 @@ cut (the file ``epoch`` names another boot, and not a clean close) the whole env
     uuid, order u8, group u32, key of a row (24) a chunk of rows: see native/core/src/pending.rs
 """
 
-import contextlib
 import fcntl
 import os
-import shutil
 import struct
 import threading
 import weakref
@@ -41,7 +39,8 @@ Place = tuple[int, int, int, int]
 _PLACE = struct.Struct("<QQQI")
 _T = TypeVar("_T")
 
-_FIRST_MAP_BYTES = 16 << 20
+# Address space, not memory or disk: the file grows with what is in it. Rarely more is needed.
+_FIRST_MAP_BYTES = 64 << 30
 _MAX_MAP_BYTES = 1 << 44
 # Processes and threads that read the view at the same time: each needs a slot of 64 bytes.
 _MAX_READERS = 2048
@@ -81,6 +80,8 @@ class View:
         self._mutex = threading.RLock()
         self._env: lmdb.Environment | None = None
         self._fd = -1
+        self._gate = threading.Condition()
+        self._inside = 0
 
     # --- life ---------------------------------------------------------------------------------------------------------
 
@@ -97,10 +98,7 @@ class View:
         try:
             self.path.mkdir(mode=0o700, exist_ok=True)
             self._fd = os.open(self.path / "users", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            with contextlib.suppress(BlockingIOError):
-                fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                self._begin_alone()
-            fcntl.flock(self._fd, fcntl.LOCK_SH)
+            self._join()
             return self._open_lmdb()
         except BaseException as error:
             if self._fd >= 0:
@@ -112,11 +110,26 @@ class View:
                 raise StorageError(str(self.path), "open", error.errno or 5, str(error)) from error
             raise
 
+    def _join(self) -> None:
+        """Takes the shared flock, with an epoch of this boot: whoever comes alone sets it, others find it set."""
+        while True:
+            if self._alone():
+                self._begin_alone()
+                fcntl.flock(self._fd, fcntl.LOCK_SH)
+            # Waited for the last one to close? Then the epoch says "clean", and must not while we write.
+            if self._epoch() == boot_id().hex():
+                return
+            fcntl.flock(self._fd, fcntl.LOCK_UN)
+
+    def _epoch(self) -> str:
+        try:
+            return (self.path / "epoch").read_text(encoding="ascii", errors="replace")
+        except FileNotFoundError:
+            return ""
+
     def _begin_alone(self) -> None:
         """Nobody else has the view open: what an earlier boot left is taken over only if it was closed cleanly."""
-        epoch = self.path / "epoch"
-        boot = boot_id().hex()
-        before = epoch.read_text(encoding="ascii", errors="replace") if epoch.exists() else ""
+        boot, before = boot_id().hex(), self._epoch()
         if before not in (boot, "clean"):
             self._remove_files()
         if before != boot:
@@ -159,6 +172,7 @@ class View:
                 if attempt or not self._alone():
                     raise StorageError(str(self.path), "open the view in", 5, str(error)) from error
                 self._remove_files()
+                fcntl.flock(self._fd, fcntl.LOCK_SH)
             except lmdb.Error as error:
                 raise _as_ours(self.path, error) from error
             else:
@@ -199,7 +213,7 @@ class View:
 
     def after_fork(self) -> None:
         """Lets go of what is the parent's."""
-        self._mutex = threading.RLock()
+        self._mutex, self._gate, self._inside = threading.RLock(), threading.Condition(), 0
         env, self._env = self._env, None
         if env is not None:
             env.close()  # in a forked child this touches nothing that is shared
@@ -245,19 +259,29 @@ class View:
             if write and not self.path.exists():
                 self._begin_again()
             env = self._environment()
+            with self._gate:
+                self._inside += 1
             try:
                 with env.begin(write=write) as txn:
                     return action(txn)
             except lmdb.MapFullError:
-                self._grow(env)
+                again = self._grow
             except lmdb.MapResizedError:
-                with self._mutex:
-                    env.set_mapsize(0)  # another process has grown it
+                again = self._follow_growth
             except lmdb.ReadersFullError as error:
                 if env.reader_check() == 0:
                     raise LimitError("the number of readers of the view", _MAX_READERS, _MAX_READERS + 1) from error
+                continue
             except lmdb.Error as error:
                 raise _as_ours(self.path, error) from error
+            finally:
+                with self._gate:
+                    self._inside -= 1
+                    self._gate.notify_all()
+            # The map may only be moved while no thread is inside a transaction.
+            with self._gate:
+                self._gate.wait_for(lambda: self._inside == 0)
+                again(env)
 
     def _begin_again(self) -> None:
         """The directory was removed under us: what is open has no name any more, so it is opened anew."""
@@ -269,15 +293,14 @@ class View:
                 os.close(self._fd)
                 self._fd = -1
 
+    def _follow_growth(self, env: lmdb.Environment) -> None:
+        env.set_mapsize(0)  # another process has grown it
+
     def _grow(self, env: lmdb.Environment) -> None:
-        with self._mutex:
-            size = env.info()["map_size"] * 2
-            if size > _MAX_MAP_BYTES:
-                raise LimitError("the size of the view", _MAX_MAP_BYTES, size)
-            free = shutil.disk_usage(self.path).free
-            if size // 2 > free:
-                raise DiskFullError(str(self.path), "grow the view in", 28, "No space left on device")
-            env.set_mapsize(size)
+        size = env.info()["map_size"] * 2
+        if size > _MAX_MAP_BYTES:
+            raise LimitError("the size of the view", _MAX_MAP_BYTES, size)
+        env.set_mapsize(size)
 
 
 def _as_ours(path: Path, error: lmdb.Error) -> StorageError:

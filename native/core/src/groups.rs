@@ -186,6 +186,20 @@ impl Group {
         Ok(())
     }
 
+    /// Counts anew what the overlay, which must be whole, holds.
+    pub fn recount(&mut self) {
+        (self.pending, self.refused) = (0, 0);
+        self.consumers.values_mut().for_each(|consumer| consumer.pending = 0);
+        for (_, row) in self.overlay.iter() {
+            let Some(row) = row else { continue };
+            self.pending += 1;
+            match self.consumers.get_mut(&row.consumer) {
+                Some(consumer) => consumer.pending += 1,
+                None => self.refused += 1,
+            }
+        }
+    }
+
     /// Takes rows from the view into the overlay, which then knows of them.
     pub fn adopt(&mut self, row: Pending) {
         if self.overlay.get(row.id).is_none() {

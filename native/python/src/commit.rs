@@ -221,6 +221,9 @@ impl Writer<'_> {
         let written = self.write(active, at, &scratch);
         active.scratch = if scratch.capacity() > 1 << 20 { Vec::new() } else { scratch };
         if let Err(error) = written {
+            if matches!(error, Failure::Closed) {
+                return Err(Failure::Reason(reason::CLOSED)); // says nothing of the disk
+            }
             self.page.poison(&format!("a write failed: {}", describe(&error)));
             return Err(error);
         }

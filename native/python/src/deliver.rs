@@ -136,8 +136,9 @@ impl Log {
     /// Gives a consumer the next entries of its group: those of `blocks`, or of the active segment where None.
     ///
     /// `wanted` is (count, promised, max_bytes, spent, noack); `first` the stream's first live ID. Returns the entries
-    /// and the bytes spent, or a reason: SEALED asks for blocks, VIEW for `unknown` IDs of what is next.
-    #[pyo3(signature = (group, consumer, blocks, wanted, first, now_ms, owner))]
+    /// and the bytes spent, or a reason: SEALED asks for blocks, VIEW for `unknown` IDs of what is next: with `asked`, the
+    /// view was.
+    #[pyo3(signature = (group, consumer, blocks, wanted, first, now_ms, owner, asked=false))]
     #[allow(clippy::too_many_arguments)]
     fn deliver<'py>(
         &self,
@@ -149,6 +150,7 @@ impl Log {
         first: &Bound<'py, PyAny>,
         now_ms: u64,
         owner: &Bound<'py, PyAny>,
+        asked: bool,
     ) -> PyResult<(u8, Bound<'py, PyList>, u64)> {
         let (count, promised, max_bytes, spent, noack) = wanted;
         let wanted = Wanted { count, promised, max_bytes, spent, noack };
@@ -186,7 +188,7 @@ impl Log {
                 return Err(errors::core(py, &self.path, error));
             }
             let Some(it) = state.groups.by_number.get(&group) else { return refuse(reason::MOVED) };
-            if !wanted.noack && ids.iter().any(|id| it.is_unknown(*id)) {
+            if !wanted.noack && !asked && ids.iter().any(|id| it.is_unknown(*id)) {
                 return refuse(reason::VIEW);
             }
             let read = state.read_after(after, it.read, &ids, first);
@@ -219,13 +221,16 @@ impl Log {
         Ok((0, PyList::new(py, made)?, spent_now))
     }
 
-    /// Acknowledges. Returns `(reason, how many were pending)`; VIEW asks for the IDs that are `unknown`.
+    /// Acknowledges. Returns `(reason, how many were pending)`; VIEW asks for the IDs that are `unknown`: with `asked`,
+    /// the view was.
+    #[pyo3(signature = (group, ids, now_ms, asked=false))]
     fn acknowledge(
         &self,
         py: Python<'_>,
         group: u32,
         ids: Vec<Bound<'_, PyAny>>,
         now_ms: u64,
+        asked: bool,
     ) -> PyResult<(u8, usize)> {
         let mut ids = ids_of(&ids)?;
         if !ids.is_sorted() {
@@ -233,7 +238,7 @@ impl Log {
         }
         ids.dedup();
         let ended = self.with_group(py, group, |it| {
-            if ids.iter().any(|id| it.is_unknown(*id)) {
+            if !asked && ids.iter().any(|id| it.is_unknown(*id)) {
                 return Err(Failure::Reason(reason::VIEW));
             }
             Ok(ids.iter().filter_map(|id| it.find(*id).map(|row| (*id, Some(row.consumer)))).collect::<Vec<_>>())

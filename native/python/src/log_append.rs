@@ -117,6 +117,10 @@ impl Log {
             let (limit, found) = (MAX_PAYLOAD_BYTES as u64, payload.len() as u64);
             return Err(errors::core(py, &self.path, Error::Limit { what: "a change", limit, found }));
         }
+        let _under_way = UnderWay::begin(&self.under_way);
+        if self.closed.load(Ordering::SeqCst) {
+            return Ok(reason::CLOSED);
+        }
         let done = py.detach(|| {
             let mut active = self.lock();
             check_flags(&self.page)?;

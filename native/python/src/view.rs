@@ -212,6 +212,18 @@ impl Log {
         self.lock_brief(py).tail.state.groups.overlay_rows()
     }
 
+    /// Whether chunks by ID, with their groups' numbers, hold as many rows as are counted for each group.
+    fn is_complete(&self, py: Python<'_>, chunks: Vec<(u32, Bound<'_, PyBytes>)>) -> bool {
+        let mut counts: std::collections::BTreeMap<u32, u64> = std::collections::BTreeMap::new();
+        for (group, chunk) in &chunks {
+            let Ok(rows) = decode_chunk(chunk.as_bytes(), Order::ById) else { return false };
+            *counts.entry(*group).or_default() += rows.len() as u64;
+        }
+        let active = self.lock_brief(py);
+        let groups = &active.tail.state.groups.by_number;
+        groups.iter().all(|(number, group)| counts.remove(number).unwrap_or(0) == group.pending) && counts.is_empty()
+    }
+
     /// The greatest pending ID that the overlay of a group names.
     fn last_in_overlay(&self, py: Python<'_>, group: u32) -> Option<EntryId> {
         let active = self.lock_brief(py);
