@@ -15,6 +15,7 @@ from typing import Any
 
 import diskstream
 from bench import ours
+from bench.subjects.group_latency_roles import LATENCY_ROLES
 
 Role = Callable[..., Generator[None, None, Any]]
 
@@ -79,6 +80,30 @@ def probe_large(path: str, known: list[str], chance: int) -> Generator[None, Non
     return probe(path, known, chance)
 
 
+def pending_build(path: str, entries: int, pending: int, place: str) -> Generator[None, None, Any]:
+    """Builds a store with a group that has much pending."""
+    from bench.subjects.pending_store import build
+
+    yield
+    return build(path, entries, pending, place)
+
+
+def pending_probe(path: str, known: dict[str, Any]) -> Generator[None, None, Any]:
+    """Opens such a store as a new process does; summaries and claims."""
+    from bench.subjects.pending_store import probe
+
+    yield
+    return probe(path, known)
+
+
+def pending_rebuild(path: str, known: dict[str, Any], chance: int) -> Generator[None, None, Any]:
+    """Opens such a store, whose view is gone, and asks for what only the view tells."""
+    from bench.subjects.pending_store import rebuild
+
+    yield
+    return rebuild(path, known, chance)
+
+
 def append_for_ever(path: str) -> Generator[None, None, Any]:
     """Appends until it is killed."""
     from bench.subjects.large_store import pool
@@ -95,7 +120,18 @@ def append_for_ever(path: str) -> Generator[None, None, Any]:
 
 ROLES: dict[str, Role] = {
     role.__name__: role
-    for role in (append_always, wake_reader, wake_reader_redis, build_large, probe_large, append_for_ever)
+    for role in (
+        append_always,
+        wake_reader,
+        wake_reader_redis,
+        build_large,
+        probe_large,
+        pending_build,
+        pending_probe,
+        pending_rebuild,
+        append_for_ever,
+        *LATENCY_ROLES,
+    )
 }
 
 

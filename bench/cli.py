@@ -17,6 +17,7 @@ from bench.context import FULL, QUICK, Context, Scale, scratch_directory
 from bench.model import FORMAT, Result
 
 FEWEST_ENTRIES = 1000
+FEWEST_PENDING = 2000
 QUIET_CORES = 0.2
 
 
@@ -35,6 +36,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--rounds", type=int, help="rounds of turns")
     made.add_argument("--entries", type=int, help="entries stored to be read")
     made.add_argument("--wakes", type=int, help="entries a turn for the blocked reader")
+    made.add_argument("--pending", type=int, help="entries pending in a consumer group")
     made.add_argument("--gate", action="store_true", help="exit with 1 when a target is missed")
     made.add_argument("--quiet", action="store_true", help="no progress on standard error")
     return made
@@ -54,6 +56,8 @@ def check(made: argparse.ArgumentParser, options: argparse.Namespace) -> None:
         made.error("--seconds, --rounds and --wakes are above zero")
     if chosen.entries < FEWEST_ENTRIES or (options.large is not None and options.large < 10 * FEWEST_ENTRIES):
         made.error(f"--entries is at least {FEWEST_ENTRIES}, --large at least {10 * FEWEST_ENTRIES}")
+    if chosen.pending < FEWEST_PENDING:
+        made.error(f"--pending is at least {FEWEST_PENDING}")
     if options.large is not None and options.only:
         made.error("--large runs alone, without --only")
 

@@ -17,16 +17,20 @@ NOT_A_DISK = frozenset({"tmpfs", "ramfs", "devtmpfs"})
 
 @dataclass(frozen=True)
 class Scale:
-    """How much is done: `seconds` a turn, `rounds` of turns, `entries` stored to be read, `wakes` a turn."""
+    """How much is done.
+
+    `seconds` a turn, `rounds` of turns, `entries` stored to be read, `wakes` a turn, entries `pending` in a group.
+    """
 
     seconds: float
     rounds: int
     entries: int
     wakes: int
+    pending: int
 
 
-FULL = Scale(seconds=3.0, rounds=5, entries=1_000_000, wakes=500)
-QUICK = Scale(seconds=0.5, rounds=3, entries=200_000, wakes=100)
+FULL = Scale(seconds=3.0, rounds=5, entries=1_000_000, wakes=500, pending=3_000_000)
+QUICK = Scale(seconds=0.5, rounds=3, entries=200_000, wakes=100, pending=300_000)
 
 
 @dataclass

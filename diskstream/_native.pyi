@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias, final
 from typing_extensions import disjoint_base
 
 __all__ = ["CTL_BYTES", "FORMAT_VERSION", "LOG_HEADER_BYTES", "MAX_BATCH_BYTES", "MAX_CONSUMERS", "MAX_ENTRY_BYTES"]
-__all__ += ["MAX_GROUPS", "MAX_NAME_BYTES", "TRIM_GRANULE_ENTRIES"]
+__all__ += ["MAX_GROUPS", "MAX_NAMES_BYTES", "MAX_NAME_BYTES", "TRIM_GRANULE_ENTRIES"]
 __all__ += ["Block", "Changes", "Ctl", "Delivery", "Entry", "EntryID", "Guard", "Log", "LogFile", "RowSegment", "Turn"]
 __all__ += ["ColumnBatch", "NodeCache", "SealedSegment", "Sealer", "SegmentView"]
 __all__ += ["check_rows", "delivery", "first_segment", "restore_entry", "wait_bells", "wait_turns"]
@@ -22,6 +22,7 @@ MAX_BATCH_BYTES: Final[int]
 MAX_CONSUMERS: Final[int]
 MAX_ENTRY_BYTES: Final[int]
 MAX_GROUPS: Final[int]
+MAX_NAMES_BYTES: Final[int]
 MAX_NAME_BYTES: Final[int]
 TRIM_GRANULE_ENTRIES: Final[int]
 
@@ -42,10 +43,8 @@ class EntryID:
     def ms(self) -> int: ...  # Milliseconds
     @property
     def seq(self) -> int: ...  # Sequence within the millisecond
-    def next(self) -> EntryID | None:
-        """The ID right after this one, or None after the last possible one."""
-    def prev(self) -> EntryID | None:
-        """The ID right before this one, or None before 0-0."""
+    def next(self) -> EntryID | None: ...  # The ID right after this one, or None after the last possible one
+    def prev(self) -> EntryID | None: ...  # The ID right before this one, or None before 0-0
     def __bytes__(self) -> bytes: ...
     def __hash__(self) -> int: ...
     def __eq__(self, other: object, /) -> bool: ...
@@ -66,12 +65,10 @@ class Entry:
     def fields(self) -> dict[Any, Any]:
         """Names and values as a dictionary; of a repeated name the last value. bytes, or str with decode_responses."""
     @property
-    def pairs(self) -> list[tuple[Any, Any]]:
-        """(name, value) in order, repeated names included."""
+    def pairs(self) -> list[tuple[Any, Any]]: ...  # (name, value) in order, repeated names included
     @property
     def size_bytes(self) -> int: ...  # Bytes of all names and values
-    def get(self, name: str | bytes, default: Any = None) -> Any:
-        """The value of a field, or `default`."""
+    def get(self, name: str | bytes, default: Any = None) -> Any: ...  # The value of a field, or `default`
     def __getitem__(self, name: str | bytes, /) -> Any: ...
     def __contains__(self, name: str | bytes, /) -> bool: ...
     def __iter__(self) -> Iterator[Any]: ...
@@ -84,19 +81,16 @@ class Entry:
 class Delivery(Entry):
     """An entry as a consumer of a group was given it."""
 
-    def ack(self) -> bool:
-        """Acknowledges the entry. Returns whether it was pending."""
+    def ack(self) -> bool: ...  # Acknowledges the entry. Returns whether it was pending
     def nack(self, mode: str = "FAIL") -> bool:
         """Gives the entry back for others to claim: see `Group.nack`. Returns whether it was pending."""
     @property
-    def gone(self) -> bool:
-        """Whether the entry is gone from the stream: only its ID is left."""
+    def gone(self) -> bool: ...  # Whether the entry is gone from the stream: only its ID is left
     @property
     def idle_ms(self) -> int:
         """How long ago it had been delivered before, in ms; 0 for a new one, -1 where nobody had it."""
     @property
-    def deliveries(self) -> int:
-        """How often it had been delivered before; 0 for a new one."""
+    def deliveries(self) -> int: ...  # How often it had been delivered before; 0 for a new one
 
 @final
 class Block:
@@ -298,6 +292,8 @@ class Log:
     def acknowledge(self, group: int, ids: list[EntryID], now_ms: int, asked: bool = False) -> tuple[int, int]:
         """(0 or a reason, count); `asked` says that the view was asked for the IDs."""
     @property
+    def names_bytes(self) -> int: ...  # That names of groups, consumers and messages take, about
+    @property
     def group_count(self) -> tuple[int, bool]: ...  # Groups, and whether there ever was one or an idempotent message
     def groups(self) -> list[tuple[int, bytes, EntryID, int | None, int, int, int]]:
         """(number, name, last delivered ID, entries read, consumers, pending, refused), in order of names."""
@@ -325,6 +321,7 @@ class Log:
         """Rows from `start` on and before `until`: those of a chunk of the view as they are now, and newer ones."""
     @property
     def overlay_rows(self) -> int: ...  # IDs that the overlays name
+    def is_complete(self, chunks: list[tuple[int, bytes]]) -> bool: ...  # As many rows as are counted for each group
     def last_in_overlay(self, group: int) -> EntryID | None: ...  # The greatest pending ID that an overlay names
     def changes(self) -> list[tuple[int, Changes]]: ...  # What the overlay of each group changes in the view
     def viewed(self) -> int: ...  # Appends a frame: the view holds all before it. 0, or a reason.

@@ -1,5 +1,6 @@
 """Reading as a consumer: new entries, what has lain too long, the consumer's own history; in one stream or several."""
 
+import contextlib
 import itertools
 import math
 import threading
@@ -261,7 +262,7 @@ def _take(reading: Reading, log: StreamLog, place: _Place, wanted: Wanted, *, wa
 
 def _look_up(
     store: "Store", name: bytes, place: _Place, consumer: bytes, wanted: Wanted, *, waits: bool
-) -> tuple[StreamLog, list[Delivery]]:
+) -> list[Delivery]:
     """The same, by name: again where the stream has moved meanwhile.
 
     Raises:
@@ -272,10 +273,16 @@ def _look_up(
         if log is None:
             raise NoGroupError(name, place.owner.name)
         try:
-            return log, _look(place, log, consumer, wanted, waits=waits)
+            entries = _look(place, log, consumer, wanted, waits=waits)
         except StreamMoved:
             place.turn = None
             store._forget(name, log)
+            continue
+        if log.options.is_always:
+            # Nothing is given out that a power cut may take back. Whoever moved the stream has flushed it.
+            with contextlib.suppress(StreamMoved):
+                log.flush()
+        return entries
 
 
 def _check_groups(places: Mapping[bytes, _Place]) -> None:
@@ -295,25 +302,20 @@ def _attempt(
     """One look at all streams."""
     found: dict[bytes, list[Delivery]] = {}
     wanted.begin()
-    used: list[StreamLog] = []
     if len(places) > 1:
         _check_groups(places)
     for name, place in places.items():
         try:
-            log, entries = _look_up(store, name, place, consumer, wanted, waits=waits and not found)
+            entries = _look_up(store, name, place, consumer, wanted, waits=waits and not found)
         except DiskstreamError:
             if not any(found.values()):
                 raise
             break  # what was given is given out; the next call meets the error again
-        used.append(log)
         wanted.took(entries)
         if entries or place.after != _NEW:
             found[name] = entries
         if wanted.full:
             break
-    if store.options.is_always and found:
-        for log in used:
-            log.flush()  # nothing is given out that a power cut may take back
     return found
 
 

@@ -9,7 +9,7 @@ from diskstream.counts import check_count
 from diskstream.engine import reader
 from diskstream.engine.log import StreamLog
 from diskstream.errors import ArgumentError
-from diskstream.membership import as_member_name, now_ms
+from diskstream.membership import as_member_name, check_room, now_ms
 
 __all__ = ["Message", "configure", "message_of", "record", "remembered"]
 
@@ -63,6 +63,8 @@ def remembered(log: StreamLog, message: Message) -> EntryID | None:
     found = log.native.find_message(*message, now_ms(log))
     if found is not None:
         log.native.note_duplicate()
+    else:
+        check_room(log)
     return found
 
 
@@ -98,4 +100,5 @@ def record(log: StreamLog, message: Message, entry_id: EntryID) -> None:
     if found is not None and found != entry_id:
         raise ArgumentError(f"IID already exists for this producer with a different stream ID: {found}")
     if found is None:
+        check_room(log)
         log.retry(lambda: log.native.change([("message", *message, entry_id, now)], now), held=True)

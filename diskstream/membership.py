@@ -4,14 +4,24 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from diskstream._native import MAX_CONSUMERS, MAX_GROUPS, MAX_NAME_BYTES
+from diskstream._native import MAX_CONSUMERS, MAX_GROUPS, MAX_NAME_BYTES, MAX_NAMES_BYTES
 from diskstream.engine.log import StreamLog
 from diskstream.errors import ArgumentTypeError, LimitError, NoGroupError
 
 if TYPE_CHECKING:
     from diskstream.group import Group
 
-__all__ = ["as_member_name", "consumer_number", "group_number", "locked", "looked", "make_consumer", "now_ms", "seen"]
+__all__ = [
+    "as_member_name",
+    "check_room",
+    "consumer_number",
+    "group_number",
+    "locked",
+    "looked",
+    "make_consumer",
+    "now_ms",
+    "seen",
+]
 
 _T = TypeVar("_T")
 # Attempts to read that found nothing are noted this often at most: each note is a frame in the log.
@@ -44,13 +54,16 @@ def locked(log: StreamLog, action: Callable[[StreamLog], _T]) -> _T:
     """Changes a stream's groups under its append lock. Under `always` it returns when the change is durable."""
     with log.locked():
         log.prepare()
-        before = log.native.link[0]
         result = action(log)
         log.pending.relieve()
-        wrote = log.native.link[0] != before
-    if wrote and log.options.is_always:
-        log.flush()
+    _settle(log)
     return result
+
+
+def _settle(log: StreamLog) -> None:
+    """Under `always` an answer may rest on nothing that a power cut can take back, be it others' changes."""
+    if log.options.is_always and not log.native.is_durable:
+        log.flush()
 
 
 def looked(log: StreamLog, look: Callable[[StreamLog], _T]) -> _T:
@@ -60,7 +73,9 @@ def looked(log: StreamLog, look: Callable[[StreamLog], _T]) -> _T:
         return look(log)
     with log.locked():
         log.refresh()
-        return look(log)
+        found = look(log)
+    _settle(log)
+    return found
 
 
 def group_number(log: StreamLog, group: "Group") -> int:
@@ -75,6 +90,17 @@ def group_number(log: StreamLog, group: "Group") -> int:
     return number
 
 
+def check_room(log: StreamLog) -> None:
+    """Refuses one more name where those of a stream take too much room: each snapshot holds them all.
+
+    Raises:
+        LimitError: there is no room.
+    """
+    size = log.native.names_bytes
+    if size >= MAX_NAMES_BYTES:
+        raise LimitError("the names of groups, consumers and messages together", MAX_NAMES_BYTES, size)
+
+
 def make_group(log: StreamLog, record: tuple[object, ...]) -> None:
     """Adds a group.
 
@@ -84,6 +110,7 @@ def make_group(log: StreamLog, record: tuple[object, ...]) -> None:
     count = log.native.group_count[0]
     if count >= MAX_GROUPS:
         raise LimitError("the number of groups", MAX_GROUPS, count + 1)
+    check_room(log)
     now = now_ms(log)
     log.retry(lambda: log.native.change([record], now), held=True)
 
@@ -100,6 +127,7 @@ def make_consumer(log: StreamLog, group: int, name: bytes) -> bool:
     count = log.native.consumer_count(group)
     if count >= MAX_CONSUMERS:
         raise LimitError("the number of consumers", MAX_CONSUMERS, count + 1)
+    check_room(log)
     log.retry(lambda: log.native.change([("consumer", group, name)], now), held=True)
     return True
 

@@ -23,7 +23,7 @@ from diskstream.engine.page import APPEND, Page
 from diskstream.engine.recovery import RecoveryReport
 from diskstream.engine.seal import CompactReport, Progress
 from diskstream.engine.segment import SharedCache
-from diskstream.engine.state import open_view
+from diskstream.engine.state import View, open_view
 from diskstream.engine.verify import Problem, VerifyReport
 from diskstream.errors import (
     ArgumentError,
@@ -97,7 +97,7 @@ class Store:
         self._mutex = threading.RLock()
         self._logs: dict[bytes, StreamLog] = {}
         self._cache = SharedCache(self.options.cache_bytes)
-        self._view = open_view(self.path / "view")
+        self._view: View | None = open_view(self.path / "view")
         self._keeper: Keeper | None = None
         self._pid = os.getpid()
         if self.read_only:
@@ -164,6 +164,7 @@ class Store:
             for log in self._logs.values():
                 stack.callback(log.close)
         self._logs.clear()
+        self._view = None
 
     def _check_open(self) -> None:
         if self._closed:

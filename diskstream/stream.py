@@ -12,7 +12,7 @@ from diskstream.engine.log import StreamLog, StreamMoved
 from diskstream.engine.seal import CompactReport
 from diskstream.errors import ArgumentError, ArgumentTypeError, NoSuchStreamError, ReadOnlyError, ZeroIDError
 from diskstream.grouped import Grouped
-from diskstream.idempotence import message_of, remembered
+from diskstream.idempotence import Message, message_of, remembered
 from diskstream.ids import MIN_ID, IDLike, parse_add_id, parse_end, parse_id, parse_start
 from diskstream.info import StreamInfo, describe
 from diskstream.last_id import set_last_id
@@ -137,6 +137,8 @@ class Stream(Grouped):
                     self._add = None
         trim = Trim.parse(maxlen, minid, approximate, limit, ref)
         entry_id, within = parse_add_id(id)
+        if producer is not None:
+            fields = _rereadable(fields)
         message = message_of(producer, message_id, fields, automatic=entry_id is None and within is None)
         if entry_id == MIN_ID:
             raise ZeroIDError  # before anything else is looked at, as Redis does
@@ -148,11 +150,7 @@ class Stream(Grouped):
                 return log.native.add(fields, entry_id, within, durable, False, log.now())
             with log.locked():
                 log.prepare()
-                added = None if message is None else remembered(log, message)
-                if added is None:
-                    added = log.native.add(fields, entry_id, within, False, True, log.now(), message)
-                    if trim is not None:
-                        trim.apply(log)
+                added = _add_once(log, fields, (entry_id, within), message, trim)
             if durable or log.options.is_always:
                 log.flush()
             return added
@@ -441,6 +439,19 @@ class Stream(Grouped):
     def compact(self) -> CompactReport | None:
         """Merges small sealed segments and drops the bytes of deleted entries; None where there is no stream."""
         return self._use(seal.compact, None)
+
+
+def _add_once(
+    log: StreamLog, fields: Fields, id: tuple[EntryID | None, int | None], message: Message | None, trim: Trim | None
+) -> EntryID:
+    """Adds an entry unless its message was added before, then trims; under the append lock."""
+    found = None if message is None else remembered(log, message)
+    if found is not None:
+        return found
+    added = log.native.add(fields, *id, False, True, log.now(), message)
+    if trim is not None:
+        trim.apply(log)
+    return added
 
 
 def _rereadable(fields: Fields) -> Fields:

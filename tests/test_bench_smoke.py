@@ -15,7 +15,7 @@ from bench import render
 from bench.context import CHECKOUT, NOT_A_DISK, file_system
 from bench.model import Figure, Row, Target, percentile
 
-TINY = ("--seconds", "0.02", "--rounds", "2", "--entries", "1000", "--wakes", "3", "--quiet")
+TINY = ("--seconds", "0.02", "--rounds", "2", "--entries", "1000", "--wakes", "3", "--pending", "2000", "--quiet")
 
 pytestmark = [
     pytest.mark.timeout(300),
@@ -60,7 +60,7 @@ def test_the_suite_runs_and_its_page_is_rendered(tmp_path: Path) -> None:
     run = json.loads(figures.read_text(encoding="utf-8"))
     well_formed(run)
     names = [subject["name"] for subject in run["subjects"]]
-    assert names == ["add", "add_many", "always", "range", "wakeup", "sizes"]
+    assert names == ["add", "add_many", "always", "range", "wakeup", "groups", "group_latency", "pending", "sizes"]
     assert all(f"\n{name}: " in f"\n{printed}" for name in names)
     assert scratch() <= before, "data was left behind"
 
@@ -86,7 +86,9 @@ def test_one_subject_can_be_asked_for() -> None:
     assert "sizes: " not in printed
 
 
-@pytest.mark.parametrize("wrong", [("--only", "nothing"), ("--rounds", "0"), ("--large", "5"), ("--entries", "1")])
+@pytest.mark.parametrize(
+    "wrong", [("--only", "nothing"), ("--rounds", "0"), ("--large", "5"), ("--entries", "1"), ("--pending", "1")]
+)
 def test_what_makes_no_sense_is_refused(wrong: tuple[str, str]) -> None:
     command = [sys.executable, "-m", "bench", *wrong]
     done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=60, check=False)

@@ -1,7 +1,9 @@
 """`diskstream demo`: what it promises it has measured, and what it finds amiss ends it."""
 
 import json
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -9,6 +11,7 @@ from click.testing import CliRunner
 import diskstream
 from diskstream.cli import main
 from diskstream.cli.demo.board import STREAMS
+from diskstream.cli.demo.group import GROUP, MEMBERS, RESULTS, SHARED, VICTIM, Member, account
 from diskstream.cli.demo.phases import Fed, Killed, reopen
 from diskstream.cli.demo.readers import Ranged, Tailed
 from diskstream.cli.demo.sequence import OutOfSequenceError, SequenceCheck, last_number
@@ -22,7 +25,7 @@ needs_proc = pytest.mark.skipif(
 
 @needs_proc
 @pytest.mark.timeout(180)
-def test_a_short_run_feeds_kills_recovers_and_reports(tmp_path: Path) -> None:
+def test_a_short_run_feeds_kills_recovers_shares_and_reports(tmp_path: Path) -> None:
     directory = tmp_path / "store"
     result = CliRunner().invoke(main, ["demo", "--dir", str(directory), "--seconds", "1", "--json"])
     assert result.exit_code == 0, result.output
@@ -36,9 +39,39 @@ def test_a_short_run_feeds_kills_recovers_and_reports(tmp_path: Path) -> None:
             check = SequenceCheck(stream["stream"], after=0)
             for entry in opened.range():
                 check(entry)
-            assert check.last == stream["entries"] == len(opened)
+            fed_on = report["group"]["entries"] if stream["stream"] == SHARED else stream["entries"]
+            assert check.last == fed_on == len(opened) >= stream["entries"]
             assert 0 < stream["disk_bytes"] < stream["raw_bytes"]
             assert min(stream["appends_per_s"], stream["reads_per_s"], stream["seek_us"]) > 0
+        check_group(store, report["group"])
+
+
+def check_group(store: diskstream.Store, shared: dict[str, Any]) -> None:
+    """What the demo says of the group, against what the store says."""
+    members = {member["name"]: member for member in shared["members"]}
+    assert tuple(members) == MEMBERS
+    assert [name for name, member in members.items() if member["held"]] == [VICTIM]
+    assert sum(member["processed"] for member in members.values()) == shared["entries"]
+    assert members[VICTIM]["claimed"] == 0
+    assert sum(member["claimed"] for member in members.values()) >= members[VICTIM]["held"]
+    info = store.stream(SHARED).group(GROUP).info()
+    assert (info.consumers, info.pending, info.lag, info.entries_read) == (len(MEMBERS), 0, 0, shared["entries"])
+    again = Counter(int(line["n"]) for line in store.stream(RESULTS).range() if line["deliveries"] != b"0")
+    assert again.total() == sum(member["claimed"] for member in members.values())
+    done = Counter(int(line["n"]) for line in store.stream(RESULTS).range())
+    assert set(done) == set(range(1, shared["entries"] + 1))
+    assert all(times <= 1 + again[number] for number, times in done.items())
+    assert sum(done.values()) - len(done) == sum(member["repeated"] for member in members.values())
+
+
+@needs_proc
+@pytest.mark.timeout(180)
+def test_it_goes_on_in_a_store_that_it_left(tmp_path: Path) -> None:
+    words = ["demo", "--dir", str(tmp_path / "store"), "--seconds", "0.3", "--json"]
+    first, second = (CliRunner().invoke(main, words) for _ in range(2))
+    assert first.exit_code == second.exit_code == 0, first.output + second.output
+    before, after = (json.loads(result.stdout)["group"] for result in (first, second))
+    assert sum(member["processed"] for member in after["members"]) == after["entries"] > before["entries"]
 
 
 @needs_proc
@@ -47,7 +80,7 @@ def test_for_people_it_prints_tables_and_leaves_nothing_behind(tmp_path: Path, m
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     result = CliRunner().invoke(main, ["demo", "--seconds", "0.5"])
     assert result.exit_code == 0, result.output
-    for text in ("was killed", "Recovery, on reopening", "Sealed", "appends/s"):
+    for text in ("was killed", "Recovery, on reopening", "Sealed", "appends/s", "Consumer group", "killed holding"):
         assert text in result.stdout
     assert list(tmp_path.iterdir()) == []
 
@@ -117,3 +150,35 @@ def test_a_recovery_that_breaks_a_promise_ends_the_demo(tmp_path: Path, promised
         numbered(store.stream("cpu"), 1, 2, 3, 4, 5)
     with pytest.raises(Failure, match=message):
         reopen(tmp_path / "store", promised)
+
+
+def test_each_line_of_the_workers_is_counted_once() -> None:
+    one, two, three = MEMBERS
+    lines = [(1, one, 0), (2, two, 0), (3, two, 0), (3, one, 1), (4, one, 1), (3, three, 2), (5, three, 0)]
+    assert account(range(1, 6), iter(lines)) == [
+        Member(one, processed=2, claimed=2, repeated=1),
+        Member(two, processed=2),
+        Member(three, processed=1, claimed=1, repeated=1),
+    ]
+
+
+def test_one_that_was_slow_may_come_after_the_one_who_claimed_its_entry() -> None:
+    one, two, three = account([7], iter([(7, MEMBERS[0], 1), (7, MEMBERS[1], 0)]))
+    assert (one.processed, one.claimed, one.repeated) == (1, 1, 0)
+    assert (two.processed, two.claimed, two.repeated) == (0, 0, 1)
+    assert three == Member(MEMBERS[2])
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ([(1, MEMBERS[0], 0), (3, MEMBERS[0], 0)], "1 entries were processed by nobody, the first has number 2"),
+        ([(1, MEMBERS[0], 0), (1, MEMBERS[1], 0)], "entry 1 of stream cpu was given to two workers"),
+        ([(4, MEMBERS[0], 0)], "worker-1 processed an entry with number 4, which stream cpu does not have"),
+    ],
+)
+def test_a_group_that_leaves_out_doubles_or_makes_up_ends_the_demo(
+    lines: list[tuple[int, str, int]], message: str
+) -> None:
+    with pytest.raises(Failure, match=message):
+        account(range(1, 4), iter(lines))

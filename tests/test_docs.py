@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
 import diskstream
@@ -34,12 +35,29 @@ def test_the_commands_of_the_readme_run(tmp_path: Path) -> None:
     readings = tmp_path / "readings.csv"
     readings.write_text("timestamp,value\n2014-04-01 00:00:00,19.8\n2014-04-01 00:05:00,19.9\n", encoding="utf-8")
     commands = re.findall(r"^\$ diskstream (.*)$", README, flags=re.MULTILINE)
-    assert len(commands) == 4
+    assert len(commands) == 8
     for command in commands:
         program = [sys.executable, "-c", "from diskstream.cli import main; main()", *command.split()]
         done = subprocess.run(program, cwd=tmp_path, capture_output=True, text=True, check=False)
         assert done.returncode == 0, (command, done.stderr)
     assert callable(main)
+
+
+def test_the_readme_lists_every_verb() -> None:
+    table = re.findall(
+        r"^\| (`[a-z].*?) \| ", README.partition("## The command")[2].partition("\n## ")[0], flags=re.MULTILINE
+    )
+    listed = set()
+    for cell in table:
+        first, *others = re.findall(r"`([^`]+)`", cell)
+        thing = first.rpartition(" ")[0]
+        listed |= {first, *(f"{thing} {verb}".strip() for verb in others)}
+    verbs = set()
+    context = click.Context(main)
+    for name in main.list_commands(context):
+        verb = main.get_command(context, name)
+        verbs |= {f"{name} {each}" for each in verb.commands} if isinstance(verb, click.Group) else {name}
+    assert listed == verbs
 
 
 def test_the_make_targets_of_the_readme_exist() -> None:

@@ -25,6 +25,7 @@ from bench.context import Context
 from bench.entries import Fields
 
 KEY = "bench"
+GROUP = "workers"
 PAGE = 1000
 
 
@@ -137,6 +138,13 @@ def range_step(client: Any) -> Callable[[], int]:
         return len(page)
 
     return step
+
+
+def group_client(running: Server, *, mkstream: bool = True) -> Any:
+    """A client, and a new group of the stream that gets what is added from now on."""
+    client = running.client()
+    client.xgroup_create(KEY, GROUP, id="$", mkstream=mkstream)
+    return client
 
 
 def benchmark(running: Server, seconds: float, *options: str) -> float:

@@ -12,9 +12,10 @@ from bench.model import Result
 
 def all_subjects() -> dict[str, ModuleType]:
     """The subjects of an ordinary run, by name, in the order of the report."""
-    from bench.subjects import add, add_many, always, ranges, sizes, wakeup
+    from bench.subjects import add, add_many, always, group_latency, group_reads, pending, ranges, sizes, wakeup
 
-    return {module.NAME: module for module in (add, add_many, always, ranges, wakeup, sizes)}
+    modules = (add, add_many, always, ranges, wakeup, group_reads, group_latency, pending, sizes)
+    return {module.NAME: module for module in modules}
 
 
 def blank(module: ModuleType) -> Result:

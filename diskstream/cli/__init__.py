@@ -1,4 +1,4 @@
-"""The `diskstream` command. One file a verb; each is loaded when it is called.
+"""The `diskstream` command. One file a verb, a folder for the verbs of one thing; each is loaded when it is called.
 
 What is asked for goes to standard output, everything else to standard error. Exit status: 0 done, 1 failed (one line
 `error:`, and `hint:` where there is a way out), 2 wrong usage. `NO_COLOR` is heeded.
@@ -17,8 +17,10 @@ from diskstream.cli.failure import Failure
 _MODULES = {
     "add": "add",
     "compact": "compact",
+    "consumer": "consumer",
     "del": "delete",
     "demo": "demo",
+    "group": "group",
     "import": "import_files",
     "info": "info",
     "len": "length",

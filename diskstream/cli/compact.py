@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 from rich.filesize import decimal
 from rich.table import Table
+from rich.text import Text
 
 from diskstream.cli.options import directory_option, existing_store, existing_stream, json_option, stream_argument
 from diskstream.cli.output import attributes, console, text, write_json
@@ -32,7 +33,7 @@ def command(*, stream: bytes | None, directory: Path, as_json: bool) -> None:
                 if as_json:
                     write_json({"stream": name, **attributes(report)})
                 table.add_row(
-                    text(name),
+                    Text(text(name)),
                     f"{report.segments_before:,} to {report.segments_after:,}",
                     f"{decimal(report.bytes_before)} to {decimal(report.bytes_after)}",
                     f"{report.entries_dropped:,}",

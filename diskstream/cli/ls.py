@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 from rich.table import Table
+from rich.text import Text
 
 import diskstream
 from diskstream.cli.failure import Failure
@@ -38,7 +39,7 @@ def command(ctx: click.Context, *, pattern: bytes | None, directory: Path, as_js
                 facts = {"stream": name, "length": info.length, "first_id": first, "last_id": last}
                 write_json(facts | {"size_bytes": info.size_bytes})
             else:
-                table.add_row(text(name), f"{info.length:,}", str(first or ""), str(last), f"{info.size_bytes:,}")
+                table.add_row(Text(text(name)), f"{info.length:,}", str(first or ""), str(last), f"{info.size_bytes:,}")
     if not as_json and table.row_count:
         console().print(table)
     ctx.exit(1 if damaged else 0)

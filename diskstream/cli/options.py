@@ -49,6 +49,11 @@ def stream_argument(*, required: bool = True) -> Callable[[_F], _F]:
     return click.argument("stream", metavar="STREAM" if required else "[STREAM]", type=as_bytes, required=required)
 
 
+def group_argument(function: _F) -> _F:
+    """The name of a consumer group, as bytes."""
+    return click.argument("group", metavar="GROUP", type=as_bytes)(function)
+
+
 @contextmanager
 def existing_store(directory: Path, *, read_only: bool = False) -> Iterator[diskstream.Store]:
     """The store in the directory, which must be there."""
@@ -61,3 +66,14 @@ def existing_stream(store: diskstream.Store, name: bytes) -> diskstream.Stream:
     if not store.exists(name):
         raise Failure(f"there is no stream {text(name)} in {store.path}", hint="diskstream ls lists the streams")
     return store.stream(name)
+
+
+def existing_group(store: diskstream.Store, stream: bytes, name: bytes) -> diskstream.Group:
+    """The group of that name. A misspelt name is an error, not a new group."""
+    group = existing_stream(store, stream).group(name, create=False)
+    if not group.exists():
+        raise Failure(
+            f"there is no group {text(name)} of stream {text(stream)} in {store.path}",
+            hint=f"diskstream group ls {text(stream)} lists the groups",
+        )
+    return group

@@ -5,13 +5,15 @@ merged into the view, and a frame says so: each process then begins its overlay 
 view ahead of that frame; whoever needs the view next sees that it stands elsewhere, and replays the log from there.
 """
 
+import contextlib
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from diskstream._native import EntryID
 from diskstream.engine import state
-from diskstream.engine.state import BY_ID, View
-from diskstream.errors import LimitError, StorageError
+from diskstream.engine.state import BY_ID, View, ViewDamaged
+from diskstream.errors import CorruptionError, LimitError, StorageError
 
 if TYPE_CHECKING:
     import lmdb
@@ -42,7 +44,8 @@ class StreamPending:
     """What one opening of a stream does with the view. The caller holds the append lock, and is up to date."""
 
     def __init__(self, log: "StreamLog", view: View) -> None:
-        self._log, self._view = log, view
+        self._log: StreamLog = weakref.proxy(log)  # which holds this
+        self._view = view
         self._later_rows = 0
         self.last_error: StorageError | LimitError | None = None
 
@@ -78,10 +81,11 @@ class StreamPending:
     def _read(self, look: "Callable[[lmdb.Transaction], _T]") -> _T:
         """What `look` finds in a view that stands where the overlays begin: both are checked in one transaction."""
         for _ in range(_ATTEMPTS):
-            found: list[_T] = self._view.read(lambda txn: [look(txn)] if self._stands(txn) else [])
-            if found:
-                return found[0]
-            self._agree()
+            with self._healing():
+                found: list[_T] = self._view.read(lambda txn: [look(txn)] if self._stands(txn) else [])
+                if found:
+                    return found[0]
+                self._agree()
         raise StorageError(str(self._view.path), "follow the view in", 5, "others keep replacing it")
 
     def _rebuild(self) -> None:
@@ -98,6 +102,18 @@ class StreamPending:
 
         self._view.write(write)
         self._native.rebase_to_snapshot()
+
+    @contextlib.contextmanager
+    def _healing(self) -> Iterator[None]:
+        """A view that turns out to be damaged is thrown away: the next attempt makes it anew."""
+        try:
+            yield
+        except ViewDamaged:
+            self._view.discard()
+        except CorruptionError as error:
+            if error.path != "view":
+                raise
+            self._view.discard()
 
     def checkpoint(self, *, announce: bool = True) -> None:
         """Merges the overlays into the view; `announce` says so in the log."""
@@ -120,9 +136,10 @@ class StreamPending:
             return True
 
         for _ in range(_ATTEMPTS):
-            if self._view.write(write):
-                break
-            self._agree()
+            with self._healing():
+                if self._view.write(write):
+                    break
+                self._agree()
         else:
             raise StorageError(str(self._view.path), "follow the view in", 5, "others keep replacing it")
         self._later_rows = 0
@@ -194,8 +211,11 @@ class StreamPending:
                 at = max(end, at + 1)
             return found
 
-        for chunk, those in self._read(look):
-            self._native.adopt(group, chunk, those)
+        def adopt(txn: "lmdb.Transaction") -> None:
+            for chunk, those in look(txn):
+                self._native.adopt(group, chunk, those)
+
+        self._read(adopt)
 
     def change(self, records: Sequence[Record], now_ms: int) -> None:
         """Appends one frame with these records: see `Log.change`. What they say of pending entries is known by then.
@@ -223,10 +243,16 @@ class StreamPending:
 
     def _some(self, group: int, order: int, start: Key, until: Key | None) -> tuple[list[Row], Key | None]:
         """Some rows from `start` on, and where to go on; None at the end."""
-        chunk, following = None, None
         if self._native.is_viewed(group):
-            index = state.prefix(self._uuid, order, group)
-            _, chunk, raw = self._read(lambda txn: state.chunk_at(txn, index, _raw(start)))
+            return self._read(lambda txn: self._some_of(txn, group, order, start, until))
+        return self._some_of(None, group, order, start, until)
+
+    def _some_of(
+        self, txn: "lmdb.Transaction | None", group: int, order: int, start: Key, until: Key | None
+    ) -> tuple[list[Row], Key | None]:
+        chunk, following = None, None
+        if txn is not None:
+            _, chunk, raw = state.chunk_at(txn, state.prefix(self._uuid, order, group), _raw(start))
             following = None if raw is None else _key(raw)
         bound = until if following is None or (until is not None and until < following) else following
         rows = self._native.pending_rows(group, order, start, bound, chunk, _ROWS_AT_ONCE)

@@ -31,7 +31,18 @@ import lmdb
 from diskstream.engine.page import boot_id
 from diskstream.errors import DiskFullError, LimitError, ReadOnlyError, StorageError
 
-__all__ = ["BY_CONSUMER", "BY_ID", "BY_TIME", "Place", "View", "chunk_at", "open_view", "put_chunks", "stream_rows"]
+__all__ = [
+    "BY_CONSUMER",
+    "BY_ID",
+    "BY_TIME",
+    "Place",
+    "View",
+    "ViewDamaged",
+    "chunk_at",
+    "open_view",
+    "put_chunks",
+    "stream_rows",
+]
 
 BY_ID, BY_CONSUMER, BY_TIME = 0, 1, 2
 
@@ -70,6 +81,20 @@ def _after_fork() -> None:
 
 
 os.register_at_fork(after_in_child=_after_fork)
+
+
+_DAMAGED = (
+    lmdb.BadValsizeError,
+    lmdb.CorruptedError,
+    lmdb.InvalidError,
+    lmdb.PageNotFoundError,
+    lmdb.PanicError,
+    lmdb.VersionMismatchError,
+)
+
+
+class ViewDamaged(Exception):  # noqa: N818  # not an error: throw the view away and begin again
+    """The view cannot be read."""
 
 
 class View:
@@ -221,16 +246,11 @@ class View:
             self._fd = -1
 
     def discard(self) -> None:
-        """Throws the whole view away and begins it anew, where nobody else has it open."""
-        with self._mutex:
-            env, self._env = self._env, None
-            if env is not None:
-                env.close()
-            if self._fd >= 0 and self._alone():
-                self._remove_files()
-            if self._fd >= 0:
-                os.close(self._fd)
-                self._fd = -1
+        """Throws the view away. Whoever else has it open goes on with what has no name any more, which is no harm: each
+        stream's rows say where they stand.
+        """
+        self._begin_again()
+        self._remove_files()
 
     def exists(self) -> bool:
         """Whether there is anything on disk."""
@@ -272,6 +292,8 @@ class View:
                 if env.reader_check() == 0:
                     raise LimitError("the number of readers of the view", _MAX_READERS, _MAX_READERS + 1) from error
                 continue
+            except _DAMAGED as error:
+                raise ViewDamaged from error
             except lmdb.Error as error:
                 raise _as_ours(self.path, error) from error
             finally:

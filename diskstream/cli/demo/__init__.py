@@ -1,4 +1,4 @@
-"""`diskstream demo`: a store fed by this machine's own telemetry, a producer killed, and what is left of it."""
+"""`diskstream demo`: a store fed by this machine's own telemetry, processes killed, and what is left of it."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import click
 import diskstream
 from diskstream.cli.demo.board import STREAMS, Board
 from diskstream.cli.demo.figures import measure
+from diskstream.cli.demo.group import GroupStage
 from diskstream.cli.demo.phases import Stage, reopen
 from diskstream.cli.demo.readers import Tailed
 from diskstream.cli.demo.report import DemoReport, demo_progress, show
@@ -25,6 +26,9 @@ from diskstream.cli.telemetry import ALL, PROC
 
 _BEFORE_REOPENING: Final = 0.6
 """The part of the time that comes before the store is closed and reopened."""
+
+_SHARING_S: Final = 1.0
+"""How long a stream is fed for the consumer group, at most."""
 
 
 @click.command("demo")
@@ -40,11 +44,12 @@ _BEFORE_REOPENING: Final = 0.6
 @click.option("--keep", is_flag=True, help="Do not remove the temporary directory.")
 @json_option
 def command(directory: Path | None, seconds: float, keep: bool, as_json: bool) -> None:
-    """Feed a store with this machine's telemetry, kill a producer, recover, seal, and show figures.
+    """Feed a store with this machine's telemetry, kill processes, recover, seal, and show figures.
 
     Two processes append what /proc says of processors, memory, disks and network, a stream each, as fast as it comes.
     Two others follow and read them all the while, and check that no entry is missing or out of place. One producer is
-    killed in mid-append; the store is reopened, fed on, sealed and measured. Exit status 1 when anything is amiss.
+    killed in mid-append; the store is reopened, fed on, sealed and measured. Then three processes share a stream as a
+    consumer group; one is killed while it holds entries, which the others claim. Exit status 1 when anything is amiss.
     """
     missing = [telemetry.file for telemetry in ALL if not (PROC / telemetry.file).is_file()]
     if missing:
@@ -91,7 +96,9 @@ def _run(directory: Path, seconds: float) -> DemoReport:
             log_bytes = sum(store.stream(name).info().size_bytes for name in STREAMS if store.exists(name))
             sealed = store.seal()
             figures = measure(store, board)
-    return DemoReport(str(directory), before, reopened, after, sealed, log_bytes, figures)
+        third = GroupStage(context, directory, Board(context), phase("a group shares a stream", seconds))
+        shared = third.share(min(_SHARING_S, seconds))
+    return DemoReport(str(directory), before, reopened, after, sealed, log_bytes, figures, shared)
 
 
 def _start_of(directory: Path) -> Tailed:

@@ -15,6 +15,7 @@ from rich.table import Table
 
 from diskstream.cli.demo.board import Board, Word
 from diskstream.cli.demo.figures import Figures
+from diskstream.cli.demo.group import Shared
 from diskstream.cli.demo.phases import VICTIM, Fed, Reopened
 from diskstream.cli.output import error_console, plain
 
@@ -30,6 +31,7 @@ class DemoReport:
     sealed: int
     log_bytes: int
     figures: list[Figures]
+    shared: Shared
 
     def facts(self) -> dict[str, Any]:
         """The report for programs."""
@@ -45,6 +47,7 @@ class DemoReport:
             "sealed": self.sealed,
             "bytes_before_sealing": self.log_bytes,
             "streams": [asdict(each) for each in self.figures],
+            "group": asdict(self.shared),
         }
 
     def tail_latency_us(self) -> float:
@@ -94,6 +97,7 @@ def show(report: DemoReport, console: Console) -> None:
     after = sum(each.disk_bytes for each in report.figures)
     console.print(f"Sealed {report.sealed} segments: {decimal(report.log_bytes)} became {decimal(after)}.")
     console.print(_figures_table(report.figures))
+    _show_group(report.shared, console)
 
 
 def _show_kill(report: DemoReport, console: Console) -> None:
@@ -146,3 +150,25 @@ def _figures_table(figures: list[Figures]) -> Table:
             f"{each.seek_us:,.1f} µs",
         )
     return table
+
+
+def _show_group(shared: Shared, console: Console) -> None:
+    victim = next(member for member in shared.members if member.held is not None)
+    repeated = sum(member.repeated for member in shared.members)
+    but = f", but for {repeated:,} that had been processed and not yet acknowledged" if repeated else ""
+    console.print(
+        f"Three processes shared the {shared.entries:,} entries of {shared.stream} as a consumer group. "
+        f"{victim.name} was killed holding {victim.held:,} (kill {shared.kills}), which the others claimed. "
+        f"Each entry was processed once{but}."
+    )
+    table = Table(title="Consumer group", title_justify="left", show_footer=True)
+    table.add_column("worker", "total")
+    counts = [(member.processed, member.claimed, member.repeated) for member in shared.members]
+    totals = [sum(column) for column in zip(*counts, strict=True)]
+    for heading, total in zip(("processed", "claimed", "again"), totals, strict=True):
+        table.add_column(heading, f"{total:,}", justify="right")
+    table.add_column("end", f"{shared.entries:,} entries")
+    for member, row in zip(shared.members, counts, strict=True):
+        end = "at the end of the stream" if member.held is None else f"killed holding {member.held:,}"
+        table.add_row(member.name, *(f"{count:,}" for count in row), end)
+    console.print(table)

@@ -25,7 +25,7 @@ pub const FRAME_HEADER_BYTES: usize = 64;
 /// No payload is larger; a length beyond it is a fault before it is a size.
 pub const MAX_PAYLOAD_BYTES: usize = 64 << 20;
 /// A snapshot is as large as the lists of pending entries that it holds.
-pub const MAX_SNAPSHOT_BYTES: usize = 1 << 30;
+pub const MAX_SNAPSHOT_BYTES: usize = 3 << 30;
 /// The flag of an entries frame with group records behind its rows.
 pub const FLAG_RECORDS: u8 = 1;
 /// An entry's row (names of a new shape, lengths and values) is at most this.

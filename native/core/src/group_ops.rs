@@ -27,7 +27,7 @@ use crate::wire::{put_id, put_u64, put_varint, Reader};
 use crate::FORMAT_VERSION;
 
 /// No name of a group, a consumer, a producer or a message is longer.
-pub const MAX_NAME_BYTES: usize = 1 << 16;
+pub const MAX_NAME_BYTES: usize = 4096;
 
 /// Who had an entry: None where it was not pending.
 pub type Owner = Option<u32>;

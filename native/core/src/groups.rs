@@ -17,6 +17,11 @@ use crate::wire::{put_id, put_varint, Reader};
 pub const MAX_GROUPS: usize = 10_000;
 pub const MAX_CONSUMERS: usize = 100_000;
 pub const MAX_PENDING: u64 = 32_000_000;
+/// The names of all groups, consumers, producers and messages of a stream together. With the greatest number of pending
+/// entries, at most 45 bytes each, a snapshot stays below its own limit.
+pub const MAX_NAMES_BYTES: u64 = 512 << 20;
+/// What a group, a consumer or a message takes beside its name, about.
+const BESIDE_NAME_BYTES: u64 = 64;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Consumer {
@@ -42,6 +47,8 @@ pub struct Group {
     /// The greatest ID that was ever pending: beyond it nothing need be looked up.
     pub greatest: Id,
     pub overlay: Overlay,
+    /// Bytes of the names of its consumers.
+    own_names_bytes: u64,
 }
 
 /// Which log position the view stands at.
@@ -61,6 +68,7 @@ pub struct Groups {
     pub next_group: u32,
     pub base: Base,
     pub windows: Windows,
+    pub names_bytes: u64,
     /// Whether this process keeps no view, and takes no notice of others' (a store open for reading only).
     pub apart: bool,
 }
@@ -124,6 +132,7 @@ impl Group {
         if number == 0 || self.names.contains_key(&consumer.name) || self.consumers.contains_key(&number) {
             return Err(Error::corrupt("group frame", 0, "a new consumer", number));
         }
+        self.own_names_bytes += consumer.name.len() as u64 + BESIDE_NAME_BYTES;
         self.names.insert(consumer.name.clone(), number);
         self.consumers.insert(number, consumer);
         self.next_consumer = self.next_consumer.max(number.saturating_add(1));
@@ -139,8 +148,9 @@ impl Group {
             }
             Op::Dismiss { consumer, .. } => {
                 let gone = self.consumers.remove(consumer);
-                gone.map(|gone| self.names.remove(&gone.name))
-                    .ok_or_else(|| Error::corrupt("group frame", 0, "a consumer", consumer))?;
+                let gone = gone.ok_or_else(|| Error::corrupt("group frame", 0, "a consumer", consumer))?;
+                self.own_names_bytes -= gone.name.len() as u64 + BESIDE_NAME_BYTES;
+                self.names.remove(&gone.name);
             }
             Op::Deliver { consumer, last, read, ids, .. } => self.deliver(*consumer, *last, *read, ids, time_ms)?,
             Op::End { ids, .. } => {
@@ -184,6 +194,10 @@ impl Group {
         }
         (self.last, self.read) = (last, read);
         Ok(())
+    }
+
+    fn names_bytes(&self) -> u64 {
+        self.name.len() as u64 + BESIDE_NAME_BYTES + self.own_names_bytes
     }
 
     /// Counts anew what the overlay, which must be whole, holds.
@@ -284,6 +298,7 @@ impl Groups {
         if self.names.contains_key(&group.name) || self.by_number.contains_key(&number) {
             return Err(Error::corrupt("group frame", 0, "a new group", number));
         }
+        self.names_bytes += group.names_bytes();
         self.names.insert(group.name.clone(), number);
         self.by_number.insert(number, group);
         self.next_group = self.next_group.max(number.saturating_add(1));
@@ -302,6 +317,7 @@ impl Groups {
                 let gone = self.by_number.remove(group);
                 let gone = gone.ok_or_else(|| Error::corrupt("group frame", 0, "a group", group))?;
                 self.names.remove(&gone.name);
+                self.names_bytes = self.names_bytes.saturating_sub(gone.names_bytes());
                 Ok(())
             }
             Op::Message { producer, message, id, time_ms } => {
@@ -320,7 +336,14 @@ impl Groups {
             | Op::End { group, .. }
             | Op::Assign { group, .. }
             | Op::Refuse { group, .. }
-            | Op::Seen { group, .. } => self.group_mut(*group)?.apply(op, time_ms),
+            | Op::Seen { group, .. } => {
+                let group = self.group_mut(*group)?;
+                let before = group.own_names_bytes;
+                group.apply(op, time_ms)?;
+                let after = group.own_names_bytes;
+                self.names_bytes = (self.names_bytes + after).saturating_sub(before);
+                Ok(())
+            }
         }
     }
 

@@ -3,7 +3,7 @@
 //! A producer's messages are remembered first in, first out, up to a number, and for a time after the milliseconds of
 //! the ID they were given. Both limits can be set for each stream.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::error::Result;
 use crate::group_ops::{put_name, read_name};
@@ -15,11 +15,20 @@ pub const DEFAULT_DURATION_S: u64 = 100;
 pub const DEFAULT_MESSAGES: u64 = 100;
 /// Producers remembered at a time, so that their number cannot grow without a limit: the one heard of longest ago goes.
 pub const MAX_PRODUCERS: usize = 1 << 16;
+/// What a message takes beside its names, about.
+const BESIDE_BYTES: usize = 32;
 
 #[derive(Debug, Clone, Default)]
 struct Producer {
     ids: BTreeMap<Vec<u8>, Id>,
     order: VecDeque<Vec<u8>>,
+}
+
+impl Producer {
+    /// The ID of the oldest message.
+    fn first(&self) -> Option<Id> {
+        self.order.front().and_then(|message| self.ids.get(message)).copied()
+    }
 }
 
 /// See the module.
@@ -28,6 +37,9 @@ pub struct Windows {
     pub duration_s: u64,
     pub messages: u64,
     producers: BTreeMap<Vec<u8>, Producer>,
+    /// Each producer by its oldest message: who is looked at first for what is too old.
+    oldest: BTreeSet<(Id, Vec<u8>)>,
+    pub names_bytes: u64,
     pub added: u64,
     /// Duplicates refused by this process: not in the log, since they change nothing.
     pub duplicates: u64,
@@ -35,8 +47,15 @@ pub struct Windows {
 
 impl Default for Windows {
     fn default() -> Windows {
-        let producers = BTreeMap::new();
-        Windows { duration_s: DEFAULT_DURATION_S, messages: DEFAULT_MESSAGES, producers, added: 0, duplicates: 0 }
+        Windows {
+            duration_s: DEFAULT_DURATION_S,
+            messages: DEFAULT_MESSAGES,
+            producers: BTreeMap::new(),
+            oldest: BTreeSet::new(),
+            names_bytes: 0,
+            added: 0,
+            duplicates: 0,
+        }
     }
 }
 
@@ -59,39 +78,62 @@ impl Windows {
 
     /// Remembers a message, and forgets what is too old or one too many.
     pub fn note(&mut self, producer: &[u8], message: Vec<u8>, id: Id, now_ms: u64) {
-        self.forget_past(now_ms);
-        let limit = usize::try_from(self.messages).unwrap_or(usize::MAX);
-        let known = self.producers.entry(producer.to_vec()).or_default();
-        if known.ids.insert(message.clone(), id).is_some() {
-            known.order.retain(|other| *other != message);
+        let past = |windows: &Windows| windows.oldest.first().filter(|(id, _)| windows.is_past(*id, now_ms)).cloned();
+        while let Some((_, name)) = past(self) {
+            self.forget_oldest(&name);
         }
-        known.order.push_back(message);
-        while known.order.len() > limit {
-            if let Some(oldest) = known.order.pop_front() {
-                known.ids.remove(&oldest);
-            }
+        self.keep(producer, message, id);
+        while self.producers.get(producer).is_some_and(|known| known.order.len() as u64 > self.messages) {
+            self.forget_oldest(producer);
         }
         self.added += 1;
         if self.producers.len() > MAX_PRODUCERS {
-            let newest = |known: &Producer| known.order.back().and_then(|message| known.ids.get(message)).copied();
-            let oldest = self.producers.iter().min_by_key(|(_, known)| newest(known)).map(|(name, _)| name.clone());
-            oldest.map(|name| self.producers.remove(&name));
+            if let Some((_, name)) = self.oldest.first().cloned() {
+                while self.producers.contains_key(&name) {
+                    self.forget_oldest(&name);
+                }
+            }
         }
     }
 
-    fn forget_past(&mut self, now_ms: u64) {
-        let duration_ms = self.duration_s.saturating_mul(1000);
-        self.producers.retain(|_, known| {
-            while let Some(oldest) = known.order.front() {
-                let id = known.ids.get(oldest).copied().unwrap_or_default();
-                if id.ms.saturating_add(duration_ms) >= now_ms {
-                    break;
-                }
-                known.ids.remove(oldest);
-                known.order.pop_front();
-            }
-            !known.order.is_empty()
-        });
+    fn keep(&mut self, producer: &[u8], message: Vec<u8>, id: Id) {
+        let known = self.producers.entry(producer.to_vec()).or_default();
+        let before = known.first();
+        if known.ids.insert(message.clone(), id).is_some() {
+            known.order.retain(|other| *other != message);
+        } else {
+            self.names_bytes += (producer.len() + message.len() + BESIDE_BYTES) as u64;
+        }
+        known.order.push_back(message);
+        let after = known.first();
+        self.reorder(producer, before, after);
+    }
+
+    fn forget_oldest(&mut self, producer: &[u8]) {
+        let Some(known) = self.producers.get_mut(producer) else { return };
+        let before = known.first();
+        if let Some(message) = known.order.pop_front() {
+            known.ids.remove(&message);
+            let size = (producer.len() + message.len() + BESIDE_BYTES) as u64;
+            self.names_bytes = self.names_bytes.saturating_sub(size);
+        }
+        let after = known.first();
+        if after.is_none() {
+            self.producers.remove(producer);
+        }
+        self.reorder(producer, before, after);
+    }
+
+    fn reorder(&mut self, producer: &[u8], before: Option<Id>, after: Option<Id>) {
+        if before == after {
+            return;
+        }
+        if let Some(id) = before {
+            self.oldest.remove(&(id, producer.to_vec()));
+        }
+        if let Some(id) = after {
+            self.oldest.insert((id, producer.to_vec()));
+        }
     }
 
     /// Sets the limits. A change forgets everything, as in Redis.
@@ -99,6 +141,8 @@ impl Windows {
         if (duration_s, messages) != (self.duration_s, self.messages) {
             (self.duration_s, self.messages) = (duration_s, messages);
             self.producers.clear();
+            self.oldest.clear();
+            self.names_bytes = 0;
         }
     }
 
@@ -129,13 +173,11 @@ impl Windows {
         let mut windows = Windows { duration_s, messages, added, ..Windows::default() };
         for _ in 0..reader.count(MAX_PRODUCERS, "a number of producers")? {
             let name = read_name(reader)?;
-            let mut known = Producer::default();
             for _ in 0..reader.count(reader.remaining(), "a number of messages")? {
                 let message = read_name(reader)?;
-                known.ids.insert(message.clone(), reader.id()?);
-                known.order.push_back(message);
+                let id = reader.id()?;
+                windows.keep(&name, message, id);
             }
-            windows.producers.insert(name, known);
         }
         Ok(windows)
     }

@@ -17,7 +17,7 @@ use crate::id::parse;
 use crate::log::Log;
 
 /// Entries unpacked at a time, though fewer are wanted: the next call finds them unpacked.
-const AT_LEAST: usize = 256;
+const AT_LEAST: usize = 1024;
 /// Limits from here on are none, and what is counted against them is not counted.
 const UNLIMITED: u64 = 1 << 62;
 /// Entries of one delivery, which is one frame: more are left to the next call.

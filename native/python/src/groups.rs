@@ -139,6 +139,13 @@ impl Log {
         self.append_records(py, &payload, now_ms)
     }
 
+    /// Bytes that the names of groups, consumers and messages take, about.
+    #[getter]
+    fn names_bytes(&self, py: Python<'_>) -> u64 {
+        let active = self.lock_brief(py);
+        active.tail.state.groups.names_bytes + active.tail.state.groups.windows.names_bytes
+    }
+
     /// The number of a group, None where there is no such group.
     fn group_number(&self, py: Python<'_>, name: &[u8]) -> Option<u32> {
         self.lock_brief(py).tail.state.groups.number(name)
@@ -266,7 +273,7 @@ impl Log {
     ) -> PyResult<Vec<PendingRow>> {
         let order = order_of(py, order)?;
         let base = chunk.map(|chunk| diskstream_core::pending::decode_chunk(chunk, order)).transpose();
-        let base = base.map_err(|error| errors::core(py, &self.path, error))?.unwrap_or_default();
+        let base = base.map_err(|error| errors::core(py, "view", error))?.unwrap_or_default();
         let mut active = self.lock_brief(py);
         let group = active.tail.state.groups.by_number.get_mut(&group);
         let overlay = &mut group.ok_or_else(|| errors::argument(py, "no such group"))?.overlay;

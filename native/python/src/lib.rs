@@ -63,7 +63,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("MAX_ENTRY_BYTES", diskstream_core::frame::MAX_ENTRY_BYTES)?;
     module.add("MAX_BATCH_BYTES", diskstream_core::frame::MAX_PAYLOAD_BYTES - 1024)?;
     module.add("TRIM_GRANULE_ENTRIES", diskstream_core::state::TRIM_GRANULE_ENTRIES)?;
-    module.add("MAX_NAME_BYTES", diskstream_core::group_ops::MAX_NAME_BYTES - 1)?;
+    module.add("MAX_NAME_BYTES", diskstream_core::group_ops::MAX_NAME_BYTES)?;
+    module.add("MAX_NAMES_BYTES", diskstream_core::groups::MAX_NAMES_BYTES)?;
     module.add("MAX_GROUPS", diskstream_core::groups::MAX_GROUPS)?;
     module.add("MAX_CONSUMERS", diskstream_core::groups::MAX_CONSUMERS)?;
     module.add("CTL_BYTES", diskstream_sys::ctl::PAGE_BYTES)?;

@@ -1,0 +1,47 @@
+"""`diskstream group info`: everything that is known of a group."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+from rich.table import Table
+from rich.text import Text
+
+from diskstream.cli.options import (
+    directory_option,
+    existing_group,
+    existing_store,
+    group_argument,
+    json_option,
+    stream_argument,
+)
+from diskstream.cli.output import attributes, console, text, write_json
+
+
+@click.command("info")
+@stream_argument()
+@group_argument
+@directory_option
+@json_option
+def command(*, stream: bytes, group: bytes, directory: Path, as_json: bool) -> None:
+    """Show where a group is in its stream, and what is pending."""
+    with existing_store(directory, read_only=True) as store:
+        found = existing_group(store, stream, group)
+        info, pending = found.info(), found.pending()
+    facts = {"stream": stream, **attributes(info), "first_pending": pending.first, "last_pending": pending.last}
+    if as_json:
+        write_json(facts)
+        return
+    table = Table(show_header=False, box=None, pad_edge=False)
+    for name, value in facts.items():
+        table.add_row(name.replace("_", " "), Text(_shown(name, value)))
+    console().print(table)
+
+
+def _shown(name: str, value: object) -> str:
+    if value is None:
+        return "unknown" if name in ("entries_read", "lag") else "none"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return text(value) if isinstance(value, bytes) else str(value)
