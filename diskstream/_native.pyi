@@ -262,7 +262,7 @@ class Log:
         self, segment: int, position: int, start: _IDLike, end: _IDLike, max_entries: int, max_bytes: int
     ) -> tuple[bool, Block | None]:
         """Visible entries from `position` on; False where `segment` is not active any more."""
-    def seek(self, segment: int, id: _IDLike) -> int | None:
+    def seek(self, segment: int, id: _IDLike, written: bool = False) -> int | None:
         """The position of the first visible entry not below `id`; None where `segment` is not active any more."""
     def visible_entries(self) -> int: ...  # Visible entries of the active segment, gone ones included
     def segments(self) -> list[SegmentView]: ...  # The sealed and rolled segments in order

@@ -147,9 +147,8 @@ class Reading:
         """What nobody has, and what others have had for too long: in the order of Redis's CLAIM."""
         now = now_ms(self.log)
         oldest = now - (self.wanted.claim_ms or 0)
-        if oldest < 0:
-            return []
-        rows = self.log.pending.rows(self.group, BY_TIME, (0, 0, 0), (OWNED | (oldest + 1), 0, 0))
+        until = (OWNED | (oldest + 1), 0, 0) if oldest >= 0 else (OWNED, 0, 0)  # nobody's entries are always ripe
+        rows = self.log.pending.rows(self.group, BY_TIME, (0, 0, 0), until)
         return self._again(rows, room, now, gone=False)
 
     def ripens_in_s(self) -> float | None:
@@ -211,6 +210,7 @@ class _Place:
     turn: Turn | None = None
     bell: tuple[Ctl, int] | None = None
     ripens_in_s: float | None = None
+    looked: bool = False  # only the first look of a call counts as an attempt of the consumer's
 
 
 def _look(place: _Place, log: StreamLog, consumer: bytes, wanted: Wanted, *, waits: bool) -> list[Delivery]:
@@ -226,8 +226,9 @@ def _look(place: _Place, log: StreamLog, consumer: bytes, wanted: Wanted, *, wai
             seen(log, group, number)
         else:
             entries = _take(reading, log, place, wanted, waits=waits)
-            if not entries:
+            if not entries and not place.looked:
                 seen(log, group, number)
+        place.looked = True
         log.pending.relieve()
     return entries
 

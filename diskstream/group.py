@@ -298,7 +298,7 @@ class Group:
             start, end: IDs, both included; ``(`` before one leaves it out.
             count: at most so many.
             consumer: only this consumer's.
-            idle_ms: only those delivered at least so long ago.
+            idle_ms: only those delivered at least so long ago, and those that nobody has.
         """
         low, high = parse_start(start), parse_end(end)
         limit = check_count("count", count)
@@ -317,7 +317,12 @@ class Group:
             until = (first + 1, 0, 0) if after is None else (first, after.ms, after.seq)
             rows = log.pending.rows(group, order, (first, low.ms, low.seq), until)
             shown = self.shown(log, group, rows)
-            return list(islice((row for row in shown if not least_idle or row.idle_ms >= least_idle), max(0, limit)))
+            return list(
+                islice(
+                    (row for row in shown if least_idle <= 0 or row.idle_ms == -1 or row.idle_ms >= least_idle),
+                    max(0, limit),
+                )
+            )
 
         return self._look(look)
 
@@ -330,7 +335,7 @@ class Group:
             if consumer == 0:
                 yield PendingEntry(entry_id, b"", -1, deliveries, 0)
             else:
-                yield PendingEntry(entry_id, names[consumer], max(0, now - time_ms), deliveries, time_ms)
+                yield PendingEntry(entry_id, names.get(consumer, b""), max(0, now - time_ms), deliveries, time_ms)
 
     def _as_consumer(self, name: bytes, action: Callable[[StreamLog, int, int], _T]) -> _T:
         """Does something in a consumer's name, which is made where there is none."""

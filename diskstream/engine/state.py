@@ -191,6 +191,7 @@ class View:
                     metasync=False,
                     readahead=False,
                     mode=0o600,
+                    lib_version=0,  # the format of LMDB 0.9, whatever the environment says
                 )
             except (lmdb.InvalidError, lmdb.CorruptedError, lmdb.VersionMismatchError, lmdb.DiskError) as error:
                 # Not an environment of ours: a view is never worth an error. Others that have it open hold a flock.

@@ -42,7 +42,7 @@ def _place(log: StreamLog, least: EntryID) -> tuple[int, int]:
         position, _ = reader.position_in(log, views[low], least)
         return views[low].number, position
     number = log.native.tail[0]
-    position_in_active = log.native.seek(number, least)
+    position_in_active = log.native.seek(number, least, True)
     return number, position_in_active or 0
 
 

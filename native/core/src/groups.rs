@@ -147,6 +147,9 @@ impl Group {
                 self.add_consumer(*consumer, fresh)?;
             }
             Op::Dismiss { consumer, .. } => {
+                if self.consumers.get(consumer).is_some_and(|it| it.pending > 0) {
+                    return Err(Error::corrupt("group frame", 0, "a consumer without pending entries", consumer));
+                }
                 let gone = self.consumers.remove(consumer);
                 let gone = gone.ok_or_else(|| Error::corrupt("group frame", 0, "a consumer", consumer))?;
                 self.own_names_bytes -= gone.name.len() as u64 + BESIDE_NAME_BYTES;

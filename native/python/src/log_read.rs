@@ -49,14 +49,15 @@ impl Log {
     }
 
     /// The position in the active segment of the first visible entry whose ID is not below `id`; None where `segment`
-    /// is not the active one any more.
-    fn seek(&self, py: Python<'_>, segment: u64, id: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
+    /// is not the active one any more. With `written`, of all that is written, visible or not.
+    #[pyo3(signature = (segment, id, written=false))]
+    fn seek(&self, py: Python<'_>, segment: u64, id: &Bound<'_, PyAny>, written: bool) -> PyResult<Option<u64>> {
         let id = parse(id, 0)?;
         let active = self.lock_brief(py);
         if active.tail.header.segment != segment {
             return Ok(None);
         }
-        let stop = self.visible_end(&active);
+        let stop = if written { active.tail.end } else { self.visible_end(&active) };
         let found = active.tail.index.seek(active.map.bytes(), id, stop);
         found.map(Some).map_err(|error| errors::core(py, &self.path, error))
     }
