@@ -128,7 +128,8 @@ class Consumer:
                 if not entry.gone:
                     yield entry
                 if ack:
-                    await self.ack(entry.id)
+                    consumer = self.sync_consumer
+                    await asyncio.to_thread(consumer.group._ack_own, consumer.name, entry.id)
             if position != ">":
                 position = found[-1].id if found else ">"
 

@@ -35,6 +35,7 @@ class ClaimOptions:
     last_id: EntryID | None = None
     count_up: bool = True
     count: int = 100
+    command: str = "XCLAIM"
 
     def __post_init__(self) -> None:
         """Checks the options.
@@ -42,10 +43,10 @@ class ClaimOptions:
         Raises:
             ArgumentError: out of range, in the words of Redis.
         """
-        check_count("min-idle-time", self.min_idle_ms)
+        check_count("min-idle-time", self.min_idle_ms, f"Invalid min-idle-time argument for {self.command}")
         for name, value in (("IDLE", self.idle_ms), ("TIME", self.time_ms), ("RETRYCOUNT", self.retry_count)):
             if value is not None:
-                check_count(name, value)
+                check_count(name, value, f"Invalid {name} option argument for XCLAIM")
         if self.retry_count is not None and self.retry_count < 0:
             raise ArgumentError("Invalid RETRYCOUNT option argument for XCLAIM: it must be >= 0")
         if self.idle_ms is not None and self.time_ms is not None:

@@ -144,7 +144,7 @@ class Consumer:
             raise ArgumentError("COUNT must be > 0")
         if count > _MAX_CLAIM_COUNT:
             raise ArgumentError("Insufficient memory, failed allocating transient memory, COUNT too high.")
-        options = ClaimOptions(min_idle_ms=min_idle_ms, count_up=count_up, count=count)
+        options = ClaimOptions(min_idle_ms=min_idle_ms, count_up=count_up, count=count, command="XAUTOCLAIM")
 
         def take(log: StreamLog, group: int, consumer: int) -> tuple[EntryID, list[Claimed], list[EntryID]]:
             seen(log, group, consumer)
@@ -186,7 +186,8 @@ class Consumer:
         """Entries for a worker: first its own backlog, then new ones as they come.
 
         Args:
-            ack: acknowledge each entry when the next one is asked for, that is, when the loop's body came to its end.
+            ack: acknowledge each entry when the next one is asked for, that is, when the loop's body came to its end;
+                not what it gave back, or what another has claimed meanwhile.
             count: entries fetched at a time.
             block: end when nothing came for so many seconds; 0 waits for ever, None ends when there is nothing.
             claim_ms: also take over what others have had for so long, or have given back.
@@ -227,7 +228,7 @@ class Consumer:
             if not entry.gone:
                 yield entry
             if ack:
-                entry.ack()
+                self.group._ack_own(self.name, entry.id)
 
     @contextlib.contextmanager
     def _ending_at(self, signals: tuple[int, ...]) -> Iterator[None]:

@@ -7,15 +7,18 @@ __all__ = ["check_count"]
 _MAX_COUNT = 2**63 - 1
 
 
-def check_count(name: str, value: object) -> int:
-    """A count as Redis takes it.
+_WORDS = "value is not an integer or out of range"
+
+
+def check_count(name: str, value: object, words: str = _WORDS) -> int:
+    """A count as Redis takes it; `words` are those of its error.
 
     Raises:
         ArgumentTypeError: not an int.
         ArgumentError: out of range.
     """
     if not isinstance(value, int) or isinstance(value, bool):
-        raise ArgumentTypeError(f"value is not an integer or out of range: {name} is {value!r}")
+        raise ArgumentTypeError(f"{words}: {name} is {value!r}")
     if not -_MAX_COUNT <= value <= _MAX_COUNT:
-        raise ArgumentError(f"value is not an integer or out of range: {name} is {value}")
+        raise ArgumentError(f"{words}: {name} is {value}")
     return value

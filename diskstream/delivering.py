@@ -63,7 +63,8 @@ class Wanted:
             raise ArgumentError("timeout is not an integer or out of range")
         if self.block is not None and self.block < 0:
             raise ArgumentError("timeout is negative")
-        if self.claim_ms is not None and check_count("min-idle-time", self.claim_ms) < 0:
+        words = "min-idle-time is not an integer or out of range"
+        if self.claim_ms is not None and check_count("CLAIM", self.claim_ms, words) < 0:
             raise ArgumentError("min-idle-time must be a positive integer")
         if self.max_count is not None and self.max_count <= 0:
             raise ArgumentError("MAXCOUNT must be a positive integer")

@@ -29,6 +29,7 @@
 import errno as _errno
 
 __all__ = [
+    "XGROUP_NEEDS_STREAM",
     "ArgumentError",
     "ArgumentTypeError",
     "ClosedError",
@@ -53,6 +54,13 @@ __all__ = [
     "ZeroIDError",
     "storage_error",
 ]
+
+
+# What Redis says where a group of no stream is to be made or removed.
+XGROUP_NEEDS_STREAM = (
+    "The XGROUP subcommand requires the key to exist. Note that for CREATE you may want to use the MKSTREAM option to "
+    "create an empty stream automatically."
+)
 
 
 class DiskstreamError(Exception):

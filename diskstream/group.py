@@ -1,5 +1,6 @@
 """A consumer group of a stream: Redis's verbs."""
 
+import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
@@ -12,7 +13,14 @@ from diskstream.engine import reader
 from diskstream.engine.log import StreamLog
 from diskstream.engine.pending import Row
 from diskstream.engine.state import BY_CONSUMER, BY_ID
-from diskstream.errors import ArgumentError, GroupExistsError, NoGroupError, NoSuchStreamError, ReadOnlyError
+from diskstream.errors import (
+    XGROUP_NEEDS_STREAM,
+    ArgumentError,
+    GroupExistsError,
+    NoGroupError,
+    NoSuchStreamError,
+    ReadOnlyError,
+)
 from diskstream.group_info import ConsumerInfo, GroupInfo, PendingEntry, PendingSummary
 from diskstream.ids import MAX_ID, MIN_ID, IDLike, parse_end, parse_id, parse_start
 from diskstream.membership import (
@@ -165,7 +173,7 @@ class Group:
 
         done: bool | None = self.stream._use(lambda log: locked(log, remove), None)
         if done is None:
-            raise NoSuchStreamError(self.stream.name)
+            raise NoSuchStreamError(self.stream.name, XGROUP_NEEDS_STREAM)
         return done
 
     # --- consumers ----------------------------------------------------------------------------------------------------
@@ -238,6 +246,18 @@ class Group:
                     asked = False  # a roll begins the overlays anew
 
         return self.stream._use(lambda log: locked(log, acknowledge), 0)
+
+    def _ack_own(self, consumer: bytes, entry_id: EntryID) -> None:
+        """Acknowledges an entry if that consumer still has it: not what was given back, or claimed by another."""
+
+        def acknowledge(log: StreamLog, group: int) -> None:
+            log.pending.learn(group, [entry_id])
+            row = log.native.find_pending(group, [entry_id])[0]
+            if row is not None and row[1] == log.native.consumer_number(group, consumer):
+                log.pending.change([("end", group, [entry_id])], now_ms(log))
+
+        with contextlib.suppress(NoGroupError):  # removed meanwhile
+            self._change(acknowledge)
 
     def ack_delete(self, *ids: IDLike, ref: str = "KEEPREF") -> list[int]:
         """Acknowledges entries and deletes them in the same step, as XACKDEL.
@@ -317,12 +337,8 @@ class Group:
             until = (first + 1, 0, 0) if after is None else (first, after.ms, after.seq)
             rows = log.pending.rows(group, order, (first, low.ms, low.seq), until)
             shown = self.shown(log, group, rows)
-            return list(
-                islice(
-                    (row for row in shown if least_idle <= 0 or row.idle_ms == -1 or row.idle_ms >= least_idle),
-                    max(0, limit),
-                )
-            )
+            idle = (row for row in shown if least_idle <= 0 or row.idle_ms == -1 or row.idle_ms >= least_idle)
+            return list(islice(idle, max(0, limit)))
 
         return self._look(look)
 

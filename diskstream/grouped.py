@@ -9,7 +9,7 @@ from diskstream.counts import check_count
 from diskstream.engine import reader
 from diskstream.engine.log import StreamLog
 from diskstream.engine.state import BY_CONSUMER, BY_ID
-from diskstream.errors import ArgumentError, NoSuchStreamError
+from diskstream.errors import XGROUP_NEEDS_STREAM, ArgumentError, NoSuchStreamError
 from diskstream.group import Group, create_group, group_infos
 from diskstream.group_info import FullConsumer, FullGroup, FullInfo, GroupInfo
 from diskstream.ids import IDLike, parse_id
@@ -95,11 +95,7 @@ class Grouped:
             return True
 
         if self._write(make, create=mkstream) is None:
-            raise NoSuchStreamError(
-                self._name,
-                "The XGROUP subcommand requires the key to exist. Note that for CREATE you may want to use the "
-                "MKSTREAM option to create an empty stream automatically.",
-            )
+            raise NoSuchStreamError(self._name, XGROUP_NEEDS_STREAM)
         return Group(self._self(), key)
 
     def groups(self) -> list[GroupInfo]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from diskstream._native import MAX_CONSUMERS, MAX_GROUPS, MAX_NAME_BYTES, MAX_NAMES_BYTES
 from diskstream.engine.log import StreamLog
-from diskstream.errors import ArgumentTypeError, LimitError, NoGroupError
+from diskstream.errors import ArgumentError, ArgumentTypeError, LimitError, NoGroupError
 
 if TYPE_CHECKING:
     from diskstream.group import Group
@@ -33,10 +33,14 @@ def as_member_name(what: str, name: object) -> bytes:
 
     Raises:
         ArgumentTypeError: neither text nor bytes.
+        ArgumentError: text that UTF-8 cannot hold.
         LimitError: too long.
     """
     if isinstance(name, str):
-        name = name.encode()
+        try:
+            name = name.encode()
+        except UnicodeEncodeError:
+            raise ArgumentError(f"the name of a {what} must be text that UTF-8 can hold, or bytes") from None
     if not isinstance(name, bytes):
         raise ArgumentTypeError(f"the name of a {what} is str or bytes, not {name!r}")
     if len(name) > MAX_NAME_BYTES:

@@ -214,7 +214,10 @@ def find_many(log: StreamLog, ids: list[EntryID]) -> dict[EntryID, Entry]:
     found: dict[EntryID, Entry] = {}
     rest = sorted(set(ids))
     while rest:
-        block = next(blocks(log, rest[0], rest[-1], few=len(rest) <= 16), None)  # noqa: PLR2004  # what `few` unpacks
+        few = len(rest) <= 16  # noqa: PLR2004  # what `few` unpacks
+        found_blocks = blocks(log, rest[0], rest[-1], few=few)
+        # A node may end before the first ID that is wanted: the next one begins behind it.
+        block = next((each for each in found_blocks if each.id_at(each.row_count - 1) >= rest[0]), None)
         if block is None:
             break
         last = block.id_at(block.row_count - 1)

@@ -242,7 +242,7 @@ impl Writer<'_> {
             header_crc: link,
         };
         active.tail.applied(&header, payload, last)?;
-        self.publish(active, kind, entries);
+        self.publish(active, kind);
         Ok(())
     }
 
@@ -266,13 +266,14 @@ impl Writer<'_> {
 
     /// Tells the other processes. Under `always` readers are told when the frame is durable.
     #[inline]
-    fn publish(&self, active: &Active, kind: Kind, entries: u32) {
+    fn publish(&self, active: &Active, kind: Kind) {
         let at = place(active.tail.header.segment, active.tail.end);
         self.page.set(Word::Written, at);
         if !self.always {
             self.page.set(Word::Visible, at);
             if kind == Kind::Entries {
-                self.page.wake_queue(entries as usize, None);
+                // One, however many entries there are: who is served wakes the next where more is left.
+                self.page.wake_queue(1, None);
             }
             if !matches!(kind, Kind::Groups | Kind::View) {
                 self.page.ring(Bell::Readers);

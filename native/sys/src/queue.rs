@@ -3,8 +3,8 @@
 //! ```text
 //! place := state u32 (the futex word), group u32, ticket u64, woken at ms u64, pid u32, pid namespace u32
 //! ```
-//! A waiter takes a place and a ticket. Whoever adds an entry wakes the waiter with the least ticket of each group, one
-//! for each entry. A woken waiter has a promise for [`PROMISE_MS`]: others leave it its entry for that long. All of it is
+//! A waiter takes a place and a ticket. Whoever adds entries wakes the waiter with the least ticket of each group; who is
+//! served and leaves some wakes the next. A woken waiter has a promise for [`PROMISE_MS`]: others leave it its entry for that long. All of it is
 //! a hint: each waiter looks again after a while, so one that was killed, or lost its place, delays the others for a
 //! moment and no more.
 
