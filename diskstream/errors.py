@@ -29,7 +29,6 @@
 import errno as _errno
 
 __all__ = [
-    "XGROUP_NEEDS_STREAM",
     "ArgumentError",
     "ArgumentTypeError",
     "ClosedError",

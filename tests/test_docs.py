@@ -1,4 +1,4 @@
-"""The README runs as it is written, and its numbers are those of the code."""
+"""The pages for users run as they are written, and their numbers are those of the code."""
 
 import re
 import subprocess
@@ -9,26 +9,74 @@ import click
 import pytest
 
 import diskstream
-from diskstream import _native
+from diskstream import _native, group, membership
 from diskstream.cli import main
 from diskstream.engine import names
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+GROUPS = (ROOT / "docs" / "groups.md").read_text(encoding="utf-8")
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
+def blocks(page: str, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", page, flags=re.DOTALL)
+
+
+def printed(program: str, folder: Path) -> str:
+    """What a program of a page prints; it has fifteen lines at most."""
+    assert len([line for line in program.splitlines() if line.strip()]) <= 15
+    folder.mkdir(exist_ok=True)
+    done = subprocess.run([sys.executable, "-c", program], cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def test_the_fifteen_lines_run(tmp_path: Path) -> None:
-    (program,) = blocks("python")
-    assert len([line for line in program.splitlines() if line.strip()]) <= 15
-    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
-    lines = done.stdout.splitlines()
+    first, second = blocks(README, "python")
+    lines = printed(first, tmp_path).splitlines()
     assert "b'Castilla'" in lines[0]
     assert "b'Norem'" in lines[1]
     assert lines[-1] == "3 3 True"
+    assert printed(second, tmp_path) == "b'ann'\nb'ann' 1\nb'bob' 0\nb'eve' 0\nb'joe' 0\n0 0\n"
+
+
+def test_the_programs_of_the_page_on_groups_print_what_it_says(tmp_path: Path) -> None:
+    programs, outputs = blocks(GROUPS, "python"), blocks(GROUPS, "text")
+    assert len(programs) == len(outputs) > 5
+    for number, (program, output) in enumerate(zip(programs, outputs, strict=True)):
+        assert printed(program, tmp_path / str(number)) == output
+
+
+def native_constant(path: str, name: str) -> int:
+    source = (ROOT / "native" / path).read_text(encoding="utf-8")
+    found = re.search(rf"const {name}: \w+ = ([\d_< ]+);", source)
+    assert found is not None
+    base, _, shift = found[1].replace("_", "").partition("<<")
+    return int(base) << int(shift or 0)
+
+
+@pytest.mark.parametrize(
+    ("words", "number"),
+    [
+        ("| groups of a stream | {:,} |", _native.MAX_GROUPS),
+        ("| consumers of a group | {:,} |", _native.MAX_CONSUMERS),
+        ("all groups together | {:,} |", native_constant("core/src/groups.rs", "MAX_PENDING")),
+        ("one read gives | {:,} |", native_constant("python/src/deliver.rs", "MOST")),
+        ("producers, messages | {:,} bytes each, any bytes |", _native.MAX_NAME_BYTES),
+        ("| {} MiB of a stream |", _native.MAX_NAMES_BYTES >> 20),
+        ("| producers remembered | {:,} of a stream", native_constant("core/src/idempotence.rs", "MAX_PRODUCERS")),
+        ("| consumers that wait in order | {} of a stream |", native_constant("sys/src/queue.rs", "PLACES")),
+        ("up to {} of them on a stream", native_constant("sys/src/queue.rs", "PLACES")),
+        ("left for {} milliseconds", native_constant("sys/src/queue.rs", "PROMISE_MS")),
+        ("last {} messages", native_constant("core/src/idempotence.rs", "DEFAULT_MESSAGES")),
+        ("for {} seconds", native_constant("core/src/idempotence.rs", "DEFAULT_DURATION_S")),
+        ("at most every {} milliseconds", membership._SEEN_EVERY_MS),
+        ("more than {:,} pending entries", group._AT_ONCE),
+        ("({:,} unless told otherwise)", diskstream.Options().pending_rows),
+    ],
+)
+def test_the_numbers_of_the_page_on_groups_are_those_of_the_code(words: str, number: int) -> None:
+    assert words.format(number) in " ".join(GROUPS.split())
 
 
 def test_the_commands_of_the_readme_run(tmp_path: Path) -> None:
@@ -81,7 +129,8 @@ def test_the_limits_of_the_readme_are_those_of_the_code(words: str, number: bool
     assert number
 
 
-def test_every_page_that_the_readme_links_to_exists() -> None:
-    links = re.findall(r"\]\(([^)#]+)\)", README)
+@pytest.mark.parametrize("page", ["README.md", "docs/groups.md", "docs/architecture.md"])
+def test_every_page_that_is_linked_to_exists(page: str) -> None:
+    links = re.findall(r"\]\(([^)#]+)\)", (ROOT / page).read_text(encoding="utf-8"))
     assert links
-    assert [link for link in links if not (ROOT / link).exists()] == []
+    assert [link for link in links if not ((ROOT / page).parent / link).exists()] == []

@@ -62,7 +62,7 @@ def numbers(page: str, *columns: str) -> dict[str, int]:
 
 
 def test_every_structure_has_a_table() -> None:
-    assert set(STRUCTURES) == {*layouts.LAYOUTS, "page"}
+    assert set(STRUCTURES) == {*layouts.LAYOUTS, "page", "place"}
 
 
 @pytest.mark.parametrize("name", STRUCTURES)
@@ -86,9 +86,12 @@ def test_the_slow_reader_reads_what_the_tables_say(name: str) -> None:
     ("page", "columns", "expected"),
     [
         ("log.md", ("kind", "value"), layouts.KINDS),
-        ("state.md", ("section", "tag"), layouts.SECTIONS | {"groups": 16}),
+        ("state.md", ("section", "tag"), layouts.SECTIONS),
+        ("groups.md", ("record", "tag"), layouts.RECORD_TAGS),
+        ("view.md", ("order", "value"), layouts.ORDERS),
         ("README.md", ("limit", "value"), layouts.LIMITS),
         ("ctl.md", ("flag", "value"), {"poisoned": 1, "moved": 2, "check": 4, "rotten": 8}),
+        ("ctl.md", ("state", "value"), {"free": 0, "waiting": 1, "woken": 2, "taken": 3}),
     ],
 )
 def test_numbers_are_those_of_the_slow_reader(page: str, columns: tuple[str, ...], expected: dict[str, int]) -> None:
@@ -100,15 +103,41 @@ def test_numbers_are_those_of_the_native_core() -> None:
     assert layouts.FIRST_FRAME == _native.LOG_HEADER_BYTES
     assert layouts.MAX_ROW_BYTES == _native.MAX_ENTRY_BYTES
     assert layouts.MAX_PAYLOAD_BYTES - 1024 == _native.MAX_BATCH_BYTES
+    assert layouts.MAX_MEMBER_NAME_BYTES == _native.MAX_NAME_BYTES
+    assert (layouts.MAX_GROUPS, layouts.MAX_CONSUMERS) == (_native.MAX_GROUPS, _native.MAX_CONSUMERS)
     assert STRUCTURES["page"][0] == _native.CTL_BYTES
 
 
+def rust(path: str) -> str:
+    return (PAGES.parent.parent / "native" / path).read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("path", "constant"),
+    [
+        ("core/src/frame.rs", f"MAX_SNAPSHOT_BYTES: usize = {layouts.MAX_SNAPSHOT_BYTES >> 30} << 30;"),
+        ("core/src/groups.rs", f"MAX_PENDING: u64 = {layouts.MAX_PENDING:_};"),
+        ("core/src/idempotence.rs", f"MAX_PRODUCERS: usize = 1 << {layouts.MAX_PRODUCERS.bit_length() - 1};"),
+        ("core/src/idempotence.rs", f"DEFAULT_DURATION_S: u64 = {layouts.WINDOW_S};"),
+        ("core/src/idempotence.rs", f"DEFAULT_MESSAGES: u64 = {layouts.WINDOW_MESSAGES};"),
+        ("core/src/pending.rs", f"CHUNK_ROWS: usize = {layouts.CHUNK_ROWS};"),
+    ],
+)
+def test_constants_that_the_native_core_keeps_to_itself(path: str, constant: str) -> None:
+    assert f"const {constant}" in rust(path)
+
+
 def test_the_control_page_has_every_word_that_the_native_core_uses() -> None:
-    source = (PAGES.parent.parent / "native" / "sys" / "src" / "ctl.rs").read_text("utf-8")
-    used = {offset for _, offset in re.findall(r"^    ([A-Z]\w+) = (\d+),$", source, re.MULTILINE)}
+    used = {offset for _, offset in re.findall(r"^    ([A-Z]\w+) = (\d+),$", rust("sys/src/ctl.rs"), re.MULTILINE)}
+    queue = dict(re.findall(r"^(?:pub )?const ([A-Z_]+): usize = (\d+);$", rust("sys/src/queue.rs"), re.MULTILINE))
     _, rows = STRUCTURES["page"]
     assert len(used) > 8
-    assert used <= {offset for offset, _, kind, _ in rows if kind != "zero"}
+    assert used | {queue[word] for word in ("WAITERS", "TICKETS", "PLACES_AT")} <= {
+        offset for offset, _, kind, _ in rows if kind != "zero"
+    }
+    assert STRUCTURES["place"][0] == int(queue["PLACE_BYTES"])
+    (places,) = [size for offset, size, _, _ in rows if offset == queue["PLACES_AT"]]
+    assert int(places) == int(queue["PLACES"]) * int(queue["PLACE_BYTES"])
 
 
 @pytest.mark.parametrize(
@@ -125,6 +154,10 @@ def test_the_control_page_has_every_word_that_the_native_core_uses() -> None:
         ("segment.md", f"the first node at {layouts.SEGMENT_HEADER.size}"),
         ("state.md", f"unless it is 0x{layouts.MAY_BE_PASSED_OVER:x} or more"),
         ("directory.md", f"1 to {layouts.MAX_NAME_BYTES} bytes"),
+        ("groups.md", f"{layouts.WINDOW_S} and {layouts.WINDOW_MESSAGES} at first"),
+        ("groups.md", f"more than {layouts.MAX_PRODUCERS} producers"),
+        ("view.md", f"at most {layouts.CHUNK_ROWS} rows"),
+        ("ctl.md", "96 places"),
     ],
 )
 def test_numbers_in_sentences_are_those_of_the_slow_reader(page: str, text: str) -> None:

@@ -7,13 +7,13 @@ import shutil
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import diskstream
 from diskstream import Stream
-from tests.slow_reader import FormatError, NewerError, RottenError, SlowStore, SlowStream, layouts
+from tests.read_twice import fill, opened, same
+from tests.slow_reader import FormatError, NewerError, RottenError, SlowStore, layouts
 from tests.slow_reader.log import Frame, Log
 from tests.slow_reader.state import State
 from tests.slow_reader.store import directory_name
@@ -28,43 +28,6 @@ PAIRS: list[list[tuple[bytes, bytes]]] = [
     [(b"%d" % field, b"x" * field) for field in range(300)],
     [(b"big", b"0123456789" * 900)],
 ]
-
-Options = dict[str, Any]
-SMALL: Options = {"segment_bytes": 8192, "node_max_entries": 16, "node_max_bytes": 1024, "seal": "manual"}
-
-
-def opened(path: Path, **options: Any) -> diskstream.Store:
-    return diskstream.open(path, **(SMALL | options))
-
-
-def fill(stream: Stream, entries: int, first: int = 1) -> None:
-    """Entries of about 100 bytes in frames of one to seven, in three shapes, with IDs that have gaps."""
-    number = first
-    while number < first + entries:
-        ids = [(at, at % 3) for at in range(number, min(number + 1 + number % 7, first + entries))]
-        rows = [[(b"n%d" % (at % 3), b"%d" % at), (b"pad", b"." * 80)] for at, _ in ids]
-        stream.add_many(rows, ids=ids)
-        number += len(ids)
-
-
-def same(path: Path) -> dict[bytes, SlowStream]:
-    """Reads a store twice, and holds the streams, their live entries and their counters against each other."""
-    slow = SlowStore(path)
-    read = {name: slow.stream(name) for name in slow.streams()}
-    with diskstream.open(path, read_only=True) as store:
-        assert sorted(read) == store.streams()
-        for name, stream in read.items():
-            assert stream.torn is None
-            native = store.stream(name)
-            info = native.info()
-            assert list(stream.entries()) == [((entry.id.ms, entry.id.seq), entry.pairs) for entry in native.range()]
-            assert (len(stream), stream.state.entries_added) == (info.length, info.entries_added)
-            assert stream.state.last_id == (info.last_generated_id.ms, info.last_generated_id.seq)
-            assert stream.state.greatest_deleted == (info.max_deleted_entry_id.ms, info.max_deleted_entry_id.seq)
-            assert len(stream.state.listed) + 1 == info.segments
-        assert store.verify().ok
-    return read
-
 
 # --- histories --------------------------------------------------------------------------------------------------------
 
@@ -304,6 +267,10 @@ def small_log(path: Path) -> Frame:
         fill(stream, 8)
         stream.delete((2, 2))
         stream.trim(maxlen=6)
+        group = stream.group("g", start="0")
+        group.consumer("c").read(count=3)
+        group.ack((4, 1))
+        stream.add({"k": "v"}, producer="p", message_id="m")
         stream.add({"k": "the last"})
     return same(path)[b"a"].frames[-1]
 
@@ -378,7 +345,7 @@ def write_at(path: Path, offset: int, data: bytes) -> None:
         file.write(data)
 
 
-@pytest.mark.parametrize(("kind", "flags"), [(17, 0), (layouts.MARK, 1)])
+@pytest.mark.parametrize(("kind", "flags"), [(18, 0), (layouts.MARK, 1), (layouts.GROUPS, 1), (layouts.ENTRIES, 2)])
 def test_a_frame_of_a_later_version_is_refused_and_never_taken_for_a_torn_tail(
     tmp_path: Path, kind: int, flags: int
 ) -> None:
@@ -387,6 +354,28 @@ def test_a_frame_of_a_later_version_is_refused_and_never_taken_for_a_torn_tail(
     write_at(log.path, last.end, a_frame(log, last, kind, b"", flags))
     with pytest.raises(NewerError):
         SlowStore(tmp_path).stream(b"a")
+
+
+@pytest.mark.parametrize(
+    ("records", "newer"),
+    [
+        (b"\x0f", True),  # an unknown one
+        (b"\x0a\x01\x01" + b"\x0f", True),  # behind one that is known
+        (b"\x03\x63", False),  # a group that there is not
+        (b"\x01\x63\x05name", False),  # cut off
+    ],
+)
+def test_records_of_a_later_version_are_told_from_such_that_cannot_be(
+    tmp_path: Path, records: bytes, newer: bool
+) -> None:
+    last = small_log(tmp_path)
+    log = SlowStore(tmp_path).stream(b"a").log
+    write_at(log.path, last.end, a_frame(log, last, layouts.GROUPS, records))
+    with pytest.raises(NewerError if newer else RottenError):
+        SlowStore(tmp_path).stream(b"a")
+    refusal = diskstream.NewerFormatError if newer else diskstream.CorruptionError
+    with diskstream.open(tmp_path, read_only=True) as store, pytest.raises(refusal):
+        list(store.stream("a").range())
 
 
 @pytest.mark.parametrize(("section", "refused"), [(b"\x80\x03new", False), (b"\x7f\x03new", True)])

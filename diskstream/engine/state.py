@@ -105,6 +105,7 @@ class View:
         self._mutex = threading.RLock()
         self._env: lmdb.Environment | None = None
         self._fd = -1
+        self._inode = 0
         self._gate = threading.Condition()
         self._inside = 0
 
@@ -203,8 +204,16 @@ class View:
                 raise _as_ours(self.path, error) from error
             else:
                 env.reader_check()  # slots of processes that died
+                self._inode = self._data_inode()
                 return env
         raise AssertionError("unreachable")
+
+    def _data_inode(self) -> int:
+        """What file data.mdb is: another one, where somebody threw the view away; 0 where there is none."""
+        try:
+            return (self.path / "data.mdb").stat().st_ino
+        except FileNotFoundError:
+            return 0
 
     def _alone(self) -> bool:
         try:
@@ -221,7 +230,7 @@ class View:
             if env is None:
                 return
             try:
-                if self.path.exists() and self._alone():
+                if self._data_inode() == self._inode and self._alone():
                     env.sync(True)
                     env.close()
                     self._write_epoch("clean")

@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-__all__ = ["FOREVER", "LAST", "ZERO", "Budget", "Claim", "Consumer", "Group", "ID", "Pairs", "Pending", "Stream"]
+__all__ = ["FOREVER", "ID", "LAST", "ZERO", "Budget", "Claim", "Consumer", "Group", "Pairs", "Pending", "Stream"]
 
 ID = tuple[int, int]
 Pairs = list[tuple[bytes, bytes]]
@@ -163,7 +163,10 @@ class Stream:
         return True
 
     def trim(self, maxlen: int | None, minid: ID | None, ref: str) -> int:
-        """Trims exactly. ACKED skips what is still referred to, and goes on to what is newer."""
+        """Trims exactly. ACKED skips what is still referred to, and goes on to what is newer.
+
+        DELREF ends what is pending of the entries that go, and of those that were deleted before them (#15581).
+        """
         gone = 0
         for id in list(self.entries):
             if (maxlen is not None and len(self.entries) <= maxlen) or (minid is not None and id >= minid):
@@ -172,8 +175,10 @@ class Stream:
                 continue
             del self.entries[id]
             gone += 1
-            if ref == "DELREF":
-                self.unreference(id)
+        if gone and ref == "DELREF":
+            for id in {id for group in self.groups.values() for id in group.pending}:
+                if id < self.first or not self.entries:
+                    self.unreference(id)
         return gone
 
     def is_referenced(self, id: ID) -> bool:
@@ -273,7 +278,7 @@ class Stream:
         for id, entry in group.by_time():
             if len(found) >= count or budget.is_spent:
                 break
-            if id in self.entries and entry.is_ripe(now, min_idle):
+            if id in self.entries and (entry.owner is None or now - entry.time >= min_idle):
                 found.append((id, entry.idle(now), entry.deliveries))
                 group.give(id, name, now).raise_deliveries()
                 budget.spend(self.entries[id])

@@ -17,6 +17,7 @@ SEGMENT_HEADER = struct.Struct("<8sII16sQI16sI")
 FOOTER = struct.Struct("<8sII16sQIIQQQQQQQQIIQQQQ36sI")
 INDEX_ROW = struct.Struct("<QQQQII")
 NODE_HEAD = struct.Struct("<IIIIIB3sII")
+PLACE_OF_A_VIEW = struct.Struct("<QQQI")
 LAYOUTS = {
     "log header": LOG_HEADER,
     "frontier slot": FRONTIER_SLOT,
@@ -27,6 +28,7 @@ LAYOUTS = {
     "footer": FOOTER,
     "index row": INDEX_ROW,
     "node head": NODE_HEAD,
+    "place of a view": PLACE_OF_A_VIEW,
 }
 
 LOG_MAGIC = b"DSKLOG01"
@@ -37,6 +39,7 @@ FIRST_FRAME = 4096
 SLOT_OFFSETS = (512, 1024)
 
 SNAPSHOT, ENTRIES, DELETE, TRIM, SET_ID, REPLACE, MARK = range(1, 8)
+GROUPS, VIEW = 16, 17
 KINDS = {
     "snapshot": SNAPSHOT,
     "entries": ENTRIES,
@@ -45,12 +48,37 @@ KINDS = {
     "set-id": SET_ID,
     "replace": REPLACE,
     "mark": MARK,
+    "groups": GROUPS,
+    "view": VIEW,
 }
+RECORDS = 1  # the only flag, of entries frames: records of groups stand behind the rows
 
-SECTIONS = {"counters": 1, "segments": 2}
+SECTIONS = {"counters": 1, "segments": 2, "groups": 16, "pending": 17}
 MAY_BE_PASSED_OVER = 0x80
 
+RECORD_TAGS = {
+    "create": 1,
+    "position": 2,
+    "destroy": 3,
+    "consumer": 4,
+    "dismiss": 5,
+    "deliver": 6,
+    "end": 7,
+    "assign": 8,
+    "refuse": 9,
+    "seen": 10,
+    "delete": 11,
+    "trim": 12,
+    "message": 13,
+    "windows": 14,
+}
+ORDERS = {"by ID": 0, "by consumer": 1, "by time": 2}
+OWNED = 1 << 63
+CHUNK_ROWS = 128
+WINDOW_S, WINDOW_MESSAGES = 100, 100
+
 MAX_PAYLOAD_BYTES = 64 << 20
+MAX_SNAPSHOT_BYTES = 3 << 30
 MAX_ROW_BYTES = 32 << 20
 MAX_FIELD_BYTES = 32 << 20
 MAX_FIELDS = 65_536
@@ -60,9 +88,15 @@ MAX_NODE_SHAPES = 65_536
 MAX_SEGMENT = (1 << 24) - 1
 MAX_OFFSET = (1 << 40) - 1
 MAX_NAME_BYTES = 4096
+MAX_MEMBER_NAME_BYTES = 4096
+MAX_GROUPS = 10_000
+MAX_CONSUMERS = 100_000
+MAX_PENDING = 32_000_000
+MAX_PRODUCERS = 65_536
 MAX_STORE_JSON_BYTES = 65_536
 LIMITS = {
     "payload of a frame": MAX_PAYLOAD_BYTES,
+    "payload of a snapshot": MAX_SNAPSHOT_BYTES,
     "row of an entry": MAX_ROW_BYTES,
     "name or value": MAX_FIELD_BYTES,
     "fields of an entry": MAX_FIELDS,
@@ -73,4 +107,9 @@ LIMITS = {
     "offset in a log file": MAX_OFFSET,
     "name of a stream": MAX_NAME_BYTES,
     "store.json": MAX_STORE_JSON_BYTES,
+    "name of a group, consumer, producer or message": MAX_MEMBER_NAME_BYTES,
+    "groups of a stream": MAX_GROUPS,
+    "consumers of a group": MAX_CONSUMERS,
+    "pending entries of a stream": MAX_PENDING,
+    "producers of a stream": MAX_PRODUCERS,
 }

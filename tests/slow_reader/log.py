@@ -36,6 +36,18 @@ class Frame:
     def cursor(self) -> Cursor:
         return Cursor(self.path, self.payload, self.offset + FRAME_HEADER.size)
 
+    def halves(self) -> tuple[Cursor, Cursor]:
+        """The rows of an entries frame, and the records behind them."""
+        both = self.cursor()
+        end = len(self.payload)
+        if self.flags & layouts.RECORDS:
+            both.at = max(0, end - 4)
+            end = both.at - int.from_bytes(both.take(4), "little")
+            if end < 0:
+                raise both.fault("records within the frame", end)
+        records = self.payload[end : -4 if self.flags & layouts.RECORDS else None]
+        return Cursor(self.path, self.payload[:end], both.base), Cursor(self.path, records, both.base + end)
+
 
 def whole_frame(path: Path, data: bytes, offset: int, salt: int | None) -> Frame:
     """The whole frame at an offset of some bytes; `salt` is None where the log that it is from is not known."""
@@ -46,7 +58,8 @@ def whole_frame(path: Path, data: bytes, offset: int, salt: int | None) -> Frame
         raise FormatError(path, offset, f"salt {salt:08x}", head[:4][::-1].hex())
     values = checked(path, head, offset, FRAME_HEADER)
     _, length, kind, flags, zero, entries, lsn, behind, chain, time, ms, seq, payload_crc, crc = values
-    if length > layouts.MAX_PAYLOAD_BYTES or zero != b"\0\0":
+    limit = layouts.MAX_SNAPSHOT_BYTES if kind == layouts.SNAPSHOT else layouts.MAX_PAYLOAD_BYTES
+    if length > limit or zero != b"\0\0":
         raise FormatError(path, offset + 4, "a length within the limit, and zeros", (length, zero))
     payload = cursor.take(length)
     if crc32c(payload) != payload_crc:
@@ -95,8 +108,9 @@ class Log:
         if (found.lsn, found.chain) != (before.lsn + 1, before.crc):
             expected = f"frame {before.lsn + 1} behind {before.crc:08x}"
             raise FormatError(self.path, found.offset, expected, f"{found.lsn} behind {found.chain:08x}")
-        if found.kind not in layouts.KINDS.values() or found.flags:
-            raise NewerError(self.path, found.offset + 8, "a known kind without flags", (found.kind, found.flags))
+        known = layouts.RECORDS if found.kind == layouts.ENTRIES else 0
+        if found.kind not in layouts.KINDS.values() or found.flags & ~known:
+            raise NewerError(self.path, found.offset + 8, "a known kind with known flags", (found.kind, found.flags))
         return found
 
     def claim(self, end: int, want: int) -> Frame | None:
@@ -116,7 +130,7 @@ class Log:
 
 def rows(frame: Frame) -> Iterator[Entry]:
     """The entries of an entries frame."""
-    cursor = frame.cursor()
+    cursor, _ = frame.halves()
     shapes: list[list[bytes]] = []
     entry_id = frame.first
     for row in range(frame.entries):

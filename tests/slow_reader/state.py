@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.slow_reader import layouts
+from tests.slow_reader.groups import Groups
 from tests.slow_reader.log import Frame, rows
 from tests.slow_reader.wire import Cursor, Identifier, NewerError
 
@@ -53,6 +54,7 @@ class State:
         self.last_id = self.greatest_deleted = (0, 0)
         self.entries_added = 0
         self.uuid = b""
+        self.groups = Groups()
         cursor = snapshot.cursor()
         seen: list[int] = []
         while cursor.at < len(cursor.data):
@@ -63,7 +65,8 @@ class State:
                 self._section(tag, body)
                 body.end()
                 seen.append(tag)
-        cursor.same(sorted(layouts.SECTIONS.values()), sorted(seen))
+        if sorted(seen) not in ([1, 2], [1, 2, 16, 17]):
+            raise cursor.fault("sections 1 and 2, and both or none of 16 and 17", seen)
 
     def _section(self, tag: int, body: Cursor) -> None:
         if tag == layouts.SECTIONS["counters"]:
@@ -73,6 +76,10 @@ class State:
         elif tag == layouts.SECTIONS["segments"]:
             for _ in range(body.varint()):
                 self._list(Meta.read(body), body)
+        elif tag == layouts.SECTIONS["groups"]:
+            self.groups = Groups.read(body)
+        elif tag == layouts.SECTIONS["pending"]:
+            self.groups.read_pending(body)
         else:
             raise NewerError(self.path, body.base, "a known section", f"section {tag}")
 
@@ -94,12 +101,17 @@ class State:
         cursor = frame.cursor()
         if frame.kind == layouts.ENTRIES:
             self._entries(cursor, frame)
+            self._records(frame.halves()[1], frame.time)
             return
         cursor.same((0, (0, 0)), (frame.entries, frame.first))
         if frame.kind == layouts.DELETE:
             self._delete(cursor)
         elif frame.kind == layouts.TRIM:
-            self._trim(cursor.varint(self.active.number), cursor.varint())
+            self._trim(cursor)
+        elif frame.kind == layouts.GROUPS:
+            self._records(cursor, frame.time)
+        elif frame.kind == layouts.VIEW:
+            cursor.same(frame.lsn - 1, cursor.varint())
         elif frame.kind == layouts.SET_ID:
             self.last_id = cursor.id()
             (self.entries_added,) = cursor.fixed(struct.Struct("<Q"))
@@ -138,8 +150,26 @@ class State:
                 if meta is not None:
                     meta.deleted.update(run)
 
-    def _trim(self, number: int, position: int) -> None:
+    def _trim(self, cursor: Cursor) -> None:
+        number, position = cursor.varint(self.active.number), cursor.varint()
         for meta in [*self.listed, self.active]:
             if meta.number <= number:
                 end = position if meta.number == number else meta.entries
                 meta.trimmed = max(meta.trimmed, min(end, meta.entries))
+
+    def _records(self, cursor: Cursor, time: int) -> None:
+        """Records of groups, one after another; two kinds of them change entries."""
+        while cursor.at < len(cursor.data):
+            tag = cursor.byte()
+            if tag == layouts.RECORD_TAGS["delete"]:
+                size = cursor.varint()
+                body = Cursor(self.path, cursor.take(size), cursor.base + cursor.at - size)
+                self._delete(body)
+                body.end()
+            elif tag == layouts.RECORD_TAGS["trim"]:
+                self._trim(cursor)
+            elif tag in layouts.RECORD_TAGS.values():
+                self.groups.apply(tag, cursor, time)
+            else:
+                raise NewerError(self.path, cursor.base + cursor.at - 1, "a known record", f"record {tag}")
+        self.listed = [meta for meta in self.listed if meta.live() > 0]

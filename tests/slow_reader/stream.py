@@ -64,6 +64,8 @@ class SlowStream:
                 return frames, state
             try:
                 state.apply(frame)
+            except NewerError:
+                raise
             except FormatError as error:
                 raise RottenError(log.path, frame.offset, "a frame that can be applied", error) from error
             frames.append(frame)

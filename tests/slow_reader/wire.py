@@ -122,6 +122,22 @@ class Cursor:
             raise self.fault("an ID of twice 64 bits", after)
         return after
 
+    def signed(self, before: int) -> int:
+        """A number as its difference from another one, in either direction, of 64 bits."""
+        coded = self.varint()
+        return (before + (coded >> 1 ^ -(coded & 1))) % 2**64
+
+    def any_step(self, before: Identifier) -> Identifier:
+        ms = self.signed(before[0])
+        return ms, self.signed(before[1]) if ms == before[0] else self.varint()
+
+    def optional(self, limit: int = 2**64 - 2) -> int | None:
+        value = self.varint(limit + 1)
+        return value - 1 if value else None
+
+    def name(self) -> bytes:
+        return self.take(self.varint(layouts.MAX_MEMBER_NAME_BYTES))
+
     def shape(self) -> list[bytes]:
         fields = self.varint(layouts.MAX_FIELDS)
         if fields == 0:
