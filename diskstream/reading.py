@@ -96,6 +96,20 @@ def _take(log: StreamLog, after: EntryID | None, caps: _Caps) -> list[Entry]:
     return found
 
 
+def _look(store: "Store", name: bytes, after: EntryID | None, caps: _Caps) -> tuple[list[Entry], tuple[Ctl, int]]:
+    """Entries of one stream, and the bell that rings when another look is worth it."""
+    while True:
+        store_bell = (store._page.ctl, store._page.ctl.bell)
+        log = store._log(name, create=False)
+        if log is None:
+            return [], store_bell
+        bell = (log.ctl, log.ctl.bell)
+        try:
+            return _take(log, after, caps), bell
+        except StreamMoved:
+            store._forget(name, log)  # and see what has become of the name
+
+
 def _once(
     store: "Store", positions: Mapping[bytes, EntryID | None], caps: _Caps
 ) -> tuple[dict[bytes, list[Entry]], list[tuple[Ctl, int]]]:
@@ -103,19 +117,8 @@ def _once(
     found: dict[bytes, list[Entry]] = {}
     bells: list[tuple[Ctl, int]] = []
     for name, after in positions.items():
-        store_bell = (store._page.ctl, store._page.ctl.bell)
-        log = store._log(name, create=False)
-        if log is None:
-            bells.append(store_bell)
-            continue
-        bells.append((log.ctl, log.ctl.bell))
-        try:
-            entries = _take(log, after, caps)
-        except StreamMoved:
-            store._forget(name, log)
-            # Not to be waited for: the next look finds what has become of the name.
-            bells[-1] = (store_bell[0], store_bell[1] - 1 if store_bell[1] else 2**32 - 1)
-            continue
+        entries, bell = _look(store, name, after, caps)
+        bells.append(bell)
         if entries:
             found[name] = entries
         if caps.full:

@@ -151,5 +151,6 @@ def trim(log: StreamLog, keep: int | None, below: EntryID | None, ref: str) -> i
         gone = trimming.trim_below(log, below, approximate=False, limit=0)
     else:
         gone = trimming.trim_to_length(log, keep or 0, approximate=False, limit=0)
-    trim_references(log)
+    if gone:
+        trim_references(log)
     return gone

@@ -22,6 +22,7 @@ from diskstream.errors import (
     ArgumentError,
     CorruptionError,
     DiskFullError,
+    DiskstreamError,
     PoisonedError,
     ReadOnlyError,
 )
@@ -387,6 +388,12 @@ class StreamLog:
             pass  # whoever moved it has flushed it
         finally:
             self._let_go()
+
+    def __del__(self) -> None:
+        """A log that its store has let go of is closed by the last thread that used it: not under anybody's hands."""
+        if not getattr(self, "_closed", True):
+            with contextlib.suppress(DiskstreamError, StreamMoved):
+                self.close()
 
     def remove_dropped(self) -> int:
         """Removes the files of segments that are no longer listed, once the frame that says so is durable.

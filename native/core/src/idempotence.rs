@@ -15,6 +15,8 @@ pub const DEFAULT_DURATION_S: u64 = 100;
 pub const DEFAULT_MESSAGES: u64 = 100;
 /// Producers remembered at a time, so that their number cannot grow without a limit: the one heard of longest ago goes.
 pub const MAX_PRODUCERS: usize = 1 << 16;
+/// What is too old is forgotten for good after so long, should the clock step back meanwhile.
+const GRACE_MS: u64 = 60_000;
 /// What a message takes beside its names, about.
 const BESIDE_BYTES: usize = 32;
 
@@ -78,7 +80,9 @@ impl Windows {
 
     /// Remembers a message, and forgets what is too old or one too many.
     pub fn note(&mut self, producer: &[u8], message: Vec<u8>, id: Id, now_ms: u64) {
-        let past = |windows: &Windows| windows.oldest.first().filter(|(id, _)| windows.is_past(*id, now_ms)).cloned();
+        let long_past = now_ms.saturating_sub(GRACE_MS);
+        let past =
+            |windows: &Windows| windows.oldest.first().filter(|(id, _)| windows.is_past(*id, long_past)).cloned();
         while let Some((_, name)) = past(self) {
             self.forget_oldest(&name);
         }

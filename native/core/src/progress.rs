@@ -40,17 +40,19 @@ impl State {
         !self.is_empty() && self.max_deleted != Id::MIN && id <= self.max_deleted
     }
 
-    /// Entries that a group has not read yet.
-    pub fn lag(&self, group: &Group, first: Id) -> Option<u64> {
+    /// Entries that a group has not read yet. Below zero where more was said to be read than was ever added, as in Redis.
+    pub fn lag(&self, group: &Group, first: Id) -> Option<i64> {
         if self.entries_added == 0 || self.is_empty() {
             return Some(0);
         }
         if group.last < first && self.max_deleted < first {
-            return Some(self.len());
+            return Some(self.len() as i64);
         }
         match group.read {
-            Some(read) if !self.deleted_from(group.last) => Some(self.entries_added.saturating_sub(read)),
-            _ => self.estimate(group.last, first).map(|read| self.entries_added.saturating_sub(read)),
+            Some(read) if !self.deleted_from(group.last) => {
+                Some((self.entries_added as i64).saturating_sub(read as i64))
+            }
+            _ => self.estimate(group.last, first).map(|read| (self.entries_added as i64).saturating_sub(read as i64)),
         }
     }
 

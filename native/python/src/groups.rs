@@ -179,7 +179,7 @@ impl Log {
     }
 
     /// `(entries read, lag)` of a group, where `first` is the first live entry's ID.
-    fn progress(&self, py: Python<'_>, group: u32, first: &Bound<'_, PyAny>) -> PyResult<(Option<u64>, Option<u64>)> {
+    fn progress(&self, py: Python<'_>, group: u32, first: &Bound<'_, PyAny>) -> PyResult<(Option<u64>, Option<i64>)> {
         let first = parse(first, 0)?;
         let active = self.lock_brief(py);
         let group = group_of(py, &active.tail.state.groups, group)?;
