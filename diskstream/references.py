@@ -145,6 +145,8 @@ def _live_ids(log: StreamLog, end: EntryID) -> Iterator[list[EntryID]]:
 
 def trim(log: StreamLog, keep: int | None, below: EntryID | None, ref: str) -> int:
     """Trims exactly, to `keep` entries or to those not `below` an ID, with DELREF or ACKED. Returns how many went."""
+    if log.options.is_always:
+        log.retry(log.native.flush, held=True)  # what was just added must be seen
     if ref == ACKED:
         return trim_acknowledged(log, keep, below)
     if below is not None:

@@ -21,8 +21,6 @@ def test_every_error_is_of_the_one_tree_and_drawn_in_it() -> None:
 
 
 def test_importing_the_package_loads_nothing_for_the_terminal_or_for_columns() -> None:
-    program = (
-        "import sys, diskstream; print([m for m in ('click', 'rich', 'pyarrow', 'numpy') if m in sys.modules])"
-    )
+    program = "import sys, diskstream; print([m for m in ('click', 'rich', 'pyarrow', 'numpy') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

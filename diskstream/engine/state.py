@@ -203,10 +203,22 @@ class View:
             except lmdb.Error as error:
                 raise _as_ours(self.path, error) from error
             else:
+                if self._is_cut(env):
+                    env.close()
+                    if attempt or not self._alone():
+                        raise StorageError(str(self.path), "open the view in", 5, "data.mdb is shorter than it says")
+                    self._remove_files()
+                    fcntl.flock(self._fd, fcntl.LOCK_SH)
+                    continue
                 env.reader_check()  # slots of processes that died
                 self._inode = self._data_inode()
                 return env
         raise AssertionError("unreachable")
+
+    def _is_cut(self, env: lmdb.Environment) -> bool:
+        """Whether the file ends before its last page: touching that would be the end of the process."""
+        pages = env.info()["last_pgno"] + 1
+        return (self.path / "data.mdb").stat().st_size < pages * env.stat()["psize"]
 
     def _data_inode(self) -> int:
         """What file data.mdb is: another one, where somebody threw the view away; 0 where there is none."""
