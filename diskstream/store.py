@@ -296,7 +296,7 @@ class Store:
     def _open_log(self, name: bytes, where: Path) -> StreamLog:
         while len(self._logs) >= self.options.max_open_streams:
             # The one opened first goes, as soon as no thread uses it any more; it is opened again when it is used.
-            del self._logs[next(iter(self._logs))]
+            self._logs.pop(next(iter(self._logs))).retire()
         log = StreamLog(where, self._files, self.options, read_only=self.read_only, cache=self._cache, view=self._view)
         if log.report is not None:
             self.recoveries.append(log.report)

@@ -74,7 +74,7 @@ class StreamLog:
         self.report: RecoveryReport | None = None
         self.fault: CorruptionError | None = None
         self._mutex = threading.RLock()
-        self._closed = False
+        self._closed = self._retired = False
         self.on_roll: Callable[[], None] = lambda: None
         self.opened_alone = False
         self._inode = self.directory.stat().st_ino if read_only else 0
@@ -389,9 +389,12 @@ class StreamLog:
         finally:
             self._let_go()
 
+    def retire(self) -> None:
+        """Has the log closed by the last thread that uses it, and not under anybody's hands."""
+        self._retired = True
+
     def __del__(self) -> None:
-        """A log that its store has let go of is closed by the last thread that used it: not under anybody's hands."""
-        if not getattr(self, "_closed", True):
+        if getattr(self, "_retired", False) and not self._closed:
             with contextlib.suppress(DiskstreamError, StreamMoved):
                 self.close()
 
