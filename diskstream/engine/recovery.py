@@ -133,7 +133,9 @@ def _check_owner(directory: Path, number: int, native: Log) -> None:
         CorruptionError: it is another stream's.
     """
     others = [path for path, parsed in _list(directory) if parsed is not None and parsed[1] != number]
-    if others and all(_owner(path) != bytes(native.uuid) for path in others):
+    # One that is gone by now, sealed or dropped, says nothing.
+    owners = [owner for path in others if (owner := _owner(path)) or path.exists()]
+    if owners and all(owner != bytes(native.uuid) for owner in owners):
         path = names.log_path(directory, number)
         raise CorruptionError(str(path), "log header", 16, "the stream of the other segments here", "another stream")
 

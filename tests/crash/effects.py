@@ -1,15 +1,17 @@
 """What an operation does to a stream, step by step: a cut or a kill may come between any two."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from tests.crash.groups import Groups, agreed
 from tests.crash.model import ID, Pairs, State
 
-__all__ = ["Added", "Effect", "Outcome", "Removed", "SetTo", "Trimmed", "paths"]
+__all__ = ["Added", "Effect", "Foretold", "Grouped", "Outcome", "Removed", "SetTo", "Trimmed", "paths"]
 
-# What only the store knows: the IDs that it chose, the number of entries that an approximate trim took.
-Outcome = Sequence[ID] | int | None
+# What only the store knows: the IDs that it chose, the number of entries that an approximate trim took, what became of
+# the groups.
+Outcome = Sequence[ID] | int | Groups | None
 
 
 class Effect(Protocol):
@@ -24,16 +26,21 @@ class Effect(Protocol):
 
 @dataclass(frozen=True)
 class Added:
-    """Entries came, with IDs that were given, or that the store chose."""
+    """Entries came, with IDs that were given, or that the store chose; one may be a message, remembered with it."""
 
     rows: Sequence[Pairs]
     ids: Sequence[ID] | None
+    message: tuple[bytes, bytes, int] | None = None
 
     def apply(self, state: State, outcome: Outcome) -> State:
         """The state after it."""
         assert isinstance(outcome, Sequence)
         assert self.ids is None or list(self.ids) == list(outcome), f"given {self.ids}, added as {outcome}"
-        return state.with_added(outcome, self.rows)
+        after = state.with_added(outcome, self.rows)
+        if self.message is None:
+            return after
+        producer, message, now = self.message
+        return replace(after, windows=state.windows.noted(producer, message, outcome[0], now))
 
     def outcome(self, before: State, found: State) -> Outcome:
         """IDs that are chosen follow each other, and the last of them is the stream's last."""
@@ -108,6 +115,41 @@ class SetTo:
     def outcome(self, before: State, found: State) -> Outcome:
         """Nothing that the store chose."""
         return None
+
+
+# --- groups -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Foretold:
+    """A step of which everything is known beforehand."""
+
+    change: Callable[[State], State]
+
+    def apply(self, state: State, outcome: Outcome) -> State:
+        """The state after it."""
+        return self.change(state)
+
+    def outcome(self, before: State, found: State) -> Outcome:
+        """Nothing that the store chose."""
+        return None
+
+
+@dataclass(frozen=True)
+class Grouped:
+    """Groups changed, perhaps entries in the same step: as foretold, but for what only the store knows of them."""
+
+    change: Callable[[State], State]
+
+    def apply(self, state: State, outcome: Outcome) -> State:
+        """The state after it."""
+        assert isinstance(outcome, Mapping)
+        after = self.change(state)
+        return replace(after, groups=agreed(after.groups, outcome))
+
+    def outcome(self, before: State, found: State) -> Outcome:
+        """The groups as they are."""
+        return found.groups
 
 
 def paths(before: State, effects: Sequence[Effect], found: State) -> list[State]:

@@ -3,9 +3,10 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from tests.crash.groups import ID, Group, Groups, Windows
+
 __all__ = ["EMPTY", "ID", "Pairs", "Promises", "State", "Timeline"]
 
-ID = tuple[int, int]
 Pairs = tuple[tuple[bytes, bytes], ...]
 Names = dict[bytes, "Timeline"]
 
@@ -19,12 +20,16 @@ class State:
         last: the last ID.
         added: entries ever added.
         deleted: the greatest ID ever deleted.
+        groups: the consumer groups by name.
+        windows: the idempotent messages that are remembered.
     """
 
     entries: tuple[tuple[ID, Pairs], ...] = ()
     last: ID = (0, 0)
     added: int = 0
     deleted: ID = (0, 0)
+    groups: Groups = field(default_factory=dict)
+    windows: Windows = field(default_factory=Windows)
 
     def with_added(self, ids: Sequence[ID], rows: Sequence[Pairs]) -> "State":
         """With further entries."""
@@ -46,10 +51,17 @@ class State:
         """With the oldest entries trimmed away."""
         return replace(self, entries=self.entries[count:])
 
+    def with_group(self, name: bytes, group: Group) -> "State":
+        """With a group, new or changed."""
+        return replace(self, groups={**self.groups, name: group})
+
     def __str__(self) -> str:
         ids = [f"{ms}-{seq}" for (ms, seq), _ in self.entries]
         shown = ids if len(ids) <= 12 else [*ids[:5], "...", *ids[-5:]]
-        return f"{len(ids)} entries [{' '.join(shown)}] last={self.last} added={self.added} deleted={self.deleted}"
+        text = f"{len(ids)} entries [{' '.join(shown)}] last={self.last} added={self.added} deleted={self.deleted}"
+        groups = [f"\n         {name!r}: {group}" for name, group in sorted(self.groups.items())]
+        windows = "" if self.windows == Windows() else f"\n         messages: {self.windows}"
+        return text + "".join(groups) + windows
 
 
 EMPTY = State()

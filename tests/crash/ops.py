@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 from diskstream.ids import EntryID
 from tests.crash.effects import Added, Effect, Outcome, Removed, SetTo, Trimmed
+from tests.crash.group_ops import GROUP_WEIGHTS
 from tests.crash.model import EMPTY, ID, Pairs, State
 from tests.crash.observe import as_id
 from tests.crash.workload import Workload
@@ -268,5 +269,7 @@ _WEIGHTS: dict[Callable[[Workload], None], int] = {
 def step(w: Workload) -> None:
     """Does one operation; time goes on, and sometimes back."""
     w.world.now_ms += w.rng.choice((0, 0, 1, 7, 300, 6_000, 25_000, -3, -40_000))
-    w.rng.choices(list(_WEIGHTS), list(_WEIGHTS.values()))[0](w)
+    weights = {**_WEIGHTS, **GROUP_WEIGHTS}
+    w.rng.choices(list(weights), list(weights.values()))[0](w)
     w.files.note_ctl()
+    w.files.note_view()

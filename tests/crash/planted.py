@@ -1,12 +1,20 @@
-"""Mistakes for the simulator to catch: each leaves out one flush that the engine makes, or that it waits for."""
+"""Mistakes for the simulator to catch: flushes left out, or not waited for; what a roll or the view forgets."""
 
+import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+import lmdb
+import pytest
+
+from diskstream.engine import state
+from diskstream.engine.log import StreamLog
+from diskstream.engine.pending import StreamPending
+from diskstream.engine.state import View
 from tests.crash.events import Event, Flush, Pin, SyncDir, Tree
 from tests.crash.recorder import RecordingFiles
 
-__all__ = ["MISTAKES"]
+__all__ = ["MISTAKES", "PATCHES"]
 
 Drops = Callable[[Event], bool]
 
@@ -69,4 +77,78 @@ MISTAKES: dict[str, Callable[[Path, Tree | None], RecordingFiles]] = {
     "acknowledged before the flush": no_flush,
     "renamed before the flush": rename_before_flush,
     "reservation not durable": reservation_not_durable,
+}
+
+
+# --- mistakes in what is done for groups ------------------------------------------------------------------------------
+
+
+def _returns_before_its_flush(patch: pytest.MonkeyPatch, module: str) -> None:
+    whole = StreamLog.flush
+
+    def flush(log: StreamLog) -> None:
+        if sys._getframe(1).f_globals["__name__"] != module:
+            whole(log)
+
+    patch.setattr(StreamLog, "flush", flush)
+
+
+def delivered_before_the_flush(patch: pytest.MonkeyPatch) -> None:
+    """Under `always`, entries are given out whose delivery is not durable."""
+    _returns_before_its_flush(patch, "diskstream.delivering")
+
+
+def changed_before_the_flush(patch: pytest.MonkeyPatch) -> None:
+    """Under `always`, an acknowledgement or a claim returns when it is not durable."""
+    _returns_before_its_flush(patch, "diskstream.membership")
+
+
+def roll_forgets(patch: pytest.MonkeyPatch) -> None:
+    """The snapshot of the next segment is without the pending entries of the view."""
+    whole = StreamPending.for_roll
+
+    def for_roll(pending: StreamPending) -> list[tuple[int, bytes]] | None:
+        return None if whole(pending) is None else []
+
+    patch.setattr(StreamPending, "for_roll", for_roll)
+
+
+def roll_takes_the_view_as_it_is(patch: pytest.MonkeyPatch) -> None:
+    """The snapshot of the next segment is without what changed since the view was written."""
+    whole = StreamPending.for_roll
+
+    def for_roll(pending: StreamPending) -> list[tuple[int, bytes]] | None:
+        with pytest.MonkeyPatch.context() as inner:
+            inner.setattr(StreamPending, "checkpoint", lambda *_, **__: None)
+            return whole(pending)
+
+    patch.setattr(StreamPending, "for_roll", for_roll)
+
+
+def stale_view_trusted(patch: pytest.MonkeyPatch) -> None:
+    """Whatever view is there is taken for the one that the log speaks of."""
+
+    def stands(pending: StreamPending, txn: lmdb.Transaction) -> bool:
+        return state.read_place(txn, pending._uuid) is not None
+
+    patch.setattr(StreamPending, "_stands", stands)
+
+
+def rebuilt_and_not_written(patch: pytest.MonkeyPatch) -> None:
+    """A view that should be made anew stays as it is."""
+    whole = View.write
+
+    def write(view: View, change: Callable[[lmdb.Transaction], object]) -> object:
+        return whole(view, change) if "_rebuild" not in change.__qualname__ else None
+
+    patch.setattr(View, "write", write)
+
+
+PATCHES: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
+    "delivered before the flush": delivered_before_the_flush,
+    "changed before the flush": changed_before_the_flush,
+    "a roll forgets what is pending": roll_forgets,
+    "a roll takes an old view": roll_takes_the_view_as_it_is,
+    "a stale view is trusted": stale_view_trusted,
+    "rebuilt and not written": rebuilt_and_not_written,
 }

@@ -7,6 +7,7 @@ from pathlib import Path
 from diskstream._native import Ctl, LogFile
 from diskstream.engine.files import Files, LogFileLike, NewFile
 from tests.crash.events import Enter, Event, Flush, Leave, Move, NameChange, Names, Pin, SyncDir, Tree, Write
+from tests.crash.view import Image, image_of
 
 __all__ = ["Killed", "RecordedLog", "RecordedNewFile", "RecordingFiles"]
 
@@ -23,12 +24,15 @@ class RecordingFiles(Files):
         start: what was below `root` before, all of it durable.
         ctl_images: the control pages by the number of their directory, as `note_ctl` last saw them, with the length
             of the trace then. The pages are no part of the trace, since nobody may rely on them after a restart.
+        view_images: the view as `note_view` saw it, each with the length of the trace then. It is no part of the trace
+            either.
     """
 
     def __init__(self, root: Path, start: Tree | None = None) -> None:
         self.root, self.start = root, start or {}
         self.events: list[Event] = []
         self.ctl_images: list[tuple[int, dict[int, bytes]]] = []
+        self.view_images: list[tuple[int, Image]] = []
         self.names, contents = Names.of_tree(self.start)
         self._sizes = {inode: len(data) for inode, data in contents.items()}
         self._next = len(self.start) + 1
@@ -206,6 +210,12 @@ class RecordingFiles(Files):
         """Notes what the control pages look like now: the kernel may write them back whenever it likes."""
         images = {self._parts(path)[0]: image for path, image in self._images().items()}
         self.ctl_images.append((self.position, images))
+
+    def note_view(self) -> None:
+        """Notes what the view looks like now, if it is another than before."""
+        image = image_of(self.root / "store")
+        if image is not None and (not self.view_images or self.view_images[-1][1] != image):
+            self.view_images.append((self.position, image))
 
 
 class _Page:

@@ -4,12 +4,14 @@ import os
 import random
 import shutil
 import tempfile
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from diskstream import DiskstreamError
 from tests.crash import ops
 from tests.crash.check import Cut, check
 from tests.crash.disk import Disk
@@ -18,6 +20,7 @@ from tests.crash.image import control_page
 from tests.crash.model import Promises, State, Timeline
 from tests.crash.observe import Violation
 from tests.crash.recorder import RecordingFiles
+from tests.crash.view import after_a_cut, leave_view, put_view
 from tests.crash.workload import Workload
 from tests.crash.world import World
 
@@ -85,6 +88,7 @@ def _options(rng: random.Random, policy: str) -> dict[str, Any]:
         "compression_level": rng.choice((0, 1)),
         "cache_bytes": rng.choice((0, 1 << 20)),
         "seal": rng.choice(("manual", "background")),
+        "pending_rows": rng.choice((1, 2, 4, 100)),
     }
 
 
@@ -111,7 +115,8 @@ class _Trace:
                 images = noted_pages
         pages = {path: control_page(rng, images.get(inode)) for inode, path in directories.items()}
         present = {path: page for path, page in pages.items() if page is not None and _has_page(path)}
-        return Cut(tree, present, self.promises, position, clean=position >= self.closed_at)
+        view = after_a_cut(rng, [image for _, image in self.files.view_images])
+        return Cut(tree, present, self.promises, position, clean=position >= self.closed_at, view=view)
 
 
 def _has_page(directory: str) -> bool:
@@ -131,13 +136,21 @@ def _record(
     files.note_ctl()
     work = Workload(files, world, rng, options, promises)
     work.kills = kills
-    for _ in range(steps):
-        ops.step(work)
-    work.kills = 0.0
-    work.compare()
-    work.store.close()
+    try:
+        for _ in range(steps):
+            ops.step(work)
+        work.kills = 0.0
+        work.compare()
+        work.store.close()
+    except (DiskstreamError, AssertionError) as error:
+        at = traceback.extract_tb(error.__traceback__)[-1]
+        raise Violation(
+            f"{type(error).__name__}: {error} in {at.name}: {at.line}\n" + "\n".join(work.log[-12:])
+        ) from error
+    leave_view(work.view, cleanly=rng.random() < 0.5)
     promises.all_kept(files.position)
     files.note_ctl()
+    files.note_view()
     return _Trace(files, promises, files.position), work
 
 
@@ -216,6 +229,7 @@ def _check_nested(
 
     root = directory / "nested"
     materialise(cut.tree, root, cut.pages)
+    put_view(root / "store", cut.view)
     world.reboot()
     files = make_files(root, cut.tree)
     names = cut.explain(found)

@@ -14,7 +14,7 @@ import pytest
 from diskstream.engine import seal
 from diskstream.engine.log import StreamLog
 from tests.crash.events import Tree
-from tests.crash.planted import MISTAKES
+from tests.crash.planted import MISTAKES, PATCHES
 from tests.crash.recorder import RecordingFiles
 from tests.crash.run import Job, Outcome, run
 
@@ -63,6 +63,13 @@ def caught(make_files: type[RecordingFiles] | object) -> Outcome:
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_planted_mistake_is_caught(mistake: str) -> None:
     assert caught(MISTAKES[mistake]).violations
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("mistake", PATCHES)
+def test_a_planted_mistake_with_groups_is_caught(mistake: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    PATCHES[mistake](monkeypatch)
+    assert caught(RecordingFiles).violations
 
 
 @pytest.mark.timeout(600)

@@ -10,6 +10,7 @@ from tests.crash.effects import Effect, Outcome, paths
 from tests.crash.model import ID, Names, Promises, State, Timeline
 from tests.crash.observe import Violation, look_at_all
 from tests.crash.recorder import Killed, RecordingFiles
+from tests.crash.view import leave_view, put_view, view_of
 from tests.crash.world import StillKeeper, World
 
 __all__ = ["POLICIES", "Workload"]
@@ -35,6 +36,7 @@ class Workload:
         self.path = files.root / "store"
         self.log: list[str] = []
         self.store = self._open()
+        self.view = view_of(self.store)  # kept: a store that closes would close it cleanly
 
     # --- life ---------------------------------------------------------------------------------------------------------
 
@@ -84,7 +86,7 @@ class Workload:
         self._let_go()
         if self.rng.random() < 0.3:
             self.files.kill_in(self.rng.randint(0, 12), self.rng)
-        self.store = self._open()
+        self._next()
         while True:
             try:
                 look_at_all(self.store)
@@ -92,27 +94,45 @@ class Workload:
             except Killed:
                 self.note("killed while opening a stream")
                 self._let_go()
-                self.store = self._open()
+                self._next()
         self.files.spare()
+
+    def _next(self) -> None:
+        self.store = self._open()
+        self.view = view_of(self.store)
 
     def _let_go(self) -> None:
         """A process that dies closes its descriptors, and says nothing to the disk."""
         for log in list(self.store._logs.values()):  # a process that dies asks nobody
             log.abandon()
         self.store._page.close()
+        leave_view(self.view)
         self.files.revive()
 
     def reopen(self) -> None:
-        """Closes the store, and opens it again."""
+        """Closes the store, and opens it again: in the same process, or in the next one, which finds a view or none."""
         self.note("close")
         _, alive = self.attempt(self.store.close)
-        if alive:
-            self.promises.all_kept(self.position)
-            self.files.note_ctl()
-            self.note("open")
-            self.store = self._open()
-        else:
+        if not alive:
             self.settle()
+            return
+        self.promises.all_kept(self.position)
+        self.files.note_ctl()
+        if self.rng.random() < 0.7:
+            leave_view(self.view, cleanly=self.rng.random() < 0.7)
+            self.files.note_view()
+            self._meddle()
+        self.note("open")
+        self._next()
+
+    def _meddle(self) -> None:
+        """Somebody removed the view, or put back an older one."""
+        chance = self.rng.random()
+        if chance < 0.6:
+            return
+        old = self.rng.choice(self.files.view_images)[1] if chance < 0.8 and self.files.view_images else None
+        self.note("without the view" if old is None else "with an older view")
+        put_view(self.path, old)
 
     def keeper(self) -> StillKeeper | None:
         """The store's background, once it has a stream open."""

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Self
 from unittest import mock
 
-from diskstream.engine import page
+from diskstream.engine import page, state
 from diskstream.engine.keeper import Keeper
 from diskstream.engine.log import StreamLog
 
@@ -70,6 +70,11 @@ class World(contextlib.AbstractContextManager["World"]):
         """The machine starts anew."""
         self._boot = self._chance.randbytes(16)
 
+    @property
+    def boot(self) -> bytes:
+        """Which boot it is."""
+        return self._boot
+
     def reseed(self, seed: str) -> None:
         """Goes on with other chance."""
         self._chance = random.Random(seed)
@@ -77,6 +82,7 @@ class World(contextlib.AbstractContextManager["World"]):
     def __enter__(self) -> Self:
         replaced: list[tuple[object, str, object]] = [
             (page, "boot_id", lambda: self._boot),
+            (state, "boot_id", lambda: self._boot),
             (secrets, "token_hex", lambda size=32: self._chance.randbytes(size).hex()),
             (secrets, "randbits", self._chance.getrandbits),
             (uuid, "uuid4", lambda: uuid.UUID(bytes=self._chance.randbytes(16), version=4)),

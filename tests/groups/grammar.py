@@ -14,7 +14,7 @@ from tests.groups.model import ID, LAST, ZERO
 from tests.groups.model_commands import Model
 from tests.groups.ops import Op, op
 
-__all__ = ["APART", "COMMON", "EXACT", "KEYS", "NEWER", "Chance", "Dice", "Drawn", "Grammar", "Times"]
+__all__ = ["APART", "COMMON", "EXACT", "KEYS", "NEWER", "Chance", "Dice", "Drawn", "Grammar", "Times", "options"]
 
 KEYS = ["a", "b"]
 GROUPS = ["g", "h"]
@@ -23,6 +23,8 @@ PRODUCERS = ["p", "q"]
 MESSAGES = ["1", "2", "3", "4"]
 REFS = [None, "KEEPREF", "DELREF", "ACKED"]
 POLICIES = ["os", "os", "always", "everysec", "interval=5"]
+# How many pending entries are kept in memory before they are merged into the view: hardly any, or all.
+PENDING_ROWS = [4096, 1, 3]
 
 _T = TypeVar("_T")
 
@@ -76,7 +78,7 @@ class Times:
 APART = Times([0, 0, 5_000_000, 10**10, 10**15], [0, 10_000_000, 10**15], [0, 1, 2_000_000, 7_000_000, 2**61], [1])
 # For one clock that goes on when told.
 EXACT = Times(
-    [0, 0, 1, 5, 10, 50, 10**15], [0, 1, 5, 60, 10**15], [0, 1, 995, 1005, 1050, 2**61], [1, 1, 4, 5, 45, 1001]
+    [0, 0, 1, 5, 10, 50, 10**15], [0, 1, 5, 60, 10**15], [0, 1, 995, 1005, 1050, 2**61], [1, 1, 4, 5, 45, 1001, -3]
 )
 
 # How often each is tried.
@@ -88,6 +90,7 @@ COMMON = {
     "xsetid": 2,
     "xlen": 1,
     "xrange": 1,
+    "xread": 1,
     "delete": 1,
     "rename": 1,
     "xgroup_create": 4,
@@ -122,6 +125,16 @@ NEWER = {
 }
 
 
+def options(chance: Chance) -> dict[str, Any]:
+    """How a store is opened. With one open stream at a time, the other is always opened anew."""
+    return {
+        "fsync": chance.pick(POLICIES),
+        "pending_rows": chance.pick(PENDING_ROWS),
+        "max_open_streams": chance.pick([256, 256, 256, 1]),
+        "seal": chance.pick(["manual", "manual", "manual", "background"]),
+    }
+
+
 class Grammar:
     """Makes operations for a world that the model shows."""
 
@@ -139,10 +152,10 @@ class Grammar:
         return self.make(self.chance.pick(self._urn))
 
     def make(self, name: str) -> Op:
-        """One operation of that name. The store was opened twice: either may do it, either is looked at."""
+        """One operation of that name, done by one of two openings, and looked at by one of three."""
         make: Callable[[], Op] = getattr(self, name)
         made = make()
-        return Op(made.name, made.args, by=int(self._rarely(3)), seen=int(self._rarely(2)))
+        return Op(made.name, made.args, by=int(self._rarely(3)), seen=self.chance.pick([0, 0, 1, 1, 2]))
 
     # --- words --------------------------------------------------------------------------------------------------------
 
@@ -272,6 +285,10 @@ class Grammar:
         key = self._key()
         return op("xrange", key=key, **self._range(key), count=self._maybe(2, [1, 2, 5]))
 
+    def xread(self) -> Op:
+        streams = [(key, self.chance.pick(["0", "$", self._id(key)])) for key in self.chance.pick([KEYS, KEYS[:1]])]
+        return op("xread", streams=streams, count=self.chance.pick([None, 1, 2]))
+
     def delete(self) -> Op:
         return op("delete", key=self._key()) if self._rarely(4) else self.xadd()
 
@@ -298,17 +315,22 @@ class Grammar:
     # --- groups -------------------------------------------------------------------------------------------------------
 
     def xgroup_create(self) -> Op:
-        key = self.chance.pick(KEYS)
+        key, group = self.chance.pick(KEYS), self.chance.pick(GROUPS)
         id = self.chance.pick(["0", "0", "$", self._id(key)])
         mkstream = key not in self._model.streams and not self._rarely(4)
-        read = self.chance.number(-2, 12) if self._rarely(5) else None
-        return op("xgroup_create", key=key, group=self.chance.pick(GROUPS), id=id, mkstream=mkstream, entries_read=read)
+        is_new = key in self._model.streams and self._model.group(key, group) is None and id[-1:].isdigit()
+        read = self._entries_read(is_new)
+        return op("xgroup_create", key=key, group=group, id=id, mkstream=mkstream, entries_read=read)
+
+    def _entries_read(self, may_be_wrong: bool) -> int | None:
+        """Where something else is wrong already, it does not matter which is refused first."""
+        return self.chance.number(-2 if may_be_wrong else 0, 12) if self._rarely(5) else None
 
     def xgroup_setid(self) -> Op:
         within = self._within()
         given = self._id(within["key"], within["group"])
         id = self.chance.pick(["0", "-", given, given]) if not self._rarely(5) else self.chance.pick(["$", "+"])
-        read = self.chance.number(-2, 12) if self._rarely(4) else None
+        read = self._entries_read(self._model.group(**within) is not None)
         return op("xgroup_setid", **within, id=id, entries_read=read)
 
     def xgroup_destroy(self) -> Op:
@@ -320,13 +342,13 @@ class Grammar:
     def xgroup_delconsumer(self) -> Op:
         return op("xgroup_delconsumer", **self._within(), consumer=self.chance.pick(CONSUMERS))
 
-    def _read(self, key: str, after: str, **more: Any) -> Op:
+    def _read(self, key: str, group: str, after: str, **more: Any) -> Op:
         consumer = self.chance.pick(CONSUMERS)
         count = self.chance.pick([None, 1, 2, 3, 5, 0])
         way = self.chance.pick(["", "store"])
         return op(
             "xreadgroup",
-            group=self._group(key),
+            group=group,
             consumer=consumer,
             streams=[(key, after)],
             count=count,
@@ -343,14 +365,14 @@ class Grammar:
         return {"max_count": most, "max_bytes": self._maybe(2, [1, 4, 301, 2000])}
 
     def read_new(self) -> Op:
-        return self._read(self._key_with_groups(), ">")
+        return self._read(**self._within(), after=">")
 
     def read_history(self) -> Op:
-        key = self._key_with_groups()
-        return self._read(key, self.chance.pick(["0", self._id(key)]))
+        within = self._within()
+        return self._read(**within, after=self.chance.pick(["0", self._id(**within)]))
 
     def read_claiming(self) -> Op:
-        return self._read(self._key_with_groups(), ">", claim=self.chance.pick(self._times.min_idles))
+        return self._read(**self._within(), after=">", claim=self.chance.pick(self._times.min_idles))
 
     def read_several(self) -> Op:
         keys = self.chance.pick([KEYS, KEYS[::-1]])
@@ -382,7 +404,9 @@ class Grammar:
     def xnack(self) -> Op:
         within = self._within()
         mode, retry = self.chance.pick(["SILENT", "FAIL", "FATAL"]), self._maybe(4, [0, 1, 7])
-        return op("xnack", **within, mode=mode, ids=self._ids(**within), retry=retry, force=self._rarely(3))
+        # What it means to name an ID twice is not known.
+        ids = list(dict.fromkeys(id if "-" in id else f"{id}-0" for id in self._ids(**within)))
+        return op("xnack", **within, mode=mode, ids=ids, retry=retry, force=self._rarely(3))
 
     def xclaim(self) -> Op:
         within, times = self._within(), self._times
@@ -444,7 +468,7 @@ class Grammar:
         return op("compact", key=self._key())
 
     def reopen(self) -> Op:
-        return op("reopen", fsync=self.chance.pick(POLICIES))
+        return op("reopen", options=options(self.chance))
 
     def rebuild(self) -> Op:
-        return op("rebuild", fsync=self.chance.pick(POLICIES))
+        return op("rebuild", options=options(self.chance))

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, Phase, note, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
-from tests.groups.grammar import POLICIES, Drawn, Grammar, Times
+from tests.groups.grammar import Drawn, Grammar, Times, options
 from tests.groups.ops import Op
 from tests.groups.our_side import OurSide
 from tests.groups.their_side import TheirSide
@@ -31,12 +31,12 @@ class _Machine(RuleBasedStateMachine):
 
     setting: ClassVar[_Setting]
 
-    @initialize(fsync=st.sampled_from(POLICIES[1:]), data=st.data())
-    def begin(self, fsync: str, data: st.DataObject) -> None:
-        note(f"fsync={fsync}")
-        setting = self.setting
+    @initialize(data=st.data())
+    def begin(self, data: st.DataObject) -> None:
+        setting, chosen = self.setting, options(Drawn(data))
+        note(f"options: {chosen}")
         self.open = ExitStack()
-        self.bout = self.open.enter_context(bout(setting.theirs, fsync, setting.make_ours))
+        self.bout = self.open.enter_context(bout(setting.theirs, chosen, setting.make_ours))
         self.failed = False
         self.grammar = Grammar(self.bout.model, setting.weights, setting.times)
         self.grammar.chance = Drawn(data)

@@ -191,6 +191,16 @@ class Model:
         entries = self.streams[key].entries if key in self.streams else {}
         return [_entry(id, pairs) for id, pairs in entries.items() if low <= id <= high][:count]
 
+    def xread(self, streams: list[tuple[str, str]], count: int = FOREVER) -> Any:
+        found = []
+        for key, after in streams:
+            stream = self.streams.get(key, Stream())
+            position = stream.last if after == "$" else parse_id(after)
+            found.append(
+                [key.encode(), [_entry(id, pairs) for id, pairs in stream.entries.items() if id > position][:count]]
+            )
+        return [read for read in found if read[1]] or None
+
     def delete(self, key: str) -> int:
         return int(self.streams.pop(key, None) is not None)
 
@@ -273,6 +283,8 @@ class Model:
         most = FOREVER if count is None or count <= 0 else count
         name, now, reply = consumer.encode(), self._clock(), []
         for (key, _), position in zip(streams, positions, strict=True):
+            if budget.is_spent:
+                break
             stream, found = self._of(key, group)
             found.hear_of(name, now)
             if position is not None:
@@ -296,7 +308,8 @@ class Model:
         found = self.group(key, group)
         if found is None:
             return [-1] * len(ids)
-        return [self.streams[key].acknowledge_and_delete(found, parse_id(id), ref) for id in ids]
+        wanted = [parse_id(id) for id in ids]
+        return [self.streams[key].acknowledge_and_delete(found, id, ref) for id in wanted]
 
     def xnack(
         self, key: str, group: str, mode: str, ids: list[str], retry: int | None = None, force: bool = False

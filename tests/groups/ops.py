@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["OURS_ALONE", "Op", "op", "words"]
+__all__ = ["OURS_ALONE", "Op", "brief", "op", "words"]
 
 # What is done to our store only: a server and a model have nothing like it.
 OURS_ALONE = ("seal", "compact", "reopen", "rebuild")
@@ -15,6 +15,11 @@ Words = tuple[Any, ...]
 _LONG = re.compile(r"b'(\.{10,})'")
 
 
+def brief(text: str) -> str:
+    """Python text with large values written shorter."""
+    return _LONG.sub(lambda match: f"b'.' * {len(match[1])}", text)
+
+
 @dataclass(frozen=True)
 class Op:
     """An operation.
@@ -22,8 +27,8 @@ class Op:
     Attributes:
         name: which one; the method of each side that does it.
         args: what it is told.
-        by: which opening of our store does it.
-        seen: which opening of our store is looked at afterwards.
+        by: which opening of our store does it; 0 or 1.
+        seen: which opening is looked at afterwards; 2 is open for reading only.
     """
 
     name: str
@@ -34,9 +39,9 @@ class Op:
     def __repr__(self) -> str:
         """As it can be pasted into a test, with Redis's words behind it."""
         args = [f"{name}={value!r}" for name, value in self.args.items()]
-        openings = [f"{name}=1" for name, value in (("by", self.by), ("seen", self.seen)) if value]
+        openings = [f"{name}={value}" for name, value in (("by", self.by), ("seen", self.seen)) if value]
         text = f"op({', '.join([repr(self.name), *openings, *args])}),  # {self}"
-        return _LONG.sub(lambda match: f"b'.' * {len(match[1])}", text)
+        return brief(text)
 
     def __str__(self) -> str:
         return "; ".join(" ".join(map(_shown, command)) for command in words(self)) or self.name
@@ -127,6 +132,11 @@ class _Spoken:
     @staticmethod
     def xrange(key: str, start: str, end: str, count: int | None = None) -> Words:
         return ("XRANGE", key, start, end, *_option("COUNT", count))
+
+    @staticmethod
+    def xread(streams: list[tuple[str, str]], count: int | None = None) -> Words:
+        keys, ids = [key for key, _ in streams], [id for _, id in streams]
+        return ("XREAD", *_option("COUNT", count), "STREAMS", *keys, *ids)
 
     @staticmethod
     def delete(key: str) -> Words:

@@ -13,7 +13,7 @@ from tests.streams.layers import small_store
 __all__ = ["OurSide", "agree"]
 
 # What the existing adapter of streams takes as it is, in Redis's words.
-_OF_STREAMS = ("xdel", "xsetid", "xlen", "xrange", "delete", "rename")
+_OF_STREAMS = ("xdel", "xsetid", "xlen", "xrange", "xread", "delete", "rename")
 
 
 def agree(ours: Any, expected: Any) -> bool:
@@ -33,8 +33,8 @@ def agree(ours: Any, expected: Any) -> bool:
 class OurSide:
     """The store."""
 
-    def __init__(self, directory: Path, fsync: str, clock: Callable[[], int]) -> None:
-        self._directory, self._fsync, self._clock = directory, fsync, clock
+    def __init__(self, directory: Path, options: dict[str, Any], clock: Callable[[], int]) -> None:
+        self._directory, self._options, self._clock = directory, options, clock
         self._stores: dict[int, Store] = {}
 
     def close(self) -> None:
@@ -44,7 +44,10 @@ class OurSide:
 
     def _store(self, opening: int) -> Store:
         if opening not in self._stores:
-            self._stores[opening] = small_store(self._directory, fsync=self._fsync, clock=self._clock)
+            if opening == 2:
+                self._store(0)  # there is something to read then
+            options = {**self._options, "read_only": opening == 2}
+            self._stores[opening] = small_store(self._directory, clock=self._clock, **options)
         return self._stores[opening]
 
     def run(self, given: Op, opening: int) -> Any:
@@ -61,13 +64,13 @@ class OurSide:
 
     # --- what is ours alone -------------------------------------------------------------------------------------------
 
-    def _reopen(self, fsync: str) -> None:
+    def _reopen(self, options: dict[str, Any]) -> None:
         self.close()
-        self._fsync = fsync
+        self._options = options
 
-    def _rebuild(self, fsync: str) -> None:
+    def _rebuild(self, options: dict[str, Any]) -> None:
         """The view is thrown away: it is rebuilt from the log without a word."""
-        self._reopen(fsync)
+        self._reopen(options)
         shutil.rmtree(self._directory / "view", ignore_errors=True)
 
     def complaints(self) -> list[str]:
@@ -193,8 +196,13 @@ class _Commands:
             found = {key.encode(): entries}
         else:
             found = self._store.read_group(group, consumer, dict(streams), **options)
-        shape = _delivery if claim is None or ">" not in dict(streams).values() else _claimed
-        return [[name, [shape(entry) for entry in entries]] for name, entries in found.items() if entries] or None
+        ids = [id for _, id in streams]
+        # As in Redis a history switches claiming off, for the streams behind it too.
+        claiming = [claim is not None and all(id == ">" for id in ids[: place + 1]) for place in range(len(ids))]
+        shape = {
+            key.encode(): _claimed if claims else _delivery for (key, _), claims in zip(streams, claiming, strict=True)
+        }
+        return [[name, [shape[name](entry) for entry in entries]] for name, entries in found.items() if entries] or None
 
     def xack(self, key: str, group: str, ids: list[str]) -> int:
         return self._group(key, group).ack(*ids)

@@ -19,7 +19,7 @@ from tests.groups.trials import Trials
 class Impostor:
     """A model that passes itself off as a store."""
 
-    def __init__(self, _directory: Path, _fsync: str, clock: Clock) -> None:
+    def __init__(self, _directory: Path, _options: dict[str, Any], clock: Clock) -> None:
         self.model = Model(clock)
 
     def run(self, given: Op, opening: int) -> Any:
@@ -72,8 +72,8 @@ def after(names: str, spoil: Callable[[Stream, Group], None]) -> type[Impostor]:
 class Stale(Impostor):
     """One opening sees what the other did only when it does something itself."""
 
-    def __init__(self, directory: Path, fsync: str, clock: Clock) -> None:
-        super().__init__(directory, fsync, clock)
+    def __init__(self, directory: Path, options: dict[str, Any], clock: Clock) -> None:
+        super().__init__(directory, options, clock)
         self.seen = self.model
 
     def run(self, given: Op, opening: int) -> Any:

@@ -1,6 +1,8 @@
 """Random sequences by the thousand, each from a seed; where one fails, the shortest that fails alike."""
 
 import os
+import signal
+import threading
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -11,7 +13,8 @@ from typing import Any
 
 from tests.engine.sample import fast_directory
 from tests.groups.bout import Bout, Clock, DisagreementError, Ours
-from tests.groups.grammar import POLICIES, Dice, Grammar, Times
+from tests.groups.grammar import Dice, Grammar, Times
+from tests.groups.grammar import options as options_by
 from tests.groups.ops import Op
 from tests.groups.our_side import OurSide
 from tests.groups.their_side import TheirSide
@@ -24,19 +27,52 @@ SEQUENCES = int(os.environ.get("DISKSTREAM_GROUP_SEQUENCES", "2000"))
 SEED = int(os.environ.get("DISKSTREAM_GROUP_SEED", "1"))
 STEPS = 50
 
+# A sequence takes a tenth of a second; one that works for so long never ends.
+_MOST_CPU_S = 20.0
 # Shorter sequences are looked for this often at most.
 _MOST_REPLAYS = 500
 
 
-MakeOurs = Callable[[Path, str, Clock], Ours]
+Options = dict[str, Any]
+MakeOurs = Callable[[Path, Options, Clock], Ours]
 
 
 @contextmanager
-def bout(theirs: TheirSide | None, fsync: str, make_ours: MakeOurs = OurSide) -> Iterator[Bout]:
+def bout(theirs: TheirSide | None, options: Options, make_ours: MakeOurs = OurSide) -> Iterator[Bout]:
     """All sides, with a new store."""
     clock = Clock(1_000)
-    with fast_directory() as directory, closing(make_ours(directory / "store", fsync, clock)) as ours:
+    with fast_directory() as directory, closing(make_ours(directory / "store", options, clock)) as ours:
         yield Bout(clock, ours, theirs)
+
+
+@contextmanager
+def _ending() -> Iterator[None]:
+    """Ends what goes on for ever, so that its seed is told."""
+
+    def end(_signal: int, _frame: object) -> None:
+        raise TimeoutError(f"worked for {_MOST_CPU_S} seconds")
+
+    before = signal.signal(signal.SIGVTALRM, end)
+    signal.setitimer(signal.ITIMER_VIRTUAL, _MOST_CPU_S)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
+
+
+@contextmanager
+def _threads_watched() -> Iterator[None]:
+    """What a thread raised is raised at the end, where nothing else is."""
+    raised: list[BaseException] = []
+    before = threading.excepthook
+    threading.excepthook = lambda args: raised.append(args.exc_value or args.exc_type())
+    try:
+        yield
+    finally:
+        threading.excepthook = before
+    if raised:
+        raise raised[0]
 
 
 @dataclass(frozen=True)
@@ -62,15 +98,15 @@ class Trials:
     def run(self, seeds: Iterable[int], steps: int = STEPS) -> None:
         """Runs one sequence for each seed, up to the first that fails."""
         for seed in seeds:
-            fsync = Dice(seed).pick(POLICIES)
+            options = options_by(Dice(seed))
             done: list[Op] = []
-            failure = self._play(fsync, lambda made: islice(self._drawn(made, seed), steps), done)
+            failure = self._play(options, lambda made: islice(self._drawn(made, seed), steps), done)
             if failure is not None:
-                raise AssertionError(self._told(seed, fsync, failure, done))
+                raise AssertionError(self._told(seed, options, failure, done))
 
-    def replay(self, ops: Sequence[Op], fsync: str = "os") -> None:
+    def replay(self, ops: Sequence[Op], **options: Any) -> None:
         """Runs a sequence that failed once."""
-        failure = self._play(fsync, lambda made: ops, [])
+        failure = self._play(options, lambda made: ops, [])
         assert failure is None, failure.text
 
     def _drawn(self, made: Bout, seed: int) -> Iterator[Op]:
@@ -80,35 +116,37 @@ class Trials:
         while True:
             yield grammar.next()
 
-    def _play(self, fsync: str, ops: Callable[[Bout], Iterable[Op]], done: list[Op]) -> _Failure | None:
+    def _play(self, options: Options, ops: Callable[[Bout], Iterable[Op]], done: list[Op]) -> _Failure | None:
         """Adds to `done` what was tried."""
-        with bout(self._theirs, fsync, self._make_ours) as made:
-            try:
+        try:
+            with _threads_watched(), _ending(), bout(self._theirs, options, self._make_ours) as made:
                 for op in ops(made):
                     done.append(op)
                     made.do(op)
                 made.end()
-            except DisagreementError as error:
-                return _Failure(error.about, str(error))
-            except Exception as error:  # noqa: BLE001  # whatever it is: it is what is looked for
-                return _Failure(f"{type(error).__name__} in {_place(error)}", traceback.format_exc())
+        except DisagreementError as error:
+            return _Failure(error.about, str(error))
+        except TimeoutError:
+            return _Failure("no end", traceback.format_exc())
+        except Exception as error:  # noqa: BLE001  # whatever it is: it is what is looked for
+            return _Failure(f"{type(error).__name__} in {_place(error)}", traceback.format_exc())
         return None
 
     # --- shorter ------------------------------------------------------------------------------------------------------
 
-    def _told(self, seed: int, fsync: str, failure: _Failure, done: list[Op]) -> str:
-        ops, found = self._shortest(fsync, done, failure)
+    def _told(self, seed: int, options: Options, failure: _Failure, done: list[Op]) -> str:
+        ops, found = self._shortest(options, done, failure)
         listed = "".join(f"\n    {op!r}" for op in ops)
         again = f"DISKSTREAM_GROUP_SEED={seed} DISKSTREAM_GROUP_SEQUENCES=1"
-        return f"seed {seed}, fsync={fsync} (to see it again: {again})\n[{listed}\n]\n{found.text}"
+        return f"seed {seed}, {options} (to see it again: {again})\n[{listed}\n]\n{found.text}"
 
-    def _shortest(self, fsync: str, ops: list[Op], failure: _Failure) -> tuple[list[Op], _Failure]:
+    def _shortest(self, options: Options, ops: list[Op], failure: _Failure) -> tuple[list[Op], _Failure]:
         """Leaves out, and makes less of, whatever the failure does not need."""
         replays = 0
         while True:
             for shorter in _shorter(ops):
                 replays += 1
-                found = self._play(fsync, lambda made: shorter, [])
+                found = self._play(options, lambda made: shorter, [])
                 if found is not None and found.about == failure.about:
                     ops, failure = shorter, found
                     break

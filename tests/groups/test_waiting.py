@@ -1,0 +1,206 @@
+"""Consumers of several processes wait for one group: in the order in which they came, whoever dies meanwhile."""
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+import diskstream
+from diskstream import EntryID, Group, Store, Stream
+from tests.engine.children import LIMIT_S, Child, child, until
+from tests.groups.workers import SMALL, hold, wait, wait_for_old
+
+POLICIES = ["always", "os"]
+
+
+@contextmanager
+def opened(path: Path, fsync: str = "os") -> Iterator[tuple[Store, Stream, Group]]:
+    with diskstream.open(path / "s", **{**SMALL, "fsync": fsync}) as store:
+        stream = store.stream("x")
+        yield store, stream, stream.group("g")
+
+
+class Waiters:
+    """Processes that wait; each stands in the queue when `join` returns."""
+
+    def __init__(self, path: Path, group: Group, stack: ExitStack, fsync: str = "os") -> None:
+        self.path, self.group, self.stack, self.fsync = path / "s", group, stack, fsync
+        self.children: list[Child] = []
+
+    def join(self, *, count: int = 1, turns: int = 1) -> Child:
+        name = f"c{len(self.children)}"
+        waiting = self.stack.enter_context(child(wait, self.path, name, count, turns, self.fsync))
+        self.children.append(waiting)
+        # A consumer is made in the same step in which it begins to wait.
+        until(lambda: name.encode() in {each.name for each in self.group.consumers()})
+        return waiting
+
+
+@contextmanager
+def waiters(path: Path, group: Group, fsync: str = "os") -> Iterator[Waiters]:
+    with ExitStack() as stack:
+        yield Waiters(path, group, stack, fsync)
+
+
+def added(stream: Stream, count: int = 1) -> list[EntryID]:
+    return stream.add_many([{"n": str(number)} for number in range(count)])
+
+
+@pytest.mark.parametrize("fsync", POLICIES)
+def test_each_entry_goes_to_who_waits_longest(tmp_path: Path, fsync: str) -> None:
+    with opened(tmp_path, fsync) as (_, stream, group), waiters(tmp_path, group, fsync) as waiting:
+        for _ in range(5):
+            waiting.join()
+        for each in waiting.children:
+            [entry_id] = added(stream)
+            assert each.hear() == f"got {entry_id}"
+        shown = {row.id: row.consumer for row in group.pending_range(count=10)}
+        assert list(shown.values()) == [b"c0", b"c1", b"c2", b"c3", b"c4"]
+
+
+def test_entries_of_one_call_are_shared_in_that_order(tmp_path: Path) -> None:
+    with opened(tmp_path) as (_, stream, group), waiters(tmp_path, group) as waiting:
+        for count in (1, 2, 1, 1):
+            waiting.join(count=count)
+        ids = added(stream, 4)
+        assert [each.hear() for each in waiting.children[:3]] == [
+            f"got {ids[0]}",
+            f"got {ids[1]} {ids[2]}",
+            f"got {ids[3]}",
+        ]
+        [last] = added(stream)
+        assert waiting.children[3].hear() == f"got {last}"
+
+
+def waiting_now(group: Group) -> int:
+    """How many stand in the queue, as the stream's page has it: see docs/format/ctl.md."""
+    page = (group.stream._store.path / "streams" / "x" / "ctl").read_bytes()
+    return sum(page[at : at + 4] == b"\1\0\0\0" for at in range(1024, 1024 + 96 * 32, 32))
+
+
+def test_who_was_served_and_waits_again_is_the_last(tmp_path: Path) -> None:
+    with opened(tmp_path) as (_, stream, group), waiters(tmp_path, group) as waiting:
+        for _ in range(3):
+            waiting.join(turns=4)
+        for turn in range(12):
+            [entry_id] = added(stream)
+            assert waiting.children[turn % 3].hear() == f"got {entry_id}", f"turn {turn}"
+            if turn < 9:
+                until(lambda: waiting_now(group) == 3)
+
+
+@pytest.mark.parametrize("fsync", POLICIES)
+def test_a_waiter_that_is_killed_is_passed_over(tmp_path: Path, fsync: str) -> None:
+    with opened(tmp_path, fsync) as (_, stream, group), waiters(tmp_path, group, fsync) as waiting:
+        dead, alive, other = waiting.join(), waiting.join(), waiting.join()
+        dead.kill()
+        [entry_id] = added(stream)
+        assert alive.hear() == f"got {entry_id}"
+        [entry_id] = added(stream)
+        assert other.hear() == f"got {entry_id}"
+
+
+def test_a_waiter_that_is_dead_and_not_buried_is_passed_over(tmp_path: Path) -> None:
+    """A zombie still answers to signal 0: only the time of its promise tells."""
+    with opened(tmp_path) as (_, stream, group), waiters(tmp_path, group) as waiting:
+        dead, alive = waiting.join(), waiting.join()
+        os.kill(dead.pid, signal.SIGKILL)
+        os.waitid(os.P_PID, dead.pid, os.WEXITED | os.WNOWAIT)
+        [entry_id] = added(stream)
+        assert alive.hear() == f"got {entry_id}"
+
+
+def test_a_waiter_that_dies_between_its_call_and_its_entry_stalls_nobody(tmp_path: Path) -> None:
+    with opened(tmp_path) as (_, stream, group), waiters(tmp_path, group) as waiting:
+        called, alive, other = waiting.join(), waiting.join(), waiting.join()
+        os.kill(called.pid, signal.SIGSTOP)
+        ids = added(stream, 2)
+        got = [alive.hear(), other.hear()]
+        assert got == [f"got {entry_id}" for entry_id in ids]
+        called.kill()
+        assert group.pending().consumers == {b"c1": 1, b"c2": 1}
+
+
+def test_a_waiter_that_was_stopped_for_long_goes_on_at_the_end(tmp_path: Path) -> None:
+    with opened(tmp_path) as (_, stream, group), waiters(tmp_path, group) as waiting:
+        slow, quick = waiting.join(), waiting.join()
+        os.kill(slow.pid, signal.SIGSTOP)
+        [entry_id] = added(stream)
+        assert quick.hear() == f"got {entry_id}"
+        os.kill(slow.pid, signal.SIGCONT)
+        [entry_id] = added(stream)
+        assert slow.hear() == f"got {entry_id}"
+
+
+@pytest.mark.parametrize("end", ["destroy", "delete", "rename", "replace"])
+def test_who_waits_for_a_group_that_goes_is_told(tmp_path: Path, end: str) -> None:
+    with opened(tmp_path) as (store, _, group), waiters(tmp_path, group) as waiting:
+        waiting.join()
+        waiting.join()
+        if end == "destroy":
+            assert group.destroy()
+        elif end == "delete":
+            assert store.delete("x")
+        elif end == "rename":
+            store.rename("x", "y")
+        else:
+            store.stream("y").add({"n": "1"})
+            store.rename("y", "x")
+        assert [each.hear() for each in waiting.children] == ["no group", "no group"]
+
+
+def test_the_entries_of_a_killed_consumer_are_there_to_be_claimed(tmp_path: Path) -> None:
+    with opened(tmp_path) as (_, stream, group):
+        ids = added(stream, 7)
+        with child(hold, tmp_path / "s", "dead", "always") as other:
+            assert other.hear() == " ".join(["got", *map(str, ids)])
+            other.kill()
+        assert group.consumer("alive").read() == []
+        assert group.pending().consumers == {b"dead": 7}
+        assert group.consumer("alive").claim_ids(*ids[:2]) == ids[:2]
+        claimed = group.consumer("alive").autoclaim(0, start=ids[2], count=100)
+        assert [entry.id for entry in claimed.entries] == ids[2:]
+        assert group.pending().consumers == {b"alive": 7}
+        assert group.ack(*ids) == 7
+
+
+def test_who_waits_with_claim_gets_what_a_dead_consumer_had(tmp_path: Path) -> None:
+    with opened(tmp_path) as (_, stream, group):
+        ids = added(stream, 3)
+        with child(hold, tmp_path / "s", "dead", "os") as other:
+            other.hear()
+            other.kill()
+        with child(wait_for_old, tmp_path / "s", "alive", 300) as waiting:
+            assert waiting.hear() == " ".join(["got", *map(str, ids)])
+        assert [row.deliveries for row in group.pending_range()] == [2, 2, 2]
+
+
+def test_who_waits_with_claim_is_called_when_something_is_given_back(tmp_path: Path) -> None:
+    with opened(tmp_path) as (_, stream, group):
+        [entry_id] = added(stream)
+        group.consumer("first").read()
+        with child(wait_for_old, tmp_path / "s", "second", 3_600_000) as waiting:
+            until(lambda: len(group.consumers()) == 2)
+            assert group.nack(entry_id) == 1
+            assert waiting.hear() == f"got {entry_id}"
+
+
+def test_more_waiters_than_there_are_places_are_served_all_the_same(tmp_path: Path) -> None:
+    with opened(tmp_path) as (_, stream, group):
+        got: list[EntryID] = []
+
+        def wait_for_one(number: int) -> None:
+            got.extend(entry.id for entry in group.consumer(f"c{number}").read(count=1, block=LIMIT_S))
+
+        threads = [threading.Thread(target=wait_for_one, args=(number,)) for number in range(110)]
+        for thread in threads:
+            thread.start()
+        until(lambda: len(group.consumers()) == len(threads))
+        ids = [added(stream)[0] for _ in threads]
+        for thread in threads:
+            thread.join(LIMIT_S)
+        assert sorted(got) == ids
