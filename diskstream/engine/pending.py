@@ -174,14 +174,14 @@ class StreamPending:
             rows = state.stream_rows(txn, start)
             return [(int.from_bytes(key[17:21]), chunk) for key, chunk in rows]
 
-        chunks: list[tuple[int, bytes]] = []
-        for _ in range(2):
+        for _ in range(_ATTEMPTS):
             self.checkpoint(announce=False)
-            chunks = self._view.read(collect)
-            if self._native.is_complete(chunks):
-                break
+            with self._healing():
+                chunks = self._view.read(collect)
+                if self._native.is_complete(chunks):
+                    return chunks
             self._rebuild()
-        return chunks
+        raise StorageError(str(self._view.path), "read back the view in", 5, "rows are missing from it")
 
     def forget(self) -> None:
         """Removes the stream's rows: it is gone."""

@@ -14,7 +14,8 @@ cut (the file ``epoch`` names another boot, and not a clean close) the whole env
     key                                          value
     uuid of the stream                           where it stands: sequence number u64, end offset u64,
                                                  segment u64, header checksum u32 of a frame
-    uuid, order u8, group u32, key of a row (24) a chunk of rows: see native/core/src/pending.rs
+    uuid, order u8, group u32, key of a row (24) CRC-32 of key and chunk u32, a chunk of rows: see
+                                                 native/core/src/pending.rs
 """
 
 import fcntl
@@ -22,6 +23,7 @@ import os
 import struct
 import threading
 import weakref
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
@@ -48,6 +50,7 @@ BY_ID, BY_CONSUMER, BY_TIME = 0, 1, 2
 
 Place = tuple[int, int, int, int]
 _PLACE = struct.Struct("<QQQI")
+_CRC = struct.Struct("<I")
 _T = TypeVar("_T")
 
 # Address space, not memory or disk: the file grows with what is in it. Rarely more is needed.
@@ -390,25 +393,39 @@ def chunk_at(txn: lmdb.Transaction, index: bytes, key: bytes) -> tuple[bytes | N
 
 
 def _item(cursor: lmdb.Cursor, index: bytes) -> tuple[bytes, bytes] | None:
-    """Where the cursor stands, if that is within an index: the key behind the prefix, and the value."""
-    key, value = cursor.item()
-    if not bytes(key).startswith(index):
-        return None
-    return bytes(key)[len(index) :], bytes(value)
+    """Where the cursor stands, if that is within an index: the key behind the prefix, and the chunk.
+
+    Raises:
+        ViewDamaged: it is not what was put there.
+    """
+    key, value = (bytes(part) for part in cursor.item())
+    return (key[len(index) :], _checked(key, value)) if key.startswith(index) else None
+
+
+def _checked(key: bytes, value: bytes) -> bytes:
+    chunk = value[_CRC.size :]
+    if value[: _CRC.size] != _CRC.pack(zlib.crc32(chunk, zlib.crc32(key))):
+        raise ViewDamaged
+    return chunk
 
 
 def put_chunks(txn: lmdb.Transaction, index: bytes, chunks: list[tuple[bytes, bytes]]) -> None:
-    """Stores chunks under their keys."""
-    txn.cursor().putmulti([(index + key, chunk) for key, chunk in chunks])
+    """Stores chunks under their keys, each behind the checksum of both: LMDB has none of its own."""
+    keyed = ((index + key, chunk) for key, chunk in chunks)
+    txn.cursor().putmulti([(key, _CRC.pack(zlib.crc32(chunk, zlib.crc32(key))) + chunk) for key, chunk in keyed])
 
 
 def stream_rows(txn: lmdb.Transaction, start: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Keys and values that begin with `start`, in order."""
+    """Keys that begin with `start`, in order, and their chunks.
+
+    Raises:
+        ViewDamaged: one is not what was put there.
+    """
     cursor = txn.cursor()
     more = cursor.set_range(start)
     while more and bytes(cursor.key()).startswith(start):
-        key, value = cursor.item()
-        yield bytes(key), bytes(value)
+        key, value = (bytes(part) for part in cursor.item())
+        yield key, _checked(key, value)
         more = cursor.next()
 
 

@@ -1,5 +1,6 @@
 """The view in LMDB, of one stream: where it stands, and its rows in three orders. docs/format/view.md."""
 
+import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -43,7 +44,8 @@ class SlowView:
             raise FormatError(path, 0, "a place before rows", key.hex())
         view = cls(*layouts.PLACE_OF_A_VIEW.unpack(place))
         for key, chunk in chunks:
-            view._take(Cursor(path, key[16:]), Cursor(path, chunk))
+            assert chunk[:4] == zlib.crc32(chunk[4:], zlib.crc32(key)).to_bytes(4, "little"), key
+            view._take(Cursor(path, key[16:]), Cursor(path, chunk[4:]))
         return view
 
     def _take(self, key: Cursor, chunk: Cursor) -> None:
