@@ -188,7 +188,7 @@ impl Ctl {
         }
     }
 
-    /// How many entries of a group are promised to waiters other than `mine`.
+    /// How many entries of a group are promised to waiters that are before `mine`: to any, where it is None.
     pub fn promised(&self, group: u32, mine: Option<Turn>) -> u64 {
         if self.u32(WAITERS).load(Ordering::SeqCst) == 0 {
             return 0;
@@ -199,7 +199,8 @@ impl Ctl {
             if self.state(place).load(Ordering::SeqCst) != WOKEN || self.group(place).load(Ordering::Relaxed) != group {
                 continue;
             }
-            if mine.is_some_and(|mine| mine.place == place) {
+            // Who waits longer goes first: what is promised to later ones is not kept from it.
+            if mine.is_some_and(|mine| mine.ticket <= self.ticket(place).load(Ordering::Relaxed)) {
                 continue;
             }
             if self.woken_at(place).load(Ordering::Relaxed) + PROMISE_MS >= now {
