@@ -182,6 +182,7 @@ class Turn:
 
     def leave(self, served: bool = False) -> None: ...  # Gives the place up; once is enough
     def again(self) -> bool: ...  # Waits on in the old order. False where the place was lost: take another.
+    def wake_before(self) -> None: ...  # Wakes the one that waits longest for the group, if it has waited longer
     @property
     def called(self) -> bool: ...  # Whether it was woken, or lost its place
 

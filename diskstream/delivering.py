@@ -239,7 +239,10 @@ def _take(reading: Reading, log: StreamLog, place: _Place, wanted: Wanted, *, wa
     entries = reading.ripe(wanted.room) if wanted.claims else []
     room = wanted.room - len(entries)
     while room > 0 and not (entries and wanted.spent >= wanted.bytes_limit):
-        entries += reading.new(room, log.ctl.promised(group, place.turn))
+        promised = log.ctl.promised(group, place.turn)
+        entries += reading.new(room, promised)
+        if not entries and promised and place.turn is not None and _has_more(log, group):
+            place.turn.wake_before()  # what was left to who has waited longer
         if entries or not waits:
             break
         if place.turn is None or not place.turn.again():
@@ -254,12 +257,16 @@ def _take(reading: Reading, log: StreamLog, place: _Place, wanted: Wanted, *, wa
         if place.turn is not None:
             place.turn.leave(served=True)
             place.turn = None
-        last = log.native.last_delivered(group)
-        if last is not None and last < log.native.counters()[1]:
+        if _has_more(log, group):
             log.ctl.wake_queue(1, group)
     else:
         place.ripens_in_s = reading.ripens_in_s()
     return entries
+
+
+def _has_more(log: StreamLog, group: int) -> bool:
+    last = log.native.last_delivered(group)
+    return last is not None and last < log.native.counters()[1]
 
 
 def _look_up(

@@ -95,8 +95,6 @@ def test_who_was_served_and_waits_again_is_the_last(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("fsync", POLICIES)
 def test_a_waiter_that_is_killed_is_passed_over(tmp_path: Path, fsync: str) -> None:
-    if fsync == "always":
-        pytest.xfail("known fault: under `always` a later waiter is served first now and then, one run in ten")
     with opened(tmp_path, fsync) as (_, stream, group), waiters(tmp_path, group, fsync) as waiting:
         dead, alive, other = waiting.join(), waiting.join(), waiting.join()
         dead.kill()

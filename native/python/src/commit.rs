@@ -269,6 +269,9 @@ impl Writer<'_> {
     fn publish(&self, active: &Active, kind: Kind) {
         let at = place(active.tail.header.segment, active.tail.end);
         self.page.set(Word::Written, at);
+        if self.always && kind == Kind::Entries {
+            self.page.set(Word::Entries, at);
+        }
         if !self.always {
             self.page.set(Word::Visible, at);
             if kind == Kind::Entries {
@@ -372,10 +375,14 @@ fn lead(page: &Page, until: u64, latest: &impl Fn() -> Outcome<Flushable>) -> Ou
     page.set(Word::Group, u64::from(page.sleepers(Bell::Flushed).load(Ordering::SeqCst)) + 1);
     page.raise(Word::DurableLsn, target.lsn);
     page.raise(Word::Durable, target.at);
-    if page.get(Word::Visible) < target.at {
+    let before = page.get(Word::Visible);
+    if before < target.at {
         page.raise(Word::Visible, target.at);
-        // How many entries that shows is not known here: each who is served wakes the next.
-        page.wake_queue(1, None);
+        // Group frames alone give a waiter nothing: one that was woken for them would be promised what comes next.
+        if page.get(Word::Entries) > before {
+            // How many entries that shows is not known here: each who is served wakes the next.
+            page.wake_queue(1, None);
+        }
         page.ring(Bell::Readers);
     }
     Ok(())

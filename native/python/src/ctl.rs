@@ -160,6 +160,7 @@ impl Ctl {
             self.page.set(word, at);
         }
         self.page.set(Word::DurableLsn, lsn);
+        self.page.wake_queue(1, None);
         self.page.ring(Bell::Readers);
         self.page.ring(Bell::Flushed);
     }

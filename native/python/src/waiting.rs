@@ -49,6 +49,11 @@ impl PyTurn {
         self.page.wait_again(self.turn)
     }
 
+    /// Wakes the one that waits longest for the group, if it has waited longer.
+    fn wake_before(&self) {
+        self.page.wake_before(self.turn);
+    }
+
     /// Whether it was woken, or lost its place.
     #[getter]
     fn called(&self) -> bool {

@@ -42,6 +42,8 @@ pub enum Word {
     Generation = 456,
     /// How many callers the last flush served: whom the next one waits for, for a moment.
     Group = 464,
+    /// Position behind the last frame of entries, as writers that flush each frame leave it.
+    Entries = 472,
 }
 
 /// The three locks of a stream.

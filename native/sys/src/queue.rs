@@ -188,7 +188,21 @@ impl Ctl {
         }
     }
 
-    /// How many entries of a group are promised to waiters that are before `mine`: to any, where it is None.
+    /// Wakes the one that waits longest, if it has waited longer than `mine`.
+    pub fn wake_before(&self, mine: Turn) {
+        let group = self.group(mine.place).load(Ordering::Relaxed);
+        let older = |place: &usize| {
+            self.state(*place).load(Ordering::SeqCst) == WAITING
+                && self.group(*place).load(Ordering::Relaxed) == group
+                && self.ticket(*place).load(Ordering::Relaxed) < mine.ticket
+        };
+        if (0..PLACES).any(|place| older(&place)) {
+            self.wake_queue(1, Some(group));
+        }
+    }
+
+    /// How many entries of a group are left to others: to waiters that were woken, or that have waited longer than
+    /// `mine`.
     pub fn promised(&self, group: u32, mine: Option<Turn>) -> u64 {
         if self.u32(WAITERS).load(Ordering::SeqCst) == 0 {
             return 0;
@@ -196,17 +210,19 @@ impl Ctl {
         let mut count = 0;
         let now = monotonic_ms();
         for place in 0..PLACES {
-            if self.state(place).load(Ordering::SeqCst) != WOKEN || self.group(place).load(Ordering::Relaxed) != group {
+            let state = self.state(place).load(Ordering::SeqCst);
+            if !matches!(state, WAITING | WOKEN) || self.group(place).load(Ordering::Relaxed) != group {
                 continue;
             }
             // Who waits longer goes first: what is promised to later ones is not kept from it.
-            if mine.is_some_and(|mine| mine.ticket <= self.ticket(place).load(Ordering::Relaxed)) {
+            let older = mine.is_none_or(|mine| self.ticket(place).load(Ordering::Relaxed) < mine.ticket);
+            if !older || (state == WAITING && mine.is_none()) {
                 continue;
             }
-            if self.woken_at(place).load(Ordering::Relaxed) + PROMISE_MS >= now {
-                count += 1;
-            } else {
+            if state == WOKEN && self.woken_at(place).load(Ordering::Relaxed) + PROMISE_MS < now {
                 self.free(place, WOKEN); // too slow, or dead
+            } else {
+                count += 1;
             }
         }
         count
@@ -247,6 +263,19 @@ mod tests {
         assert!(woken(&ctl, second));
         assert!(ctl.wait_again(second) && !woken(&ctl, second));
         assert_eq!(ctl.promised(1, None), 0);
+    }
+
+    #[test]
+    fn who_waits_leaves_an_entry_to_each_that_has_waited_longer_and_calls_it() {
+        let (_file, ctl) = page("older");
+        let [first, second] = [ctl.join_queue(1).unwrap(), ctl.join_queue(1).unwrap()];
+        let other = ctl.join_queue(2).unwrap();
+        assert_eq!((ctl.promised(1, Some(second)), ctl.promised(1, Some(first))), (1, 0));
+        ctl.wake_before(first);
+        ctl.wake_before(other);
+        assert!(!woken(&ctl, first) && !woken(&ctl, second) && !woken(&ctl, other));
+        ctl.wake_before(second);
+        assert!(woken(&ctl, first) && !woken(&ctl, second));
     }
 
     #[test]
