@@ -42,7 +42,7 @@ fn lock_of(number: u8) -> Lock {
 /// Takes the append lock, off the GIL where it must wait. An error only where a signal came in between.
 pub fn acquire(py: Python<'_>, page: &Page, lock: Lock) -> PyResult<()> {
     let mutex = page.lock(lock);
-    let mut locked = mutex.try_lock();
+    let mut locked = mutex.spin_lock();
     while locked == Locked::No {
         locked = py.detach(|| page.lock(lock).lock(SLICE));
         if locked == Locked::No {
