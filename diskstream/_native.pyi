@@ -9,6 +9,13 @@ from typing import Any, Final, TypeAlias, final
 
 from typing_extensions import disjoint_base
 
+from diskstream._native_segments import ColumnBatch as ColumnBatch
+from diskstream._native_segments import NodeCache as NodeCache
+from diskstream._native_segments import RowSegment as RowSegment
+from diskstream._native_segments import SealedSegment as SealedSegment
+from diskstream._native_segments import Sealer as Sealer
+from diskstream._native_segments import SegmentView as SegmentView
+
 __all__ = ["CTL_BYTES", "FORMAT_VERSION", "LOG_HEADER_BYTES", "MAX_BATCH_BYTES", "MAX_CONSUMERS", "MAX_ENTRY_BYTES"]
 __all__ += ["MAX_GROUPS", "MAX_NAMES_BYTES", "MAX_NAME_BYTES", "TRIM_GRANULE_ENTRIES"]
 __all__ += ["Block", "Changes", "Ctl", "Delivery", "Entry", "EntryID", "Guard", "Log", "LogFile", "RowSegment", "Turn"]
@@ -349,133 +356,6 @@ class Log:
     def is_durable(self) -> bool: ...  # Whether all that is written is durable
     @property
     def active_entries(self) -> int: ...  # Entries of the active segment, gone ones included
-
-@final
-class SegmentView:
-    """What the log says of one segment at one moment."""
-
-    @property
-    def number(self) -> int: ...  # The segment's number
-    @property
-    def generation(self) -> int: ...  # How often it was compacted
-    @property
-    def entries(self) -> int: ...  # Entries in the file, gone ones included
-    @property
-    def live(self) -> int: ...  # Entries that are not gone
-    @property
-    def first(self) -> EntryID: ...  # The first ID in the file
-    @property
-    def last(self) -> EntryID: ...  # The last ID in the file
-    @property
-    def trimmed(self) -> int: ...  # Entries before this position are trimmed away
-    @property
-    def size_bytes(self) -> int: ...  # Bytes as frames
-    @property
-    def times_ms(self) -> tuple[int, int]: ...  # Least and greatest append time
-    @staticmethod
-    def compacted(then: Sequence[SegmentView], now: Sequence[SegmentView | None], footer: SealedSegment) -> SegmentView:
-        """The view of a compacted segment, with what went while it was written."""
-
-@final
-class RowSegment:
-    """A rolled log file that is not sealed yet."""
-
-    def __new__(cls, file: LogFile, view: SegmentView, uuid: bytes, text: bool) -> RowSegment: ...
-    def read(
-        self,
-        position: int,
-        start: _IDLike,
-        end: _IDLike,
-        max_entries: int,
-        max_bytes: int,
-        view: SegmentView | None = None,
-    ) -> Block | None: ...  # Entries from `position` on; None behind the last
-    def seek(self, id: _IDLike) -> int: ...  # The position of the first entry not below `id`
-    @property
-    def entries(self) -> int: ...  # Entries in the file
-    @property
-    def link(self) -> tuple[int, int]: ...  # Sequence number and checksum of the last frame
-
-@final
-class NodeCache:
-    """Decoded nodes, the most recently used ones, up to a number of bytes."""
-
-    def __new__(cls, limit_bytes: int) -> NodeCache: ...
-    @property
-    def held_bytes(self) -> int: ...  # Bytes held
-
-@final
-class SealedSegment:
-    """A sealed file: footer and index are checked when it is opened, each node whenever it is read."""
-
-    def __new__(
-        cls, fd: int, path: str, uuid: bytes, number: int, cache: NodeCache, text: bool = False
-    ) -> SealedSegment: ...
-    def node_of_id(self, id: _IDLike) -> int: ...  # The node that holds an ID, or would
-    def node_of_position(self, position: int) -> int: ...  # The node that holds a position
-    def node_row(self, number: int) -> tuple[int, int, int, int, EntryID]: ...  # Offset, length, before, entries, first
-    def read_block(
-        self, number: int, start: _IDLike, end: _IDLike, view: SegmentView | None, cached: bool = True
-    ) -> Block: ...  # One node, within `start..end`
-    def find(self, id: _IDLike, view: SegmentView) -> Entry | None: ...  # The live entry with this ID, or None
-    def columns(
-        self,
-        start: _IDLike,
-        end: _IDLike,
-        view: SegmentView,
-        fields: Sequence[bytes] | None,
-        duplicates: str,
-        threads: int,
-    ) -> list[ColumnBatch]: ...  # Live entries as columns, one batch a thread, in order
-    def verify(self, number: int) -> int: ...  # Reads and checks one node; its entries
-    def snapshot_copy(self) -> bytes: ...  # The checked copy of the successor's snapshot frame, or nothing
-    @staticmethod
-    def copy_of(fd: int, path: str) -> bytes: ...  # The same of a file whose stream is not known
-    @property
-    def nodes(self) -> int: ...  # Nodes
-    @property
-    def entries(self) -> int: ...  # Entries
-    @property
-    def generation(self) -> int: ...  # How often it was compacted
-    @property
-    def first(self) -> EntryID: ...  # The first ID
-    @property
-    def last(self) -> EntryID: ...  # The last ID
-    @property
-    def file_bytes(self) -> int: ...  # Size of the file
-    @property
-    def raw_bytes(self) -> int: ...  # Names and values before packing
-    @property
-    def times_ms(self) -> tuple[int, int]: ...  # Least and greatest append time
-
-@final
-class ColumnBatch:
-    """Entries as columns, as bytes that numpy and Arrow wrap without a copy."""
-
-    @staticmethod
-    def of_blocks(blocks: Sequence[Block], fields: Sequence[bytes] | None, duplicates: str) -> ColumnBatch:
-        """Columns of the live entries of blocks."""
-    @property
-    def rows(self) -> int: ...  # Rows
-    @property
-    def ms(self) -> bytes: ...  # Milliseconds, as little-endian 64-bit words
-    @property
-    def seq(self) -> bytes: ...  # Sequences, likewise
-    @property
-    def fields(self) -> list[tuple[bytes, bytes, bytes, bytes | None, int]]:
-        """Name, rows + 1 offsets (32 bits, little-endian), bytes, validity bits or None, nulls: for each field."""
-
-@final
-class Sealer:
-    """Packs entries into the nodes of a sealed segment; what it returns is appended to the file."""
-
-    def __new__(
-        cls, uuid: bytes, segment: int, generation: int, salt: int, *, max_entries: int, max_bytes: int, level: int
-    ) -> Sealer: ...
-    def push(self, block: Block) -> bytes: ...  # Takes the live entries of a block; bytes to append, often none
-    def finish(self, snapshot: bytes, times_ms: tuple[int, int]) -> bytes: ...  # The last nodes, copy, index, footer
-    @property
-    def entries(self) -> int: ...  # Entries taken so far
 
 def wait_bells(bells: Sequence[tuple[Ctl, int]], timeout_s: float | None) -> bool:
     """Sleeps until a bell is not as it was read, or the time is up. Whether one rang. Signals are handled."""
