@@ -45,7 +45,7 @@ check-python: build $(STAMPS)/test $(STAMPS)/lint $(STAMPS)/bench ## The Python 
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy $(TYPED)
-	$(BIN)/python -m mypy.stubtest --mypy-config-file pyproject.toml diskstream._native
+	$(BIN)/python -m tests.check_stubs
 
 # The bindings are not linked as a test program (that would need libpython): pytest is their test.
 check-rust: $(STAMPS)/toolchain ## The Rust half of check
