@@ -12,6 +12,7 @@ from typing_extensions import disjoint_base
 from diskstream._native_segments import ColumnBatch as ColumnBatch
 from diskstream._native_segments import NodeCache as NodeCache
 from diskstream._native_segments import RowSegment as RowSegment
+from diskstream._native_segments import ScanBatch as ScanBatch
 from diskstream._native_segments import SealedSegment as SealedSegment
 from diskstream._native_segments import Sealer as Sealer
 from diskstream._native_segments import SegmentView as SegmentView
@@ -19,7 +20,7 @@ from diskstream._native_segments import SegmentView as SegmentView
 __all__ = ["CTL_BYTES", "FORMAT_VERSION", "LOG_HEADER_BYTES", "MAX_BATCH_BYTES", "MAX_CONSUMERS", "MAX_ENTRY_BYTES"]
 __all__ += ["MAX_GROUPS", "MAX_NAMES_BYTES", "MAX_NAME_BYTES", "TRIM_GRANULE_ENTRIES"]
 __all__ += ["Block", "Changes", "Ctl", "Delivery", "Entry", "EntryID", "Guard", "Log", "LogFile", "RowSegment", "Turn"]
-__all__ += ["ColumnBatch", "NodeCache", "SealedSegment", "Sealer", "SegmentView"]
+__all__ += ["ColumnBatch", "NodeCache", "ScanBatch", "SealedSegment", "Sealer", "SegmentView"]
 __all__ += ["check_rows", "delivery", "first_segment", "restore_entry", "wait_bells", "wait_turns"]
 
 CTL_BYTES: Final[int]

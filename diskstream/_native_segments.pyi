@@ -133,3 +133,41 @@ class Sealer:
     def finish(self, snapshot: bytes, times_ms: tuple[int, int]) -> bytes: ...  # The last nodes, copy, index, footer
     @property
     def entries(self) -> int: ...  # Entries taken so far
+
+_Lists: TypeAlias = tuple[bytes, bytes, bytes, bytes, bytes]  # Ends, name offsets, names, value offsets, values
+
+@final
+class ScanBatch:
+    """Live entries as the columns of an Arrow record batch. Words are little-endian, bits least significant first."""
+
+    @staticmethod
+    def of_blocks(
+        blocks: Sequence[Block],
+        layout: str,
+        fields: Sequence[tuple[bytes, str]],
+        duplicates: str,
+        metadata: bool = False,
+    ) -> ScanBatch:
+        """Layout 'ids', 'fields', 'map', 'raw' or 'typed'; `fields` are names and types of the columns of 'typed'."""
+    @property
+    def rows(self) -> int: ...  # Rows
+    @property
+    def ms(self) -> bytes: ...  # Milliseconds, as 64-bit words
+    @property
+    def seq(self) -> bytes: ...  # Sequences, likewise
+    @property
+    def beyond_signed(self) -> EntryID | None: ...  # The first ID that signed 64-bit numbers cannot hold
+    @property
+    def ts(self) -> tuple[bytes, bytes | None, int]: ...  # Microseconds, validity, nulls: past 2^63
+    @property
+    def places(self) -> tuple[bytes, bytes]: ...  # Position in the segment, bytes of names and values; `metadata`
+    @property
+    def listed(self) -> _Lists | None: ...  # For 'fields' and 'map'
+    @property
+    def raw(self) -> tuple[bytes, bytes] | None: ...  # For 'raw': offsets, bytes
+    @property
+    def typed(self) -> list[tuple[bytes, bytes | None, bytes, int]]: ...  # Values, offsets of strings, validity, nulls
+    @property
+    def bad(self) -> _Lists | None: ...  # For 'typed': fields that did not parse, where any did not
+    @property
+    def first_bad(self) -> tuple[EntryID, bytes, bytes] | None: ...  # ID, name, value of the first

@@ -7,15 +7,16 @@ import errno
 import fnmatch
 import os
 import threading
+import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from diskstream._native import Delivery, Entry, Guard
 from diskstream.delivering import Wanted, read_groups
-from diskstream.engine import directory, names, seal, verify
+from diskstream.engine import directory, lease, names, seal, verify
 from diskstream.engine.files import Files
 from diskstream.engine.keeper import Keeper
 from diskstream.engine.log import StreamLog, StreamMoved
@@ -315,6 +316,30 @@ class Store:
             if self._logs.get(name) is log:
                 del self._logs[name]
             log.abandon()
+
+    def lease(self, streams: Iterable[str | bytes], *, ttl_s: float = 3600.0) -> Path:
+        """Keeps one moment of some streams readable, whatever is trimmed, deleted or compacted meanwhile.
+
+        Args:
+            streams: their names; those that are not there are left out.
+            ttl_s: seconds after its last use until the lease may be removed, by whoever makes the next one.
+
+        Returns:
+            A directory that is a store of its own, to be opened read-only; `diskstream.leases.release` removes it.
+
+        Raises:
+            ReadOnlyError: the store was opened read-only.
+            StorageError: no room, or a file system without hard links.
+        """
+        if self.read_only:
+            raise ReadOnlyError(str(self.path))
+        lease.sweep(self.path, time.time())
+
+        def link(target: Path) -> None:
+            for name in dict.fromkeys(map(names.as_name, streams)):
+                self.stream(name)._lease(target, self._files)
+
+        return lease.make(self.path, link, ttl_s, self._files)
 
     # --- reading several streams --------------------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from diskstream.ids import MIN_ID, IDLike, parse_add_id, parse_end, parse_id, pa
 from diskstream.info import StreamInfo, describe
 from diskstream.last_id import set_last_id
 from diskstream.retention import Trim
+from diskstream.scanned import Scanned
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,7 +31,7 @@ Fields = Mapping[Any, Any] | Sequence[tuple[Any, Any]]
 _T = TypeVar("_T")
 
 
-class Stream(Grouped):
+class Stream(Grouped, Scanned):
     """A stream of a store, by name: it need not exist yet, and may come and go."""
 
     def __init__(self, store: "Store", name: bytes) -> None:

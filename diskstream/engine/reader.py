@@ -20,6 +20,7 @@ __all__ = [
     "last_id",
     "length",
     "locate",
+    "numbered_blocks",
     "position_in",
 ]
 
@@ -40,7 +41,15 @@ def _missing(log: StreamLog, view: SegmentView) -> CorruptionError:
 def blocks(
     log: StreamLog, start: EntryID, end: EntryID, *, reverse: bool = False, few: bool = False
 ) -> Iterator[Block]:
-    """The blocks within `start..end` as of now, in order; entries that come later are left out.
+    """The blocks within `start..end` as of now, in order; entries that come later are left out: see the next."""
+    for _, block in numbered_blocks(log, start, end, reverse=reverse, few=few):
+        yield block
+
+
+def numbered_blocks(
+    log: StreamLog, start: EntryID, end: EntryID, *, reverse: bool = False, few: bool = False
+) -> Iterator[tuple[int, Block]]:
+    """The number of the segment, and a block of it, for all within `start..end` as of now.
 
     `few` says that one or two entries will do: no more is unpacked at a time than is needed for that.
 
@@ -56,8 +65,8 @@ def blocks(
         raise log.fault
     while start <= end:
         try:
-            for block in _pass(log, start, end, reverse=reverse, few=few):
-                yield block
+            for number, block in _pass(log, start, end, reverse=reverse, few=few):
+                yield number, block
                 if reverse:
                     end = _before(block)
                 else:
@@ -79,7 +88,7 @@ def _before(block: Block) -> EntryID:
     return block.id_at(0).prev() or EntryID(0, 0)
 
 
-def _pass(log: StreamLog, start: EntryID, end: EntryID, *, reverse: bool, few: bool) -> Iterator[Block]:
+def _pass(log: StreamLog, start: EntryID, end: EntryID, *, reverse: bool, few: bool) -> Iterator[tuple[int, Block]]:
     """One pass over the segments as they are listed now."""
     views = log.segments.views()
     active = log.native.tail[0]
@@ -88,13 +97,17 @@ def _pass(log: StreamLog, start: EntryID, end: EntryID, *, reverse: bool, few: b
         for view in views[low:]:
             if view.first > end:
                 return
-            yield from _segment(log, view, start, end, reverse=False)
-        yield from _active(log, active, start, end, few=few)
+            for block in _segment(log, view, start, end, reverse=False):
+                yield view.number, block
+        for block in _active(log, active, start, end, few=few):
+            yield active, block
         return
-    yield from _active_backwards(log, active, start, end, few=few)
+    for block in _active_backwards(log, active, start, end, few=few):
+        yield active, block
     for view in reversed(views[low:]):
         if view.first <= end:
-            yield from _segment(log, view, start, end, reverse=True)
+            for block in _segment(log, view, start, end, reverse=True):
+                yield view.number, block
 
 
 def _segment(log: StreamLog, view: SegmentView, start: EntryID, end: EntryID, *, reverse: bool) -> Iterator[Block]:

@@ -14,9 +14,11 @@ pub mod groups;
 pub mod header;
 pub mod id;
 pub mod idempotence;
+pub mod listed;
 pub mod node;
 pub mod ops;
 pub mod overlay;
+pub mod parse;
 pub mod pending;
 pub mod progress;
 pub mod rows;
@@ -25,6 +27,7 @@ pub mod sealed;
 pub mod snapshot;
 pub mod state;
 pub mod tail;
+pub mod typed;
 pub mod wire;
 
 /// The version of every file format here. A file with a greater one is refused.

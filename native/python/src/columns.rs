@@ -31,7 +31,7 @@ impl ColumnBatch {
 }
 
 /// Words as little-endian bytes, written straight into the bytes object.
-fn words<'py, T: Copy, const N: usize>(
+pub fn words<'py, T: Copy, const N: usize>(
     py: Python<'py>,
     values: &[T],
     bytes_of: impl Fn(T) -> [u8; N],

@@ -14,6 +14,7 @@ mod id;
 mod log;
 mod log_append;
 mod log_read;
+mod scan;
 mod sealed;
 mod sealer;
 mod segments;
@@ -83,6 +84,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<sealed::SealedSegment>()?;
     module.add_class::<sealed::NodeCache>()?;
     module.add_class::<columns::ColumnBatch>()?;
+    module.add_class::<scan::ScanBatch>()?;
     module.add_class::<sealer::Sealer>()?;
     module.add_function(wrap_pyfunction!(ctl::wait_bells, module)?)?;
     module.add_function(wrap_pyfunction!(waiting::wait_turns, module)?)?;

@@ -1,0 +1,134 @@
+"""Arrow record batches over what the native core laid out: see `Scanned.scan`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from diskstream._native import Block, ScanBatch
+from diskstream.errors import ArgumentError, DiskstreamError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["LAYOUTS", "Layout", "as_batch", "field_list_type"]
+
+LAYOUTS = ("ids", "fields", "map", "raw", "typed")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How the fields of entries become columns."""
+
+    name: str
+    columns: Sequence[tuple[bytes, str]]
+    duplicates: str
+    strict: bool
+    metadata: bool
+
+    def check(self) -> None:
+        """Raises what the first batch would.
+
+        Raises:
+            ArgumentError: no such layout or type, or no such way with repeated names.
+            DiskstreamError: pyarrow is not installed.
+        """
+        _arrow()
+        ScanBatch.of_blocks([], self.name, self.columns, self.duplicates, self.metadata)
+        if self.name == "typed" and not self.columns:
+            raise ArgumentError("layout 'typed' needs columns: names of fields and their types")
+
+
+def _arrow() -> Any:
+    try:
+        import pyarrow as pa  # optional: few read by columns
+    except ImportError:
+        raise DiskstreamError("scan() needs pyarrow: pip install 'diskstream[archive]'") from None
+    return pa
+
+
+def field_list_type() -> "pa.DataType":
+    """The type of ``fields``: a list of structs of ``name`` and ``value``."""
+    pa = _arrow()
+    return pa.list_(pa.struct([("name", pa.binary()), ("value", pa.binary())]))
+
+
+def _type_of(pa: Any, kind: str) -> Any:
+    if kind.startswith("decimal("):
+        precision, scale = kind[8:-1].split(",")
+        return pa.decimal128(int(precision), int(scale))
+    kinds = {
+        "bool": pa.bool_(),
+        "int8": pa.int8(),
+        "int16": pa.int16(),
+        "int32": pa.int32(),
+        "int64": pa.int64(),
+        "float": pa.float32(),
+        "double": pa.float64(),
+        "timestamp": pa.timestamp("us", "UTC"),
+        "date": pa.date32(),
+        "string": pa.string(),
+        "binary": pa.binary(),
+    }
+    return kinds[kind]
+
+
+def _lists(pa: Any, parts: tuple[bytes, bytes, bytes, bytes, bytes], *, as_map: bool) -> Any:
+    ends, name_offsets, names, value_offsets, values = map(pa.py_buffer, parts)
+    fields, rows = len(parts[1]) // 4 - 1, len(parts[0]) // 4 - 1
+    each = [
+        pa.Array.from_buffers(pa.binary(), fields, [None, name_offsets, names]),
+        pa.Array.from_buffers(pa.binary(), fields, [None, value_offsets, values]),
+    ]
+    if as_map:
+        offsets = pa.Array.from_buffers(pa.int32(), rows + 1, [None, ends])
+        return pa.MapArray.from_arrays(offsets, *each)
+    structs = pa.StructArray.from_arrays(each, names=["name", "value"])
+    return pa.Array.from_buffers(field_list_type(), rows, [None, ends], children=[structs])
+
+
+def as_batch(how: Layout, blocks: Sequence[Block], segment: int) -> "pa.RecordBatch":
+    """The live entries of blocks of one segment.
+
+    Raises:
+        ArgumentError: a repeated name or a value that does not parse, where the layout takes neither.
+    """
+    pa = _arrow()
+    made = ScanBatch.of_blocks(blocks, how.name, how.columns, how.duplicates, how.metadata)
+    if how.strict and made.first_bad is not None:
+        entry_id, name, value = made.first_bad
+        kind = dict(how.columns)[name]
+        raise ArgumentError(
+            f"entry {entry_id}: the field {name.decode(errors='backslashreplace')} does not parse as {kind}: {value!r}"
+        )
+    rows = made.rows
+
+    def words(kind: Any, data: bytes, validity: bytes | None = None, nulls: int = 0) -> Any:
+        bits = None if validity is None else pa.py_buffer(validity)
+        return pa.Array.from_buffers(kind, rows, [bits, pa.py_buffer(data)], null_count=nulls)
+
+    times, valid, nulls = made.ts
+    columns = {
+        "id_ms": words(pa.uint64(), made.ms),
+        "id_seq": words(pa.uint64(), made.seq),
+        "ts": words(pa.timestamp("us", "UTC"), times, valid, nulls),
+    }
+    if how.metadata:
+        positions, sizes = made.places
+        columns["segment"] = pa.repeat(pa.scalar(segment, pa.int64()), rows)
+        columns["position"], columns["size_bytes"] = words(pa.int64(), positions), words(pa.int64(), sizes)
+    if made.listed is not None:
+        columns["fields"] = _lists(pa, made.listed, as_map=how.name == "map")
+    if made.raw is not None:
+        offsets, data = map(pa.py_buffer, made.raw)
+        columns["entry"] = pa.Array.from_buffers(pa.binary(), rows, [None, offsets, data])
+    names, arrays = list(columns), list(columns.values())
+    for (name, kind), (data, offsets, validity, gone) in zip(how.columns, made.typed, strict=False):
+        buffers = [pa.py_buffer(validity), *([] if offsets is None else [pa.py_buffer(offsets)]), pa.py_buffer(data)]
+        arrays.append(pa.Array.from_buffers(_type_of(pa, kind), rows, buffers, null_count=gone))
+        names.append(name.decode("utf-8", "backslashreplace"))
+    if how.name == "typed":
+        bad = made.bad
+        lists = pa.nulls(rows, field_list_type()) if bad is None else _lists(pa, bad, as_map=False)
+        names.append("bad")
+        arrays.append(lists)
+    return pa.RecordBatch.from_arrays(arrays, names=names)

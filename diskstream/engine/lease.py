@@ -1,0 +1,141 @@
+"""Leases: one moment of some streams, kept readable while others trim, delete, seal and compact them.
+
+::
+
+    leases/<id>/lease.json      {"ttl_s": seconds, "made_ms": time}; modified when the lease was last used
+    leases/<id>/store.json      the store's own
+    leases/<id>/streams/...     sealed segments and rolled logs as hard links, the active log as a copy
+
+A lease is a store of its own, opened read-only. Its files cost no room until the store lets go of them.
+"""
+
+import json
+import os
+import secrets
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from diskstream._native import LOG_HEADER_BYTES, SegmentView
+from diskstream.engine import names
+from diskstream.engine.files import Files, wrapped
+from diskstream.engine.log import StreamLog
+from diskstream.errors import CorruptionError
+
+__all__ = ["link_stream", "make", "release", "sweep", "touch"]
+
+_LEASE = "lease.json"
+_AT_ONCE = 8 << 20
+# What a killed process left half made is removed after this long.
+_UNFINISHED_S = 3600
+
+
+def make(store: Path, link: Callable[[Path], None], ttl_s: float, files: Files) -> Path:
+    """Makes a lease: `link` fills the directory of streams that it is given. Returns the lease's directory."""
+    leases = store / "leases"
+    leases.mkdir(exist_ok=True)
+    fresh = leases / f".new-{secrets.token_hex(8)}"
+    files.mkdir(fresh)
+    try:
+        files.mkdir(fresh / "streams")
+        link(fresh / "streams")
+        with wrapped(fresh, "write"):
+            (fresh / _LEASE).write_text(json.dumps({"ttl_s": ttl_s, "made_ms": time.time_ns() // 1_000_000}))
+            shutil.copyfile(store / "store.json", fresh / "store.json")
+        target = leases / fresh.name.removeprefix(".new-")
+        files.rename(fresh, target)
+    except BaseException:
+        shutil.rmtree(fresh, ignore_errors=True)
+        raise
+    return target
+
+
+def link_stream(log: StreamLog, target: Path, files: Files) -> None:
+    """Fills `target` with one moment of a stream.
+
+    Raises:
+        StreamMoved: the stream is gone.
+        CorruptionError: a segment is missing.
+        StorageError: the file system has no hard links, or no room.
+    """
+    with log.locked():
+        log.prepare()
+        for view in log.segments.views():
+            _link_segment(log, view, target, files)
+        number, end, _, _ = log.native.tail
+        visible = log.ctl.visible
+        if visible[0] == number:
+            end = visible[1]
+        else:
+            log.flush()
+        source = names.log_path(log.directory, number)
+        with wrapped(source, "read"):
+            fd = os.open(source, os.O_RDONLY | os.O_CLOEXEC)
+        # The header says how far the log is known durable: it must not be newer than the end.
+        header = os.pread(fd, LOG_HEADER_BYTES, 0)
+    try:
+        _copy(fd, header, end, names.log_path(target, number))
+    finally:
+        os.close(fd)
+    named = log.directory / "name"
+    if named.exists():
+        shutil.copyfile(named, target / "name")
+
+
+def _link_segment(log: StreamLog, view: SegmentView, target: Path, files: Files) -> None:
+    packed = names.segment_path(log.directory, view.number, view.generation)
+    rows = names.log_path(log.directory, view.number)
+    # A sealed file is there before its log goes: of three looks one finds one of them.
+    for path in (packed, rows, packed):
+        try:
+            files.link(path, target / path.name)
+        except FileNotFoundError:
+            continue
+        return
+    raise CorruptionError(str(packed), "sealed segment", 0, f"a file with {view.entries} entries", "no file")
+
+
+def _copy(fd: int, header: bytes, end: int, target: Path) -> None:
+    with wrapped(target, "write"), target.open("xb") as file:
+        file.write(header)
+        at = len(header)
+        while at < end:
+            data = os.pread(fd, min(_AT_ONCE, end - at), at)
+            if not data:
+                break
+            file.write(data)
+            at += len(data)
+        file.write(bytes(-at % 4096 + 4096))
+
+
+def touch(lease: Path) -> None:
+    """Says that the lease is in use; where that may not be written, nothing happens."""
+    try:
+        os.utime(lease / _LEASE)
+    except OSError:
+        return
+
+
+def release(lease: Path) -> None:
+    """Removes a lease. Whoever has its files open goes on reading them."""
+    shutil.rmtree(lease, ignore_errors=True)
+
+
+def sweep(store: Path, now_s: float) -> list[Path]:
+    """Removes the leases that nobody has used for their time to live. Returns them."""
+    leases = store / "leases"
+    gone = []
+    for lease in sorted(leases.iterdir()) if leases.is_dir() else []:
+        try:
+            if lease.name.startswith("."):
+                until = lease.stat().st_mtime + _UNFINISHED_S
+            else:
+                described = json.loads((lease / _LEASE).read_text())
+                until = (lease / _LEASE).stat().st_mtime + float(described["ttl_s"])
+        except (OSError, ValueError, TypeError, KeyError):
+            until = lease.stat().st_mtime + _UNFINISHED_S if lease.exists() else now_s
+        if until < now_s:
+            release(lease)
+            gone.append(lease)
+    return gone

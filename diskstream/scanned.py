@@ -1,0 +1,153 @@
+"""Scanning: a range of a stream cut into pieces, and read as Arrow record batches in one of several layouts."""
+
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from diskstream._native import Block, EntryID
+from diskstream.batches import Layout, as_batch
+from diskstream.engine import lease, names, reader, splits
+from diskstream.engine.files import Files
+from diskstream.engine.log import StreamLog, StreamMoved
+from diskstream.engine.splits import Piece
+from diskstream.errors import ArgumentError
+from diskstream.ids import IDLike, parse_end, parse_start
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["Scanned"]
+
+_T = TypeVar("_T")
+_BYTES_AT_ONCE = 64 << 20
+_ENTRIES_AT_ONCE = 1 << 20
+
+
+class Scanned:
+    """What `Stream` has for readers of everything; a stream says how it is reached."""
+
+    def _use(self, action: Callable[[StreamLog], _T], missing: _T) -> _T:
+        raise NotImplementedError
+
+    @property
+    def name(self) -> bytes:
+        """The stream's name."""
+        raise NotImplementedError
+
+    def _lease(self, target: Path, files: Files) -> None:
+        """Links this moment of the stream below `target`; nothing where there is no stream."""
+        place = target / names.encode_name(self.name)
+
+        def link(log: StreamLog) -> None:
+            shutil.rmtree(place, ignore_errors=True)  # of a stream that was replaced while it was linked
+            files.mkdir(place)
+            lease.link_stream(log, place, files)
+
+        self._use(link, None)
+
+    def splits(
+        self,
+        start: IDLike = "-",
+        end: IDLike = "+",
+        *,
+        max_entries: int = _ENTRIES_AT_ONCE,
+        max_bytes: int = _BYTES_AT_ONCE,
+        tail: bool = True,
+    ) -> list[Piece]:
+        """Cuts a range into contiguous pieces that can be read apart, in order. Entries are not read for that.
+
+        Args:
+            start, end: as `range`.
+            max_entries: of one piece, at most, but for a single node.
+            max_bytes: of names and values of one piece, about.
+            tail: take the active segment in; without it only what does not change any more.
+
+        Raises:
+            CorruptionError: the index of a segment is damaged, or its file is missing.
+        """
+        if max_entries < 1 or max_bytes < 1:
+            raise ArgumentError("a piece holds at least one entry and one byte")
+        low, high = parse_start(start), parse_end(end)
+        return self._use(
+            lambda log: list(splits.pieces(log, low, high, max_entries=max_entries, max_bytes=max_bytes, tail=tail)), []
+        )
+
+    def scan(
+        self,
+        start: IDLike = "-",
+        end: IDLike = "+",
+        *,
+        layout: str = "fields",
+        columns: Mapping[str | bytes, str] | Sequence[tuple[str | bytes, str]] = (),
+        duplicates: str = "last",
+        strict: bool = False,
+        metadata: bool = False,
+        batch_rows: int = 16_384,
+    ) -> "Iterator[pa.RecordBatch]":
+        """The live entries of a range as Arrow record batches, in order of IDs; no batch spans two segments.
+
+        Each batch has ``id_ms`` and ``id_seq`` (uint64) and ``ts`` (timestamp in µs, UTC; null past 2^63 µs), then by
+        layout:
+
+        - ``ids``: nothing more.
+        - ``fields``: ``fields``, a list of structs of ``name`` and ``value`` (binary): lossless.
+        - ``map``: ``fields`` as a map; of a repeated name one value, as `duplicates` says.
+        - ``raw``: ``entry`` (binary): for each field length of the name (u32), name, length of the value (u32), value.
+        - ``typed``: the `columns`, parsed natively; and ``bad``, the fields that did not parse, where any did not.
+
+        Args:
+            start, end: as `range`.
+            layout: see above.
+            columns: for ``typed``: fields and their types: ``bool``, ``int8`` to ``int64``, ``float``, ``double``,
+                ``decimal(p,s)``, ``timestamp``, ``date``, ``string``, ``binary``.
+            duplicates: which value counts where an entry holds a name twice: ``first``, ``last``, or ``fail``.
+            strict: raise where a value does not parse, instead of leaving it null.
+            metadata: add ``segment``, ``position`` (in it) and ``size_bytes`` (of names and values), int64 each.
+            batch_rows: rows of a batch, about.
+
+        Raises:
+            ArgumentError: no such layout or type; with ``fail``, a repeated name; with `strict`, a value that does not
+                parse: the message names the entry, the field and the value.
+            CorruptionError: something within the range cannot be read. What came before it was right.
+            DiskstreamError: pyarrow is not installed.
+        """
+        pairs = columns.items() if isinstance(columns, Mapping) else columns
+        wanted = [(name.encode() if isinstance(name, str) else bytes(name), kind) for name, kind in pairs]
+        how = Layout(layout, wanted, duplicates, strict=strict, metadata=metadata)
+        how.check()
+        if batch_rows < 1:
+            raise ArgumentError("a batch has at least one row")
+        return self._scan(parse_start(start), parse_end(end), how, batch_rows)
+
+    def _scan(self, start: EntryID, end: EntryID, how: Layout, batch_rows: int) -> "Iterator[pa.RecordBatch]":
+        """Goes on behind the last batch where the stream was moved and is back; ends where it is gone."""
+        while True:
+            log = self._use(lambda log: log, None)
+            if log is None:
+                return
+            with suppress(StreamMoved):
+                for number, blocks in _runs(log, start, end, batch_rows):
+                    batch = as_batch(how, blocks, number)
+                    if batch.num_rows:
+                        yield batch
+                    following = blocks[-1].id_at(blocks[-1].row_count - 1).next()
+                    if following is None:
+                        return
+                    start = following
+                return
+
+
+def _runs(log: StreamLog, start: EntryID, end: EntryID, rows: int) -> Iterator[tuple[int, list[Block]]]:
+    """Blocks of one segment at a time, together of about so many rows."""
+    run: list[Block] = []
+    held, current = 0, 0
+    for number, block in reader.numbered_blocks(log, start, end):
+        if run and (number != current or held + len(block) > rows):
+            yield current, run
+            run, held = [], 0
+        run.append(block)
+        current, held = number, held + len(block)
+    if run:
+        yield current, run

@@ -1,0 +1,139 @@
+//! Entries whose fields stay together: a list of (name, value) for each, as Arrow lays out `list<struct<name, value>>`;
+//! or one run of bytes for each.
+//!
+//! ```text
+//! raw entry := (name-length u32, name, value-length u32, value)*         in order, repeated names included
+//! ```
+
+use crate::block::Block;
+use crate::columns::Duplicates;
+use crate::error::{Error, Result};
+use crate::wire::put_u32;
+
+const MAX_BYTES: usize = i32::MAX as usize;
+
+/// Byte strings one after another: string `i` is `data[offsets[i]..offsets[i + 1]]`.
+#[derive(Debug, Clone)]
+pub struct Strings {
+    pub offsets: Vec<i32>,
+    pub data: Vec<u8>,
+}
+
+impl Default for Strings {
+    fn default() -> Strings {
+        Strings { offsets: vec![0], data: Vec::new() }
+    }
+}
+
+impl Strings {
+    #[inline]
+    pub fn push(&mut self, value: &[u8]) -> Result<()> {
+        if self.data.len() + value.len() > MAX_BYTES {
+            return Err(Error::Invalid("a column of more than 2 GiB: read fewer rows at a time"));
+        }
+        self.data.extend_from_slice(value);
+        self.offsets.push(self.data.len() as i32);
+        Ok(())
+    }
+}
+
+/// Lists of fields under construction.
+#[derive(Debug, Clone)]
+pub struct Listed {
+    /// `rows + 1` ends, counted in fields.
+    pub ends: Vec<i32>,
+    pub names: Strings,
+    pub values: Strings,
+}
+
+impl Default for Listed {
+    fn default() -> Listed {
+        Listed { ends: vec![0], names: Strings::default(), values: Strings::default() }
+    }
+}
+
+impl Listed {
+    pub fn field(&mut self, name: &[u8], value: &[u8]) -> Result<()> {
+        self.names.push(name)?;
+        self.values.push(value)
+    }
+
+    pub fn end_row(&mut self) -> Result<()> {
+        let fields = self.names.offsets.len() - 1;
+        self.ends.push(i32::try_from(fields).map_err(|_| Error::Invalid("more than 2^31 fields in a batch"))?);
+        Ok(())
+    }
+
+    /// Adds a row with all its fields; of a repeated name one, where `duplicates` says which.
+    pub fn push(&mut self, block: &Block, row: usize, duplicates: Option<Duplicates>) -> Result<()> {
+        let Some((table, at)) = block.place(row) else { return Err(Error::Invalid("a row past its block")) };
+        let names = &table.shape.names;
+        for (number, (name, column)) in names.iter().zip(&table.columns).enumerate() {
+            if let Some(policy) = duplicates {
+                let earlier = names.iter().take(number).any(|other| other == name);
+                let later = names.iter().skip(number + 1).any(|other| other == name);
+                match policy {
+                    Duplicates::First if earlier => continue,
+                    Duplicates::Last if later => continue,
+                    Duplicates::Fail if earlier => {
+                        return Err(Error::Invalid("an entry holds one field name twice: choose 'first' or 'last'"))
+                    }
+                    _ => {}
+                }
+            }
+            self.field(name, column.get(at).unwrap_or(&[]))?;
+        }
+        self.end_row()
+    }
+}
+
+/// Adds an entry as one run of bytes.
+pub fn push_raw(out: &mut Strings, block: &Block, row: usize, scratch: &mut Vec<u8>) -> Result<()> {
+    scratch.clear();
+    for (name, value) in block.pairs(row) {
+        for part in [name, value] {
+            let length = u32::try_from(part.len()).map_err(|_| Error::Invalid("a field of more than 4 GiB"))?;
+            put_u32(scratch, length);
+            scratch.extend_from_slice(part);
+        }
+    }
+    out.push(scratch)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
+mod tests {
+    use super::*;
+    use crate::block::{BlockBuilder, Shape};
+    use crate::id::Id;
+
+    fn twice() -> Block {
+        let mut builder = BlockBuilder::default();
+        let shape = Shape { names: ["a", "b", "a"].iter().map(|name| name.as_bytes().into()).collect() };
+        let number = builder.intern(shape);
+        builder.push(Id::new(1, 0), number, &[1, 0, 2], b"xyz").unwrap();
+        builder.finish()
+    }
+
+    fn values(duplicates: Option<Duplicates>) -> Vec<Vec<u8>> {
+        let mut listed = Listed::default();
+        listed.push(&twice(), 0, duplicates).unwrap();
+        assert_eq!(listed.ends, vec![0, listed.values.offsets.len() as i32 - 1]);
+        listed.values.offsets.windows(2).map(|at| listed.values.data[at[0] as usize..at[1] as usize].to_vec()).collect()
+    }
+
+    #[test]
+    fn a_list_keeps_repeated_names_and_a_map_chooses() {
+        assert_eq!(values(None), vec![b"x".to_vec(), vec![], b"yz".to_vec()]);
+        assert_eq!(values(Some(Duplicates::First)), vec![b"x".to_vec(), vec![]]);
+        assert_eq!(values(Some(Duplicates::Last)), vec![vec![], b"yz".to_vec()]);
+        assert!(Listed::default().push(&twice(), 0, Some(Duplicates::Fail)).is_err());
+    }
+
+    #[test]
+    fn a_raw_entry_is_lengths_and_bytes() {
+        let mut out = Strings::default();
+        push_raw(&mut out, &twice(), 0, &mut Vec::new()).unwrap();
+        assert_eq!(out.data, b"\x01\0\0\0a\x01\0\0\0x\x01\0\0\0b\0\0\0\0\x01\0\0\0a\x02\0\0\0yz");
+    }
+}

@@ -1,0 +1,258 @@
+//! Text as typed values: what a column of a given type takes, and what it refuses.
+//!
+//! Nothing is trimmed and nothing is guessed: a value is wholly of its form, or it does not parse.
+
+/// Days from 1970-01-01 of a proleptic Gregorian date (H. Hinnant, "chrono-compatible low-level date algorithms").
+fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
+    let year = if month <= 2 { year - 1 } else { year };
+    let era = year.div_euclid(400);
+    let of_era = year.rem_euclid(400);
+    let of_year = (153 * (month + if month > 2 { -3 } else { 9 }) + 2) / 5 + day - 1;
+    era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
+}
+
+fn days_of_month(year: i64, month: i64) -> i64 {
+    match month {
+        4 | 6 | 9 | 11 => 30,
+        2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
+        2 => 28,
+        _ => 31,
+    }
+}
+
+/// Takes exactly `count` digits.
+fn digits(text: &[u8], count: usize) -> Option<(i64, &[u8])> {
+    let (part, rest) = text.split_at_checked(count)?;
+    let mut value = 0i64;
+    for byte in part {
+        if !byte.is_ascii_digit() {
+            return None;
+        }
+        value = value * 10 + i64::from(byte - b'0');
+    }
+    Some((value, rest))
+}
+
+fn expect(text: &[u8], byte: u8) -> Option<&[u8]> {
+    text.split_first().filter(|(first, _)| **first == byte).map(|(_, rest)| rest)
+}
+
+/// A whole number with an optional sign.
+pub fn integer(text: &[u8]) -> Option<i64> {
+    let (negative, rest) = match text.split_first()? {
+        (b'-', rest) => (true, rest),
+        (b'+', rest) => (false, rest),
+        _ => (false, text),
+    };
+    if rest.is_empty() {
+        return None;
+    }
+    let mut value = 0i64;
+    for byte in rest {
+        if !byte.is_ascii_digit() {
+            return None;
+        }
+        let digit = i64::from(byte - b'0');
+        value = value.checked_mul(10)?;
+        value = if negative { value.checked_sub(digit)? } else { value.checked_add(digit)? };
+    }
+    Some(value)
+}
+
+/// A floating-point number in decimal or scientific form; `inf`, `infinity` and `nan` too.
+pub fn float(text: &[u8]) -> Option<f64> {
+    std::str::from_utf8(text).ok()?.parse().ok()
+}
+
+/// `true` or `false`, `t`, `f`, `yes`, `no`, `y`, `n`, `1`, `0`, in any case: the words of Spark's own cast.
+pub fn boolean(text: &[u8]) -> Option<bool> {
+    let is = |words: &[&str]| words.iter().any(|word| text.eq_ignore_ascii_case(word.as_bytes()));
+    if is(&["true", "t", "yes", "y", "1"]) {
+        Some(true)
+    } else if is(&["false", "f", "no", "n", "0"]) {
+        Some(false)
+    } else {
+        None
+    }
+}
+
+/// A decimal number as `value * 10^-scale`, rounded half up where it has more digits; none past `precision` digits.
+pub fn decimal(text: &[u8], precision: u8, scale: i8) -> Option<i128> {
+    let (negative, rest) = match text.split_first()? {
+        (b'-', rest) => (true, rest),
+        (b'+', rest) => (false, rest),
+        _ => (false, text),
+    };
+    let (mantissa, exponent) = match rest.iter().position(|byte| matches!(byte, b'e' | b'E')) {
+        Some(at) => (rest.get(..at)?, integer(rest.get(at + 1..)?)?),
+        None => (rest, 0),
+    };
+    let mut value = 0i128;
+    let mut places: Option<i64> = None;
+    let mut seen = false;
+    for byte in mantissa {
+        match byte {
+            b'.' if places.is_none() => places = Some(0),
+            b'0'..=b'9' => {
+                seen = true;
+                value = value.checked_mul(10)?.checked_add(i128::from(byte - b'0'))?;
+                places = places.map(|places| places + 1);
+            }
+            _ => return None,
+        }
+    }
+    if !seen || exponent.abs() > 100 {
+        return None;
+    }
+    let shift = i64::from(scale) - places.unwrap_or(0) + exponent;
+    if value != 0 {
+        let factor = 10i128.checked_pow(u32::try_from(shift.unsigned_abs()).ok()?);
+        value = match (shift >= 0, factor) {
+            (true, factor) => value.checked_mul(factor?)?,
+            (false, Some(factor)) => value / factor + i128::from(value % factor >= factor - value % factor),
+            (false, None) => 0, // smaller than any digit that is kept
+        };
+    }
+    if value >= 10i128.checked_pow(u32::from(precision))? {
+        return None;
+    }
+    Some(if negative { -value } else { value })
+}
+
+/// Days since 1970-01-01 of `YYYY-MM-DD`.
+pub fn date(text: &[u8]) -> Option<i32> {
+    match date_part(text)? {
+        (days, []) => i32::try_from(days).ok(),
+        _ => None,
+    }
+}
+
+fn date_part(text: &[u8]) -> Option<(i64, &[u8])> {
+    let (year, rest) = digits(text, 4)?;
+    let (month, rest) = digits(expect(rest, b'-')?, 2)?;
+    let (day, rest) = digits(expect(rest, b'-')?, 2)?;
+    let sound = (1..=12).contains(&month) && day >= 1 && day <= days_of_month(year, month);
+    sound.then(|| (days_from_civil(year, month, day), rest))
+}
+
+/// Microseconds since 1970 (UTC) of an ISO 8601 date and time, or of a whole number of milliseconds as in IDs.
+///
+/// `2026-11-21`, `2026-11-21T10:11:12.345678Z`, a blank for the `T`, an offset as `+02:00` or `+0200`. Without an offset
+/// the time is UTC. Digits past the microsecond are dropped.
+pub fn timestamp(text: &[u8]) -> Option<i64> {
+    let Some((days, rest)) = date_part(text) else { return integer(text)?.checked_mul(1000) };
+    let day_us = days.checked_mul(86_400_000_000)?;
+    let Some((separator, rest)) = rest.split_first() else { return Some(day_us) };
+    if !matches!(separator, b'T' | b't' | b' ') {
+        return None;
+    }
+    let (hour, rest) = digits(rest, 2)?;
+    let (minute, rest) = digits(expect(rest, b':')?, 2)?;
+    let (second, rest) = match expect(rest, b':') {
+        Some(rest) => digits(rest, 2)?,
+        None => (0, rest),
+    };
+    let (micros, rest) = match expect(rest, b'.').or_else(|| expect(rest, b',')) {
+        Some(rest) => fraction(rest)?,
+        None => (0, rest),
+    };
+    if hour > 23 || minute > 59 || second > 59 {
+        return None;
+    }
+    let offset_s = offset(rest)?;
+    let seconds = hour * 3600 + minute * 60 + second - offset_s;
+    day_us.checked_add(seconds * 1_000_000 + micros)
+}
+
+fn fraction(text: &[u8]) -> Option<(i64, &[u8])> {
+    let count = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    if count == 0 || count > 18 {
+        return None;
+    }
+    let (kept, rest) = digits(text, count.min(6))?;
+    let scale = 10i64.pow(6 - count.min(6) as u32);
+    Some((kept * scale, rest.get(count - count.min(6)..)?))
+}
+
+fn offset(text: &[u8]) -> Option<i64> {
+    let (sign, rest) = match text.split_first() {
+        None => return Some(0),
+        Some((b'Z' | b'z', [])) => return Some(0),
+        Some((b'+', rest)) => (1, rest),
+        Some((b'-', rest)) => (-1, rest),
+        _ => return None,
+    };
+    let (hours, rest) = digits(rest, 2)?;
+    let (minutes, rest) = match rest {
+        [] => (0, rest),
+        _ => digits(expect(rest, b':').unwrap_or(rest), 2)?,
+    };
+    (rest.is_empty() && hours <= 18 && minutes <= 59).then_some(sign * (hours * 3600 + minutes * 60))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_numbers_have_64_bits_and_nothing_around_them() {
+        assert_eq!(integer(b"-9223372036854775808"), Some(i64::MIN));
+        assert_eq!(integer(b"+7"), Some(7));
+        for text in ["", "-", " 1", "1 ", "1.0", "0x1", "9223372036854775808"] {
+            assert_eq!(integer(text.as_bytes()), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn decimals_are_rounded_half_up_and_bounded() {
+        for (text, value) in [
+            ("1.005", 101),
+            ("-1.005", -101),
+            ("1.004999", 100),
+            ("12", 1200),
+            ("1e2", 10_000),
+            ("5e-3", 1),
+            (".5", 50),
+            ("0e90", 0),
+        ] {
+            assert_eq!(decimal(text.as_bytes(), 5, 2), Some(value), "{text}");
+        }
+        for text in ["1000", "", ".", "1.2.3", "e5", "1e", "999.995"] {
+            assert_eq!(decimal(text.as_bytes(), 5, 2), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn times_are_iso_8601_or_milliseconds() {
+        for (text, micros) in [
+            ("1970-01-01", 0),
+            ("1970-01-02T00:00:00Z", 86_400_000_000),
+            ("1970-01-01 00:00:01.5", 1_500_000),
+            ("1970-01-01T02:00:00.0000019+02:00", 1),
+            ("1969-12-31T23:59:59Z", -1_000_000),
+            ("1970-01-01T00:01-0100", 3_660_000_000),
+            ("1692632086370", 1_692_632_086_370_000),
+            ("2024-02-29", 1_709_164_800_000_000),
+        ] {
+            assert_eq!(timestamp(text.as_bytes()), Some(micros), "{text}");
+        }
+        for text in [
+            "",
+            "2023-02-29",
+            "2023-1-1",
+            "2023-01-01T24:00",
+            "2023-01-01T10",
+            "2023-01-01T10:00:00.",
+            "2023-01-01T10:00X",
+        ] {
+            assert_eq!(timestamp(text.as_bytes()), None, "{text}");
+        }
+        assert_eq!((date(b"2000-03-01"), date(b"1970-01-01T00:00")), (Some(11_017), None));
+    }
+
+    #[test]
+    fn booleans_are_words() {
+        assert_eq!((boolean(b"TRUE"), boolean(b"0"), boolean(b"")), (Some(true), Some(false), None));
+    }
+}

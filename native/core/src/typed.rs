@@ -1,0 +1,228 @@
+//! Entries as typed columns: the text of chosen fields, parsed into what Arrow lays out for a type.
+
+use crate::block::{Block, Column};
+use crate::columns::Duplicates;
+use crate::error::{Error, Result};
+use crate::listed::Strings;
+use crate::parse;
+
+/// What a column holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Type {
+    Bool,
+    /// Signed, of 8, 16, 32 or 64 bits.
+    Int(u8),
+    Float32,
+    Float64,
+    Decimal {
+        precision: u8,
+        scale: i8,
+    },
+    /// Microseconds.
+    Timestamp,
+    /// Days.
+    Date,
+    Utf8,
+    Binary,
+}
+
+/// One column: fixed-width values in `data`, or strings.
+#[derive(Debug, Clone)]
+pub struct TypedColumn {
+    pub name: Box<[u8]>,
+    pub kind: Type,
+    /// Little-endian values, or bits least significant first.
+    pub data: Vec<u8>,
+    pub strings: Strings,
+    pub validity: Vec<u8>,
+    pub nulls: usize,
+    rows: usize,
+}
+
+/// A value that is not of its column's type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Bad {
+    /// Row of the batch, and number of the column.
+    pub row: usize,
+    pub column: usize,
+}
+
+fn set_bit(bits: &mut Vec<u8>, row: usize, on: bool) {
+    if bits.len() <= row / 8 {
+        bits.push(0);
+    }
+    if let (Some(byte), true) = (bits.get_mut(row / 8), on) {
+        *byte |= 1 << (row % 8);
+    }
+}
+
+impl TypedColumn {
+    pub fn new(name: Box<[u8]>, kind: Type) -> TypedColumn {
+        TypedColumn {
+            name,
+            kind,
+            data: Vec::new(),
+            strings: Strings::default(),
+            validity: Vec::new(),
+            nulls: 0,
+            rows: 0,
+        }
+    }
+
+    fn width(&self) -> usize {
+        match self.kind {
+            Type::Int(bits) => usize::from(bits / 8),
+            Type::Float32 | Type::Date => 4,
+            Type::Float64 | Type::Timestamp => 8,
+            Type::Decimal { .. } => 16,
+            Type::Bool | Type::Utf8 | Type::Binary => 0,
+        }
+    }
+
+    fn null(&mut self) -> Result<()> {
+        match self.kind {
+            Type::Utf8 | Type::Binary => self.strings.push(&[])?,
+            Type::Bool => set_bit(&mut self.data, self.rows, false),
+            _ => self.data.resize(self.data.len() + self.width(), 0),
+        }
+        set_bit(&mut self.validity, self.rows, false);
+        self.nulls += 1;
+        self.rows += 1;
+        Ok(())
+    }
+
+    fn int(&mut self, value: i64, bits: u8) -> bool {
+        let spare = 64 - u32::from(bits);
+        if (value << spare) >> spare != value {
+            return false;
+        }
+        let bytes = value.to_le_bytes();
+        self.data.extend_from_slice(bytes.get(..usize::from(bits / 8)).unwrap_or(&bytes));
+        true
+    }
+
+    /// Adds a value. False where it does not parse: nothing is added then.
+    fn parse(&mut self, text: &[u8]) -> Result<bool> {
+        let parsed = match self.kind {
+            Type::Int(bits) => parse::integer(text).is_some_and(|value| self.int(value, bits)),
+            Type::Float64 => parse::float(text).map(|value| self.data.extend(value.to_le_bytes())).is_some(),
+            Type::Float32 => parse::float(text).map(|value| self.data.extend((value as f32).to_le_bytes())).is_some(),
+            Type::Decimal { precision, scale } => {
+                parse::decimal(text, precision, scale).map(|value| self.data.extend(value.to_le_bytes())).is_some()
+            }
+            Type::Timestamp => parse::timestamp(text).map(|value| self.data.extend(value.to_le_bytes())).is_some(),
+            Type::Date => parse::date(text).map(|value| self.data.extend(value.to_le_bytes())).is_some(),
+            Type::Bool => parse::boolean(text).map(|value| set_bit(&mut self.data, self.rows, value)).is_some(),
+            Type::Utf8 => std::str::from_utf8(text).is_ok() && self.strings.push(text).map(|()| true)?,
+            Type::Binary => self.strings.push(text).map(|()| true)?,
+        };
+        if parsed {
+            set_bit(&mut self.validity, self.rows, true);
+            self.rows += 1;
+        }
+        Ok(parsed)
+    }
+}
+
+/// Columns under construction.
+#[derive(Debug, Clone)]
+pub struct Typed {
+    pub columns: Vec<TypedColumn>,
+    pub bad: Vec<Bad>,
+    duplicates: Duplicates,
+}
+
+impl Typed {
+    pub fn new(columns: Vec<(Box<[u8]>, Type)>, duplicates: Duplicates) -> Typed {
+        let columns = columns.into_iter().map(|(name, kind)| TypedColumn::new(name, kind)).collect();
+        Typed { columns, bad: Vec::new(), duplicates }
+    }
+
+    /// Adds rows of a block; `before` rows came earlier in this batch.
+    pub fn push(&mut self, block: &Block, rows: &[usize], before: usize) -> Result<()> {
+        for (number, column) in self.columns.iter_mut().enumerate() {
+            let sources = block
+                .tables
+                .iter()
+                .map(|table| source(&table.shape.names, &table.columns, &column.name, self.duplicates))
+                .collect::<Result<Vec<Option<&Column>>>>()?;
+            for (count, row) in rows.iter().enumerate() {
+                let (table, at) = match block.places.get(*row) {
+                    Some((table, at)) => (*table as usize, *at as usize),
+                    None => (0, *row),
+                };
+                match sources.get(table).copied().flatten().and_then(|source| source.get(at)) {
+                    None => column.null()?,
+                    Some(text) => {
+                        if !column.parse(text)? {
+                            column.null()?;
+                            self.bad.push(Bad { row: before + count, column: number });
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn source<'a>(
+    names: &[Box<[u8]>],
+    columns: &'a [Column],
+    wanted: &[u8],
+    duplicates: Duplicates,
+) -> Result<Option<&'a Column>> {
+    let mut places = names.iter().enumerate().filter(|(_, name)| ***name == *wanted).map(|(at, _)| at);
+    let (first, last) = (places.next(), places.next_back());
+    let at = match (duplicates, first, last) {
+        (Duplicates::Fail, _, Some(_)) => {
+            return Err(Error::Invalid("an entry holds one field name twice: choose 'first' or 'last'"))
+        }
+        (Duplicates::Last, _, Some(last)) => Some(last),
+        (_, first, _) => first,
+    };
+    Ok(at.and_then(|at| columns.get(at)))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
+mod tests {
+    use super::*;
+    use crate::block::{BlockBuilder, Shape};
+    use crate::id::Id;
+
+    fn block(rows: &[&[(&str, &str)]]) -> Block {
+        let mut builder = BlockBuilder::default();
+        for (number, row) in rows.iter().enumerate() {
+            let shape = Shape { names: row.iter().map(|(name, _)| name.as_bytes().into()).collect() };
+            let shape = builder.intern(shape);
+            let lengths: Vec<usize> = row.iter().map(|(_, value)| value.len()).collect();
+            let values: String = row.iter().map(|(_, value)| *value).collect();
+            builder.push(Id::new(1 + number as u64, 0), shape, &lengths, values.as_bytes()).unwrap();
+        }
+        builder.finish()
+    }
+
+    #[test]
+    fn what_does_not_parse_is_null_and_told() {
+        let mut typed =
+            Typed::new(vec![(b"n"[..].into(), Type::Int(8)), (b"b"[..].into(), Type::Bool)], Duplicates::Last);
+        let rows = block(&[&[("n", "-128"), ("b", "true")], &[("n", "128")], &[("b", "maybe"), ("n", "1")]]);
+        typed.push(&rows, &[0, 1, 2], 10).unwrap();
+        let [n, b] = &typed.columns[..] else { panic!("two columns") };
+        assert_eq!((n.data.as_slice(), n.validity.as_slice(), n.nulls), (&[0x80, 0, 1][..], &[0b101][..], 1));
+        assert_eq!((b.data.as_slice(), b.validity.as_slice(), b.nulls), (&[1][..], &[1][..], 2));
+        assert_eq!(typed.bad, vec![Bad { row: 11, column: 0 }, Bad { row: 12, column: 1 }]);
+    }
+
+    #[test]
+    fn of_a_repeated_name_the_chosen_value_counts() {
+        let rows = block(&[&[("a", "1"), ("a", "2")]]);
+        for (policy, value) in [(Duplicates::First, 1), (Duplicates::Last, 2)] {
+            let mut typed = Typed::new(vec![(b"a"[..].into(), Type::Int(64))], policy);
+            typed.push(&rows, &[0], 0).unwrap();
+            assert_eq!(typed.columns[0].data[0], value);
+        }
+        assert!(Typed::new(vec![(b"a"[..].into(), Type::Utf8)], Duplicates::Fail).push(&rows, &[0], 0).is_err());
+    }
+}
