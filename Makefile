@@ -33,10 +33,10 @@ help: ## Show this list
 
 build: $(STAMPS)/native ## Build the native core and install the package into .venv
 
-demo: build ## Feed, tail, crash, recover and seal a store with this machine's telemetry
+demo: build $(STAMPS)/spark $(STAMPS)/java ## Feed, tail, crash, recover and seal a store with this machine's telemetry
 	$(BIN)/diskstream demo $(DEMO_ARGS)
 
-test: build $(STAMPS)/test ## Run all tests
+test: build $(STAMPS)/test $(STAMPS)/java ## Run all tests
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 check: check-python check-rust ## Lint, formatting and types of Python; lint, formatting and tests of Rust
@@ -91,8 +91,21 @@ $(STAMPS)/toolchain: | $(STAMPS)/venv
 	@command -v cc >/dev/null || { echo 'a C compiler is missing: install one (Debian: apt-get install gcc libc6-dev)' >&2; exit 1; }
 	@touch $@
 
+# Spark runs on Java. Where it is missing and cannot be installed, there is no stamp, and the next run tries again. Debian 13
+# has no Java 17 any more, but a newer one as its default.
+$(STAMPS)/java: | $(STAMPS)/venv
+	@$(BIN)/python -m tests.spark.java 2>/dev/null || { \
+	    if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	        export DEBIAN_FRONTEND=noninteractive; \
+	        timeout 120 apt-get update -qq && for package in openjdk-17-jre-headless default-jre-headless; do \
+	            timeout 600 apt-get install -qq -y --no-install-recommends $$package >/dev/null && break; \
+	        done; \
+	    fi; }
+	@if $(BIN)/python -m tests.spark.java; then touch $@; else \
+	    echo 'what needs Spark is left out; install Java (Debian: apt-get install openjdk-17-jre-headless)'; fi
+
 # One stamp for each dependency group of pyproject.toml.
-$(STAMPS)/build $(STAMPS)/test $(STAMPS)/lint $(STAMPS)/bench $(STAMPS)/docs: pyproject.toml | $(STAMPS)/venv
+$(STAMPS)/build $(STAMPS)/spark $(STAMPS)/test $(STAMPS)/lint $(STAMPS)/bench $(STAMPS)/docs: pyproject.toml | $(STAMPS)/venv
 	$(BIN)/python -m pip install --quiet --group $(@F)
 	@touch $@
 

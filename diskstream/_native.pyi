@@ -344,6 +344,8 @@ class Log:
     def rebase_to_snapshot(self) -> bool: ...  # Begins the overlays anew behind the snapshot
     def snapshot_view(self) -> list[tuple[int, int, list[_Chunk]]]: ...  # (group, order, chunks)
     @property
+    def trimmed_to(self) -> EntryID | None: ...  # The greatest ID that a trim took with its whole segment
+    @property
     def version(self) -> int: ...  # Grows whenever a sealed segment changes
     @property
     def tail(self) -> tuple[int, int, int, int]: ...  # Segment, end offset, sequence number, bytes of snapshot

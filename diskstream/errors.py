@@ -23,6 +23,7 @@
     ├── FormatError                           not something this build can open
     │   ├── NotAStoreError                    a directory that holds something else
     │   └── NewerFormatError                  written by a later version
+    ├── DataLossError                         what was to be read is gone: trimmed, deleted or replaced
     └── CorruptionError                       bytes are not what was written: file, offset, expected, found
 """
 
@@ -33,6 +34,7 @@ __all__ = [
     "ArgumentTypeError",
     "ClosedError",
     "CorruptionError",
+    "DataLossError",
     "DiskFullError",
     "DiskstreamError",
     "FormatError",
@@ -109,6 +111,17 @@ class LimitError(ArgumentError):
     def __init__(self, what: str, limit: int, found: int) -> None:
         super().__init__(f"Elements are too large to be stored: {what} of {found}, over the limit of {limit}")
         self.what, self.limit, self.found = what, limit, found
+
+
+class DataLossError(DiskstreamError):
+    """Entries that were to be read are gone."""
+
+    def __init__(self, stream: str, why: str, wanted: str) -> None:
+        super().__init__(
+            f"stream {stream}: {why}, but {wanted} was to be read; read the rest with failOnDataLoss=false, or keep "
+            "what is not read yet from being trimmed: by a consumer group and ref=ACKED, or by the option lease of a batch"
+        )
+        self.stream = stream
 
 
 class NoSuchStreamError(DiskstreamError, LookupError):

@@ -47,6 +47,13 @@ class Scanned:
 
         self._use(link, None)
 
+    def trimmed_to(self) -> EntryID | None:
+        """The greatest ID of an entry that a trim took, as far as is known: None where nothing was trimmed.
+
+        Deleted entries do not count. Where a segment was compacted after part of it had been trimmed, it may be less.
+        """
+        return self._use(reader.trimmed_to, None)
+
     def splits(
         self,
         start: IDLike = "-",

@@ -3,11 +3,12 @@
 from bisect import bisect_left
 from collections.abc import Iterator
 
-from diskstream._native import Block, ColumnBatch, Entry, EntryID, SegmentView
+from diskstream._native import Block, ColumnBatch, Entry, EntryID, SealedSegment, SegmentView
 from diskstream.engine import names
 from diskstream.engine.log import StreamLog
 from diskstream.engine.segment import SegmentGone
 from diskstream.errors import CorruptionError
+from diskstream.ids import MAX_ID, MIN_ID
 
 __all__ = [
     "blocks",
@@ -22,6 +23,7 @@ __all__ = [
     "locate",
     "numbered_blocks",
     "position_in",
+    "trimmed_to",
 ]
 
 _ROWS_AT_ONCE = 1024
@@ -250,6 +252,39 @@ def _near_first(log: StreamLog) -> EntryID | None:
         return None
     views = log.segments.views()
     return views[0].first if views else EntryID(0, 0)
+
+
+def trimmed_to(log: StreamLog) -> EntryID | None:
+    """The greatest ID of an entry that a trim took; None where nothing was trimmed.
+
+    Where a segment was compacted after part of it had been trimmed, the ID may be less than that.
+    """
+    while True:
+        log.refresh()
+        found = log.native.trimmed_to
+        views = [*log.segments.views(), log.native.active_view()]
+        if not views[0].trimmed:
+            return found
+        try:
+            return _id_at(log, views[0], views[0].trimmed - 1)
+        except SegmentGone:
+            log.segments.forget(views[0].number, views[0].generation)
+
+
+def _id_at(log: StreamLog, view: SegmentView, position: int) -> EntryID:
+    """The ID at a position of a segment, gone or not."""
+    if view.number == log.native.tail[0]:
+        _, block = log.native.read(view.number, position, MIN_ID, MAX_ID, 1, 1)
+    else:
+        segment = log.segments.get(view)
+        if isinstance(segment, SealedSegment):
+            node = segment.node_of_position(position)
+            before = segment.node_row(node)[2]
+            return segment.read_block(node, MIN_ID, MAX_ID, None).id_at(position - before)
+        block = segment.read(position, MIN_ID, MAX_ID, 1, 1, None)
+    if block is None:
+        raise SegmentGone  # rolled meanwhile
+    return block.id_at(0)
 
 
 def last_entry(log: StreamLog) -> Entry | None:

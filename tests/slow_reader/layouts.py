@@ -53,7 +53,7 @@ KINDS = {
 }
 RECORDS = 1  # the only flag, of entries frames: records of groups stand behind the rows
 
-SECTIONS = {"counters": 1, "segments": 2, "groups": 16, "pending": 17}
+SECTIONS = {"counters": 1, "segments": 2, "groups": 16, "pending": 17, "trimmed": 129}
 MAY_BE_PASSED_OVER = 0x80
 
 RECORD_TAGS = {

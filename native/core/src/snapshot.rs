@@ -6,6 +6,7 @@
 //!  2 segments   varint(n) meta{n}: the segments before this one, in order
 //! 16 groups     varint(next group) varint(n) (varint(group) group){n}, windows
 //! 17 pending    (varint(group) varint(length) chunk{length})*: the pending entries by ID, see pending.rs
+//! 129 trimmed   the greatest ID (16) that a trim took, of segments that are not listed any more; may be passed over
 //!
 //! group    := name, last ID (16), optional(entries read), greatest ID ever pending (16), varint: next consumer, pending,
 //!             refused, refusals, consumers; consumer*
@@ -18,6 +19,7 @@
 
 use crate::error::{Error, Result};
 use crate::groups::Groups;
+use crate::id::Id;
 use crate::pending::{encode_chunks, Order};
 use crate::state::{SegmentMeta, State};
 use crate::wire::{put_id, put_u64, put_varint, Reader};
@@ -28,6 +30,7 @@ const SEGMENTS: u8 = 2;
 const GROUPS: u8 = 16;
 const PENDING: u8 = 17;
 const MAY_BE_IGNORED: u8 = 0x80;
+const TRIMMED: u8 = MAY_BE_IGNORED | 1;
 
 fn put_section(out: &mut Vec<u8>, tag: u8, body: &[u8]) {
     out.push(tag);
@@ -59,7 +62,19 @@ pub fn encode(state: &State, chunks: Option<&[(u32, &[u8])]>) -> Vec<u8> {
         put_section(&mut out, GROUPS, &groups);
         put_section(&mut out, PENDING, &pending(state, chunks));
     }
+    put_trimmed(&mut out, state);
     out
+}
+
+/// As `State::roll` will have it.
+fn put_trimmed(out: &mut Vec<u8>, state: &State) {
+    let goes = state.active.live() == 0 && state.active.trimmed > 0;
+    let trimmed = state.trimmed_to.max(if goes { state.active.last } else { Id::MIN });
+    if trimmed > Id::MIN {
+        let mut body = Vec::new();
+        put_id(&mut body, trimmed);
+        put_section(out, TRIMMED, &body);
+    }
 }
 
 fn pending(state: &State, chunks: Option<&[(u32, &[u8])]>) -> Vec<u8> {
@@ -120,6 +135,10 @@ pub fn decode(payload: &[u8], number: u64) -> Result<State> {
             }
             GROUPS => {
                 state.groups = Groups::read(&mut body)?;
+                body.end()?;
+            }
+            TRIMMED => {
+                state.trimmed_to = body.id()?;
                 body.end()?;
             }
             PENDING => state.pending = reader.position() - length..reader.position(),

@@ -108,6 +108,8 @@ pub struct State {
     sealed_live: u64,
     /// Live entries of the active segment.
     active_live: u64,
+    /// The greatest ID that a trim took, of the segments that are not listed any more.
+    pub trimmed_to: Id,
     /// Files that the log no longer lists: `(number, generation)`, for whoever unlinks them.
     pub dropped: Vec<(u64, u32)>,
     /// Grows with each change of the sealed segments: of their list, of a watermark, of deleted positions.
@@ -152,10 +154,18 @@ impl State {
             self.sealed_live += self.active_live;
             self.sealed.push(meta);
         } else {
+            self.note_trimmed(&meta);
             self.dropped.push((meta.number, meta.generation));
         }
         self.active_live = 0;
         self.version += 1;
+    }
+
+    /// Remembers that a segment goes of which a trim took something; what was deleted one by one does not count.
+    fn note_trimmed(&mut self, meta: &SegmentMeta) {
+        if meta.trimmed > 0 {
+            self.trimmed_to = self.trimmed_to.max(meta.last);
+        }
     }
 
     pub fn segment(&self, number: u64) -> Option<&SegmentMeta> {
@@ -250,6 +260,7 @@ impl State {
                 meta.trimmed = meta.trimmed.max(place.position.min(meta.entries));
             }
             if meta.number < place.segment || meta.live() == 0 {
+                self.trimmed_to = self.trimmed_to.max(meta.last);
                 self.dropped.push((meta.number, meta.generation));
             } else {
                 kept.push(meta);
@@ -294,6 +305,7 @@ impl State {
             let (kept, empty) = std::mem::take(&mut self.sealed).into_iter().partition(|meta| meta.live() > 0);
             self.sealed = kept;
             let empty: Vec<SegmentMeta> = empty;
+            empty.iter().for_each(|meta| self.note_trimmed(meta));
             self.dropped.extend(empty.iter().map(|meta| (meta.number, meta.generation)));
         }
         Ok(())
@@ -313,6 +325,10 @@ impl State {
         let (replaced, kept): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.sealed).into_iter().partition(|meta| inputs.contains(&meta.number));
         self.dropped.extend(replaced.iter().map(|meta| (meta.number, meta.generation)));
+        // Of what was trimmed from an input it is only known that it began before what is left.
+        if let Some(meta) = replaced.iter().find(|meta| meta.trimmed > 0) {
+            self.trimmed_to = self.trimmed_to.max(meta.first);
+        }
         self.sealed = kept;
         if output.live() > 0 {
             let at = self.sealed.partition_point(|meta| meta.number < output.number);

@@ -11,6 +11,13 @@ use crate::log::Log;
 use crate::segments::SegmentView;
 #[pymethods]
 impl Log {
+    /// The greatest ID that a trim took, of segments that are not listed any more; None where there is none.
+    #[getter]
+    fn trimmed_to(&self, py: Python<'_>) -> Option<EntryId> {
+        let id = self.lock_brief(py).tail.state.trimmed_to;
+        (id > diskstream_core::id::Id::MIN).then_some(EntryId { id })
+    }
+
     /// Reads visible entries of the active segment from `position` on, within `start..=end`; None behind the last.
     ///
     /// The bool is false where `segment` is not the active one any more: look the segments up again.

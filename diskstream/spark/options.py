@@ -1,0 +1,232 @@
+"""The options of the data source: their names, what they take, and which one a misspelt one may have meant.
+
+Spark hands them over in lower case, and says nothing of those that nobody reads: here each is known, or refused.
+"""
+
+import difflib
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from datetime import UTC, datetime
+from typing import Any
+
+from diskstream.errors import ArgumentError
+from diskstream.ids import MAX_ID, MIN_ID, EntryID, parse_id
+from diskstream.spark.names import as_bytes
+
+__all__ = ["Bounds", "ReadOptions", "WriteOptions", "parse_duration_s"]
+
+TABLES = ("entries", "groups", "consumers", "pending", "audit")
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_SIZES = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+# What Spark itself, or another part of a query, puts beside a source's options.
+_FOREIGN = frozenset({"checkpointlocation", "querytype", "mergeschema", "pathoptionbeforesave", "queryname"})
+
+
+def _text(value: str) -> str:
+    return value
+
+
+def _flag(value: str) -> bool:
+    if value.lower() not in ("true", "false"):
+        raise ValueError("true or false")
+    return value.lower() == "true"
+
+
+def _count(value: str) -> int:
+    if not re.fullmatch(r"\d{1,18}", value) or int(value) < 1:
+        raise ValueError("a whole number from 1 on")
+    return int(value)
+
+
+def _size(value: str) -> int:
+    match = re.fullmatch(r"(\d{1,15})\s*([kmg]?)i?b?", value.strip().lower())
+    if match is None or int(match[1]) < 1:
+        raise ValueError("bytes, as 67108864 or 64m")
+    return int(match[1]) * _SIZES[match[2]]
+
+
+def parse_duration_s(value: str) -> float:
+    """Seconds of ``500ms``, ``10s``, ``15m``, ``2h``, ``1d``, or of a bare number of seconds.
+
+    Raises:
+        ValueError: it is none of these.
+    """
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?", value.strip().lower())
+    if match is None:
+        raise ValueError("a duration, as 500ms, 10s, 15m, 2h or 1d")
+    return float(match[1]) * _UNITS[match[2] or "s"]
+
+
+def _choice(*words: str) -> Callable[[str], str]:
+    def parse(value: str) -> str:
+        for word in words:
+            if value.lower() == word.lower():
+                return word
+        raise ValueError(f"one of {', '.join(words)}")
+
+    return parse
+
+
+def _names(value: str) -> tuple[bytes, ...]:
+    """Names apart by commas, or a JSON list where a name has one."""
+    if value.lstrip().startswith("["):
+        parts = json.loads(value)
+        if not isinstance(parts, list) or not all(isinstance(part, str) for part in parts):
+            raise ValueError("names apart by commas, or a JSON list of names")
+    else:
+        parts = [part.strip() for part in value.split(",")]
+    if not all(parts):
+        raise ValueError("names apart by commas, none of them empty")
+    return tuple(dict.fromkeys(as_bytes(part) for part in parts))
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Where streams begin or end: a word or an ID for all of them, or one for each, by name."""
+
+    default: EntryID | str
+    by_stream: Mapping[bytes, EntryID | str] = field(default_factory=dict)
+
+    def of(self, stream: bytes) -> EntryID | str:
+        """``earliest``, ``latest``, or an ID."""
+        return self.by_stream.get(stream, self.default)
+
+
+def _position(value: object) -> EntryID | str:
+    if not isinstance(value, str):
+        raise ValueError("earliest, latest, an ID as 1692632086370-0, or JSON of these by stream")  # noqa: TRY004
+    if value.lower() in ("earliest", "latest"):
+        return value.lower()
+    return {"-": MIN_ID, "+": MAX_ID}.get(value) or parse_id(value)
+
+
+def _bounds(value: str) -> Bounds:
+    if not value.lstrip().startswith("{"):
+        return Bounds(_position(value.strip()))
+    found = json.loads(value)
+    rest = found.pop("*", None)
+    by_stream = {as_bytes(name): _position(at) for name, at in found.items()}
+    return Bounds("" if rest is None else _position(rest), by_stream)
+
+
+def _time_ms(value: str) -> int:
+    if re.fullmatch(r"\d{1,19}", value):
+        return int(value)
+    try:
+        at = datetime.fromisoformat(value)
+    except ValueError:
+        raise ValueError("milliseconds since 1970, or a time as 2026-11-21T10:00:00Z") from None
+    return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def _option(parse: Callable[[str], Any], default: Any) -> Any:
+    """A field of a dataclass; what it returns is no value that instances would share."""
+    return field(default=default, metadata={"parse": parse})
+
+
+def _spelt(name: str) -> str:
+    """``max_bytes`` as users write it: ``maxBytes``."""
+    first, *rest = name.split("_")
+    return first + "".join(part.capitalize() for part in rest)
+
+
+@dataclass(frozen=True)
+class _Options:
+    @classmethod
+    def parse(cls, given: Mapping[str, str]) -> Any:
+        """Reads the options that Spark hands over.
+
+        Raises:
+            ArgumentError: an unknown option, with the one that may have been meant; a value that does not fit.
+        """
+        known = {_spelt(each.name).lower(): each for each in fields(cls)}
+        values: dict[str, Any] = {}
+        for key, text in given.items():
+            if key.lower() in _FOREIGN:
+                continue
+            each = known.get(key.lower())
+            if each is None:
+                near = difflib.get_close_matches(key.lower(), known, n=1, cutoff=0.5)
+                hint = f"; did you mean {_spelt(known[near[0]].name)}?" if near else ""
+                raise ArgumentError(f"the diskstream source has no option {key}{hint}")
+            try:
+                values[each.name] = each.metadata["parse"](text)
+            except (ValueError, ArgumentError) as error:
+                raise ArgumentError(f"option {_spelt(each.name)}={text!r}: it takes {error}") from None
+        return cls(**values)
+
+
+@dataclass(frozen=True)
+class ReadOptions(_Options):
+    """What a read may be told: see docs/spark.md for each."""
+
+    path: str = _option(_text, "")
+    streams: tuple[bytes, ...] = _option(_names, ())
+    stream_pattern: str = _option(_text, "")
+    table: str = _option(_choice(*TABLES), "entries")
+    starting_ids: Bounds | None = _option(_bounds, None)  # noqa: RUF009  # see `_option`
+    ending_ids: Bounds | None = _option(_bounds, None)  # noqa: RUF009  # see `_option`
+    starting_timestamp: int | None = _option(_time_ms, None)
+    ending_timestamp: int | None = _option(_time_ms, None)
+    min_partitions: int = _option(_count, 1)
+    max_bytes_per_partition: int = _option(_size, 64 << 20)
+    max_entries_per_partition: int = _option(_count, 2_000_000)
+    batch_rows: int = _option(_count, 10_000)
+    include_tail: bool = _option(_flag, True)
+    include_metadata: bool = _option(_flag, False)
+    fail_on_data_loss: bool = _option(_flag, True)
+    layout: str = _option(_choice("fields", "map", "typed", "raw"), "")
+    duplicate_fields: str = _option(_choice("first", "last", "fail"), "last")
+    mode: str = _option(_choice("PERMISSIVE", "FAILFAST"), "PERMISSIVE")
+    large_ids: str = _option(_choice("fail", "wrap"), "fail")
+    on_corruption: str = _option(_choice("fail", "skip"), "fail")
+    corruption_path: str = _option(_text, "")
+    lease: bool = _option(_flag, True)
+    lease_ttl: float = _option(parse_duration_s, 3600.0)
+    max_entries_per_trigger: int | None = _option(_count, None)
+    max_bytes_per_trigger: int | None = _option(_size, None)
+    min_entries_per_trigger: int | None = _option(_count, None)
+    max_trigger_delay: float = _option(parse_duration_s, 900.0)
+    group: str = _option(_text, "")
+
+    def check(self) -> "ReadOptions":
+        """What the options say together.
+
+        Raises:
+            ArgumentError: there is no path, or two of them contradict each other.
+        """
+        if not self.path:
+            raise ArgumentError("the diskstream source needs a path: .option('path', '/data/store') or .load(path)")
+        for one, other in (
+            ("starting_ids", "starting_timestamp"),
+            ("ending_ids", "ending_timestamp"),
+            ("streams", "stream_pattern"),
+        ):
+            if getattr(self, one) and getattr(self, other):
+                raise ArgumentError(f"options {_spelt(one)} and {_spelt(other)} exclude each other")
+        return self
+
+
+@dataclass(frozen=True)
+class WriteOptions(_Options):
+    """What a write may be told: see docs/spark.md for each."""
+
+    path: str = _option(_text, "")
+    stream: str = _option(_text, "")
+    ids: str = _option(_choice("auto", "columns"), "auto")
+    txn_id: str = _option(_text, "")
+    writer: str = _option(_text, "")
+    batch_rows: int = _option(_count, 8_192)
+    durable: bool = _option(_flag, True)
+
+    def check(self) -> "WriteOptions":
+        """What the options say together.
+
+        Raises:
+            ArgumentError: there is no path.
+        """
+        if not self.path:
+            raise ArgumentError("the diskstream source needs a path: .option('path', '/data/store') or .save(path)")
+        return self

@@ -1,0 +1,64 @@
+"""Partitions: pieces of streams, packed so that each task has enough to do and not too much."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from pyspark.sql.datasource import InputPartition
+
+from diskstream.ids import EntryID
+
+__all__ = ["EntriesPartition", "Slice", "pack"]
+
+
+@dataclass(frozen=True)
+class Slice:
+    """A contiguous part of one stream, in one segment.
+
+    Attributes:
+        stream: the stream's name.
+        first, last: IDs as pairs of numbers, both included.
+        entries: at most so many.
+        size_bytes: bytes of names and values, about.
+    """
+
+    stream: bytes
+    first: tuple[int, int]
+    last: tuple[int, int]
+    entries: int
+    size_bytes: int
+
+    @property
+    def range(self) -> tuple[EntryID, EntryID]:
+        """The first and the last ID."""
+        return EntryID(*self.first), EntryID(*self.last)
+
+
+class EntriesPartition(InputPartition):
+    """What one task reads.
+
+    `path` is the lease, or the store itself; `given` the path that the user named.
+    """
+
+    def __init__(self, path: str, given: str, slices: tuple[Slice, ...], *, leased: bool) -> None:
+        super().__init__(None)
+        self.path, self.given, self.slices, self.leased = path, given, slices, leased
+
+    def __repr__(self) -> str:
+        entries = sum(each.entries for each in self.slices)
+        return f"EntriesPartition({self.given}, {len(self.slices)} slices, {entries} entries)"
+
+
+def pack(slices: Iterable[Slice], max_bytes: int, max_entries: int) -> list[tuple[Slice, ...]]:
+    """Runs of slices, in order, each within the limits but for a single slice."""
+    packed: list[tuple[Slice, ...]] = []
+    run: list[Slice] = []
+    held_bytes = held_entries = 0
+    for each in slices:
+        if run and (held_bytes + each.size_bytes > max_bytes or held_entries + each.entries > max_entries):
+            packed.append(tuple(run))
+            run, held_bytes, held_entries = [], 0, 0
+        run.append(each)
+        held_bytes, held_entries = held_bytes + each.size_bytes, held_entries + each.entries
+    if run:
+        packed.append(tuple(run))
+    return packed

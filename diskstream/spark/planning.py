@@ -1,0 +1,122 @@
+"""What a batch read will read: the streams, their bounds, a lease, and the partitions."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import diskstream
+from diskstream.errors import ArgumentError, CorruptionError, NoSuchStreamError, NotAStoreError, ReadOnlyError
+from diskstream.ids import MAX_ID, MIN_ID, EntryID
+from diskstream.spark.options import Bounds, ReadOptions
+from diskstream.spark.partitions import EntriesPartition, Slice, pack
+from diskstream.store import Store
+from diskstream.stream import Stream
+
+__all__ = ["chosen_streams", "open_for_planning", "plan_entries", "slices_of"]
+
+
+def open_for_planning(path: str) -> Store:
+    """Opens a store as whoever plans a read does: to write if that can be, since a lease is written.
+
+    Raises:
+        NotAStoreError: there is none; the message says where the path was looked for.
+    """
+    try:
+        return diskstream.open(path, create=False)
+    except ReadOnlyError:
+        return diskstream.open(path, read_only=True)
+    except NotAStoreError as error:
+        if Path(path).exists():
+            raise
+        raise NotAStoreError(
+            path, "there is no such directory on the driver; driver and workers must see it under the same path"
+        ) from error
+
+
+def chosen_streams(store: Store, options: ReadOptions) -> list[bytes]:
+    """The names of the streams that a read is about.
+
+    Raises:
+        NoSuchStreamError: one that was named is not there.
+    """
+    if options.streams:
+        for name in options.streams:
+            if not store.exists(name):
+                raise NoSuchStreamError(name)
+        return list(options.streams)
+    return store.streams(options.stream_pattern or None)
+
+
+def _first(stream: Stream, options: ReadOptions) -> EntryID | None:
+    if options.starting_timestamp is not None:
+        return EntryID(options.starting_timestamp, 0)
+    at = (options.starting_ids or Bounds("earliest")).of(stream.name) or "earliest"
+    if at == "latest":
+        return stream.last_id().next()
+    return MIN_ID if isinstance(at, str) else at
+
+
+def _last(stream: Stream, options: ReadOptions) -> EntryID | None:
+    if options.ending_timestamp is not None:
+        return EntryID(options.ending_timestamp, 0).prev()
+    at = (options.ending_ids or Bounds("latest")).of(stream.name) or "latest"
+    if at == "earliest":
+        return None
+    return MAX_ID if isinstance(at, str) else at
+
+
+def slices_of(
+    stream: Stream, first: EntryID, last: EntryID, limits: tuple[int, int], *, tail: bool = True
+) -> Iterator[Slice]:
+    """A range as slices of at most so many entries and, about, bytes."""
+    for piece in stream.splits(first, last, max_entries=limits[0], max_bytes=limits[1], tail=tail):
+        low, high = piece.first, piece.last
+        yield Slice(stream.name, (low.ms, low.seq), (high.ms, high.seq), piece.entries, piece.size_bytes)
+
+
+def plan_entries(options: ReadOptions) -> list[EntriesPartition]:
+    """The partitions of a batch read, as of now: what is added later is not read, what goes later is, from the lease.
+
+    Raises:
+        NotAStoreError, NoSuchStreamError, NewerFormatError, CorruptionError: see `diskstream.errors`.
+        ArgumentError: a bound for a stream that is not read.
+    """
+    with open_for_planning(options.path) as store:
+        names = chosen_streams(store, options)
+        for bounds in (options.starting_ids, options.ending_ids):
+            unknown = sorted(set(bounds.by_stream) - set(names)) if bounds else []
+            if unknown:
+                raise ArgumentError(f"there are bounds for {unknown[0]!r}, which is none of the streams that are read")
+        leased = options.lease and not store.read_only
+        path = str(store.lease(names, ttl_s=options.lease_ttl)) if leased else str(store.path)
+    limits = options.max_entries_per_partition, options.max_bytes_per_partition
+    # The bounds are of the same moment as the lease.
+    with diskstream.open(path, read_only=True) as store:
+        slices = _all_slices(store, names, options, limits)
+        if options.min_partitions > 1:
+            shares = [-(-sum(sizes) // options.min_partitions) for sizes in zip(*map(_sizes, slices), strict=True)]
+            if shares:
+                limits = max(1, min(limits[0], shares[0])), max(1, min(limits[1], shares[1]))
+                slices = _all_slices(store, names, options, limits)
+    packed = pack(slices, limits[1], limits[0])
+    return [EntriesPartition(path, options.path, run, leased=leased) for run in packed]
+
+
+def _sizes(each: Slice) -> tuple[int, int]:
+    return each.entries, each.size_bytes
+
+
+def _all_slices(store: Store, names: list[bytes], options: ReadOptions, limits: tuple[int, int]) -> list[Slice]:
+    slices: list[Slice] = []
+    for name in names:
+        stream = store.stream(name)
+        first, last = _first(stream, options), _last(stream, options)
+        if first is None or last is None or first > last:
+            continue
+        try:
+            slices.extend(slices_of(stream, first, last, limits, tail=options.include_tail))
+        except CorruptionError:
+            if options.on_corruption == "fail":
+                raise
+            # The task that reads it finds out how much is lost, and reports it.
+            slices.append(Slice(name, (first.ms, first.seq), (last.ms, last.seq), 1, 1))
+    return slices

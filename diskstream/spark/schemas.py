@@ -1,0 +1,191 @@
+"""Columns of entries: what a schema asks for, and how a scanned batch becomes it.
+
+A name stands for part of an entry where the table in docs/spark.md says so; any other is a field of that name, and
+``field:name`` is one whatever it is called.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import types as st
+
+from diskstream.errors import ArgumentError
+from diskstream.spark.options import ReadOptions
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["CORRUPT", "Plan", "default_schema", "plan"]
+
+CORRUPT = "_corrupt"
+_FIELD = st.StructType([st.StructField("name", st.BinaryType()), st.StructField("value", st.BinaryType())])
+_FIELDS = st.ArrayType(_FIELD)
+_MAP = st.MapType(st.BinaryType(), st.BinaryType())
+_IDS: list[tuple[str, st.DataType]] = [
+    ("stream", st.StringType()),
+    ("id_ms", st.LongType()),
+    ("id_seq", st.LongType()),
+    ("ts", st.TimestampType()),
+]
+_METADATA: list[tuple[str, st.DataType]] = [
+    ("segment", st.LongType()),
+    ("position", st.LongType()),
+    ("size_bytes", st.LongType()),
+]
+_PARTS: dict[str, tuple[st.DataType, ...]] = {
+    **{name: (kind,) for name, kind in [*_IDS, *_METADATA]},
+    "id": (st.StringType(),),
+    "fields": (_FIELDS, _MAP),
+    "entry": (st.BinaryType(),),
+    CORRUPT: (_FIELDS,),
+}
+_KINDS: dict[type[st.DataType], str] = {
+    st.ByteType: "int8",
+    st.ShortType: "int16",
+    st.IntegerType: "int32",
+    st.LongType: "int64",
+    st.FloatType: "float",
+    st.DoubleType: "double",
+    st.BooleanType: "bool",
+    st.StringType: "string",
+    st.BinaryType: "binary",
+    st.DateType: "date",
+    st.TimestampType: "timestamp",
+    st.TimestampNTZType: "timestamp",
+}
+
+
+def default_schema(options: ReadOptions) -> st.StructType:
+    """What a read has without a schema of the user's.
+
+    Raises:
+        ArgumentError: typed columns need one.
+    """
+    if options.layout == "typed":
+        raise ArgumentError("layout=typed needs the columns: .schema('sensor string, value double')")
+    body: dict[str, list[tuple[str, st.DataType]]] = {
+        "fields": [("fields", _FIELDS)],
+        "map": [("fields", _MAP)],
+        "raw": [("entry", st.BinaryType())],
+    }
+    names = [*_IDS, *(_METADATA if options.include_metadata else []), *body[options.layout or "fields"]]
+    return st.StructType([st.StructField(name, kind) for name, kind in names])
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How to scan for a schema: the arguments of `Stream.scan`, and the columns to make of its batches."""
+
+    layout: str
+    columns: tuple[tuple[bytes, str], ...]
+    metadata: bool
+    names: tuple[str, ...]
+    schema: st.StructType
+
+    def assembler(self, *, large_ids: str) -> "Callable[[str, pa.RecordBatch], pa.RecordBatch]":
+        """A function of a stream's name and a scanned batch, which gives what Spark takes: see `_assemble`."""
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        target: Any = to_arrow_schema(self.schema, timezone="UTC")
+        return lambda stream, batch: _assemble(self, target, stream, batch, wrap=large_ids == "wrap")
+
+
+def _kind_of(column: st.StructField) -> str:
+    kind = column.dataType
+    if isinstance(kind, st.DecimalType):
+        return f"decimal({kind.precision},{kind.scale})"
+    for known, word in _KINDS.items():
+        if type(kind) is known:
+            return word
+    raise ArgumentError(
+        f"column {column.name}: a field cannot be read as {kind.simpleString()}; choose a number, boolean, string, "
+        "binary, date or timestamp"
+    )
+
+
+def plan(schema: st.StructType, options: ReadOptions) -> Plan:
+    """What to scan for a schema.
+
+    Raises:
+        ArgumentError: a column of a type that it cannot have, or layouts that exclude each other.
+    """
+    typed: list[tuple[bytes, str]] = []
+    names: list[str] = []
+    layouts: set[str] = set()
+    for column in schema.fields:
+        parts = _PARTS.get(column.name)
+        if parts is None:
+            typed.append((column.name.removeprefix("field:").encode(), _kind_of(column)))
+            layouts.add("typed")
+        elif not any(_alike(column.dataType, part) for part in parts):
+            wanted = " or ".join(part.simpleString() for part in parts)
+            raise ArgumentError(
+                f"column {column.name} is {column.dataType.simpleString()}, but it stands for part of an entry, which "
+                f"is {wanted}; a field of that name is column `field:{column.name}`"
+            )
+        elif column.name == "fields":
+            layouts.add("map" if isinstance(column.dataType, st.MapType) else "fields")
+        elif column.name == "entry":
+            layouts.add("raw")
+        names.append(column.name)
+    if CORRUPT in names and not typed:
+        raise ArgumentError(f"column {CORRUPT} tells which typed columns did not parse, but there are none")
+    if options.layout and layouts and layouts != {options.layout}:
+        raise ArgumentError(f"layout={options.layout}, but the schema asks for {', '.join(sorted(layouts))}")
+    if len(layouts) > 1:
+        raise ArgumentError(f"one read has one layout; the schema asks for {' and '.join(sorted(layouts))}")
+    metadata = any(name in names for name, _ in _METADATA)
+    return Plan(layouts.pop() if layouts else "ids", tuple(typed), metadata, tuple(names), schema)
+
+
+def _alike(given: st.DataType, wanted: st.DataType) -> bool:
+    return bool(given.simpleString() == wanted.simpleString())
+
+
+def _assemble(plan: Plan, target: Any, stream: str, batch: "pa.RecordBatch", *, wrap: bool) -> "pa.RecordBatch":
+    """The columns in the order of the schema, of exactly the types that Spark takes.
+
+    Raises:
+        ArgumentError: an ID that a signed number cannot hold, unless `wrap`.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    fields = {name: at for at, name in enumerate(batch.schema.names)}
+    typed_at = len(fields) - len(plan.columns) - 1  # before `bad`
+    arrays = []
+    for name, kind in zip(plan.names, target.types, strict=True):
+        if name == "stream":
+            array = pa.repeat(pa.scalar(stream, pa.string()), batch.num_rows)
+        elif name in ("id_ms", "id_seq"):
+            array = batch.column(fields[name])
+            _check_signed(array, stream, wrap=wrap)
+            array = array.view(pa.int64())
+        elif name == "id":
+            texts = [batch.column(fields[part]).cast(pa.string()) for part in ("id_ms", "id_seq")]
+            array = pc.binary_join_element_wise(*texts, "-")
+        elif name == CORRUPT:
+            array = batch.column(batch.num_columns - 1)
+        elif name in _PARTS:
+            array = batch.column(fields[name])
+        else:
+            array = batch.column(typed_at)
+            typed_at += 1
+        if array.type != kind:
+            array = array.cast(kind)
+        arrays.append(array)
+    return pa.RecordBatch.from_arrays(arrays, schema=target)
+
+
+def _check_signed(array: Any, stream: str, *, wrap: bool) -> None:
+    import pyarrow.compute as pc
+
+    if wrap or not len(array):
+        return
+    greatest = pc.max(array).as_py()
+    if greatest >= 1 << 63:
+        raise ArgumentError(
+            f"stream {stream} has IDs from 2^63 on ({greatest}), which a bigint cannot hold: choose largeIds=wrap "
+            "(two's complement), or read the column id, which is text"
+        )

@@ -1,0 +1,59 @@
+"""The data source `diskstream`: what Spark asks, handed to the modules that answer."""
+
+from collections.abc import Iterator, MutableMapping, Sequence
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from diskstream.spark.options import ReadOptions
+from diskstream.spark.partitions import EntriesPartition
+from diskstream.spark.planning import plan_entries
+from diskstream.spark.schemas import default_schema, plan
+from diskstream.spark.tasks import read_entries
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["DiskstreamSource", "EntriesReader"]
+
+
+class EntriesReader(DataSourceReader):
+    """A batch read of entries."""
+
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        self.options, self.plan = options, plan(schema, options)
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Plans, and takes a lease."""
+        return plan_entries(self.options) or [EntriesPartition("", self.options.path, (), leased=False)]
+
+    def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
+        """Reads one partition, in a task."""
+        assert isinstance(partition, EntriesPartition)
+        if partition.slices:
+            yield from read_entries(partition, self.plan, self.options)
+
+
+class DiskstreamSource(DataSource):
+    """`spark.read.format("diskstream")` and its like: see docs/spark.md."""
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(dict(options))
+
+    @classmethod
+    def name(cls) -> str:
+        """What `format` takes."""
+        return "diskstream"
+
+    def schema(self) -> StructType:
+        """The columns of a read for which the user gives none."""
+        return default_schema(self._read_options())
+
+    def _read_options(self) -> ReadOptions:
+        options: ReadOptions = ReadOptions.parse(self.options)
+        return options.check()
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """A batch read."""
+        return EntriesReader(self._read_options(), schema)

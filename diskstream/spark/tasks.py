@@ -1,0 +1,130 @@
+"""What a task does: slices of streams, scanned into the record batches that Spark takes."""
+
+import json
+import logging
+import secrets
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import diskstream
+from diskstream import leases
+from diskstream.errors import CorruptionError, DataLossError, NotAStoreError
+from diskstream.ids import EntryID
+from diskstream.spark.names import as_text
+from diskstream.spark.options import ReadOptions
+from diskstream.spark.partitions import EntriesPartition, Slice
+from diskstream.spark.schemas import Plan
+from diskstream.store import Store
+from diskstream.stream import Stream
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["read_entries", "store_for_reading"]
+
+_log = logging.getLogger("diskstream.spark")
+
+
+# Spark's Python workers go from task to task: what one opened, and the nodes it has unpacked, serve the next.
+@lru_cache(maxsize=4)
+def store_for_reading(path: str) -> Store:
+    """The store at `path`, opened read-only and kept for the next task of this process.
+
+    Raises:
+        NotAStoreError: the worker does not see it.
+    """
+    return diskstream.open(path, read_only=True)
+
+
+def _open(partition: EntriesPartition) -> Store:
+    if partition.leased and not Path(partition.path).exists():
+        store_for_reading.cache_clear()
+        seen = "the lease has run out or was removed" if Path(partition.given).exists() else "it is not there"
+        raise NotAStoreError(
+            partition.path,
+            f"{seen}: driver and workers must see the store {partition.given} under the same path, and a DataFrame "
+            "that is used for longer than leaseTtl must be loaded again",
+        )
+    if partition.leased:
+        leases.touch(Path(partition.path))
+    return store_for_reading(partition.path)
+
+
+def read_entries(partition: EntriesPartition, plan: Plan, options: ReadOptions) -> "Iterator[pa.RecordBatch]":
+    """The entries of a partition, as batches of the plan's schema, in order of streams and IDs.
+
+    Raises:
+        DataLossError: without a lease, entries that were planned are gone.
+        CorruptionError: something cannot be read, and is not to be skipped.
+    """
+    store = _open(partition)
+    assemble = plan.assembler(large_ids=options.large_ids)
+    for each in partition.slices:
+        stream = store.stream(each.stream)
+        text = as_text(each.stream)
+        checked = not partition.leased and options.fail_on_data_loss
+        if checked:
+            _check_loss(stream, each)
+        for batch in _scan(stream, each, plan, options):
+            yield assemble(text, batch)
+        if checked:
+            _check_loss(stream, each)
+
+
+def _check_loss(stream: Stream, each: Slice) -> None:
+    first, last = each.range
+    trimmed = stream.trimmed_to()
+    if trimmed is not None and trimmed >= first:
+        raise DataLossError(as_text(stream.name), f"entries up to {trimmed} were trimmed away", f"{first} to {last}")
+    if stream.last_id() < last:
+        found = "it is gone" if not stream.exists() else f"it ends at {stream.last_id()}"
+        raise DataLossError(as_text(stream.name), f"{found}: it was deleted or replaced", f"{first} to {last}")
+
+
+def _scan(stream: Stream, each: Slice, plan: Plan, options: ReadOptions) -> "Iterator[pa.RecordBatch]":
+    def scanned(first: EntryID, last: EntryID) -> "Iterator[pa.RecordBatch]":
+        return stream.scan(
+            first,
+            last,
+            layout=plan.layout,
+            columns=plan.columns,
+            duplicates=options.duplicate_fields,
+            strict=options.mode == "FAILFAST",
+            metadata=plan.metadata,
+            batch_rows=options.batch_rows,
+        )
+
+    at, last = each.range
+    try:
+        for batch in scanned(at, last):
+            yield batch
+            at = EntryID(batch["id_ms"][-1].as_py(), batch["id_seq"][-1].as_py()).next() or last
+    except CorruptionError as error:
+        if options.on_corruption == "fail":
+            raise
+        # From here on node by node, so that nothing goes but what is damaged.
+        try:
+            pieces = stream.splits(at, last, max_entries=1)
+        except CorruptionError:
+            _report(stream, (at, last), error, options)
+            return
+        for piece in pieces:
+            try:
+                found = list(scanned(piece.first, piece.last))
+            except CorruptionError as fault:
+                _report(stream, (piece.first, piece.last), fault, options)
+            else:
+                yield from found
+
+
+def _report(stream: Stream, within: tuple[EntryID, EntryID], error: CorruptionError, options: ReadOptions) -> None:
+    """Tells what was skipped: in the worker's log, and as a file of JSON below `corruptionPath`."""
+    first, last = within
+    _log.warning("skipped %s to %s of stream %s: %s", first, last, as_text(stream.name), error)
+    if options.corruption_path:
+        folder = Path(options.corruption_path)
+        folder.mkdir(parents=True, exist_ok=True)
+        found = {"stream": as_text(stream.name), "first": str(first), "last": str(last), "error": str(error)}
+        (folder / f"skipped-{secrets.token_hex(8)}.json").write_text(json.dumps(found) + "\n")

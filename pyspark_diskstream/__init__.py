@@ -1,0 +1,5 @@
+"""Spark finds data sources in top-level modules whose names begin with `pyspark_`: this one makes `diskstream` known."""
+
+from diskstream.spark.source import DiskstreamSource as DefaultSource
+
+__all__ = ["DefaultSource"]
