@@ -119,7 +119,7 @@ class DataLossError(DiskstreamError):
     def __init__(self, stream: str, why: str, wanted: str) -> None:
         super().__init__(
             f"stream {stream}: {why}, but {wanted} was to be read; read the rest with failOnDataLoss=false, or keep "
-            "what is not read yet from being trimmed: by a consumer group and ref=ACKED, or by the option lease of a batch"
+            "what is not read yet from being trimmed: by a consumer group and ref=ACKED, or by a batch's option lease"
         )
         self.stream = stream
 

@@ -1,0 +1,104 @@
+"""Running a job's tasks on Spark: one row of `mapInArrow` each, with progress on a terminal."""
+
+import pickle
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+__all__ = ["run_tasks"]
+
+_Task = TypeVar("_Task")
+_Result = TypeVar("_Result")
+_LOOK_S = 0.2
+
+
+def run_tasks(
+    spark: "SparkSession", what: str, tasks: Sequence[_Task], work: Callable[[_Task], _Result], *, quiet: bool = False
+) -> list[_Result]:
+    """Runs `work` on each task, side by side on the workers, and returns the results in the order of the tasks.
+
+    A task may run more than once: of a failed or speculative attempt nobody hears, so what `work` makes has a name that
+    no other attempt uses, and counts because it is in a result.
+
+    Args:
+        spark: the session.
+        what: what the progress bar says.
+        tasks: what is to be done; pickled, as are the results.
+        work: runs in a worker process; it must be importable there.
+        quiet: show no progress, even on a terminal.
+    """
+    if not tasks:
+        return []
+    given = spark.sparkContext.broadcast([pickle.dumps(task) for task in tasks])
+
+    def in_worker(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
+        import pyarrow as pa
+
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                result = pickle.dumps(work(pickle.loads(given.value[number])))  # our own, of this job
+                yield pa.RecordBatch.from_pydict({"number": [number], "result": [result]})
+
+    frame = spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(in_worker, "number long, result binary")
+    try:
+        with _Watch(spark, what, len(tasks), quiet=quiet):
+            rows = frame.collect()
+    finally:
+        given.unpersist()
+    found: list[Any] = [None] * len(tasks)
+    for row in rows:
+        found[row["number"]] = pickle.loads(bytes(row["result"]))  # likewise
+    return found
+
+
+class _Watch:
+    """A progress bar that follows the tasks of the jobs of this thread's group; nothing where there is no terminal."""
+
+    def __init__(self, spark: "SparkSession", what: str, total: int, *, quiet: bool) -> None:
+        self._tracker = spark.sparkContext.statusTracker()
+        self._known = set(self._tracker.getActiveJobsIds())
+        self._done = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._what, self._total = what, total
+        self._shown = not quiet and sys.stderr.isatty()
+
+    def __enter__(self) -> "_Watch":
+        if self._shown:
+            self._thread = threading.Thread(target=self._follow, name="diskstream-progress", daemon=True)
+            self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _finished_tasks(self) -> int:
+        count = 0
+        for job in set(self._tracker.getActiveJobsIds()) - self._known:
+            info = self._tracker.getJobInfo(job)
+            for stage in info.stageIds if info else ():
+                seen = self._tracker.getStageInfo(stage)
+                count += seen.numCompletedTasks if seen else 0
+        return count
+
+    def _follow(self) -> None:
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+        )
+        with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+            bar = progress.add_task(self._what, total=self._total)
+            while not self._done.wait(_LOOK_S):
+                progress.update(bar, completed=self._finished_tasks())
