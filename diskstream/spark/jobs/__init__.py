@@ -1,1 +1,1 @@
-"""Jobs over streams and archives: each plans, runs tasks over Spark's workers, and lets what they made count at once."""
+"""Jobs over streams and archives: each plans, runs tasks on workers, and lets what they made count at once."""

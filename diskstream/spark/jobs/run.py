@@ -4,7 +4,7 @@ import pickle
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -70,7 +70,7 @@ class _Watch:
         self._what, self._total = what, total
         self._shown = not quiet and sys.stderr.isatty()
 
-    def __enter__(self) -> "_Watch":
+    def __enter__(self) -> Self:
         if self._shown:
             self._thread = threading.Thread(target=self._follow, name="diskstream-progress", daemon=True)
             self._thread.start()
