@@ -9,7 +9,7 @@ from diskstream._native import Delivery, EntryID, delivery
 from diskstream.claiming import Claimed, nack
 from diskstream.consumer import Consumer
 from diskstream.counts import check_count
-from diskstream.engine import reader
+from diskstream.engine import positions, reader
 from diskstream.engine.log import StreamLog
 from diskstream.engine.pending import Row
 from diskstream.engine.state import BY_CONSUMER, BY_ID
@@ -155,6 +155,26 @@ class Group:
             log.retry(lambda: log.native.change([record], now_ms(log)), held=True)
 
         self._change(move)
+
+    def advance(self, to: IDLike) -> bool:
+        """Moves the last delivered ID forward to `to`, as if a consumer had been given and acknowledged all up to it.
+
+        Returns:
+            Whether it moved; it never moves back. For a reader that keeps its own position, as a Spark query does.
+        """
+        target = parse_id(to)
+
+        def move(log: StreamLog, group: int) -> bool:
+            last = log.native.last_delivered(group)
+            if last is not None and last >= target:
+                return False
+            following = target.next()
+            read = log.native.counters()[2] - (0 if following is None else positions.count_from(log, following))
+            record = ("position", group, target, max(0, read))
+            log.retry(lambda: log.native.change([record], now_ms(log)), held=True)
+            return True
+
+        return self._change(move)
 
     def destroy(self) -> bool:
         """Removes the group with its consumers and pending entries, as XGROUP DESTROY. Returns whether it was there.

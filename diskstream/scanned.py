@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from diskstream._native import Block, EntryID
 from diskstream.batches import Layout, as_batch
-from diskstream.engine import lease, names, reader, splits
+from diskstream.engine import lease, names, positions, reader, splits
 from diskstream.engine.files import Files
 from diskstream.engine.log import StreamLog, StreamMoved
 from diskstream.engine.splits import Piece
@@ -53,6 +53,21 @@ class Scanned:
         Deleted entries do not count. Where a segment was compacted after part of it had been trimmed, it may be less.
         """
         return self._use(reader.trimmed_to, None)
+
+    def count_from(self, start: IDLike) -> int:
+        """Entries whose ID is not below `start`, deleted ones included: by position, without reading them."""
+        low = parse_start(start)
+        return self._use(lambda log: positions.count_from(log, low), 0)
+
+    def id_further(self, start: IDLike, count: int) -> EntryID | None:
+        """The ID of the `count`-th entry from `start` on, or of the last one; None where none follows.
+
+        Deleted entries count. It costs a search in indexes, however many entries lie between.
+        """
+        if count < 1:
+            raise ArgumentError("the count of entries is at least one")
+        low = parse_start(start)
+        return self._use(lambda log: positions.id_further(log, low, count), None)
 
     def splits(
         self,

@@ -3,12 +3,12 @@
 from bisect import bisect_left
 from collections.abc import Iterator
 
-from diskstream._native import Block, ColumnBatch, Entry, EntryID, SealedSegment, SegmentView
+from diskstream._native import Block, ColumnBatch, Entry, EntryID, SegmentView
 from diskstream.engine import names
 from diskstream.engine.log import StreamLog
+from diskstream.engine.positions import id_at
 from diskstream.engine.segment import SegmentGone
 from diskstream.errors import CorruptionError
-from diskstream.ids import MAX_ID, MIN_ID
 
 __all__ = [
     "blocks",
@@ -266,25 +266,9 @@ def trimmed_to(log: StreamLog) -> EntryID | None:
         if not views[0].trimmed:
             return found
         try:
-            return _id_at(log, views[0], views[0].trimmed - 1)
+            return id_at(log, views[0], views[0].trimmed - 1)
         except SegmentGone:
             log.segments.forget(views[0].number, views[0].generation)
-
-
-def _id_at(log: StreamLog, view: SegmentView, position: int) -> EntryID:
-    """The ID at a position of a segment, gone or not."""
-    if view.number == log.native.tail[0]:
-        _, block = log.native.read(view.number, position, MIN_ID, MAX_ID, 1, 1)
-    else:
-        segment = log.segments.get(view)
-        if isinstance(segment, SealedSegment):
-            node = segment.node_of_position(position)
-            before = segment.node_row(node)[2]
-            return segment.read_block(node, MIN_ID, MAX_ID, None).id_at(position - before)
-        block = segment.read(position, MIN_ID, MAX_ID, 1, 1, None)
-    if block is None:
-        raise SegmentGone  # rolled meanwhile
-    return block.id_at(0)
 
 
 def last_entry(log: StreamLog) -> Entry | None:

@@ -2,14 +2,54 @@
 
 from typing import TYPE_CHECKING
 
+from pyspark.sql.streaming.listener import StreamingQueryListener
+
+from diskstream.spark.acknowledge import acknowledge_progress
 from diskstream.spark.source import DiskstreamSource
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.listener import (
+        QueryIdleEvent,
+        QueryProgressEvent,
+        QueryStartedEvent,
+        QueryTerminatedEvent,
+    )
 
-__all__ = ["DiskstreamSource", "register"]
+__all__ = ["DiskstreamSource", "GroupFollower", "register"]
 
 
-def register(spark: "SparkSession") -> None:
-    """Makes the format `diskstream` known to a session."""
+class GroupFollower(StreamingQueryListener):
+    """Moves the consumer group of a query's option `group` on, right after each batch."""
+
+    def onQueryStarted(self, event: "QueryStartedEvent") -> None:  # noqa: N802  # Spark's name
+        """Nothing."""
+
+    def onQueryProgress(self, event: "QueryProgressEvent") -> None:  # noqa: N802  # Spark's name
+        """A batch is complete: so is what it read."""
+        acknowledge_progress([source.endOffset for source in event.progress.sources])
+
+    def onQueryIdle(self, event: "QueryIdleEvent") -> None:  # noqa: N802  # Spark's name
+        """Nothing."""
+
+    def onQueryTerminated(self, event: "QueryTerminatedEvent") -> None:  # noqa: N802  # Spark's name
+        """Nothing."""
+
+
+def register(spark: "SparkSession", *, groups: bool = False) -> GroupFollower | None:
+    """Makes the format `diskstream` known to a session.
+
+    Args:
+        spark: the session.
+        groups: have consumer groups follow queries (option `group`) as soon as each batch is complete. Without it they
+            follow one batch later, when Spark says that it commits.
+
+    Returns:
+        The listener, with `groups`, so that it can be removed again.
+    """
     spark.dataSource.register(DiskstreamSource)
+    if not groups:
+        return None
+    follower = GroupFollower()
+    spark.streams.addListener(follower)
+    return follower

@@ -11,7 +11,7 @@ from diskstream.spark.partitions import EntriesPartition, Slice, pack
 from diskstream.store import Store
 from diskstream.stream import Stream
 
-__all__ = ["chosen_streams", "open_for_planning", "plan_entries", "slices_of"]
+__all__ = ["chosen_streams", "open_for_planning", "partitioned", "plan_entries", "slices_of"]
 
 
 def open_for_planning(path: str) -> Store:
@@ -88,32 +88,43 @@ def plan_entries(options: ReadOptions) -> list[EntriesPartition]:
                 raise ArgumentError(f"there are bounds for {unknown[0]!r}, which is none of the streams that are read")
         leased = options.lease and not store.read_only
         path = str(store.lease(names, ttl_s=options.lease_ttl)) if leased else str(store.path)
-    limits = options.max_entries_per_partition, options.max_bytes_per_partition
     # The bounds are of the same moment as the lease.
     with diskstream.open(path, read_only=True) as store:
-        slices = _all_slices(store, names, options, limits)
-        if options.min_partitions > 1:
-            shares = [-(-sum(sizes) // options.min_partitions) for sizes in zip(*map(_sizes, slices), strict=True)]
-            if shares:
-                limits = max(1, min(limits[0], shares[0])), max(1, min(limits[1], shares[1]))
-                slices = _all_slices(store, names, options, limits)
-    packed = pack(slices, limits[1], limits[0])
-    return [EntriesPartition(path, options.path, run, leased=leased) for run in packed]
+        ranges = []
+        for name in names:
+            stream = store.stream(name)
+            first, last = _first(stream, options), _last(stream, options)
+            if first is not None and last is not None and first <= last:
+                ranges.append((name, first, last))
+        runs = partitioned(store, ranges, options)
+    return [EntriesPartition(path, options.path, run, leased=leased) for run in runs]
 
 
-def _sizes(each: Slice) -> tuple[int, int]:
-    return each.entries, each.size_bytes
+def partitioned(
+    store: Store, ranges: list[tuple[bytes, EntryID, EntryID]], options: ReadOptions
+) -> list[tuple[Slice, ...]]:
+    """Ranges of streams as what tasks read: within the limits, and `minPartitions` where there is that much.
+
+    Raises:
+        CorruptionError: an index is damaged, and that is not to be skipped.
+    """
+    limits = options.max_entries_per_partition, options.max_bytes_per_partition
+    slices = _all_slices(store, ranges, options, limits)
+    if options.min_partitions > 1 and slices:
+        sizes = zip(*((each.entries, each.size_bytes) for each in slices), strict=True)
+        entries, size_bytes = (max(1, -(-sum(each) // options.min_partitions)) for each in sizes)
+        limits = min(limits[0], entries), min(limits[1], size_bytes)
+        slices = _all_slices(store, ranges, options, limits)
+    return pack(slices, limits[1], limits[0])
 
 
-def _all_slices(store: Store, names: list[bytes], options: ReadOptions, limits: tuple[int, int]) -> list[Slice]:
+def _all_slices(
+    store: Store, ranges: list[tuple[bytes, EntryID, EntryID]], options: ReadOptions, limits: tuple[int, int]
+) -> list[Slice]:
     slices: list[Slice] = []
-    for name in names:
-        stream = store.stream(name)
-        first, last = _first(stream, options), _last(stream, options)
-        if first is None or last is None or first > last:
-            continue
+    for name, first, last in ranges:
         try:
-            slices.extend(slices_of(stream, first, last, limits, tail=options.include_tail))
+            slices.extend(slices_of(store.stream(name), first, last, limits, tail=options.include_tail))
         except CorruptionError:
             if options.on_corruption == "fail":
                 raise

@@ -3,13 +3,14 @@
 from collections.abc import Iterator, MutableMapping, Sequence
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
 from diskstream.spark.options import ReadOptions
 from diskstream.spark.partitions import EntriesPartition
 from diskstream.spark.planning import plan_entries
 from diskstream.spark.schemas import default_schema, plan
+from diskstream.spark.stream_reader import EntriesStreamReader
 from diskstream.spark.tasks import read_entries
 
 if TYPE_CHECKING:
@@ -57,3 +58,7 @@ class DiskstreamSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         """A batch read."""
         return EntriesReader(self._read_options(), schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's name
+        """A streaming read."""
+        return EntriesStreamReader(self._read_options(), schema)

@@ -1,0 +1,87 @@
+"""Counting entries by position: how many follow an ID, and which ID stands so many entries further on.
+
+Entries that were deleted one by one count, those that were trimmed do not: nothing but indexes, and one node, is read.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterator
+
+from diskstream._native import EntryID, SealedSegment, SegmentView
+from diskstream.engine.log import StreamLog
+from diskstream.engine.segment import SegmentGone
+from diskstream.ids import MAX_ID, MIN_ID
+
+__all__ = ["count_from", "id_at", "id_further"]
+
+
+def count_from(log: StreamLog, start: EntryID) -> int:
+    """Visible entries whose ID is not below `start`."""
+    while True:
+        log.refresh()
+        try:
+            return sum(high - low for _, low, high in _runs(log, start))
+        except SegmentGone:
+            continue  # the list of segments has changed meanwhile
+
+
+def id_further(log: StreamLog, start: EntryID, count: int) -> EntryID | None:
+    """The ID of the entry that is the `count`-th from `start` on, or the last one; None where none follows."""
+    while True:
+        log.refresh()
+        try:
+            found: EntryID | None = None
+            for view, low, high in _runs(log, start):
+                if high <= low:
+                    continue
+                if count <= high - low:
+                    return id_at(log, view, low + count - 1)
+                count -= high - low
+                found = id_at(log, view, high - 1)
+        except SegmentGone:
+            continue
+        return found
+
+
+def _runs(log: StreamLog, start: EntryID) -> Iterator[tuple[SegmentView, int, int]]:
+    """Each segment that holds entries from `start` on, with the positions of the first and behind the last of them."""
+    views = log.segments.views()
+    low = bisect_left(views, (start.ms, start.seq), key=lambda view: (view.last.ms, view.last.seq))
+    for view in views[low:]:
+        first = 0 if view.first >= start else _position(log, view, start)
+        yield view, max(first, view.trimmed), view.entries
+    active = log.native.active_view()
+    at = log.native.seek(active.number, start)
+    if at is None:
+        raise SegmentGone
+    yield active, max(at, active.trimmed), log.native.visible_entries()
+
+
+def _position(log: StreamLog, view: SegmentView, entry_id: EntryID) -> int:
+    try:
+        return log.segments.position_of(view, entry_id)[0]
+    except SegmentGone:
+        log.segments.forget(view.number, view.generation)
+        log.refresh()
+        if (view.number, view.generation) in {(each.number, each.generation) for each in log.segments.views()}:
+            return log.segments.position_of(view, entry_id)[0]  # sealed between two looks
+        raise
+
+
+def id_at(log: StreamLog, view: SegmentView, position: int) -> EntryID:
+    """The ID at a position of a segment, gone or not.
+
+    Raises:
+        SegmentGone: the segment is not what it was: look the segments up again.
+    """
+    if view.number == log.native.tail[0]:
+        _, block = log.native.read(view.number, position, MIN_ID, MAX_ID, 1, 1)
+    else:
+        segment = log.segments.get(view)
+        if isinstance(segment, SealedSegment):
+            node = segment.node_of_position(position)
+            before = segment.node_row(node)[2]
+            return segment.read_block(node, MIN_ID, MAX_ID, None).id_at(position - before)
+        block = segment.read(position, MIN_ID, MAX_ID, 1, 1, None)
+    if block is None:
+        raise SegmentGone
+    return block.id_at(0)

@@ -1,0 +1,46 @@
+"""A consumer group that follows a query: its last delivered ID moves on as the query's batches are complete."""
+
+import json
+import logging
+from collections.abc import Mapping
+from contextlib import suppress
+
+import diskstream
+from diskstream.errors import DiskstreamError, NoGroupError, NoSuchStreamError, ReadOnlyError
+from diskstream.ids import MIN_ID
+from diskstream.spark import offsets
+
+__all__ = ["acknowledge", "acknowledge_progress"]
+
+_log = logging.getLogger("diskstream.spark")
+
+
+def acknowledge(offset: Mapping[str, str]) -> None:
+    """Moves the group that the offset names forward to it, in each stream; makes it where it is missing.
+
+    It never moves back, so it may be told twice, or late. A store that cannot be written to has no group to move.
+    """
+    found = offsets.followed(offset)
+    if found is None:
+        return
+    path, name = found
+    with suppress(ReadOnlyError), diskstream.open(path, create=False) as store:
+        for stream, at in offsets.decode(offset).items():
+            with suppress(NoSuchStreamError, NoGroupError):  # deleted meanwhile
+                if at > MIN_ID and store.exists(stream):
+                    store.stream(stream).group(name, start=MIN_ID, entries_read=0).advance(at)
+
+
+def acknowledge_progress(ends: list[str | None]) -> None:
+    """The same for the end offsets of a batch's sources, as its progress shows them; other sources' are passed over."""
+    for text in ends:
+        try:
+            offset = json.loads(text) if text else None
+        except ValueError:
+            continue
+        if isinstance(offset, dict) and all(isinstance(at, str) for at in offset.values()):
+            try:
+                acknowledge(offset)
+            except DiskstreamError as error:
+                # The query must not end for it: the next batch tells the group again.
+                _log.warning("a group did not follow its query: %s", error)

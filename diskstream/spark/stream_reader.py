@@ -1,0 +1,182 @@
+"""The streaming read: positions in streams as offsets, micro-batches as slices of the live store."""
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
+
+from diskstream.errors import ArgumentError, DataLossError, NoSuchStreamError
+from diskstream.ids import MIN_ID, EntryID
+from diskstream.spark import offsets
+from diskstream.spark.acknowledge import acknowledge
+from diskstream.spark.admission import Admission
+from diskstream.spark.names import as_text
+from diskstream.spark.options import Bounds, ReadOptions
+from diskstream.spark.partitions import EntriesPartition
+from diskstream.spark.planning import chosen_streams, open_for_planning, partitioned
+from diskstream.spark.schemas import plan
+from diskstream.spark.tasks import read_entries
+from diskstream.store import Store
+from diskstream.stream import Stream
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["EntriesStreamReader"]
+
+# Spark asks for the latest offset up to a hundred times a second; new streams are looked for less often.
+_LIST_EVERY_S = 1.0
+
+
+class EntriesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """A streaming read of entries. One instance plans in a process of the driver's, copies of it read in tasks."""
+
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        for name in ("ending_ids", "ending_timestamp"):
+            if getattr(options, name) is not None:
+                raise ArgumentError("a streaming read has no end: endingIds and endingTimestamp are for batch reads")
+        self.options, self.plan = options, plan(schema, options)
+        self._store: Store | None = None
+        self._initial: dict[str, str] | None = None
+        self._admission = Admission(options)
+        self._listed: tuple[float, list[bytes]] = (0.0, [])
+        self._target: dict[bytes, EntryID] | None = None
+
+    # --- in the driver's process --------------------------------------------------------------------------------------
+
+    def _opened(self) -> Store:
+        if self._store is None:
+            self._store = open_for_planning(self.options.path)
+        return self._store
+
+    def _names(self) -> list[bytes]:
+        at, names = self._listed
+        now = time.monotonic()
+        if not names or (not self.options.streams and now - at > _LIST_EVERY_S):
+            with suppress(NoSuchStreamError):  # one that was named may come later, or come back
+                names = chosen_streams(self._opened(), self.options)
+            self._listed = (now, names)
+        return names or list(self.options.streams)
+
+    def _begin(self, stream: Stream) -> EntryID:
+        """Where the read of a stream begins: the ID behind which it reads."""
+        earliest = stream.trimmed_to() or MIN_ID
+        if self.options.starting_timestamp is not None:
+            return max(EntryID(self.options.starting_timestamp, 0).prev() or MIN_ID, MIN_ID)
+        at = (self.options.starting_ids or Bounds("latest")).of(stream.name) or "latest"
+        if at == "latest":
+            return self._end(stream)
+        return earliest if isinstance(at, str) else at.prev() or MIN_ID
+
+    def _end(self, stream: Stream) -> EntryID:
+        if self.options.include_tail:
+            return stream.last_id()
+        pieces = stream.splits(tail=False)
+        return pieces[-1].last if pieces else MIN_ID
+
+    def _offset(self, positions: dict[bytes, EntryID]) -> dict[str, str]:
+        return offsets.encode(positions, str(self._opened().path), self.options.group)
+
+    def initialOffset(self) -> dict[str, str]:  # noqa: N802  # Spark's name
+        """Where a new query begins; asked more than once, it answers the same."""
+        if self._initial is None:
+            store = self._opened()
+            names = self._names()
+            for name in self.options.streams:
+                if not store.exists(name):
+                    raise NoSuchStreamError(name)
+            self._initial = self._offset({name: self._begin(store.stream(name)) for name in names})
+        return self._initial
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802  # Spark's name
+        """No limit that Spark would know of: this source's are in its options."""
+        return ReadAllAvailable()
+
+    def _latest(self, start: dict[bytes, EntryID]) -> dict[bytes, EntryID]:
+        store = self._opened()
+        latest = {name: max(at, self._end(store.stream(name))) for name, at in start.items()}
+        for name in self._names():
+            if name not in latest:
+                latest[name] = self._end(store.stream(name))
+        return latest
+
+    def latestOffset(self, start: dict[str, str], limit: ReadLimit) -> dict[str, str]:  # noqa: ARG002, N802
+        """Where the next micro-batch ends; `start` where there is nothing for one."""
+        begun = offsets.decode(start)
+        latest = self._latest(begun)
+        if self._target is not None:
+            latest = {name: min(at, self._target.get(name, MIN_ID)) for name, at in latest.items()}
+        store = self._opened()
+        for name in list(latest):
+            # A stream that was not there before is read from its beginning.
+            if name not in begun:
+                begun[name] = store.stream(name).trimmed_to() or MIN_ID
+                latest[name] = max(latest[name], begun[name])
+            latest[name] = max(latest[name], begun[name])
+        return self._offset(self._admission.end(store, begun, latest, draining=self._target is not None))
+
+    def reportLatestOffset(self) -> dict[str, str] | None:  # noqa: N802  # Spark's name
+        """Where the streams end now: what the progress of a query shows as the latest offset."""
+        return self._offset(self._latest({}))
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  # Spark's name
+        """Remembers where the streams end: a query with AvailableNow reads no further."""
+        self._target = self._latest({})
+
+    def partitions(self, start: dict[str, str], end: dict[str, str]) -> Sequence[InputPartition]:
+        """Slices of what lies between two offsets.
+
+        Raises:
+            DataLossError: some of it was trimmed away, or a stream was deleted or replaced.
+        """
+        store, begun = self._opened(), offsets.decode(start)
+        ranges: list[tuple[bytes, EntryID, EntryID]] = []
+        for name, last in offsets.decode(end).items():
+            stream = store.stream(name)
+            after = begun.get(name)
+            if after is None:
+                after = MIN_ID
+            elif self.options.fail_on_data_loss:
+                _check_loss(stream, after, last)
+            first = after.next()
+            if first is not None and first <= last:
+                ranges.append((name, first, last))
+        path = str(store.path)
+        runs = partitioned(store, ranges, self.options)
+        return [EntriesPartition(path, path, run, leased=False) for run in runs] or [
+            EntriesPartition(path, path, (), leased=False)
+        ]
+
+    def commit(self, end: dict[str, str]) -> None:
+        """Moves the group on. Spark calls it when the next batch is planned: the listener of `register` is earlier."""
+        acknowledge(end)
+
+    def stop(self) -> None:
+        """Closes the store."""
+        if self._store is not None:
+            self._store.close()
+            self._store = None
+
+    # --- in tasks -----------------------------------------------------------------------------------------------------
+
+    def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
+        """Reads one partition."""
+        assert isinstance(partition, EntriesPartition)
+        if partition.slices:
+            yield from read_entries(partition, self.plan, self.options)
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**self.__dict__, "_store": None, "_initial": None}
+
+
+def _check_loss(stream: Stream, after: EntryID, last: EntryID) -> None:
+    trimmed = stream.trimmed_to()
+    if trimmed is not None and trimmed > after:
+        raise DataLossError(as_text(stream.name), f"entries up to {trimmed} were trimmed away", f"what follows {after}")
+    if stream.last_id() < max(last, after):
+        found = f"it ends at {stream.last_id()}" if stream.exists() else "it is gone"
+        raise DataLossError(as_text(stream.name), f"{found}: it was deleted or replaced", f"{after} to {last}")
