@@ -7,6 +7,7 @@
 pub mod bitmap;
 pub mod block;
 pub mod columns;
+pub mod commits;
 pub mod error;
 pub mod frame;
 pub mod group_ops;
