@@ -70,7 +70,11 @@ impl Commits {
 
     pub fn read(reader: &mut Reader<'_>) -> Result<Commits> {
         let mut commits = Commits::default();
-        for _ in 0..reader.count(MAX_WRITERS, "a number of writers")? {
+        let count = reader.count(MAX_WRITERS, "a number of writers")?;
+        if count == 0 {
+            return Err(reader.fault("at least one writer", 0));
+        }
+        for _ in 0..count {
             let (writer, version) = (read_name(reader)?, reader.varint()?);
             let part = reader.count(u32::MAX as usize, "a part's number")? as u32;
             let last = Last { version, part, time_ms: reader.u64()? };

@@ -18,6 +18,7 @@ pub mod idempotence;
 pub mod node;
 pub mod ops;
 pub mod overlay;
+pub mod packing;
 pub mod pending;
 pub mod progress;
 pub mod rows;

@@ -20,6 +20,9 @@ use crate::id::{parse, parse_open, EntryId};
 use crate::log::{now_ms, Log};
 use crate::segments::SegmentView;
 
+/// A batch from this size on is copied without the GIL: giving it up costs about as much as copying this.
+const LARGE_BYTES: usize = 64 << 10;
+
 thread_local! {
     /// Scratch for packing rows: one for each thread, so that packing needs no lock.
     static ENCODER: RefCell<RowsEncoder> = RefCell::new(RowsEncoder::default());
@@ -68,14 +71,15 @@ impl Log {
         }
         let flush = durable || self.always;
         let stand_in = matches!(self.lock_brief(py).target, Target::Python(_));
-        if !held && (flush || stand_in) {
+        let large = batch.payload.len() > LARGE_BYTES;
+        if !held && (flush || stand_in || large) {
             // Everything that may wait happens off the GIL, the lock included.
             return Ok(py.detach(|| self.append_and_flush(batch, flush)));
         }
         if !held {
             acquire(py, &self.page, Lock::Append)?;
         }
-        let done = if stand_in {
+        let done = if stand_in || large {
             py.detach(|| self.writer().append_rows(&mut self.lock(), batch))
         } else {
             self.writer().append_rows(&mut self.lock_brief(py), batch)
