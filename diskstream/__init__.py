@@ -15,6 +15,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from diskstream._native import Delivery, Entry, EntryID
 from diskstream.columnar import Columns
+from diskstream.commits import Commit
 from diskstream.consumer import Consumer
 from diskstream.engine.recovery import Finding, RecoveryReport
 from diskstream.engine.seal import CompactReport
@@ -73,6 +74,7 @@ __all__ = [
     "AutoClaimIDs",
     "ClosedError",
     "Columns",
+    "Commit",
     "CompactReport",
     "Consumer",
     "ConsumerInfo",

@@ -9,6 +9,9 @@ from typing import Any, Final, TypeAlias, final
 
 from typing_extensions import disjoint_base
 
+from diskstream._native_packing import PackedRows as PackedRows
+from diskstream._native_packing import pack_columns as pack_columns
+from diskstream._native_packing import pack_pairs as pack_pairs
 from diskstream._native_segments import ColumnBatch as ColumnBatch
 from diskstream._native_segments import NodeCache as NodeCache
 from diskstream._native_segments import RowSegment as RowSegment
@@ -20,8 +23,9 @@ from diskstream._native_segments import SegmentView as SegmentView
 __all__ = ["CTL_BYTES", "FORMAT_VERSION", "LOG_HEADER_BYTES", "MAX_BATCH_BYTES", "MAX_CONSUMERS", "MAX_ENTRY_BYTES"]
 __all__ += ["MAX_GROUPS", "MAX_NAMES_BYTES", "MAX_NAME_BYTES", "TRIM_GRANULE_ENTRIES"]
 __all__ += ["Block", "Changes", "Ctl", "Delivery", "Entry", "EntryID", "Guard", "Log", "LogFile", "RowSegment", "Turn"]
-__all__ += ["ColumnBatch", "NodeCache", "ScanBatch", "SealedSegment", "Sealer", "SegmentView"]
-__all__ += ["check_rows", "delivery", "first_segment", "restore_entry", "wait_bells", "wait_turns"]
+__all__ += ["ColumnBatch", "NodeCache", "PackedRows", "ScanBatch", "SealedSegment", "Sealer", "SegmentView"]
+__all__ += ["check_rows", "delivery", "first_segment", "pack_columns", "pack_pairs", "restore_entry"]
+__all__ += ["wait_bells", "wait_turns"]
 
 CTL_BYTES: Final[int]
 FORMAT_VERSION: Final[int]
@@ -248,7 +252,16 @@ class Log:
         durable: bool = False,
         held: bool = False,
         now: int | None = None,
-    ) -> list[EntryID]: ...  # Appends entries as one frame
+        commit: tuple[bytes, int, int] | None = None,
+    ) -> list[EntryID] | None: ...  # Appends entries as one frame; None: `commit`, a part, was committed before
+    def add_packed(
+        self,
+        rows: PackedRows,
+        durable: bool = False,
+        held: bool = False,
+        now: int | None = None,
+        commit: tuple[bytes, int, int] | None = None,
+    ) -> tuple[EntryID, EntryID] | None: ...  # The same for packed rows: the first ID and the last
     def trim(self, segment: int, position: int) -> int: ...  # Trims to a place, under the append lock. 0, or a reason.
     def delete(self, greatest: _IDLike, places: Sequence[tuple[int, int]]) -> int: ...  # Marks as deleted, in order
     def set_id(self, last: _IDLike, entries_added: int, max_deleted: _IDLike) -> int: ...  # Sets the counters
@@ -316,6 +329,7 @@ class Log:
     def consumer_count(self, group: int) -> int: ...  # How many consumers a group has
     def consumer_seen(self, group: int, consumer: int) -> int | None: ...  # When it was seen last, in ms
     def find_message(self, producer: bytes, message: bytes, now_ms: int) -> EntryID | None: ...  # If remembered
+    def committed(self, writer: bytes) -> tuple[int, int] | None: ...  # Version and part that it committed last
     def note_duplicate(self) -> None: ...  # Counts a message that was there already
     def windows(self, now_ms: int) -> tuple[int, int, int, int, int, int]:
         """Duration (s), size, producers, messages tracked, messages added, duplicates."""

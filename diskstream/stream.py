@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
 from diskstream import columnar
 from diskstream._native import Block, ColumnBatch, Entry, EntryID, check_rows
+from diskstream.commits import AddOptions, Commit
+from diskstream.committing import Committing
 from diskstream.counts import check_count
 from diskstream.engine import reader, seal, trimming
 from diskstream.engine.log import StreamLog, StreamMoved
@@ -31,7 +33,7 @@ Fields = Mapping[Any, Any] | Sequence[tuple[Any, Any]]
 _T = TypeVar("_T")
 
 
-class Stream(Grouped, Scanned):
+class Stream(Grouped, Committing, Scanned):
     """A stream of a store, by name: it need not exist yet, and may come and go."""
 
     def __init__(self, store: "Store", name: bytes) -> None:
@@ -161,6 +163,16 @@ class Stream(Grouped, Scanned):
             check_rows([fields], None if entry_id is None else [entry_id])
         return self._write(append, create=not nomkstream)
 
+    @overload
+    def add_many(
+        self, rows: Iterable[Fields], *, commit: None = None, **options: Unpack[AddOptions]
+    ) -> list[EntryID]: ...
+
+    @overload
+    def add_many(
+        self, rows: Iterable[Fields], *, commit: Commit | None, **options: Unpack[AddOptions]
+    ) -> list[EntryID] | None: ...
+
     def add_many(
         self,
         rows: Iterable[Fields],
@@ -172,17 +184,21 @@ class Stream(Grouped, Scanned):
         approximate: bool = False,
         limit: int | None = None,
         ref: str = "KEEPREF",
+        commit: Commit | None = None,
         durable: bool = False,
-    ) -> list[EntryID]:
+    ) -> list[EntryID] | None:
         """Adds entries as one frame: all of them or, after a crash, none.
 
         Args:
             rows: the fields of each entry.
             ids: the whole ID of each entry, in order; None makes them automatic.
             nomkstream, maxlen, minid, approximate, limit, ref, durable: as `add`.
+            commit: the part of a writer's work that the entries are, remembered in the same frame. One that was
+                committed before is not added again, and nothing is trimmed.
 
         Returns:
-            The IDs in order; none where `nomkstream` kept the entries from being added.
+            The IDs in order; none where `nomkstream` kept the entries from being added; None where the part was
+            committed before. No rows are no entries, and commit nothing.
 
         Raises:
             As `add`; nothing is added then.
@@ -196,18 +212,22 @@ class Stream(Grouped, Scanned):
             listed = [_rereadable(row) for row in listed]
             check_rows(listed, given)
 
-        def append(log: StreamLog) -> list[EntryID]:
+        record = None if commit is None else commit.record
+
+        def append(log: StreamLog) -> tuple[list[EntryID] | None]:
             if trim is None:
-                return log.native.add_many(listed, given, durable, False, log.now())
+                return (log.native.add_many(listed, given, durable, False, log.now(), record),)
             with log.locked():
                 log.prepare()
-                added = log.native.add_many(listed, given, False, True, log.now())
-                trim.apply(log)
+                added = log.native.add_many(listed, given, False, True, log.now(), record)
+                if added is not None:
+                    trim.apply(log)
             if durable or log.options.is_always:
                 log.flush()
-            return added
+            return (added,)
 
-        return self._write(append, create=not nomkstream) or []
+        done = self._write(append, create=not nomkstream)
+        return [] if done is None else done[0]
 
     # --- reading ------------------------------------------------------------------------------------------------------
 

@@ -1,6 +1,6 @@
-"""Compares the stubs of the native core with what was built: mypy's stubtest, for a module whose stub is in two files.
+"""Compares the stubs of the native core with what was built: mypy's stubtest, for a module with several stub files.
 
-The second file stands for no module of its own: here it is compared with the same native module.
+The further files stand for no modules of their own: here they are compared with the same native module.
 """
 
 import sys
@@ -9,7 +9,7 @@ from mypy import stubtest
 
 import diskstream._native
 
-PARTS = ["diskstream._native_segments"]
+PARTS = ["diskstream._native_packing", "diskstream._native_segments"]
 
 
 def main() -> int:

@@ -88,5 +88,7 @@ def same(path: Path) -> dict[bytes, SlowStream]:
             windows = stream.state.groups.windows
             said = (info.idmp_duration_s, info.idmp_max_size, info.messages_added)
             assert (windows.duration, windows.messages, windows.added) == said
+            for writer, kept in stream.state.groups.commits.writers.items():
+                assert native.committed(writer) == kept[:2]
         assert store.verify().ok
     return read

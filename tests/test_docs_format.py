@@ -120,6 +120,7 @@ def rust(path: str) -> str:
         ("core/src/idempotence.rs", f"MAX_PRODUCERS: usize = 1 << {layouts.MAX_PRODUCERS.bit_length() - 1};"),
         ("core/src/idempotence.rs", f"DEFAULT_DURATION_S: u64 = {layouts.WINDOW_S};"),
         ("core/src/idempotence.rs", f"DEFAULT_MESSAGES: u64 = {layouts.WINDOW_MESSAGES};"),
+        ("core/src/commits.rs", f"MAX_WRITERS: usize = {layouts.MAX_WRITERS};"),
         ("core/src/pending.rs", f"CHUNK_ROWS: usize = {layouts.CHUNK_ROWS};"),
     ],
 )
@@ -156,6 +157,7 @@ def test_the_control_page_has_every_word_that_the_native_core_uses() -> None:
         ("directory.md", f"1 to {layouts.MAX_NAME_BYTES} bytes"),
         ("groups.md", f"{layouts.WINDOW_S} and {layouts.WINDOW_MESSAGES} at first"),
         ("groups.md", f"more than {layouts.MAX_PRODUCERS} producers"),
+        ("groups.md", f"{layouts.MAX_WRITERS} others are"),
         ("view.md", f"at most {layouts.CHUNK_ROWS} rows"),
         ("ctl.md", "96 places"),
     ],

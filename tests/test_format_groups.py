@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import diskstream
-from diskstream import EntryID, Group
+from diskstream import Commit, EntryID, Group
 from tests.read_twice import groups_kept, groups_said, opened, same
 from tests.slow_reader import SlowStream, layouts
 from tests.slow_reader.groups import Groups
@@ -56,6 +56,13 @@ class Workload:
 
     def do_message(self) -> None:
         self.stream.add({"k": "v"}, producer=self.random.choice("pq"), message_id=str(self.random.randrange(9)))
+
+    def do_commit(self) -> None:
+        writer, version = self.random.choice([b"w", b"\xff" * 300]), self.now // 1000
+        self.stream.add_many([{"k": "v"}] * 3, commit=Commit(writer, version, self.random.randrange(9)))
+
+    def do_note_commit(self) -> None:
+        self.stream.note_commit(Commit.complete(b"w", self.now // 1000))
 
     def do_windows(self) -> None:
         self.stream.add({"k": "v"})

@@ -26,17 +26,21 @@ class Effect(Protocol):
 
 @dataclass(frozen=True)
 class Added:
-    """Entries came, with IDs that were given, or that the store chose; one may be a message, remembered with it."""
+    """Entries came, with IDs that were given or chosen; a message, or a commit, may be remembered with them."""
 
     rows: Sequence[Pairs]
     ids: Sequence[ID] | None
     message: tuple[bytes, bytes, int] | None = None
+    commit: tuple[bytes, int, int] | None = None
 
     def apply(self, state: State, outcome: Outcome) -> State:
         """The state after it."""
         assert isinstance(outcome, Sequence)
         assert self.ids is None or list(self.ids) == list(outcome), f"given {self.ids}, added as {outcome}"
         after = state.with_added(outcome, self.rows)
+        if self.commit is not None:
+            writer, version, part = self.commit
+            after = replace(after, commits={**after.commits, writer: (version, part)})
         if self.message is None:
             return after
         producer, message, now = self.message

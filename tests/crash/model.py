@@ -1,6 +1,6 @@
 """What a store promises: the states that its streams went through, and which of them a power cut may leave."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tests.crash.groups import ID, Group, Groups, Windows
@@ -22,6 +22,7 @@ class State:
         deleted: the greatest ID ever deleted.
         groups: the consumer groups by name.
         windows: the idempotent messages that are remembered.
+        commits: version and part that each writer committed last.
     """
 
     entries: tuple[tuple[ID, Pairs], ...] = ()
@@ -30,6 +31,7 @@ class State:
     deleted: ID = (0, 0)
     groups: Groups = field(default_factory=dict)
     windows: Windows = field(default_factory=Windows)
+    commits: Mapping[bytes, tuple[int, int]] = field(default_factory=dict)
 
     def with_added(self, ids: Sequence[ID], rows: Sequence[Pairs]) -> "State":
         """With further entries."""
@@ -61,7 +63,8 @@ class State:
         text = f"{len(ids)} entries [{' '.join(shown)}] last={self.last} added={self.added} deleted={self.deleted}"
         groups = [f"\n         {name!r}: {group}" for name, group in sorted(self.groups.items())]
         windows = "" if self.windows == Windows() else f"\n         messages: {self.windows}"
-        return text + "".join(groups) + windows
+        commits = f"\n         commits: {self.commits}" if self.commits else ""
+        return text + "".join(groups) + windows + commits
 
 
 EMPTY = State()

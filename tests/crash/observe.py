@@ -12,12 +12,13 @@ from diskstream.ids import EntryID
 from tests.crash.groups import NOBODY, Group, Groups, Member, Row, Windows
 from tests.crash.model import ID, State
 
-__all__ = ["MESSAGES", "PRODUCERS", "Violation", "as_id", "look", "look_at_all", "look_at_groups"]
+__all__ = ["MESSAGES", "PRODUCERS", "WRITERS", "Violation", "as_id", "look", "look_at_all", "look_at_groups"]
 
 _T = TypeVar("_T")
 
 # All that a workload uses: a producer's messages cannot be listed, only asked for.
 PRODUCERS = (b"p", b"q")
+WRITERS = (b"job", b"\x00\xff")
 MESSAGES = tuple(b"m%d" % number for number in range(8))
 
 
@@ -42,7 +43,9 @@ def look(store: Store, name: bytes) -> State:
     if info.groups != len(groups):
         raise Violation(f"{name!r}: there are {info.groups} groups, and these: {sorted(groups)}")
     windows = stream._use(lambda log: _quietly(log, _windows), Windows())
-    return State(entries, last, info.entries_added, deleted, groups, windows)
+    known = {writer: stream.committed(writer) for writer in WRITERS}
+    commits = {writer: last for writer, last in known.items() if last is not None}
+    return State(entries, last, info.entries_added, deleted, groups, windows, commits)
 
 
 def look_at_all(store: Store) -> dict[bytes, State]:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from diskstream.ids import EntryID
+from tests.crash.commit_ops import COMMIT_WEIGHTS
 from tests.crash.effects import Added, Effect, Outcome, Removed, SetTo, Trimmed
 from tests.crash.group_ops import GROUP_WEIGHTS
 from tests.crash.model import EMPTY, ID, Pairs, State
@@ -80,7 +81,8 @@ def _append(w: Workload, name: bytes, rows: Sequence[Pairs], ids: Sequence[ID] |
             got = [as_id(added)]
         else:
             texts = None if ids is None else [_text(entry_id) for entry_id in ids]
-            got = [as_id(entry_id) for entry_id in stream.add_many(rows, ids=texts, **options)]  # type: ignore[arg-type]
+            many = stream.add_many(rows, ids=texts, **options)  # type: ignore[call-overload]
+            got = [as_id(entry_id) for entry_id in many]
         if trim is None:
             return [got]
         return [got, len(before.entries) + len(rows) - len(stream)]
@@ -269,7 +271,7 @@ _WEIGHTS: dict[Callable[[Workload], None], int] = {
 def step(w: Workload) -> None:
     """Does one operation; time goes on, and sometimes back."""
     w.world.now_ms += w.rng.choice((0, 0, 1, 7, 300, 6_000, 25_000, -3, -40_000))
-    weights = {**_WEIGHTS, **GROUP_WEIGHTS}
+    weights = {**_WEIGHTS, **GROUP_WEIGHTS, **COMMIT_WEIGHTS}
     w.rng.choices(list(weights), list(weights.values()))[0](w)
     w.files.note_ctl()
     w.files.note_view()

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from tests.slow_reader import layouts
 from tests.slow_reader.wire import Cursor, Identifier
 
-__all__ = ["Consumer", "Group", "Groups", "Pending", "Windows", "pending_rows"]
+__all__ = ["Commits", "Consumer", "Group", "Groups", "Pending", "Windows", "pending_rows"]
 
 _TAGS = layouts.RECORD_TAGS
 
@@ -183,12 +183,38 @@ class Windows:
 
 
 @dataclass
+class Commits:
+    """What writers committed last: version, part and time."""
+
+    writers: dict[bytes, tuple[int, int, int]] = field(default_factory=dict)
+
+    def note(self, cursor: Cursor) -> None:
+        writer, version, part = cursor.name(), cursor.varint(), cursor.varint(2**32 - 1)
+        (time,) = cursor.fixed(struct.Struct("<Q"))
+        if writer not in self.writers and len(self.writers) == layouts.MAX_WRITERS:
+            del self.writers[min((known[2], name) for name, known in self.writers.items())[1]]
+        self.writers[writer] = version, part, time
+
+    @classmethod
+    def read(cls, cursor: Cursor) -> "Commits":
+        """Section 18."""
+        commits = cls()
+        count = cursor.varint(layouts.MAX_WRITERS)
+        for _ in range(count):
+            commits.note(cursor)
+        if count == 0 or len(commits.writers) < count or list(commits.writers) != sorted(commits.writers):
+            raise cursor.fault("writers by ascending names", list(commits.writers))
+        return commits
+
+
+@dataclass
 class Groups:
-    """All groups of a stream, by number, and the windows of its producers."""
+    """All groups of a stream, by number, the windows of its producers, the commits of its writers."""
 
     next_group: int = 0
     by_number: dict[int, Group] = field(default_factory=dict)
     windows: Windows = field(default_factory=Windows)
+    commits: Commits = field(default_factory=Commits)
     counted: dict[tuple[int, int], int] = field(default_factory=dict, compare=False)
 
     def add(self, number: int, group: Group, cursor: Cursor) -> None:
@@ -216,6 +242,8 @@ class Groups:
             self.windows.note(producer, message, entry_id, *cursor.fixed(struct.Struct("<Q")))
         elif tag == _TAGS["windows"]:
             self.windows.configure(cursor.varint(), cursor.varint())
+        elif tag == _TAGS["commit"]:
+            self.commits.note(cursor)
         else:
             self.group(cursor).apply(tag, cursor, time)
 

@@ -53,7 +53,7 @@ KINDS = {
 }
 RECORDS = 1  # the only flag, of entries frames: records of groups stand behind the rows
 
-SECTIONS = {"counters": 1, "segments": 2, "groups": 16, "pending": 17, "trimmed": 129}
+SECTIONS = {"counters": 1, "segments": 2, "groups": 16, "pending": 17, "commits": 18, "trimmed": 129}
 MAY_BE_PASSED_OVER = 0x80
 
 RECORD_TAGS = {
@@ -71,6 +71,7 @@ RECORD_TAGS = {
     "trim": 12,
     "message": 13,
     "windows": 14,
+    "commit": 15,
 }
 ORDERS = {"by ID": 0, "by consumer": 1, "by time": 2}
 OWNED = 1 << 63
@@ -93,6 +94,7 @@ MAX_GROUPS = 10_000
 MAX_CONSUMERS = 100_000
 MAX_PENDING = 32_000_000
 MAX_PRODUCERS = 65_536
+MAX_WRITERS = 1024
 MAX_STORE_JSON_BYTES = 65_536
 LIMITS = {
     "payload of a frame": MAX_PAYLOAD_BYTES,
@@ -107,9 +109,10 @@ LIMITS = {
     "offset in a log file": MAX_OFFSET,
     "name of a stream": MAX_NAME_BYTES,
     "store.json": MAX_STORE_JSON_BYTES,
-    "name of a group, consumer, producer or message": MAX_MEMBER_NAME_BYTES,
+    "name of a group, consumer, producer, message or writer": MAX_MEMBER_NAME_BYTES,
     "groups of a stream": MAX_GROUPS,
     "consumers of a group": MAX_CONSUMERS,
     "pending entries of a stream": MAX_PENDING,
     "producers of a stream": MAX_PRODUCERS,
+    "writers of a stream": MAX_WRITERS,
 }

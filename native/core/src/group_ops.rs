@@ -14,11 +14,13 @@
 //! 10 seen        varint(group) varint(consumer)
 //! 11 delete      varint(length) delete payload      12 trim      varint(segment) varint(position)
 //! 13 message     pid iid ID (16) time u64           14 windows   varint(duration, s) varint(messages)
+//! 15 commit      writer varint(version) varint(part) time u64
 //! name := varint(length) bytes        step, rows: see pending.rs; the first step is taken from 0-0
 //! ```
 //! Each record carries the owners before, so that counts can be kept without looking them up. A consumer numbered 0 is
 //! nobody.
 
+use crate::commits::Part;
 use crate::error::{Error, Result};
 use crate::id::Id;
 use crate::ops::{self, Place};
@@ -26,7 +28,7 @@ use crate::pending::{encode_rows, put_id_step, read_id_step, read_rows, Pending}
 use crate::wire::{put_id, put_u64, put_varint, Reader};
 use crate::FORMAT_VERSION;
 
-/// No name of a group, a consumer, a producer or a message is longer.
+/// No name of a group, a consumer, a producer, a message or a writer is longer.
 pub const MAX_NAME_BYTES: usize = 4096;
 
 /// Who had an entry: None where it was not pending.
@@ -49,6 +51,7 @@ pub enum Op {
     Trim { place: Place },
     Message { producer: Vec<u8>, message: Vec<u8>, id: Id, time_ms: u64 },
     Windows { duration_s: u64, messages: u64 },
+    Commit { writer: Vec<u8>, version: u64, part: u32, time_ms: u64 },
 }
 
 pub fn put_name(out: &mut Vec<u8>, name: &[u8]) {
@@ -161,6 +164,9 @@ impl Op {
                 put_varint(out, *duration_s);
                 put_varint(out, *messages);
             }
+            Op::Commit { writer, version, part, time_ms } => {
+                put_commit(out, &Part { writer, version: *version, part: *part }, *time_ms)
+            }
         }
     }
 
@@ -179,10 +185,25 @@ impl Op {
                 time_ms: reader.u64()?,
             },
             14 => Op::Windows { duration_s: reader.varint()?, messages: reader.varint()? },
+            15 => Op::Commit {
+                writer: read_name(reader)?,
+                version: reader.varint()?,
+                part: read_number(reader)?,
+                time_ms: reader.u64()?,
+            },
             1..=10 => read_group_op(tag, reader)?,
             _ => return Err(Error::Newer { what: "a group record", supported: FORMAT_VERSION, found: u32::from(tag) }),
         })
     }
+}
+
+/// The record of a commit, without a copy of its writer's name.
+pub fn put_commit(out: &mut Vec<u8>, part: &Part<'_>, time_ms: u64) {
+    out.push(15);
+    put_name(out, part.writer);
+    put_varint(out, part.version);
+    put_varint(out, u64::from(part.part));
+    put_u64(out, time_ms);
 }
 
 /// The record of a delivery, without a copy of its IDs.
@@ -276,6 +297,7 @@ mod tests {
             Op::Trim { place: Place { segment: 3, position: 4 } },
             Op::Message { producer: b"p".to_vec(), message: b"m".to_vec(), id: Id::new(1, 1), time_ms: 5 },
             Op::Windows { duration_s: 100, messages: 200 },
+            Op::Commit { writer: b"w".to_vec(), version: u64::MAX, part: u32::MAX, time_ms: 6 },
             Op::Destroy { group: 1 },
         ];
         let mut payload = Vec::new();

@@ -7,6 +7,7 @@
 pub mod bitmap;
 pub mod block;
 pub mod columns;
+pub mod commits;
 pub mod error;
 pub mod frame;
 pub mod group_ops;
@@ -18,6 +19,7 @@ pub mod listed;
 pub mod node;
 pub mod ops;
 pub mod overlay;
+pub mod packing;
 pub mod parse;
 pub mod pending;
 pub mod progress;

@@ -9,6 +9,8 @@
 //! shape := varint(fields) (varint(length) name-bytes){fields}          which is then defined here
 //! ```
 
+use std::collections::HashMap;
+
 use crate::block::{BlockBuilder, Shape};
 use crate::error::{Error, Result};
 use crate::frame::{MAX_ENTRY_BYTES, MAX_PAYLOAD_BYTES};
@@ -18,11 +20,16 @@ use crate::wire::{put_varint, Reader};
 /// Fields of one entry, at most.
 pub const MAX_FIELDS: usize = 65_536;
 
+/// So few shapes are found sooner by looking at each.
+const FEW_SHAPES: usize = 16;
+
 /// Packs rows one after another. IDs are given as steps, so an automatic batch is packed before its first ID is known.
 #[derive(Default)]
 pub struct RowsEncoder {
     out: Vec<u8>,
     shapes: Vec<Box<[u8]>>,
+    /// The shapes by their names, once there are many.
+    codes: HashMap<Box<[u8]>, usize>,
     names: Vec<u8>,
     lengths: Vec<u8>,
     values: Vec<u8>,
@@ -52,7 +59,18 @@ impl RowsEncoder {
     pub fn clear(&mut self) {
         self.begin();
         self.out.clear();
+        self.restart();
+    }
+
+    /// The payload so far; the row begun last, which has not ended, becomes the first of the next one.
+    pub fn take(&mut self) -> Vec<u8> {
+        self.restart();
+        std::mem::take(&mut self.out)
+    }
+
+    fn restart(&mut self) {
         self.shapes.clear();
+        self.codes.clear();
         self.rows = 0;
         self.last_shape = 0;
     }
@@ -74,7 +92,7 @@ impl RowsEncoder {
         if self.fields == 0 {
             return Err(Error::Invalid("an entry needs at least one field"));
         }
-        let size = self.names.len() + self.lengths.len() + self.values.len();
+        let size = self.row_bytes();
         if size > MAX_ENTRY_BYTES {
             return Err(Error::Limit { what: "entry", limit: MAX_ENTRY_BYTES as u64, found: size as u64 });
         }
@@ -114,7 +132,12 @@ impl RowsEncoder {
             put_varint(&mut self.out, self.last_shape as u64);
             return;
         }
-        if let Some(code) = self.shapes.iter().position(|shape| **shape == *names) {
+        let found = if self.codes.is_empty() {
+            self.shapes.iter().position(|shape| **shape == *names)
+        } else {
+            self.codes.get(names).copied()
+        };
+        if let Some(code) = found {
             self.last_shape = code;
             put_varint(&mut self.out, code as u64);
             return;
@@ -124,6 +147,21 @@ impl RowsEncoder {
         put_varint(&mut self.out, self.fields as u64);
         self.out.extend_from_slice(names);
         self.shapes.push(names.into());
+        if !self.codes.is_empty() {
+            self.codes.insert(names.into(), self.last_shape);
+        } else if self.shapes.len() > FEW_SHAPES {
+            self.codes = self.shapes.iter().cloned().zip(0..).collect();
+        }
+    }
+
+    /// Fields of the row begun last.
+    pub fn fields(&self) -> usize {
+        self.fields
+    }
+
+    /// What the row begun last takes at most: its names, lengths and values.
+    pub fn row_bytes(&self) -> usize {
+        self.names.len() + self.lengths.len() + self.values.len()
     }
 
     pub fn rows(&self) -> u32 {
@@ -265,6 +303,28 @@ mod tests {
             let found: Vec<_> = block.pairs(row).collect();
             let wanted: Vec<_> = fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect();
             assert_eq!(found, wanted);
+        }
+    }
+
+    #[test]
+    fn many_shapes_are_told_apart_and_each_is_defined_once() {
+        let mut encoder = RowsEncoder::default();
+        for round in 0..2 {
+            let mut size = encoder.payload().len();
+            for number in 0..100 {
+                encoder.begin();
+                encoder.field(format!("name {number}").as_bytes(), b"");
+                encoder.end(Step::Next).unwrap();
+                let grown = encoder.payload().len() - std::mem::replace(&mut size, encoder.payload().len());
+                assert_eq!(grown < 6, round == 1);
+            }
+        }
+        let mut builder = BlockBuilder::default();
+        decode(encoder.payload(), Id::MIN, 200, 0..200, usize::MAX, &mut builder).unwrap();
+        let block = builder.finish();
+        for row in 0..200 {
+            let name = format!("name {}", row % 100);
+            assert!(block.pairs(row).eq([(name.as_bytes(), &b""[..])]));
         }
     }
 

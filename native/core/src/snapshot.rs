@@ -6,6 +6,7 @@
 //!  2 segments   varint(n) meta{n}: the segments before this one, in order
 //! 16 groups     varint(next group) varint(n) (varint(group) group){n}, windows
 //! 17 pending    (varint(group) varint(length) chunk{length})*: the pending entries by ID, see pending.rs
+//! 18 commits    varint(n) (writer varint(version) varint(part) time u64){n}: in order of the writers' names
 //! 129 trimmed   the greatest ID (16) that a trim took, of segments that are not listed any more; may be passed over
 //!
 //! group    := name, last ID (16), optional(entries read), greatest ID ever pending (16), varint: next consumer, pending,
@@ -13,10 +14,12 @@
 //! consumer := varint(number) name varint(seen, ms) optional(active, ms) varint(pending)
 //! windows  := varint(duration, s) varint(messages) messages added u64 varint(n) (name varint(m) (name, ID (16)){m}){n}
 //! ```
-//! Sections 16 and 17 are there once a stream has had a group or an idempotent message. `name` and `optional` are those
-//! of group records. A reader that meets a tag it does not know refuses the file, unless the tag's high bit says that it may be passed
-//! over.
+//! Sections 16 and 17 are there once a stream has had a group or an idempotent message, section 18 once it has had a
+//! commit record. `name` (also of a writer) and `optional` are those of group records. A reader that meets a tag it does
+//! not know refuses the file, unless the tag's high bit says that it may be passed over: who passed over commits would
+//! append twice what was appended.
 
+use crate::commits::Commits;
 use crate::error::{Error, Result};
 use crate::groups::Groups;
 use crate::id::Id;
@@ -29,6 +32,7 @@ const COUNTERS: u8 = 1;
 const SEGMENTS: u8 = 2;
 const GROUPS: u8 = 16;
 const PENDING: u8 = 17;
+const COMMITS: u8 = 18;
 const MAY_BE_IGNORED: u8 = 0x80;
 const TRIMMED: u8 = MAY_BE_IGNORED | 1;
 
@@ -61,6 +65,11 @@ pub fn encode(state: &State, chunks: Option<&[(u32, &[u8])]>) -> Vec<u8> {
         state.groups.put(&mut groups);
         put_section(&mut out, GROUPS, &groups);
         put_section(&mut out, PENDING, &pending(state, chunks));
+    }
+    if !state.commits.is_empty() {
+        let mut commits = Vec::new();
+        state.commits.put(&mut commits);
+        put_section(&mut out, COMMITS, &commits);
     }
     put_trimmed(&mut out, state);
     out
@@ -135,6 +144,10 @@ pub fn decode(payload: &[u8], number: u64) -> Result<State> {
             }
             GROUPS => {
                 state.groups = Groups::read(&mut body)?;
+                body.end()?;
+            }
+            COMMITS => {
+                state.commits = Commits::read(&mut body)?;
                 body.end()?;
             }
             TRIMMED => {

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use crate::bitmap::Bitmap;
+use crate::commits::{Commits, Part};
 use crate::error::{Error, Result};
 use crate::frame::{FrameHeader, Kind};
 use crate::group_ops::{self, Op};
@@ -115,6 +116,7 @@ pub struct State {
     /// Grows with each change of the sealed segments: of their list, of a watermark, of deleted positions.
     pub version: u64,
     pub groups: Groups,
+    pub commits: Commits,
     /// Where the snapshot's pending entries stand in its payload, for whoever has no view of them.
     pub pending: std::ops::Range<usize>,
 }
@@ -221,6 +223,9 @@ impl State {
             match &op {
                 Op::Delete { payload } => self.apply_delete(payload)?,
                 Op::Trim { place } => self.apply_trim(*place)?,
+                Op::Commit { writer, version, part, time_ms } => {
+                    self.commits.note(&Part { writer, version: *version, part: *part }, *time_ms)
+                }
                 _ => self.groups.apply(&op, time_ms)?,
             }
         }

@@ -4,8 +4,10 @@ use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use diskstream_core::frame::{self, FrameHeader, FrameSpec, Kind, FLAG_RECORDS, FRAME_HEADER_BYTES};
-use diskstream_core::group_ops::Op;
+use diskstream_core::commits::Part;
+use diskstream_core::error::Error;
+use diskstream_core::frame::{self, FrameHeader, FrameSpec, Kind, FLAG_RECORDS, FRAME_HEADER_BYTES, MAX_PAYLOAD_BYTES};
+use diskstream_core::group_ops::{put_commit, Op};
 use diskstream_core::id::Id;
 use diskstream_core::tail::Tail;
 use diskstream_core::wire::padded;
@@ -54,6 +56,8 @@ pub struct Batch<'a> {
     pub payload: &'a [u8],
     /// A message to remember with the entry: its producer, and its ID.
     pub message: Option<(&'a [u8], &'a [u8])>,
+    /// The part of a writer's work that the rows are: nothing is appended where it was committed before.
+    pub commit: Option<Part<'a>>,
     pub now_ms: u64,
 }
 
@@ -165,16 +169,29 @@ impl Writer<'_> {
     pub fn append_rows(&self, active: &mut Active, batch: &Batch<'_>) -> Outcome<(Id, Id)> {
         check_flags(self.page)?;
         active.catch_up(self.page)?;
+        if batch.commit.is_some_and(|part| active.tail.state.commits.has(&part)) {
+            // Before the IDs are looked at: those of a part that is there already are not above the last one.
+            return Err(Failure::Committed);
+        }
         let (first, last) = active.choose(batch, !self.always)?;
-        let Some((producer, message)) = batch.message else {
+        if batch.message.is_none() && batch.commit.is_none() {
             self.append(active, Kind::Entries, batch.rows, (first, last), (batch.payload, 0), batch.now_ms)?;
             return Ok((first, last));
-        };
-        let (producer, message) = (producer.to_vec(), message.to_vec());
+        }
         let mut records = Vec::new();
-        Op::Message { producer, message, id: first, time_ms: batch.now_ms }.put(&mut records);
+        if let Some((producer, message)) = batch.message {
+            let (producer, message) = (producer.to_vec(), message.to_vec());
+            Op::Message { producer, message, id: first, time_ms: batch.now_ms }.put(&mut records);
+        }
+        if let Some(part) = batch.commit {
+            put_commit(&mut records, &part, batch.now_ms);
+        }
         let length = (records.len() as u32).to_le_bytes();
         let payload = [batch.payload, &records, &length].concat();
+        if payload.len() > MAX_PAYLOAD_BYTES {
+            let (limit, found) = (MAX_PAYLOAD_BYTES as u64, payload.len() as u64);
+            return Err(Error::Limit { what: "batch", limit, found }.into());
+        }
         self.append(active, Kind::Entries, batch.rows, (first, last), (&payload, FLAG_RECORDS), batch.now_ms)?;
         Ok((first, last))
     }

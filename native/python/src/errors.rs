@@ -20,6 +20,8 @@ pub enum Failure {
     /// `0-0` was given.
     Zero,
     Closed,
+    /// The part was committed before: there is nothing to append.
+    Committed,
     /// This thread holds the lock that it asks for.
     Reentered,
     Python(PyErr),
@@ -142,6 +144,7 @@ pub fn failure(py: Python<'_>, path: &str, failure: Failure) -> PyErr {
         Failure::Exhausted => build(py, "IDExhaustedError", arguments!(py,)),
         Failure::Zero => build(py, "ZeroIDError", arguments!(py,)),
         Failure::Closed => build(py, "ClosedError", arguments!(py, "the log")),
+        Failure::Committed => argument(py, "this part was committed before"),
         Failure::Reentered => argument(py, "this thread is changing the stream already: not from a signal handler"),
         Failure::Python(error) => error,
         Failure::Reason(code) => argument(py, &format!("reason {code} was not handled")),

@@ -97,6 +97,12 @@ fn op_of(groups: &Groups, given: &Row<'_>) -> PyResult<Op> {
             time_ms: given.get_item(4)?.extract()?,
         },
         "windows" => Op::Windows { duration_s: given.get_item(1)?.extract()?, messages: given.get_item(2)?.extract()? },
+        "commit" => Op::Commit {
+            writer: name(1)?,
+            version: given.get_item(2)?.extract()?,
+            part: given.get_item(3)?.extract()?,
+            time_ms: given.get_item(4)?.extract()?,
+        },
         _ => return Err(errors::argument(py, "no such record")),
     })
 }
@@ -300,6 +306,11 @@ impl Log {
     fn find_message(&self, py: Python<'_>, producer: &[u8], message: &[u8], now_ms: u64) -> Option<EntryId> {
         let id = self.lock_brief(py).tail.state.groups.windows.find(producer, message, now_ms)?;
         Some(EntryId { id })
+    }
+
+    /// Version and part that a writer committed last; None where it is not remembered.
+    fn committed(&self, py: Python<'_>, writer: &[u8]) -> Option<(u64, u32)> {
+        self.lock_brief(py).tail.state.commits.last(writer)
     }
 
     /// Counts a message that was refused because it had been added already.

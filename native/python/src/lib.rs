@@ -14,6 +14,7 @@ mod id;
 mod log;
 mod log_append;
 mod log_read;
+mod packing;
 mod scan;
 mod sealed;
 mod sealer;
@@ -79,6 +80,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<waiting::PyTurn>()?;
     module.add_class::<view::Changes>()?;
     module.add_class::<log::Log>()?;
+    module.add_class::<packing::PackedRows>()?;
     module.add_class::<segments::SegmentView>()?;
     module.add_class::<segments::RowSegment>()?;
     module.add_class::<sealed::SealedSegment>()?;
@@ -91,6 +93,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(deliver::delivery, module)?)?;
     module.add_function(wrap_pyfunction!(entry::restore_entry, module)?)?;
     module.add_function(wrap_pyfunction!(log_append::check_rows, module)?)?;
+    module.add_function(wrap_pyfunction!(packing::pack_named_columns, module)?)?;
+    module.add_function(wrap_pyfunction!(packing::pack_listed_pairs, module)?)?;
     module.add_function(wrap_pyfunction!(first_segment, module)?)?;
     Ok(())
 }

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use diskstream_core::commits::Part;
 use diskstream_core::error::Error;
 use diskstream_core::frame::{Kind, MAX_PAYLOAD_BYTES};
 use diskstream_core::id::Id;
@@ -19,17 +20,28 @@ use crate::id::{parse, parse_open, EntryId};
 use crate::log::{now_ms, Log};
 use crate::segments::SegmentView;
 
+/// A batch from this size on is copied without the GIL: giving it up costs about as much as copying this.
+const LARGE_BYTES: usize = 64 << 10;
+
 thread_local! {
     /// Scratch for packing rows: one for each thread, so that packing needs no lock.
     static ENCODER: RefCell<RowsEncoder> = RefCell::new(RowsEncoder::default());
 }
 
 impl Log {
-    /// Appends a batch, as often as it takes until nothing is missing any more. Returns its first ID.
-    fn append_batch(&self, py: Python<'_>, batch: &Batch<'_>, durable: bool, held: bool) -> PyResult<Id> {
+    /// Appends a batch, as often as it takes until nothing is missing any more. Returns its first ID, None where it is
+    /// a part that was committed before.
+    pub(crate) fn append_batch(
+        &self,
+        py: Python<'_>,
+        batch: &Batch<'_>,
+        durable: bool,
+        held: bool,
+    ) -> PyResult<Option<Id>> {
         loop {
             match self.try_append(py, batch, durable, held)? {
-                Ok(first) => return Ok(first),
+                Ok(first) => return Ok(Some(first)),
+                Err(Failure::Committed) => return Ok(None),
                 Err(Failure::Reason(code)) => self.resolve(py, code, held)?,
                 Err(error) => return Err(self.error(py, error)),
             }
@@ -59,14 +71,15 @@ impl Log {
         }
         let flush = durable || self.always;
         let stand_in = matches!(self.lock_brief(py).target, Target::Python(_));
-        if !held && (flush || stand_in) {
+        let large = batch.payload.len() > LARGE_BYTES;
+        if !held && (flush || stand_in || large) {
             // Everything that may wait happens off the GIL, the lock included.
             return Ok(py.detach(|| self.append_and_flush(batch, flush)));
         }
         if !held {
             acquire(py, &self.page, Lock::Append)?;
         }
-        let done = if stand_in {
+        let done = if stand_in || large {
             py.detach(|| self.writer().append_rows(&mut self.lock(), batch))
         } else {
             self.writer().append_rows(&mut self.lock_brief(py), batch)
@@ -92,18 +105,17 @@ impl Log {
         if locked == diskstream_sys::mutex::Locked::AfterDeath {
             self.page.raise_flags(diskstream_sys::ctl::FLAG_CHECK);
         }
-        let done = {
+        let (done, until) = {
             let mut active = self.lock();
-            self.writer()
-                .append_rows(&mut active, batch)
-                .map(|(first, _)| (first, place(active.tail.header.segment, active.tail.end)))
+            let done = self.writer().append_rows(&mut active, batch);
+            (done, place(active.tail.header.segment, active.tail.end))
         };
         mutex.unlock();
-        let (first, until) = done?;
-        if flush {
+        // Whoever committed a part before need not have waited for it to be durable; this caller does.
+        if flush && matches!(done, Ok(_) | Err(Failure::Committed)) {
             wait_durable(&self.page, until, || self.latest())?;
         }
-        Ok(first)
+        done.map(|(first, _)| first)
     }
 
     /// Appends a frame that is not entries; the caller holds the append lock.
@@ -147,6 +159,13 @@ impl Drop for UnderWay<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::SeqCst);
     }
+}
+
+/// A writer, a version and a part, as Python gives them.
+pub(crate) type Commit<'py> = (Bound<'py, PyBytes>, u64, u32);
+
+pub(crate) fn part_of<'a>(commit: &'a Commit<'_>) -> Part<'a> {
+    Part { writer: commit.0.as_bytes(), version: commit.1, part: commit.2 }
 }
 
 fn choice(id: Option<&Bound<'_, PyAny>>) -> PyResult<Choice> {
@@ -230,16 +249,20 @@ impl Log {
             .and_then(|()| encoder.end(Step::Next).map_err(|error| errors::core(py, &self.path, error)));
         let appended = packed.and_then(|()| {
             let now_ms = now.unwrap_or_else(now_ms);
-            let batch = Batch { choice, rows: 1, payload: encoder.payload(), message, now_ms };
+            let batch = Batch { choice, rows: 1, payload: encoder.payload(), message, commit: None, now_ms };
             self.append_batch(py, &batch, durable, held)
         });
         encoder.clear();
         ENCODER.set(encoder);
-        appended.map(|id| EntryId { id })
+        appended.map(|id| EntryId { id: id.unwrap_or_default() })
     }
 
     /// Packs many entries at once, appends them as one frame, and returns their IDs.
-    #[pyo3(signature = (rows, ids=None, durable=false, held=false, now=None))]
+    ///
+    /// With `commit`, a writer, a version and a part, these are remembered in the same frame; None where that part was
+    /// committed before, and nothing is appended.
+    #[pyo3(signature = (rows, ids=None, durable=false, held=false, now=None, commit=None))]
+    #[allow(clippy::too_many_arguments)]
     fn add_many<'py>(
         &self,
         py: Python<'py>,
@@ -248,31 +271,33 @@ impl Log {
         durable: bool,
         held: bool,
         now: Option<u64>,
-    ) -> PyResult<Bound<'py, PyList>> {
+        commit: Option<Commit<'py>>,
+    ) -> PyResult<Option<Bound<'py, PyList>>> {
         let mut encoder = ENCODER.take();
         encoder.clear();
         let appended = pack(py, &mut encoder, rows, ids).and_then(|given| {
             if encoder.rows() == 0 {
-                return Ok((Id::MIN, given));
+                return Ok((Some(Id::MIN), given));
             }
             let choice = match (given.first(), given.last()) {
                 (Some(first), Some(last)) => Choice::Explicit { first: *first, last: *last },
                 _ => Choice::Auto,
             };
             let now_ms = now.unwrap_or_else(now_ms);
-            let batch = Batch { choice, rows: encoder.rows(), payload: encoder.payload(), message: None, now_ms };
+            let (rows, payload, commit) = (encoder.rows(), encoder.payload(), commit.as_ref().map(part_of));
+            let batch = Batch { choice, rows, payload, message: None, commit, now_ms };
             self.append_batch(py, &batch, durable, held).map(|first| (first, given))
         });
         let rows = u64::from(encoder.rows());
         encoder.clear();
         ENCODER.set(encoder);
-        let (first, given) = appended?;
+        let (Some(first), given) = appended? else { return Ok(None) };
         let ids: Vec<EntryId> = if given.is_empty() {
             (0..rows).map(|step| EntryId { id: Id::new(first.ms, first.seq + step) }).collect()
         } else {
             given.into_iter().map(|id| EntryId { id }).collect()
         };
-        PyList::new(py, ids)
+        PyList::new(py, ids).map(Some)
     }
 
     /// Trims to a place (see `plan_trim`), under the append lock.

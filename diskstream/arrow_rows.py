@@ -1,0 +1,194 @@
+"""Arrow record batches as packed rows: pyarrow makes bytes of whole columns, the native core makes rows of those."""
+
+from typing import TYPE_CHECKING, Any
+
+from diskstream._native import PackedRows, pack_columns, pack_pairs
+from diskstream.errors import ArgumentError, ArgumentTypeError, DiskstreamError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["MAX_FRAMES", "pack"]
+
+MAX_FRAMES = 4096  # of one batch: far more than fit in memory, at 64 MiB each
+
+_IDS = ("id_ms", "id_seq", "id")
+_NO_FIELDS = (*_IDS, "stream", "ts")
+_FIELDS = "fields"
+_PREFIX = "field:"
+
+_Column = tuple[bytes, bool, bytes, bytes | None, int, int]  # as `pack_columns` takes it
+_IDsGiven = tuple[bytes, bytes] | _Column
+
+
+def _arrow() -> tuple[Any, Any]:
+    try:
+        import pyarrow as pa  # optional: only these functions need it
+        import pyarrow.compute as pc
+    except ImportError:
+        raise DiskstreamError("add_arrow() needs pyarrow: pip install 'diskstream[archive]'") from None
+    return pa, pc
+
+
+def pack(batch: "pa.RecordBatch", ids: str = "auto") -> list[PackedRows]:
+    """The rows of a batch as frames; none where it has no rows. See `Stream.add_arrow` for columns and errors."""
+    pa, _ = _arrow()
+    if not isinstance(batch, pa.RecordBatch):
+        raise ArgumentTypeError(f"a pyarrow.RecordBatch is wanted, not {type(batch).__name__}")
+    if ids not in ("auto", "columns"):
+        raise ArgumentError(f"ids is 'auto' or 'columns', not {ids!r}")
+    columns = list(zip(batch.schema.names, batch.columns, strict=True))
+    given = _given_ids(columns) if ids == "columns" else None
+    listed = [column for name, column in columns if name == _FIELDS and _is_list(column.type)]
+    others = [(name, column) for name, column in columns if name not in _NO_FIELDS]
+    if listed and len(others) > 1:
+        names = ", ".join(repr(name) for name, column in others if column is not listed[0])
+        raise ArgumentError(f"beside a list of fields there are no other columns: {names}")
+    if listed:
+        return _packed_lists(listed[0], given)
+    if batch.num_rows == 0:
+        return []
+    named = [(_field_name(name), _buffers(_as_binary(column, name))) for name, column in others]
+    return pack_columns(named, batch.num_rows, given)
+
+
+def _is_list(kind: Any) -> bool:
+    pa, _ = _arrow()
+    types = pa.types
+    return bool(
+        types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind) or types.is_map(kind)
+    )
+
+
+def _field_name(column: str) -> bytes:
+    bare = column.removeprefix(_PREFIX)
+    return (bare if bare in (*_NO_FIELDS, _FIELDS) else column).encode()
+
+
+def _as_binary(column: Any, name: str) -> Any:
+    """A column's values as bytes, with offsets of 32 or 64 bits."""
+    pa, _ = _arrow()
+    types, kind = pa.types, column.type
+    try:
+        if types.is_binary(kind) or types.is_large_binary(kind):
+            return column
+        if types.is_large_string(kind):
+            return column.cast(pa.large_binary())
+        if types.is_dictionary(kind):
+            return _as_binary(column.dictionary_decode(), name)
+        if isinstance(kind, pa.BaseExtensionType):
+            return _as_binary(column.storage, name)
+        if types.is_nested(kind) or types.is_duration(kind) or types.is_interval(kind):
+            raise ArgumentTypeError(f"the column {name!r} is {kind}, of which no field can be made: cast it first")
+        if types.is_timestamp(kind):
+            return _timestamps(column).cast(pa.binary())
+        if types.is_decimal(kind):
+            return _decimals(column).cast(pa.binary())
+        if not (types.is_string(kind) or types.is_fixed_size_binary(kind) or types.is_null(kind)):
+            column = column.cast(pa.string())
+        return column.cast(pa.binary())
+    except pa.ArrowNotImplementedError as error:
+        raise ArgumentTypeError(f"the column {name!r} is {kind}, of which no field can be made: {error}") from None
+    except pa.ArrowInvalid as error:
+        raise ArgumentError(f"the column {name!r} cannot be written as text: {error}") from None
+
+
+def _timestamps(column: Any) -> Any:
+    """ISO 8601, in UTC where there is a time zone."""
+    pa, pc = _arrow()
+    if column.type.tz is not None:
+        column = column.cast(pa.timestamp(column.type.unit, "UTC"))
+    return pc.replace_substring(column.cast(pa.string()), " ", "T", max_replacements=1)
+
+
+def _decimals(column: Any) -> Any:
+    """Plain digits. Arrow writes some as 1E-7: small ones, zero with many places, those of a negative scale."""
+    pa, pc = _arrow()
+    text = column.cast(pa.string())
+    if not pc.any(pc.match_substring(text, "E")).as_py():
+        return text
+    # One by one, but each that is different only once: a column full of zeros is one of these.
+    known = text.dictionary_encode()
+    plain = [None if value is None else format(value, "f") for value in _distinct(known.dictionary)]
+    return pa.array(plain, pa.string()).take(known.indices)
+
+
+def _distinct(texts: Any) -> list[Any]:
+    from decimal import Decimal
+
+    return [None if text is None else Decimal(text) for text in texts.to_pylist()]
+
+
+def _buffers(column: Any) -> _Column:
+    """The bytes of a binary column, as far as its rows reach."""
+    pa, _ = _arrow()
+    if len(column) == 0:
+        return bytes(4), False, b"", None, 0, 0
+    wide = bool(pa.types.is_large_binary(column.type))
+    size = 8 if wide else 4
+    validity, words, data = column.buffers()
+    offsets = words.slice(column.offset * size, (len(column) + 1) * size).to_pybytes()
+    start, end = int.from_bytes(offsets[:size], "little"), int.from_bytes(offsets[-size:], "little")
+    body = b"" if data is None else data.slice(start, end - start).to_pybytes()
+    if validity is None or column.null_count == 0:
+        return offsets, wide, body, None, start, 0
+    first, bit = divmod(column.offset, 8)
+    bits = validity.slice(first, (bit + len(column) + 7) // 8).to_pybytes()
+    return offsets, wide, body, bits, start, bit
+
+
+def _packed_lists(column: Any, given: _IDsGiven | None) -> list[PackedRows]:
+    pa, pc = _arrow()
+    if len(column) == 0:
+        return []
+    wanted = ("name", "value")
+    if pa.types.is_map(column.type):
+        struct = pa.struct([("name", column.type.key_type), ("value", column.type.item_type)])
+        column = column.cast(pa.list_(struct))
+    pairs = column.flatten()  # without what null lists may hide
+    kind = pairs.type
+    parts = dict(zip((field.name for field in kind), pairs.flatten(), strict=True)) if pa.types.is_struct(kind) else {}
+    if tuple(sorted(parts)) != wanted:
+        raise ArgumentTypeError(f"the column 'fields' is {column.type}: its structs have a name and a value")
+    names, values = (_buffers(_as_binary(parts[part], f"fields.{part}")) for part in wanted)
+    lengths = pc.fill_null(pc.list_value_length(column), 0).cast(pa.uint32())
+    ends = pc.cumulative_sum_checked(lengths)
+    bounds = bytes(4) + ends.buffers()[1].slice(ends.offset * 4, len(ends) * 4).to_pybytes()
+    return pack_pairs(bounds, names, values, len(column), given)
+
+
+def _given_ids(columns: list[tuple[str, Any]]) -> _IDsGiven:
+    pa, _ = _arrow()
+    found = [(name, column) for name, column in columns if name in _IDS]
+    by_name = dict(found)
+    if len(by_name) != len(found):
+        raise ArgumentError("two columns of IDs have one name")
+    if "id_ms" in by_name and "id_seq" in by_name:
+        return _words(by_name["id_ms"], "id_ms"), _words(by_name["id_seq"], "id_seq")
+    if "id" not in by_name:
+        raise ArgumentError("ids='columns' wants the columns id_ms and id_seq, or id")
+    kind = by_name["id"].type
+    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)):
+        raise ArgumentTypeError(f"the column 'id' is {kind}, not text")
+    return _buffers(_as_binary(by_name["id"], "id"))
+
+
+def _words(column: Any, name: str) -> bytes:
+    """Numbers as little-endian words of 64 bits; negative ones keep their bits."""
+    pa, pc = _arrow()
+    if column.null_count:
+        raise ArgumentError(f"row {pc.index(column.is_null(), True).as_py()} has no ID: {name} is null")
+    if pa.types.is_decimal(column.type):  # what Spark makes of unsigned numbers
+        try:
+            column = column.cast(pa.uint64())
+        except pa.ArrowInvalid as error:
+            raise ArgumentError(f"the column {name!r} does not hold numbers of 64 bits: {error}") from None
+    elif not pa.types.is_integer(column.type):
+        raise ArgumentTypeError(f"the column {name!r} is {column.type}, not a number of 64 bits")
+    elif column.type not in (pa.int64(), pa.uint64()):
+        column = column.cast(pa.int64())
+    if len(column) == 0:
+        return b""
+    data = column.buffers()[1]
+    words: bytes = data.slice(column.offset * 8, len(column) * 8).to_pybytes()
+    return words
