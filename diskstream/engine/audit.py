@@ -135,6 +135,7 @@ def rows(log: "StreamLog", start_ms: int, end_ms: int) -> Iterator[list[AuditRow
     first = oldest(log.native)
     for number in _numbers(log.directory):
         if first <= number < active.number:
+            log.refresh()  # closed or moved meanwhile?
             source = _open_either(log, number)
             if source is not None:
                 yield from _drained(source, start_ms, end_ms)
@@ -159,7 +160,7 @@ def _open_either(log: "StreamLog", number: int) -> AuditLog | AuditFile | None:
         return _open_log(names.log_path(log.directory, number), log.native.uuid, number)
     with contextlib.suppress(FileNotFoundError):
         return open_file(names.audit_path(log.directory, number), log.native.uuid, number)
-    log.refresh()  # trimmed away meanwhile, or the whole stream moved
+    log.refresh()  # trimmed away meanwhile, unless the whole stream was moved
     return None
 
 

@@ -1,5 +1,6 @@
 """The audit of groups: it tells who had which entry, wherever its frames lie by now, and nothing else rests on it."""
 
+import errno
 import os
 import shutil
 from collections.abc import Callable
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 import diskstream
-from diskstream import ArgumentError, AuditRecord, CorruptionError, EntryID, Store, Stream
+from diskstream import ArgumentError, AuditRecord, CorruptionError, DiskFullError, EntryID, Store, Stream
 from diskstream.engine.files import Files, NewFile
 from tests.streams.layers import log_of, small_store
 
@@ -384,6 +385,48 @@ def test_without_its_files_a_stream_is_what_it_was(layered: Store) -> None:
         assert store.verify().ok
         assert len(store.stream("x")) == 12
         assert list(store.stream("x").audit()) == []
+
+
+class Full(Files):
+    """A disk that has no room for audit files while `full`."""
+
+    full = False
+
+    def create(self, path: Path) -> NewFile:
+        if self.full and ".audit" in path.name:
+            raise DiskFullError(str(path), "create", errno.ENOSPC, "no room")
+        return super().create(path)
+
+
+def test_on_a_full_disk_a_log_is_not_sealed_without_its_audit(tmp_path: Path) -> None:
+    files = Full()
+    with small_store(tmp_path, files=files) as store:
+        work(store.stream("x"), 10)
+        files.full = True
+        with pytest.raises(DiskFullError):
+            store.stream("x").seal()
+        assert log_of(store).directory.joinpath("00000001.log").exists()
+        assert of_entries(store.stream("x").audit()) == told(10)
+        files.full = False
+        store.seal()
+        assert audits(store) == ["00000001.audit"]
+        assert of_entries(store.stream("x").audit()) == told(10)
+
+
+def test_on_a_full_disk_a_log_that_is_empty_goes_all_the_same(tmp_path: Path) -> None:
+    """What frees room must not need any."""
+    files = Full()
+    with small_store(tmp_path, files=files) as store:
+        stream = store.stream("x")
+        work(stream, 10)
+        stream.seal()
+        work(stream, 20)
+        stream.delete("20-0", "21-0", "22-0", "23-0")
+        files.full = True
+        log_of(store).roll()
+        store.seal()
+        assert not log_of(store).directory.joinpath("00000002.log").exists()
+        assert of_entries(stream.audit()) == told(10)
 
 
 # --- killed -----------------------------------------------------------------------------------------------------------
