@@ -14,6 +14,7 @@
 from importlib.metadata import PackageNotFoundError, version
 
 from diskstream._native import Delivery, Entry, EntryID
+from diskstream.audit import AuditRecord
 from diskstream.columnar import Columns
 from diskstream.commits import Commit
 from diskstream.consumer import Consumer
@@ -70,6 +71,7 @@ except PackageNotFoundError:  # run from a tree that was never installed
 __all__ = [
     "ArgumentError",
     "ArgumentTypeError",
+    "AuditRecord",
     "AutoClaim",
     "AutoClaimIDs",
     "ClosedError",

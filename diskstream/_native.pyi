@@ -9,6 +9,8 @@ from typing import Any, Final, TypeAlias, final
 
 from typing_extensions import disjoint_base
 
+from diskstream._native_audit import AuditFile as AuditFile
+from diskstream._native_audit import AuditLog as AuditLog
 from diskstream._native_packing import PackedRows as PackedRows
 from diskstream._native_packing import pack_columns as pack_columns
 from diskstream._native_packing import pack_pairs as pack_pairs
@@ -23,8 +25,8 @@ from diskstream._native_segments import SegmentView as SegmentView
 __all__ = ["CTL_BYTES", "FORMAT_VERSION", "LOG_HEADER_BYTES", "MAX_BATCH_BYTES", "MAX_CONSUMERS", "MAX_ENTRY_BYTES"]
 __all__ += ["MAX_GROUPS", "MAX_NAMES_BYTES", "MAX_NAME_BYTES", "TRIM_GRANULE_ENTRIES"]
 __all__ += ["Block", "Changes", "Ctl", "Delivery", "Entry", "EntryID", "Guard", "Log", "LogFile", "RowSegment", "Turn"]
-__all__ += ["ColumnBatch", "NodeCache", "PackedRows", "ScanBatch", "SealedSegment", "Sealer", "SegmentView"]
-__all__ += ["check_rows", "delivery", "first_segment", "pack_columns", "pack_pairs", "restore_entry"]
+__all__ += ["AuditFile", "AuditLog", "ColumnBatch", "NodeCache", "PackedRows", "ScanBatch", "SealedSegment", "Sealer"]
+__all__ += ["SegmentView", "check_rows", "delivery", "first_segment", "pack_columns", "pack_pairs", "restore_entry"]
 __all__ += ["wait_bells", "wait_turns"]
 
 CTL_BYTES: Final[int]
@@ -287,6 +289,7 @@ class Log:
     def seek(self, segment: int, id: _IDLike, written: bool = False) -> int | None:
         """The position of the first visible entry not below `id`; None where `segment` is not active any more."""
     def visible_entries(self) -> int: ...  # Visible entries of the active segment, gone ones included
+    def audit(self) -> AuditLog: ...  # The frames of groups of the active segment, as of what is visible now
     def segments(self) -> list[SegmentView]: ...  # The sealed and rolled segments in order
     def active_view(self) -> SegmentView: ...  # The active segment
     def take_dropped(self) -> list[tuple[int, int]]: ...  # (number, generation) of files not listed any more

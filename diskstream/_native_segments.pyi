@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import TypeAlias, final
 
 from diskstream._native import Block, Entry, EntryID, LogFile
+from diskstream._native_audit import AuditLog
 
 _IDLike: TypeAlias = EntryID | str | bytes | int | tuple[int, int]
 
@@ -50,6 +51,7 @@ class RowSegment:
     def seek(self, id: _IDLike) -> int: ...  # The position of the first entry not below `id`
     @property
     def entries(self) -> int: ...  # Entries in the file
+    def audit(self, path: str) -> AuditLog: ...  # Its frames of groups; `path` is for what is reported
     @property
     def link(self) -> tuple[int, int]: ...  # Sequence number and checksum of the last frame
 

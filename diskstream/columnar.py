@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _ID_COLUMNS = ("id_ms", "id_seq")
 
-__all__ = ["Columns", "as_columns", "as_table"]
+__all__ = ["Columns", "as_columns", "as_table", "import_arrow"]
 
 
 @dataclass(frozen=True)
@@ -71,11 +71,16 @@ def as_columns(batches: Iterable[ColumnBatch], wanted: list[bytes] | None) -> Co
     return Columns(np.concatenate(ms or empty), np.concatenate(seq or empty), fields)
 
 
-def _arrow() -> Any:
+def import_arrow(wanted_by: str) -> Any:
+    """The module pyarrow, which is optional: only what makes tables of it needs it.
+
+    Raises:
+        DiskstreamError: it is not installed; `wanted_by` says what for.
+    """
     try:
-        import pyarrow as pa  # optional: only this function needs it
+        import pyarrow as pa  # not at the top: see above
     except ImportError:
-        raise DiskstreamError("to_arrow() needs pyarrow: pip install 'diskstream[archive]'") from None
+        raise DiskstreamError(f"{wanted_by} needs pyarrow: pip install 'diskstream[archive]'") from None
     return pa
 
 
@@ -108,7 +113,7 @@ def as_table(batches: Iterable[ColumnBatch], wanted: list[bytes] | None) -> "pa.
     Raises:
         DiskstreamError: pyarrow is not installed.
     """
-    pa = _arrow()
+    pa = import_arrow("to_arrow()")
     parts = [_batch(pa, batch) for batch in batches if batch.rows]
     order: dict[bytes, None] = dict.fromkeys(wanted or [])
     for _, _, fields in parts:

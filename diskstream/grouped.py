@@ -1,12 +1,13 @@
 """What a stream does for consumer groups: making and listing them, deletes that respect them, the full dump."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
 from diskstream import idempotence
+from diskstream.audit import AuditRecord, as_audit_table, as_records, check_span
 from diskstream.counts import check_count
-from diskstream.engine import reader
+from diskstream.engine import audit, reader
 from diskstream.engine.log import StreamLog
 from diskstream.engine.state import BY_CONSUMER, BY_ID
 from diskstream.errors import XGROUP_NEEDS_STREAM, ArgumentError, NoSuchStreamError
@@ -17,6 +18,8 @@ from diskstream.membership import as_member_name, locked, looked
 from diskstream.references import check_ref, delete
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from diskstream.store import Store
     from diskstream.stream import Stream
 
@@ -35,6 +38,7 @@ class Grouped:
 
         def _use(self, action: Callable[[StreamLog], _T], missing: _T) -> _T: ...
         def _write(self, action: Callable[[StreamLog], _T], *, create: bool = True) -> _T | None: ...
+        def _following(self, read: Callable[[StreamLog], Iterator[_T]]) -> Iterator[_T]: ...
         def _self(self) -> Stream: ...
 
     # --- groups -------------------------------------------------------------------------------------------------------
@@ -164,6 +168,36 @@ class Grouped:
 
         if not self._use(note, False):
             raise NoSuchStreamError(self._name)
+
+    # --- the audit ----------------------------------------------------------------------------------------------------
+
+    def audit(self, start_ms: int | None = None, end_ms: int | None = None) -> Iterator[AuditRecord]:
+        """What groups did, in the order of the log: who was given which entry, and what became of it.
+
+        It goes back to when the oldest segment that there is was begun, as far as it was kept: see the option `audit`.
+        Nothing is read before the iterator is used. It ends with the last record there was when it began.
+
+        Args:
+            start_ms, end_ms: only what happened from here to there, both included, by the times in the records, in
+                milliseconds since 1970; None is no limit.
+
+        Raises:
+            ArgumentError: one of them is no time.
+            CorruptionError: a log or an audit file cannot be read; what came before was right. Entries and groups do
+                not depend on audit files.
+        """
+        low, high = check_span(start_ms, end_ms)
+        return as_records(self._following(lambda log: audit.rows(log, low, high)))
+
+    def audit_table(self, start_ms: int | None = None, end_ms: int | None = None) -> "pa.Table":
+        """The same as an Arrow table: the fields of `AuditRecord`, an ID as ``id_ms`` and ``id_seq``.
+
+        Raises:
+            ArgumentError, CorruptionError: as `audit`.
+            DiskstreamError: pyarrow is not installed.
+        """
+        low, high = check_span(start_ms, end_ms)
+        return as_audit_table(self._following(lambda log: audit.rows(log, low, high)))
 
     # --- about --------------------------------------------------------------------------------------------------------
 

@@ -27,6 +27,7 @@ class Options:
         node_max_bytes: bytes of values and IDs of one macro node, at most (one large entry may be more).
         compression_level: zstd's level for macro nodes, 1 to 19; 0 stores them plain.
         seal: ``background`` seals rolled segments in a thread, ``manual`` only when told.
+        audit: sealing a segment keeps what groups did in a file beside it: see `Stream.audit`.
         cache_bytes: decoded macro nodes kept in memory, for the whole store.
         max_open_streams: streams kept open, each with two descriptors and a mapping; more are opened in turn.
         pending_rows: pending entries whose latest change is kept in memory; beyond it they are merged into the view.
@@ -40,6 +41,7 @@ class Options:
     node_max_bytes: int = 64 << 10
     compression_level: int = 3
     seal: str = "background"
+    audit: bool = True
     cache_bytes: int = 32 << 20
     max_open_streams: int = 256
     pending_rows: int = 4096
@@ -56,6 +58,8 @@ class Options:
             raise ArgumentError(f"fsync must be 'always', 'everysec', 'interval=MS' or 'os', not {self.fsync!r}")
         if self.seal not in ("background", "manual"):
             raise ArgumentError(f"seal must be 'background' or 'manual', not {self.seal!r}")
+        if not isinstance(self.audit, bool):
+            raise ArgumentError(f"audit must be True or False, not {self.audit!r}")
         _check("segment_bytes", self.segment_bytes, 8 << 10, 1 << 30)
         _check("node_max_entries", self.node_max_entries, 1, 65_536)
         _check("node_max_bytes", self.node_max_bytes, 256, 16 << 20)

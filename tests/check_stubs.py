@@ -9,7 +9,7 @@ from mypy import stubtest
 
 import diskstream._native
 
-PARTS = ["diskstream._native_packing", "diskstream._native_segments"]
+PARTS = ["diskstream._native_audit", "diskstream._native_packing", "diskstream._native_segments"]
 
 
 def main() -> int:

@@ -121,6 +121,7 @@ def rust(path: str) -> str:
         ("core/src/idempotence.rs", f"DEFAULT_DURATION_S: u64 = {layouts.WINDOW_S};"),
         ("core/src/idempotence.rs", f"DEFAULT_MESSAGES: u64 = {layouts.WINDOW_MESSAGES};"),
         ("core/src/commits.rs", f"MAX_WRITERS: usize = {layouts.MAX_WRITERS};"),
+        ("core/src/audit.rs", f"MAX_BLOCK_RAW_BYTES: usize = 1 << {layouts.MAX_AUDIT_BLOCK_BYTES.bit_length() - 1};"),
         ("core/src/pending.rs", f"CHUNK_ROWS: usize = {layouts.CHUNK_ROWS};"),
     ],
 )
@@ -153,6 +154,13 @@ def test_the_control_page_has_every_word_that_the_native_core_uses() -> None:
         ("segment.md", f"`{layouts.FOOTER_MAGIC.decode()}`"),
         ("segment.md", f"`index offset + {layouts.INDEX_ROW.size} nodes + {layouts.FOOTER.size}`"),
         ("segment.md", f"the first node at {layouts.SEGMENT_HEADER.size}"),
+        ("audit.md", f"`{layouts.AUDIT_MAGIC.decode()}`"),
+        ("audit.md", f"`{layouts.AUDIT_FOOTER_MAGIC.decode()}`"),
+        (
+            "audit.md",
+            f"the first block at {layouts.AUDIT_HEADER.size}, the footer as the last {layouts.AUDIT_FOOTER.size}",
+        ),
+        ("audit.md", f"at most {layouts.MAX_AUDIT_BLOCK_BYTES}"),
         ("state.md", f"unless it is 0x{layouts.MAY_BE_PASSED_OVER:x} or more"),
         ("directory.md", f"1 to {layouts.MAX_NAME_BYTES} bytes"),
         ("groups.md", f"{layouts.WINDOW_S} and {layouts.WINDOW_MESSAGES} at first"),

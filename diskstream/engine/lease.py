@@ -63,6 +63,9 @@ def link_stream(log: StreamLog, target: Path, files: Files) -> None:
         log.prepare()
         for view in log.segments.views():
             _link_segment(log, view, target, files)
+        for path in log.directory.iterdir():
+            if names.audit_number(path.name) is not None:
+                files.link(path, target / path.name)
         number, end, _, _ = log.native.tail
         visible = log.ctl.visible
         if visible[0] == number:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from diskstream._native import EntryID, Guard, Log, RowSegment
-from diskstream.engine import frontier, names, recovery, roll
+from diskstream.engine import audit, frontier, names, recovery, roll
 from diskstream.engine.files import Files, LogFileLike
 from diskstream.engine.page import APPEND, FLUSH, MAINTENANCE, POISONED, Page
 from diskstream.engine.pending import StreamPending
@@ -403,15 +403,20 @@ class StreamLog:
 
         The caller holds the maintenance lock and is up to date, so nobody is moving the stream away.
         """
+        # Before what is dropped is taken: what this rests on must be durable too when files go.
+        oldest = audit.oldest(self.native)
         dropped = self.native.take_dropped()
         if not dropped:
             return 0
         self.flush()
         for number, generation in dropped:
             self.segments.forget(number, generation)
+            if self.options.audit and generation == 0 and number > oldest:
+                audit.rescue(self.directory, self.files, self.native, number, self.options.compression_level)
             self.files.unlink(names.segment_path(self.directory, number, generation))
             if generation == 0:
                 self.files.unlink(names.log_path(self.directory, number))
+        audit.sweep(self.directory, self.files, self.native, oldest)
         self.files.sync_dir(self.directory)  # so that no later opening finds them again, and reports it
         return len(dropped)
 

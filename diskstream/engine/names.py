@@ -8,6 +8,7 @@ long for that is a prefix, ``~`` and the SHA-256 of the whole name; the file ``n
 
     NNNNNNNN.log          a log file          NNNNNNNN.seg        a sealed segment
     NNNNNNNN.gG.seg       a compacted segment of generation G
+    NNNNNNNN.audit        frames of groups from the log of a segment that was sealed
     *.tmp                 not finished, never read
 """
 
@@ -20,6 +21,8 @@ from diskstream.errors import ArgumentError, ArgumentTypeError, LimitError
 __all__ = [
     "MAX_NAME_BYTES",
     "as_name",
+    "audit_number",
+    "audit_path",
     "decode_directory",
     "encode_name",
     "is_long",
@@ -33,6 +36,7 @@ _MAX_ENCODED = 200
 _HASH_HEX = 64
 _PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789_-")
 _FILE = re.compile(r"(?P<number>\d{8,})(?:\.g(?P<generation>\d+))?\.(?P<kind>log|seg)")
+_AUDIT = re.compile(r"(\d{8,})\.audit")
 _ENCODED = re.compile(r"(?:[a-z0-9_-]|%[0-9a-f]{2})+")
 
 
@@ -100,6 +104,17 @@ def segment_path(directory: Path, number: int, generation: int) -> Path:
     """The sealed file of segment `number`."""
     middle = f".g{generation}" if generation else ""
     return directory / f"{number:08d}{middle}.seg"
+
+
+def audit_path(directory: Path, number: int) -> Path:
+    """The file that keeps what groups did while segment `number` was the active one."""
+    return directory / f"{number:08d}.audit"
+
+
+def audit_number(name: str) -> int | None:
+    """The segment's number of an audit file's name, or None for any other name. It is no segment's file."""
+    match = _AUDIT.fullmatch(name)
+    return None if match is None else int(match[1])
 
 
 def parse_file(name: str) -> tuple[str, int, int] | None:

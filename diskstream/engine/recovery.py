@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from diskstream._native import Ctl, Log
-from diskstream.engine import frontier, names
+from diskstream.engine import audit, frontier, names
 from diskstream.engine.files import Files, LogFileLike
 from diskstream.engine.page import Page
 from diskstream.engine.segment import open_sealed, read_back, snapshot_copy
@@ -263,7 +263,7 @@ def recover(
         files.sync_dir(directory)
         files.sync_dir(directory.parent)
         if fault is None:
-            report.findings += _tidy(directory, files, native)
+            report.findings += _tidy(directory, files, native, options)
             if not page.same_boot:
                 frontier.raise_floor(native, file)
         _, end, lsn, _ = native.tail
@@ -337,11 +337,12 @@ def cure(page: Page, file: LogFileLike, native: Log) -> None:
     page.ctl.clear_flags(1)
 
 
-def _tidy(directory: Path, files: Files, native: Log) -> list[Finding]:
+def _tidy(directory: Path, files: Files, native: Log, options: Options) -> list[Finding]:
     """Finishes what was interrupted. The log is durable when this runs, so what it does not list is truly dropped."""
     findings: list[Finding] = []
     active = native.tail[0]
     listed = {view.number: view.generation for view in native.segments()}
+    oldest = audit.oldest(native)
     present: set[int] = set()
     for path, parsed in _list(directory):
         if path.suffix == ".tmp":
@@ -354,6 +355,8 @@ def _tidy(directory: Path, files: Files, native: Log) -> list[Finding]:
                 findings.append(Finding("unknown", path, 0, 0, "left as it is: it does not belong to this log"))
                 continue
             if number not in listed or generation < listed[number]:
+                if kind == "log" and options.audit and number > oldest:
+                    audit.rescue(directory, files, native, number, options.compression_level)
                 files.unlink(path)
                 findings.append(Finding("dropped", path, 0, 0, "removed: the log had dropped it"))
             elif generation > listed[number]:
@@ -363,6 +366,8 @@ def _tidy(directory: Path, files: Files, native: Log) -> list[Finding]:
                 present.add(number)
             else:
                 present.add(number)
+    for path in audit.sweep(directory, files, native, oldest):
+        findings.append(Finding("dropped", path, 0, 0, "removed: the segments of its time are gone"))
     if findings:
         files.sync_dir(directory)  # or a later opening would find the same again, and report it
     for number in sorted(set(listed) - present):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from diskstream._native import LOG_HEADER_BYTES, Block, EntryID, RowSegment, SealedSegment, Sealer, SegmentView
-from diskstream.engine import names
+from diskstream.engine import audit, names
 from diskstream.engine.files import size_of
 from diskstream.engine.log import StreamLog
 from diskstream.engine.page import MAINTENANCE
@@ -103,6 +103,7 @@ def _seal_one(log: StreamLog, view: SegmentView, progress: Progress) -> bool:
     target = names.segment_path(log.directory, view.number, 0)
     source = names.log_path(log.directory, view.number)
     if target.exists():
+        # What groups did was kept before the sealed file got its name, if it was to be kept.
         log.files.sync_dir(log.directory)  # left by a process that was killed before it came to this
     else:
         try:
@@ -111,6 +112,9 @@ def _seal_one(log: StreamLog, view: SegmentView, progress: Progress) -> bool:
             return False
         if not isinstance(rows, RowSegment):
             return False
+        if log.options.audit:
+            level = log.options.compression_level
+            audit.write(log.directory, log.files, rows.audit(str(source)), level)
         # Every position is kept, gone entries included, so that positions in the log stay true.
         blocks = _counted(whole_blocks(rows, log.options.node_max_entries, log.options.node_max_bytes), progress)
         sealer = _sealer(log, view.number, 0)

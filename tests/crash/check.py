@@ -9,6 +9,7 @@ from typing import Any
 import diskstream
 from diskstream import DiskstreamError, EntryID, Group, Store
 from tests.crash import foretold
+from tests.crash.audit import check_audit
 from tests.crash.events import Tree
 from tests.crash.foretold import Claim
 from tests.crash.groups import agreed
@@ -82,6 +83,7 @@ def check(cut: Cut, where: Path, world: World, rng: random.Random, options: dict
             if before is not None and before != found:
                 raise Violation(f"read only, it was\n  {before}\nand opened for writing, it is\n  {found}")
             _sound(store, cut)
+            check_audit(store, found)
             after = _use(store, names, found, cut.position, world.now_ms, rng)
         leave_view(view, cleanly=rng.random() < 0.5)
         if rng.random() < 0.2:

@@ -2,12 +2,14 @@
 
 import sys
 from collections.abc import Callable, Iterable
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import lmdb
 import pytest
 
-from diskstream.engine import state
+from diskstream.engine import audit, state
 from diskstream.engine.log import StreamLog
 from diskstream.engine.pending import StreamPending
 from diskstream.engine.state import View
@@ -144,6 +146,16 @@ def rebuilt_and_not_written(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(View, "write", write)
 
 
+def log_removed_before_its_audit_is_kept(patch: pytest.MonkeyPatch) -> None:
+    """Now and then a log goes, and what groups did goes with it."""
+    whole, calls = audit.write, count()
+
+    def write(*given: Any) -> bool:
+        return next(calls) % 2 == 0 and whole(*given)
+
+    patch.setattr(audit, "write", write)
+
+
 PATCHES: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "delivered before the flush": delivered_before_the_flush,
     "changed before the flush": changed_before_the_flush,
@@ -151,4 +163,5 @@ PATCHES: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "a roll takes an old view": roll_takes_the_view_as_it_is,
     "a stale view is trusted": stale_view_trusted,
     "rebuilt and not written": rebuilt_and_not_written,
+    "a log removed before its audit is kept": log_removed_before_its_audit_is_kept,
 }

@@ -18,6 +18,9 @@ FOOTER = struct.Struct("<8sII16sQIIQQQQQQQQIIQQQQ36sI")
 INDEX_ROW = struct.Struct("<QQQQII")
 NODE_HEAD = struct.Struct("<IIIIIB3sII")
 PLACE_OF_A_VIEW = struct.Struct("<QQQI")
+AUDIT_HEADER = struct.Struct("<8sII16sQ20sI")
+AUDIT_BLOCK_HEAD = struct.Struct("<IIIIIB3sQQII")
+AUDIT_FOOTER = struct.Struct("<8sII16sQI4sQQQQQQQQ12sI")
 LAYOUTS = {
     "log header": LOG_HEADER,
     "frontier slot": FRONTIER_SLOT,
@@ -29,11 +32,16 @@ LAYOUTS = {
     "index row": INDEX_ROW,
     "node head": NODE_HEAD,
     "place of a view": PLACE_OF_A_VIEW,
+    "audit header": AUDIT_HEADER,
+    "audit block head": AUDIT_BLOCK_HEAD,
+    "audit footer": AUDIT_FOOTER,
 }
 
 LOG_MAGIC = b"DSKLOG01"
 SEGMENT_MAGIC = b"DSKSEG01"
 FOOTER_MAGIC = b"DSKFOOT1"
+AUDIT_MAGIC = b"DSKAUD01"
+AUDIT_FOOTER_MAGIC = b"DSKAEND1"
 
 FIRST_FRAME = 4096
 SLOT_OFFSETS = (512, 1024)
@@ -86,6 +94,7 @@ MAX_FIELDS = 65_536
 MAX_NODE_ENTRIES = 65_536
 MAX_NODE_BYTES = 128 << 20
 MAX_NODE_SHAPES = 65_536
+MAX_AUDIT_BLOCK_BYTES = 1 << 30
 MAX_SEGMENT = (1 << 24) - 1
 MAX_OFFSET = (1 << 40) - 1
 MAX_NAME_BYTES = 4096

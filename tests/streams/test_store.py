@@ -272,7 +272,7 @@ def test_after_closing_everything_says_so(tmp_path: Path) -> None:
     with diskstream.open(tmp_path / "store") as store:
         stream = store.stream("x")
         stream.add({"a": 1}, "5-3")
-        ranged = stream.range()
+        ranged, audited = stream.range(), stream.audit()
     for call in (
         lambda: store.stream("x"),
         store.streams,
@@ -303,6 +303,9 @@ def test_after_closing_everything_says_so(tmp_path: Path) -> None:
         stream.info,
         stream.columns,
         stream.to_arrow,
+        lambda: list(stream.audit()),
+        lambda: next(audited),
+        stream.audit_table,
         stream.seal,
         stream.compact,
         lambda: stream.wait_durable("5-3"),

@@ -4,6 +4,8 @@
 //! parsed with checked reads and ends in [`error::Error`], never in a panic.
 #![forbid(unsafe_code)]
 
+pub mod audit;
+pub mod audit_rows;
 pub mod bitmap;
 pub mod block;
 pub mod columns;

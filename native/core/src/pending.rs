@@ -74,12 +74,13 @@ pub fn parse_key(bytes: &[u8]) -> Option<Key> {
     (bytes.len() == 24).then(|| Some((parts.next()?, parts.next()?, parts.next()?)))?
 }
 
-fn zigzag(value: u64, before: u64) -> u64 {
+/// `value` as its difference from `before`, in either direction, so that small ones are short.
+pub fn zigzag(value: u64, before: u64) -> u64 {
     let difference = value.wrapping_sub(before) as i64;
     ((difference << 1) ^ (difference >> 63)) as u64
 }
 
-fn unzigzag(coded: u64, before: u64) -> u64 {
+pub fn unzigzag(coded: u64, before: u64) -> u64 {
     before.wrapping_add((coded >> 1) ^ (coded & 1).wrapping_neg())
 }
 

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod audit;
 mod columns;
 mod commit;
 mod ctl;
@@ -87,6 +88,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<sealed::NodeCache>()?;
     module.add_class::<columns::ColumnBatch>()?;
     module.add_class::<scan::ScanBatch>()?;
+    module.add_class::<audit::AuditLog>()?;
+    module.add_class::<audit::AuditFile>()?;
     module.add_class::<sealer::Sealer>()?;
     module.add_function(wrap_pyfunction!(ctl::wait_bells, module)?)?;
     module.add_function(wrap_pyfunction!(waiting::wait_turns, module)?)?;

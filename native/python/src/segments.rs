@@ -100,8 +100,8 @@ impl SegmentView {
 /// A rolled log file, not yet sealed.
 #[pyclass(frozen, module = "diskstream._native")]
 pub struct RowSegment {
-    tail: Tail,
-    map: Arc<Map>,
+    pub tail: Tail,
+    pub map: Arc<Map>,
     text: bool,
 }
 

@@ -1,0 +1,170 @@
+"""The audit: what groups did, from the log while it is there and from a file beside the sealed segment afterwards.
+
+Each operation on a group is a frame of the log. A sealed segment has no frames, so these are copied into
+``NNNNNNNN.audit`` before the log file goes. Nothing else is ever read from there: without these files a stream is what
+it was before, and only its past is unknown.
+
+An audit file goes when no segment of its number or an older one is listed any more. So the audit is whole from the
+oldest segment on, whatever was compacted or emptied in the middle, and which files count follows from the list alone.
+"""
+
+import contextlib
+import os
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from diskstream._native import AuditFile, AuditLog, EntryID, Log, LogFile
+from diskstream.engine import names
+from diskstream.engine.files import Files, wrapped
+from diskstream.errors import CorruptionError, DiskFullError
+
+if TYPE_CHECKING:
+    from diskstream.engine.log import StreamLog
+
+__all__ = ["MAX_MS", "AuditRow", "kept", "oldest", "open_file", "rescue", "rows", "sweep", "write"]
+
+# Time in ms, LSN, action, group, consumer, ID, deliveries, owner before.
+AuditRow: TypeAlias = tuple[int, int, str, bytes | None, bytes | None, EntryID | None, int | None, bytes | None]
+
+MAX_MS = 2**64 - 1
+_OWNER_BYTES = slice(16, 32)  # of the header, as in every file of a stream
+
+
+def oldest(native: Log) -> int:
+    """The number of the oldest segment there is: what groups did before it is not kept."""
+    return min((view.number for view in native.segments()), default=native.tail[0])
+
+
+def kept(directory: Path, native: Log) -> list[int]:
+    """The numbers of the audit files that count, in order."""
+    first, active = oldest(native), native.tail[0]
+    found = (names.audit_number(path.name) for path in directory.iterdir())
+    return sorted(number for number in found if number is not None and first <= number < active)
+
+
+def write(directory: Path, files: Files, source: AuditLog, level: int) -> bool:
+    """Keeps the frames of groups of a log, durably, under the name of its segment. Returns whether there were any.
+
+    Raises:
+        CorruptionError: the log cannot be read.
+        StorageError: the disk said no.
+    """
+    salt = secrets.randbits(32)
+    data = source.pack(salt, level)
+    if not data:
+        return False
+    target = names.audit_path(directory, source.number)
+    temporary = target.with_name(target.name + ".tmp")
+    files.unlink(temporary)  # of a process that was killed here
+    try:
+        with files.create(temporary) as new:
+            while data:
+                new.write(data)
+                data = source.pack(salt, level)
+            new.sync()
+        files.rename(temporary, target)
+    except BaseException:
+        files.unlink(temporary)
+        raise
+    files.sync_dir(directory)
+    return True
+
+
+def rescue(directory: Path, files: Files, native: Log, number: int, level: int) -> None:
+    """Keeps the audit of a log that goes without being sealed, since it has no entries any more.
+
+    A full disk, or a log that cannot be read, must not stand in the way of removing it: then its audit goes with it.
+    """
+    with contextlib.suppress(FileNotFoundError, CorruptionError, DiskFullError):
+        write(directory, files, _open_log(names.log_path(directory, number), native.uuid, number), level)
+
+
+def sweep(directory: Path, files: Files, native: Log, first: int) -> list[Path]:
+    """Removes the stream's audit files from before segment `first`; the caller makes it durable. Returns which."""
+    gone = []
+    for path in sorted(directory.iterdir()):
+        number = names.audit_number(path.name)
+        if number is not None and number < first and _owner(path) == bytes(native.uuid):
+            files.unlink(path)
+            gone.append(path)
+    return gone
+
+
+def _owner(path: Path) -> bytes:
+    with contextlib.suppress(OSError), path.open("rb") as file:
+        return file.read(_OWNER_BYTES.stop)[_OWNER_BYTES]
+    return b""
+
+
+def open_file(path: Path, uuid: bytes, number: int) -> AuditFile:
+    """Opens an audit file.
+
+    Raises:
+        FileNotFoundError: there is none.
+        CorruptionError: header, footer or names are damaged, or it is another stream's.
+    """
+    with wrapped(path, "open"):
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return AuditFile(fd, str(path), uuid, number)
+    finally:
+        os.close(fd)
+
+
+def _open_log(path: Path, uuid: bytes, number: int) -> AuditLog:
+    with wrapped(path, "open"):
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return AuditLog(LogFile(fd, str(path), False), uuid, number)
+    finally:
+        os.close(fd)
+
+
+def rows(log: "StreamLog", start_ms: int, end_ms: int) -> Iterator[list[AuditRow]]:
+    """What groups did from `start_ms` to `end_ms`, both included, as of now, in the order of the log.
+
+    Raises:
+        CorruptionError: a log or an audit file cannot be read. What came before it was right.
+        StreamMoved: the stream is gone.
+    """
+    log.refresh()
+    # The end first: it stays where it is while others append, roll and seal.
+    active = log.native.audit()
+    first = oldest(log.native)
+    for number in _numbers(log.directory):
+        if first <= number < active.number:
+            log.refresh()  # closed or moved meanwhile?
+            source = _open_either(log, number)
+            if source is not None:
+                yield from _drained(source, start_ms, end_ms)
+    yield from _drained(active, start_ms, end_ms)
+    if log.fault is not None:
+        raise log.fault
+
+
+def _numbers(directory: Path) -> list[int]:
+    found = set()
+    for path in directory.iterdir():
+        parsed = names.parse_file(path.name)
+        number = parsed[1] if parsed is not None and parsed[0] == "log" else names.audit_number(path.name)
+        if number is not None:
+            found.add(number)
+    return sorted(found)
+
+
+def _open_either(log: "StreamLog", number: int) -> AuditLog | AuditFile | None:
+    """The log where it is there, else its audit file, which was there before the log went; None where both are gone."""
+    with contextlib.suppress(FileNotFoundError):
+        return _open_log(names.log_path(log.directory, number), log.native.uuid, number)
+    with contextlib.suppress(FileNotFoundError):
+        return open_file(names.audit_path(log.directory, number), log.native.uuid, number)
+    log.refresh()  # trimmed away meanwhile, unless the whole stream was moved
+    return None
+
+
+def _drained(source: AuditLog | AuditFile, start_ms: int, end_ms: int) -> Iterator[list[AuditRow]]:
+    while (found := source.next(start_ms, end_ms)) is not None:
+        if found:
+            yield found
