@@ -12,7 +12,7 @@ from tests.slow_reader import FormatError, SlowStore, layouts
 from tests.slow_reader.audit import Audit
 from tests.test_format_groups import Workload
 
-NOT_KEPT = {layouts.RECORD_TAGS[name] for name in ("seen", "message", "windows")}
+NOT_KEPT = {layouts.RECORD_TAGS[name] for name in ("seen", "message", "windows", "commit")}
 
 
 @pytest.mark.parametrize("level", [0, 3])
