@@ -19,7 +19,7 @@ NOT_KEPT = {layouts.RECORD_TAGS[name] for name in ("seen", "message", "windows",
 def test_the_frames_of_groups_of_a_log_are_those_of_its_audit_file(tmp_path: Path, level: int) -> None:
     work = Workload(5)
     kept = 0
-    for _ in range(3):
+    for _ in range(4):
         with opened(tmp_path, clock=work.clock, compression_level=level) as store:
             work.run(store, 200)
             said = list(store.stream("a").audit())

@@ -3,15 +3,23 @@
 from collections.abc import Iterator, MutableMapping, Sequence
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+    InputPartition,
+)
 from pyspark.sql.types import StructType
 
-from diskstream.spark.options import ReadOptions
+from diskstream.spark.options import ReadOptions, WriteOptions
 from diskstream.spark.partitions import EntriesPartition
 from diskstream.spark.planning import plan_entries
 from diskstream.spark.schemas import default_schema, plan
 from diskstream.spark.stream_reader import EntriesStreamReader
 from diskstream.spark.tasks import read_entries
+from diskstream.spark.writers import EntriesStreamWriter, EntriesWriter
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -62,3 +70,15 @@ class DiskstreamSource(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's name
         """A streaming read."""
         return EntriesStreamReader(self._read_options(), schema)
+
+    def _write_options(self) -> WriteOptions:
+        options: WriteOptions = WriteOptions.parse(self.options)
+        return options.check()
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """A batch write."""
+        return EntriesWriter(self._write_options(), schema, overwrite=overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802  # Spark's name
+        """A streaming sink."""
+        return EntriesStreamWriter(self._write_options(), schema, overwrite=overwrite)

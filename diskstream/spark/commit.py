@@ -1,0 +1,218 @@
+"""Committing staged rows, once, whoever dies where.
+
+::
+
+    commits/<writer>/<version>.json      the manifest: what this version of the writer appends, in which order
+    commits/<writer>/done.json           {"writer": name, "version": the last one that is complete}
+    commits/<writer>/lock                who holds it (flock) is committing
+
+`<writer>` is the SHA-256 of the writer's name. The protocol, under the lock:
+
+1. A version that is done is done: the files of this attempt go.
+2. The manifest is made under a temporary name, flushed, and linked to its name. One that is there already wins: it was
+   decided before, by an attempt that died; the files of this attempt go.
+3. Batch after batch is appended, each frame with a commit record (`Commit`: writer, version, part) in the same frame. A
+   stream passes over parts that it has, so it does not matter where an earlier attempt died.
+4. The streams are flushed, done.json is replaced, the manifest and the staged files go.
+
+A manifest that its writer left behind is carried out by whoever commits next to this store.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import logging
+import os
+import secrets
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from diskstream.commits import Commit
+from diskstream.errors import DiskstreamError, StorageError, storage_error
+from diskstream.spark.merging import ordered
+from diskstream.spark.names import as_bytes
+from diskstream.spark.staging import StagedBatch, StagedFile, discard, sweep
+from diskstream.store import Store
+
+__all__ = ["Manifest", "commit", "finish_left"]
+
+_log = logging.getLogger("diskstream.spark")
+
+# Parts of one batch: `Stream.add_arrow` makes at most so many frames of it.
+_PARTS = 4096
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What one version of a writer appends."""
+
+    writer: str
+    version: int
+    given: bool
+    files: tuple[StagedFile, ...]
+
+    def as_json(self) -> str:
+        """The manifest as it stands on disk."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> "Manifest":
+        """Reads one.
+
+        Raises:
+            ValueError, KeyError, TypeError: it is damaged.
+        """
+        found = json.loads(text)
+        files = tuple(
+            StagedFile(each["path"], each["partition"], tuple(_batch(batch) for batch in each["batches"]))
+            for each in found["files"]
+        )
+        return cls(found["writer"], int(found["version"]), bool(found["given"]), files)
+
+
+def _batch(found: dict[str, Any]) -> StagedBatch:
+    ends = [None if found[name] is None else tuple(found[name]) for name in ("first", "last")]
+    return StagedBatch(found["stream"], int(found["rows"]), *ends)
+
+
+def _folder(store: Path, writer: str) -> Path:
+    return store / "commits" / hashlib.sha256(writer.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+@contextlib.contextmanager
+def _locked(folder: Path, *, wait: bool) -> Iterator[bool]:
+    """Holds a writer's lock, which dies with its holder; False where it is taken and one is not to wait."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("ab") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            yield False
+            return
+        yield True
+
+
+def _put(path: Path, text: str, *, exclusive: bool) -> bool:
+    """Writes a file durably under its name; False where `exclusive` and there is one."""
+    temporary = path.with_name(f"{path.name}.{secrets.token_hex(8)}.tmp")
+    try:
+        with temporary.open("x") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        if exclusive:
+            path.hardlink_to(temporary)
+        else:
+            temporary.replace(path)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        raise storage_error(str(path), "write", error.errno or 5, error.strerror or str(error)) from error
+    finally:
+        temporary.unlink(missing_ok=True)
+    fd = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+    return True
+
+
+def _last_done(folder: Path) -> int:
+    try:
+        return int(json.loads((folder / "done.json").read_text())["version"])
+    except FileNotFoundError:
+        return -1
+    except (ValueError, KeyError, TypeError) as error:
+        raise StorageError(str(folder / "done.json"), "read", 5, f"it is damaged ({error})") from error
+
+
+def _read(path: Path) -> Manifest:
+    try:
+        return Manifest.from_json(path.read_text())
+    except (ValueError, KeyError, TypeError) as error:
+        raise StorageError(str(path), "read", 5, f"the manifest is damaged ({error})") from error
+
+
+def commit(store: Store, manifest: Manifest) -> bool:
+    """Appends what the manifest lists, unless this version of its writer is complete.
+
+    Returns:
+        Whether this attempt's files were appended: False where an earlier attempt's were, or will have been.
+
+    Raises:
+        IDOrderError: given IDs do not follow those of their stream.
+        StorageError: the disk said no. The next attempt goes on where this one stopped.
+    """
+    finish_left(store, but=manifest.writer)
+    folder = _folder(store.path, manifest.writer)
+    with _locked(folder, wait=True):
+        if _last_done(folder) >= manifest.version:
+            discard(store.path, manifest.files)
+            return False
+        path = folder / f"{manifest.version:020d}.json"
+        if not path.exists():
+            # Before it is decided: what cannot be appended must not stand in the way of all that comes.
+            ordered(store, manifest.files, given=manifest.given, check=True)
+        ours = _put(path, manifest.as_json(), exclusive=True)
+        decided = manifest if ours else _read(path)
+        if not ours:
+            discard(store.path, manifest.files)
+        _carry_out(store, folder, path, decided)
+        return ours
+
+
+def _carry_out(store: Store, folder: Path, path: Path, manifest: Manifest) -> None:
+    writer = f"spark:{manifest.writer}".encode("utf-8", "surrogateescape")
+    record = hashlib.sha256(writer).digest() if len(writer) > 1024 else writer  # noqa: PLR2004  # of a name's limit
+    touched = set()
+    for stream, batches in ordered(store, manifest.files, given=manifest.given, check=False):
+        target = store.stream(as_bytes(stream))
+        done = target.committed(record)
+        for number, batch in enumerate(batches):
+            part = number * _PARTS
+            if done is not None and done >= (manifest.version, part + _PARTS - 1):
+                continue
+            target.add_arrow(
+                batch(), ids="columns" if manifest.given else "auto", commit=Commit(record, manifest.version, part)
+            )
+        touched.add(stream)
+    store.sync()
+    _put(folder / "done.json", json.dumps({"writer": manifest.writer, "version": manifest.version}), exclusive=False)
+    path.unlink(missing_ok=True)
+    discard(store.path, manifest.files)
+
+
+def _manifests(store: Path) -> Iterable[Path]:
+    root = store / "commits"
+    return sorted(root.glob("*/*.json")) if root.is_dir() else []
+
+
+def finish_left(store: Store, *, but: str = "") -> list[str]:
+    """Carries out the manifests that writers left behind when they died, and removes staged files that nobody needs.
+
+    Returns the names of these writers. One that is at work at this moment is left alone, as is `but`.
+    """
+    finished = []
+    listed: set[str] = set()
+    for path in _manifests(store.path):
+        if path.name == "done.json":
+            continue
+        with contextlib.suppress(FileNotFoundError), _locked(path.parent, wait=False) as mine:
+            manifest = _read(path)
+            listed.update(each.path for each in manifest.files)
+            if not mine or manifest.writer == but:
+                continue
+            try:
+                if _last_done(path.parent) < manifest.version:
+                    _carry_out(store, path.parent, path, manifest)
+                    finished.append(manifest.writer)
+                path.unlink(missing_ok=True)
+            except DiskstreamError as error:
+                # Its own writer meets the error when it tries again; here it must not stand in the way of others.
+                _log.warning("the manifest %s, which its writer left behind, cannot be carried out: %s", path, error)
+    sweep(store.path, listed)
+    return finished

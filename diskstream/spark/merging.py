@@ -1,0 +1,142 @@
+"""The order in which staged batches are appended: by partition, or by given IDs, merged where batches overlap."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from diskstream.errors import ArgumentError, LimitError
+from diskstream.ids import EntryID
+from diskstream.spark.names import as_bytes
+from diskstream.spark.rows import sort_order
+from diskstream.spark.staging import StagedFile
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from diskstream.store import Store
+
+__all__ = ["MAX_MERGED_ROWS", "ordered"]
+
+# Rows of batches that overlap, which are sorted in memory.
+MAX_MERGED_ROWS = 8_000_000
+_MERGED_BATCH_ROWS = 8_192
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A batch of a staged file."""
+
+    path: str
+    number: int
+    rows: int
+    first: tuple[int, int]
+    last: tuple[int, int]
+
+
+Batches = list[Callable[[], "pa.RecordBatch"]]
+
+
+def ordered(store: "Store", files: Iterable[StagedFile], *, given: bool, check: bool) -> list[tuple[str, Batches]]:
+    """For each stream what is appended to it, as functions that read one batch each. The same for the same files.
+
+    Args:
+        store: where the files are, and the streams.
+        files: what was staged.
+        given: whether the rows have IDs.
+        check: with `given`, look whether the rows can follow what the streams hold.
+
+    Raises:
+        ArgumentError: with `check`, IDs that a stream has passed already; an ID that two rows have.
+        LimitError: too many rows overlap to be sorted here.
+    """
+    by_stream: dict[str, list[_Place]] = {}
+    for file in sorted(files, key=lambda each: (each.partition, each.path)):
+        for number, batch in enumerate(file.batches):
+            place = _Place(file.path, number, batch.rows, batch.first or (0, 0), batch.last or (0, 0))
+            by_stream.setdefault(batch.stream, []).append(place)
+    found: list[tuple[str, Batches]] = []
+    for stream, places in sorted(by_stream.items()):
+        if given:
+            places.sort(key=lambda place: (place.first, place.last, place.path, place.number))
+            if check:
+                _check_follows(store, stream, places[0].first)
+            found.append((stream, list(_merged(store.path, stream, places))))
+        else:
+            found.append((stream, [partial(_read, store.path, place) for place in places]))
+    return found
+
+
+def _check_follows(store: "Store", stream: str, first: tuple[int, int]) -> None:
+    last = store.stream(as_bytes(stream)).last_id()
+    if EntryID(*first) <= last:
+        raise ArgumentError(
+            f"stream {stream} ends at {last}, but rows begin at {EntryID(*first)}: IDs must be above the last. "
+            "Nothing was added; write to another stream, leave out what is there already, or use ids=auto"
+        )
+
+
+def _read(store: Path, place: _Place) -> "pa.RecordBatch":
+    import pyarrow as pa
+
+    with pa.memory_map(str(store / place.path)) as source:
+        return pa.ipc.open_file(source).get_batch(place.number)
+
+
+def _merged(store: Path, stream: str, places: list[_Place]) -> Iterator[Callable[[], "pa.RecordBatch"]]:
+    """Batches in order of IDs; runs of them that overlap are sorted as one."""
+    run: list[_Place] = []
+    reached = (-1, -1)
+    for place in places:
+        if run and place.first > reached:
+            yield from _of_run(store, stream, run)
+            run = []
+        run.append(place)
+        reached = max(reached, place.last)
+    yield from _of_run(store, stream, run)
+
+
+def _of_run(store: Path, stream: str, run: list[_Place]) -> Iterator[Callable[[], "pa.RecordBatch"]]:
+    if len(run) == 1:
+        yield partial(_read, store, run[0])
+        return
+    rows = sum(place.rows for place in run)
+    if rows > MAX_MERGED_ROWS:
+        raise LimitError(
+            f"rows of stream {stream} whose partitions overlap in IDs, which the driver sorts (sort them before: "
+            "df.repartitionByRange('id_ms', 'id_seq'))",
+            MAX_MERGED_ROWS,
+            rows,
+        )
+    sorted_run = _Sorted(store, stream, run)
+    for start in range(0, rows, _MERGED_BATCH_ROWS):
+        yield partial(sorted_run.slice, start)
+
+
+class _Sorted:
+    """Overlapping batches, sorted when the first of their rows are wanted, and let go with the last."""
+
+    def __init__(self, store: Path, stream: str, run: list[_Place]) -> None:
+        self._store, self._stream, self._run = store, stream, run
+        self._rows = sum(place.rows for place in run)
+        self._table: Any = None
+
+    def slice(self, start: int) -> "pa.RecordBatch":
+        """Some rows from `start` on.
+
+        Raises:
+            ArgumentError: two rows have one ID.
+        """
+        import pyarrow as pa
+
+        if self._table is None:
+            table = pa.Table.from_batches([_read(self._store, place) for place in self._run])
+            order = sort_order(table)
+            self._table = table if order is None else table.take(order)
+            if sort_order(self._table) is not None:
+                raise ArgumentError(f"two rows for stream {self._stream} have one ID")
+        part = self._table.slice(start, _MERGED_BATCH_ROWS).combine_chunks().to_batches()[0]
+        if start + _MERGED_BATCH_ROWS >= self._rows:
+            self._table = None
+        return part

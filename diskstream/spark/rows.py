@@ -1,0 +1,133 @@
+"""Rows on their way into streams: the columns of a DataFrame, checked once and sorted out batch by batch."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import types as st
+
+from diskstream.errors import ArgumentError
+from diskstream.spark.options import WriteOptions
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["Target", "by_stream", "sort_order", "with_id_parts"]
+
+_NO_FIELDS = frozenset({"stream", "id", "id_ms", "id_seq", "ts", "segment", "position", "size_bytes", "_corrupt"})
+_ID_PARTS = ("id_ms", "id_seq")
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where the rows of a write go, and which columns make an entry.
+
+    Attributes:
+        stream: the one stream, or empty where a column names it.
+        columns: the columns to keep, in order.
+        given: whether the IDs are columns.
+    """
+
+    stream: str
+    columns: tuple[str, ...]
+    given: bool
+
+    @classmethod
+    def of(cls, schema: st.StructType, options: WriteOptions) -> "Target":
+        """Checks a DataFrame's schema against the options.
+
+        Raises:
+            ArgumentError: nothing says which stream, there are no IDs though they are wanted, or no fields.
+        """
+        names = schema.fieldNames()
+        if not options.stream and "stream" not in names:
+            raise ArgumentError("which stream? Give the option stream, or a column stream")
+        if len(set(names)) != len(names):
+            raise ArgumentError("two columns have one name: rename one, as a field has one name")
+        if "fields" in names:
+            wanted = [name for name in names if name not in _NO_FIELDS]
+            if wanted != ["fields"]:
+                others = ", ".join(name for name in wanted if name != "fields")
+                raise ArgumentError(f"beside the column fields there are no other fields, but there is {others}")
+        else:
+            wanted = [name for name in names if name not in _NO_FIELDS]
+        if not wanted:
+            raise ArgumentError("there is no column that could be a field of an entry")
+        given = options.ids == "columns"
+        ids = [name for name in _ID_PARTS if name in names]
+        if given and len(ids) < len(_ID_PARTS):
+            ids = ["id"] if "id" in names else []
+            if not ids:
+                raise ArgumentError("ids=columns wants the columns id_ms and id_seq (bigint), or id (string)")
+        return cls(options.stream, (*(ids if given else ()), *wanted), given)
+
+
+def by_stream(target: Target, batch: "pa.RecordBatch") -> "Iterator[tuple[str, pa.RecordBatch]]":
+    """The rows of each stream, in their order; where IDs are given, in the order of these.
+
+    Raises:
+        ArgumentError: a row has no stream.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kept = pa.RecordBatch.from_arrays([batch[name] for name in target.columns], names=list(target.columns))
+    if target.stream:
+        yield target.stream, _sorted(target, kept)
+        return
+    streams = batch["stream"]
+    if streams.null_count or pc.any(pc.equal(streams, "")).as_py():
+        raise ArgumentError("a row's column stream is null or empty: each entry goes to some stream")
+    encoded = streams.dictionary_encode()
+    for number, name in enumerate(encoded.dictionary.to_pylist()):
+        if len(encoded.dictionary) == 1:
+            yield name, _sorted(target, kept)
+        else:
+            yield name, _sorted(target, kept.filter(pc.equal(encoded.indices, number)))
+
+
+def _sorted(target: Target, batch: "pa.RecordBatch") -> "pa.RecordBatch":
+    if not target.given:
+        return batch
+    keys = with_id_parts(batch)
+    order: Any = sort_order(keys)
+    return keys if order is None else keys.take(order)
+
+
+def with_id_parts(batch: "pa.RecordBatch") -> "pa.RecordBatch":
+    """The batch with its IDs as ``id_ms`` and ``id_seq`` (uint64), however they were given.
+
+    Raises:
+        ArgumentError: a text that is no ID, or none at all.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if "id" in batch.schema.names:
+        parts = pc.extract_regex(batch["id"], pattern=r"^(?P<ms>\d{1,20})-(?P<seq>\d{1,20})$")
+        if parts.null_count:
+            bad = batch["id"].filter(parts.is_null())[0].as_py()
+            raise ArgumentError(f"the column id holds {bad!r}, which is no whole ID, as 1692632086370-0")
+        try:
+            ids = [pc.struct_field(parts, name).cast(pa.uint64()) for name in ("ms", "seq")]
+        except pa.ArrowInvalid as error:
+            raise ArgumentError(f"the column id holds an ID past 64 bits: {error}") from None
+    else:
+        ids = [batch[name] for name in _ID_PARTS]
+        if any(part.null_count for part in ids):
+            raise ArgumentError("a row has no ID: id_ms or id_seq is null")
+        ids = [part.cast(pa.int64()).view(pa.uint64()) if part.type != pa.uint64() else part for part in ids]
+    rest = [name for name in batch.schema.names if name not in (*_ID_PARTS, "id")]
+    return pa.RecordBatch.from_arrays([*ids, *(batch[name] for name in rest)], names=[*_ID_PARTS, *rest])
+
+
+def sort_order(batch: Any) -> Any:
+    """The order of a batch's or table's IDs; None where they ascend already."""
+    import numpy as np
+
+    ms, seq = (np.asarray(batch[name]) for name in _ID_PARTS)
+    if len(ms) < 2:  # noqa: PLR2004  # one is in order
+        return None
+    if bool(np.all((ms[1:] > ms[:-1]) | ((ms[1:] == ms[:-1]) & (seq[1:] > seq[:-1])))):
+        return None
+    return np.lexsort((seq, ms))

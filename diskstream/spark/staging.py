@@ -1,0 +1,180 @@
+"""Staged rows: what tasks were given, as files that a commit will append, or nobody.
+
+::
+
+    staging/<job>/<uuid>.arrow       an Arrow IPC file; each of its batches belongs to one stream, in order of IDs where
+                                     these are given
+
+A file is flushed before its name is sent, and read only if a manifest lists it.
+"""
+
+import os
+import secrets
+import shutil
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from diskstream.errors import NotAStoreError, storage_error
+from diskstream.spark.names import as_text
+from diskstream.spark.rows import Target, by_stream
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["StagedBatch", "StagedFile", "discard", "stage", "sweep"]
+
+# What a job left behind that died before its commit goes after a day.
+_LEFT_S = 24 * 3600.0
+# A batch of this size makes one frame, however long its values are, or a few.
+_BATCH_BYTES = 16 << 20
+
+
+@dataclass(frozen=True)
+class StagedBatch:
+    """A batch of a staged file: its stream, its rows, and its IDs where they are given."""
+
+    stream: str
+    rows: int
+    first: tuple[int, int] | None
+    last: tuple[int, int] | None
+
+
+@dataclass(frozen=True)
+class StagedFile:
+    """A staged file: its path below the store, and its batches in order."""
+
+    path: str
+    partition: int
+    batches: tuple[StagedBatch, ...]
+
+
+class _Buffers:
+    """Rows that wait until a stream has enough of them for a batch."""
+
+    def __init__(self, target: Target, batch_rows: int) -> None:
+        self._target, self._batch_rows = target, batch_rows
+        self._held: dict[str, list[Any]] = {}
+        self._rows = 0
+
+    def add(self, batch: "pa.RecordBatch") -> "Iterable[tuple[str, pa.RecordBatch]]":
+        """Takes rows in; gives batches that are full."""
+        for stream, part in by_stream(self._target, batch):
+            self._held.setdefault(stream, []).append(part)
+            self._rows += part.num_rows
+            if sum(each.num_rows for each in self._held[stream]) >= self._batch_rows:
+                yield from self._take(stream)
+        if self._rows > 16 * self._batch_rows:  # many streams with few rows each
+            yield from self.rest()
+
+    def rest(self) -> "Iterable[tuple[str, pa.RecordBatch]]":
+        """Gives what is left, stream by stream."""
+        for stream in sorted(self._held):
+            yield from self._take(stream)
+
+    def _take(self, stream: str) -> "Iterable[tuple[str, pa.RecordBatch]]":
+        import pyarrow as pa
+
+        from diskstream.spark.rows import sort_order
+
+        parts = self._held.pop(stream, [])
+        if not parts:
+            return
+        table = pa.Table.from_batches(parts)
+        self._rows -= table.num_rows
+        if self._target.given:
+            order = sort_order(table)
+            table = table if order is None else table.take(order)
+        limit = max(1, min(self._batch_rows, table.num_rows * _BATCH_BYTES // max(1, table.nbytes)))
+        for batch in table.combine_chunks().to_batches(max_chunksize=limit):
+            yield stream, batch
+
+
+def _id_at(batch: Any, row: int) -> tuple[int, int]:
+    return batch["id_ms"][row].as_py(), batch["id_seq"][row].as_py()
+
+
+def stage(
+    store: Path, place: tuple[str, int], batches: "Iterable[pa.RecordBatch]", target: Target, batch_rows: int
+) -> StagedFile:
+    """Writes what a task was given to a file of its own, durable on return; no file where there are no rows.
+
+    `place` is the name of the job and the number of the partition.
+
+    Raises:
+        NotAStoreError: the worker does not see the store.
+        DiskFullError, StorageError: the disk said no. Nothing is left behind.
+        ArgumentError: rows that cannot be entries.
+    """
+    import pyarrow as pa
+
+    if not (store / "store.json").exists():
+        raise NotAStoreError(str(store), "the worker does not see it: driver and workers need it under the same path")
+    job, partition = place
+    folder = store / "staging" / job
+    path = folder / f"{secrets.token_hex(16)}.arrow"
+    staged: list[StagedBatch] = []
+    writer = None
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with path.open("xb") as file:
+            buffers = _Buffers(target, batch_rows)
+
+            def put(made: "Iterable[tuple[str, pa.RecordBatch]]") -> None:
+                nonlocal writer
+                for stream, batch in made:
+                    writer = writer or pa.ipc.new_file(file, batch.schema)
+                    writer.write_batch(batch)
+                    ends = (_id_at(batch, 0), _id_at(batch, batch.num_rows - 1)) if target.given else (None, None)
+                    staged.append(StagedBatch(stream, batch.num_rows, *ends))
+
+            for batch in batches:
+                put(buffers.add(batch))
+            put(buffers.rest())
+            if writer is not None:
+                writer.close()
+            file.flush()
+            os.fsync(file.fileno())
+        _sync(folder)
+    except OSError as error:
+        path.unlink(missing_ok=True)
+        raise storage_error(str(path), "write", error.errno or 5, error.strerror or str(error)) from error
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+    if not staged:
+        path.unlink(missing_ok=True)
+    return StagedFile(f"staging/{job}/{path.name}", partition, tuple(staged))
+
+
+def _sync(folder: Path) -> None:
+    fd = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def discard(store: Path, files: Iterable[StagedFile]) -> None:
+    """Removes staged files that no manifest lists, and their folders once these are empty."""
+    for each in files:
+        path = store / each.path
+        path.unlink(missing_ok=True)
+        try:
+            path.parent.rmdir()
+        except OSError:
+            continue  # others are still staging there
+
+
+def sweep(store: Path, listed: set[str]) -> list[str]:
+    """Removes folders of jobs that died a day ago or earlier, unless a manifest lists one of their files."""
+    gone = []
+    root = store / "staging"
+    for folder in sorted(root.iterdir()) if root.is_dir() else []:
+        kept = any(path.startswith(f"staging/{folder.name}/") for path in listed)
+        if not kept and folder.stat().st_mtime + _LEFT_S < time.time():
+            shutil.rmtree(folder, ignore_errors=True)
+            gone.append(as_text(folder.name.encode()))
+    return gone

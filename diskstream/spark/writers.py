@@ -1,0 +1,111 @@
+"""Writing a DataFrame into streams, in a batch or as a sink: tasks stage, the driver commits."""
+
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+import diskstream
+from diskstream.errors import ArgumentError
+from diskstream.spark.commit import Manifest, commit
+from diskstream.spark.options import WriteOptions
+from diskstream.spark.rows import Target
+from diskstream.spark.staging import StagedFile, discard, stage
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["EntriesStreamWriter", "EntriesWriter", "Staged"]
+
+
+@dataclass
+class Staged(WriterCommitMessage):
+    """What a task staged, and for which query."""
+
+    file: StagedFile
+    query: str = ""
+
+
+def _prepare(options: WriteOptions, schema: StructType, *, overwrite: bool) -> tuple[Path, Target]:
+    """Where to write, made if it is not there, and what.
+
+    Raises:
+        ArgumentError: an overwrite, or columns that make no entries.
+        NotAStoreError, StorageError: see `diskstream.open`.
+    """
+    if overwrite:
+        raise ArgumentError("streams are appended to: write with mode('append'); Store.delete removes a stream")
+    target = Target.of(schema, options)
+    with diskstream.open(options.path) as store:
+        return store.path, target
+
+
+def _finish(path: Path, writer: str, version: int, files: tuple[StagedFile, ...], *, given: bool) -> None:
+    with diskstream.open(path) as store:
+        commit(store, Manifest(writer, version, given, files))
+
+
+def _files(messages: "list[WriterCommitMessage | None]") -> tuple[StagedFile, ...]:
+    return tuple(each.file for each in messages if isinstance(each, Staged) and each.file.batches)
+
+
+class EntriesWriter(DataSourceArrowWriter):
+    """A batch write. One instance: what the driver makes goes to the tasks, and comes back to commit."""
+
+    def __init__(self, options: WriteOptions, schema: StructType, *, overwrite: bool) -> None:
+        self.options = options
+        self.path, self.target = _prepare(options, schema, overwrite=overwrite)
+        self.job = uuid.uuid4().hex
+
+    def write(self, iterator: "Iterator[pa.RecordBatch]") -> WriterCommitMessage:
+        """Stages what one task was given."""
+        context = TaskContext.get()
+        partition = context.partitionId() if context is not None else 0
+        return Staged(stage(self.path, (self.job, partition), iterator, self.target, self.options.batch_rows))
+
+    def commit(self, messages: "list[WriterCommitMessage | None]") -> None:
+        """Appends what all tasks staged; with `txnId`, only the first time."""
+        writer = f"txn:{self.options.txn_id}" if self.options.txn_id else f"job:{self.job}"
+        _finish(self.path, writer, 0, _files(messages), given=self.target.given)
+
+    def abort(self, messages: "list[WriterCommitMessage | None]") -> None:
+        """Removes what was staged."""
+        discard(self.path, _files(messages))
+
+
+class EntriesStreamWriter(DataSourceStreamArrowWriter):
+    """A streaming sink. Tasks and the driver have instances of their own: only messages go from one to the other."""
+
+    def __init__(self, options: WriteOptions, schema: StructType, *, overwrite: bool) -> None:
+        self.options = options
+        if options.txn_id:
+            raise ArgumentError("txnId is for batch writes: a streaming query has an ID, and its batches have numbers")
+        self.path, self.target = _prepare(options, schema, overwrite=overwrite)
+
+    def write(self, iterator: "Iterator[pa.RecordBatch]") -> WriterCommitMessage:
+        """Stages what one task was given."""
+        context = TaskContext.get()
+        query = (context.getLocalProperty("sql.streaming.queryId") if context is not None else None) or ""
+        batch = (context.getLocalProperty("streaming.sql.batchId") if context is not None else None) or "0"
+        partition = context.partitionId() if context is not None else 0
+        job = f"{query or 'query'}-{batch}-{uuid.uuid4().hex}"
+        return Staged(stage(self.path, (job, partition), iterator, self.target, self.options.batch_rows), query)
+
+    def commit(self, messages: "list[WriterCommitMessage | None]", batchId: int) -> None:  # noqa: N803  # Spark's name
+        """Appends what the tasks of a batch staged, unless this batch was appended before."""
+        queries = {each.query for each in messages if isinstance(each, Staged) and each.query}
+        writer = self.options.writer or next(iter(queries), "")
+        if not writer:
+            if not _files(messages):
+                return
+            raise ArgumentError("Spark did not tell the query's ID: name the writer by the option writer")
+        _finish(self.path, f"query:{writer}", batchId, _files(messages), given=self.target.given)
+
+    def abort(self, messages: "list[WriterCommitMessage | None]", batchId: int) -> None:  # noqa: ARG002, N803
+        """Removes what was staged."""
+        discard(self.path, _files(messages))
