@@ -18,17 +18,21 @@ import os
 import threading
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from diskstream import store as _store
 from diskstream._native import Delivery, Entry, EntryID
 from diskstream.aio_groups import Consumer, Group
+from diskstream.commits import AddOptions, Commit
 from diskstream.engine.seal import CompactReport
 from diskstream.engine.verify import VerifyReport
 from diskstream.ids import IDLike
 from diskstream.info import StreamInfo
 from diskstream.stream import Fields
 from diskstream.stream import Stream as _Stream
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = ["Consumer", "Group", "Store", "Stream", "open"]
 
@@ -167,10 +171,37 @@ class Stream:
         durable = bool(options.get("durable"))
         return await self._append(lambda: self.sync_stream.add(fields, id, **options), durable=durable)
 
-    async def add_many(self, rows: Iterable[Fields], **options: Any) -> list[EntryID]:
+    @overload
+    async def add_many(
+        self, rows: Iterable[Fields], *, commit: None = None, **options: Unpack[AddOptions]
+    ) -> list[EntryID]: ...
+
+    @overload
+    async def add_many(
+        self, rows: Iterable[Fields], *, commit: Commit | None, **options: Unpack[AddOptions]
+    ) -> list[EntryID] | None: ...
+
+    async def add_many(
+        self, rows: Iterable[Fields], *, commit: Commit | None = None, **options: Unpack[AddOptions]
+    ) -> list[EntryID] | None:
         """Adds entries as one frame: see `diskstream.Stream.add_many`."""
         durable = bool(options.get("durable"))
-        return await self._append(lambda: self.sync_stream.add_many(rows, **options), durable=durable)
+        return await self._append(lambda: self.sync_stream.add_many(rows, commit=commit, **options), durable=durable)
+
+    async def add_arrow(
+        self, batch: "pa.RecordBatch", *, ids: str = "auto", commit: Commit | None = None, durable: bool = False
+    ) -> tuple[EntryID, EntryID] | None:
+        """Adds the rows of an Arrow record batch: see `diskstream.Stream.add_arrow`."""
+        add = functools.partial(self.sync_stream.add_arrow, batch, ids=ids, commit=commit, durable=durable)
+        return await asyncio.to_thread(add)
+
+    async def committed(self, writer: bytes) -> tuple[int, int] | None:
+        """Version and part that a writer committed last: see `diskstream.Stream.committed`."""
+        return await asyncio.to_thread(self.sync_stream.committed, writer)
+
+    async def note_commit(self, commit: Commit, *, durable: bool = False) -> bool:
+        """Remembers a commit without any entry: see `diskstream.Stream.note_commit`."""
+        return await asyncio.to_thread(functools.partial(self.sync_stream.note_commit, commit, durable=durable))
 
     async def range(self, start: IDLike = "-", end: IDLike = "+", count: int | None = None) -> AsyncIterator[Entry]:
         """Entries from `start` to `end`: see `diskstream.Stream.range`."""

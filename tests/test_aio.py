@@ -3,9 +3,10 @@
 import asyncio
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
-from diskstream import aio
+from diskstream import Commit, aio
 
 
 def test_what_is_added_comes_back(tmp_path: Path) -> None:
@@ -21,6 +22,20 @@ def test_what_is_added_comes_back(tmp_path: Path) -> None:
             assert await race.delete(rest[0]) == 1
             assert await race.trim(maxlen=1) == 1
             assert await store.streams() == [b"race"]
+
+    asyncio.run(run())
+
+
+def test_a_part_is_added_once(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with await aio.open(tmp_path / "s") as store:
+            stream = store.stream("x")
+            assert len(await stream.add_many([{"a": 1}, {"a": 2}], commit=Commit(b"w", 1)) or []) == 2
+            assert await stream.add_many([{"a": 1}], commit=Commit(b"w", 1), durable=True) is None
+            assert await stream.add_arrow(pa.record_batch({"a": [3]}), commit=Commit(b"w", 1, 1)) is not None
+            assert await stream.committed(b"w") == (1, 1)
+            assert await stream.note_commit(Commit.complete(b"w", 1), durable=True)
+            assert [entry["a"] async for entry in stream.range()] == [b"1", b"2", b"3"]
 
     asyncio.run(run())
 

@@ -25,6 +25,7 @@ import json
 import logging
 import os
 import secrets
+import shutil
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -37,10 +38,12 @@ from diskstream.spark.names import as_bytes
 from diskstream.spark.staging import StagedBatch, StagedFile, discard, sweep
 from diskstream.store import Store
 
-__all__ = ["Manifest", "commit", "finish_left"]
+__all__ = ["JOB", "Manifest", "commit", "finish_left"]
 
 _log = logging.getLogger("diskstream.spark")
 
+# What the names of writers begin with that write once.
+JOB = "job:"
 # Parts of one batch: `Stream.add_arrow` makes at most so many frames of it.
 _PARTS = 4096
 
@@ -57,6 +60,11 @@ class Manifest:
     def as_json(self) -> str:
         """The manifest as it stands on disk."""
         return json.dumps(asdict(self))
+
+    @property
+    def again(self) -> bool:
+        """Whether the writer may come again: with another version, or with this one."""
+        return not self.writer.startswith(JOB)
 
     @classmethod
     def from_json(cls, text: str) -> "Manifest":
@@ -162,7 +170,9 @@ def commit(store: Store, manifest: Manifest) -> bool:
         if not ours:
             discard(store.path, manifest.files)
         _carry_out(store, folder, path, decided)
-        return ours
+    if not manifest.again:
+        shutil.rmtree(folder, ignore_errors=True)
+    return ours
 
 
 def _carry_out(store: Store, folder: Path, path: Path, manifest: Manifest) -> None:
@@ -211,6 +221,8 @@ def finish_left(store: Store, *, but: str = "") -> list[str]:
                     _carry_out(store, path.parent, path, manifest)
                     finished.append(manifest.writer)
                 path.unlink(missing_ok=True)
+                if not manifest.again:
+                    shutil.rmtree(path.parent, ignore_errors=True)
             except DiskstreamError as error:
                 # Its own writer meets the error when it tries again; here it must not stand in the way of others.
                 _log.warning("the manifest %s, which its writer left behind, cannot be carried out: %s", path, error)

@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 
 import diskstream
 from diskstream.errors import ArgumentError
-from diskstream.spark.commit import Manifest, commit
+from diskstream.spark.commit import JOB, Manifest, commit
 from diskstream.spark.options import WriteOptions
 from diskstream.spark.rows import Target
 from diskstream.spark.staging import StagedFile, discard, stage
@@ -70,7 +70,7 @@ class EntriesWriter(DataSourceArrowWriter):
 
     def commit(self, messages: "list[WriterCommitMessage | None]") -> None:
         """Appends what all tasks staged; with `txnId`, only the first time."""
-        writer = f"txn:{self.options.txn_id}" if self.options.txn_id else f"job:{self.job}"
+        writer = f"txn:{self.options.txn_id}" if self.options.txn_id else f"{JOB}{self.job}"
         _finish(self.path, writer, 0, _files(messages), given=self.target.given)
 
     def abort(self, messages: "list[WriterCommitMessage | None]") -> None:

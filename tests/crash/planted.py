@@ -9,6 +9,7 @@ from typing import Any
 import lmdb
 import pytest
 
+from diskstream import Commit, Stream
 from diskstream.engine import audit, state
 from diskstream.engine.log import StreamLog
 from diskstream.engine.pending import StreamPending
@@ -82,7 +83,7 @@ MISTAKES: dict[str, Callable[[Path, Tree | None], RecordingFiles]] = {
 }
 
 
-# --- mistakes in what is done for groups ------------------------------------------------------------------------------
+# --- mistakes in what is done for groups and for writers that try again -----------------------------------------------
 
 
 def _returns_before_its_flush(patch: pytest.MonkeyPatch, module: str) -> None:
@@ -156,6 +157,27 @@ def log_removed_before_its_audit_is_kept(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(audit, "write", write)
 
 
+def committed_before_the_flush(patch: pytest.MonkeyPatch) -> None:
+    """A version is said to be complete when that is not durable."""
+    _returns_before_its_flush(patch, "diskstream.committing")
+
+
+def committed_behind_its_rows(patch: pytest.MonkeyPatch) -> None:
+    """A commit stands in a frame of its own."""
+    whole = Stream.add_many
+
+    def add_many(stream: Stream, rows: Any, *, commit: Commit | None = None, **options: Any) -> Any:
+        last = None if commit is None else stream.committed(commit.writer)
+        if commit is not None and last is not None and last >= (commit.version, commit.part):
+            return None
+        added = whole(stream, rows, **options)
+        if commit is not None:
+            stream.note_commit(commit, durable=options.get("durable", False))
+        return added
+
+    patch.setattr(Stream, "add_many", add_many)
+
+
 PATCHES: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "delivered before the flush": delivered_before_the_flush,
     "changed before the flush": changed_before_the_flush,
@@ -164,4 +186,6 @@ PATCHES: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "a stale view is trusted": stale_view_trusted,
     "rebuilt and not written": rebuilt_and_not_written,
     "a log removed before its audit is kept": log_removed_before_its_audit_is_kept,
+    "committed before the flush": committed_before_the_flush,
+    "committed behind its rows": committed_behind_its_rows,
 }
