@@ -1,4 +1,4 @@
-"""Spark finds data sources in top-level modules whose names begin with `pyspark_`: this one makes `diskstream` known."""
+"""Spark finds data sources in top-level modules named `pyspark_...`: this one makes `diskstream` known."""
 
 from diskstream.spark.source import DiskstreamSource as DefaultSource
 
