@@ -13,11 +13,13 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from diskstream.errors import ArgumentError
 from diskstream.spark.options import ReadOptions, WriteOptions
 from diskstream.spark.partitions import EntriesPartition
 from diskstream.spark.planning import plan_entries
 from diskstream.spark.schemas import default_schema, plan
 from diskstream.spark.stream_reader import EntriesStreamReader
+from diskstream.spark.tables import TableReader, table_schema
 from diskstream.spark.tasks import read_entries
 from diskstream.spark.writers import EntriesStreamWriter, EntriesWriter
 
@@ -57,7 +59,8 @@ class DiskstreamSource(DataSource):
 
     def schema(self) -> StructType:
         """The columns of a read for which the user gives none."""
-        return default_schema(self._read_options())
+        options = self._read_options()
+        return default_schema(options) if options.table == "entries" else table_schema(options.table)
 
     def _read_options(self) -> ReadOptions:
         options: ReadOptions = ReadOptions.parse(self.options)
@@ -65,11 +68,15 @@ class DiskstreamSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A batch read."""
-        return EntriesReader(self._read_options(), schema)
+        options = self._read_options()
+        return EntriesReader(options, schema) if options.table == "entries" else TableReader(options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's name
         """A streaming read."""
-        return EntriesStreamReader(self._read_options(), schema)
+        options = self._read_options()
+        if options.table != "entries":
+            raise ArgumentError(f"table={options.table} is read in batches; a streaming read has entries only")
+        return EntriesStreamReader(options, schema)
 
     def _write_options(self) -> WriteOptions:
         options: WriteOptions = WriteOptions.parse(self.options)

@@ -1,0 +1,151 @@
+"""What groups did and do, as tables: groups, consumers, pending entries, and the audit of each delivery.
+
+One partition is one stream of a lease. Names of groups and consumers are text, as `names.as_text` gives it.
+"""
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from diskstream import leases
+from diskstream.errors import ArgumentError
+from diskstream.ids import EntryID
+from diskstream.spark.names import as_text
+from diskstream.spark.options import ReadOptions
+from diskstream.spark.planning import chosen_streams, open_for_planning
+from diskstream.spark.tasks import store_for_reading
+from diskstream.stream import Stream
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["SCHEMAS", "StreamPartition", "TableReader", "table_schema"]
+
+SCHEMAS = {
+    "groups": (
+        "stream string, group string, consumers bigint, pending bigint, refused bigint, last_delivered_id string, "
+        "entries_read bigint, lag bigint"
+    ),
+    "consumers": "stream string, group string, consumer string, pending bigint, seen timestamp, active timestamp",
+    "pending": (
+        "stream string, group string, id string, consumer string, delivered timestamp, idle_ms bigint, "
+        "deliveries bigint"
+    ),
+    "audit": (
+        "stream string, at timestamp, lsn bigint, action string, group string, consumer string, id string, "
+        "deliveries bigint, owner_before string"
+    ),
+}
+_ROWS = 10_000
+
+
+class StreamPartition(InputPartition):
+    """One stream of a lease, or of the store."""
+
+    def __init__(self, path: str, stream: bytes, *, leased: bool) -> None:
+        super().__init__(None)
+        self.path, self.stream, self.leased = path, stream, leased
+
+
+def _time(ms: int | None) -> datetime | None:
+    try:
+        return None if ms is None else datetime.fromtimestamp(ms / 1000, UTC)
+    except (ValueError, OverflowError, OSError):
+        return None  # past the year 9999
+
+
+def _text(name: bytes | None) -> str | None:
+    return None if name is None else as_text(name)
+
+
+def _groups(stream: Stream) -> Iterator[tuple[Any, ...]]:
+    for each in stream.groups():
+        counts = each.consumers, each.pending, each.refused
+        yield as_text(each.name), *counts, str(each.last_delivered_id), each.entries_read, each.lag
+
+
+def _consumers(stream: Stream) -> Iterator[tuple[Any, ...]]:
+    for group in stream.groups():
+        for each in stream.group(group.name, create=False).consumers():
+            times = _time(each.seen_ms), _time(each.active_ms)
+            yield as_text(group.name), as_text(each.name), each.pending, *times
+
+
+def _pending(stream: Stream) -> Iterator[tuple[Any, ...]]:
+    for group in stream.groups():
+        start: EntryID | None = EntryID(0, 0)
+        while start is not None:
+            rows = stream.group(group.name, create=False).pending_range(start, "+", _ROWS)
+            for each in rows:
+                # Who has an entry says when it got it; one that was given back has been with nobody since.
+                delivered = _time(each.delivered_ms) if each.consumer else None
+                idle = each.idle_ms if each.consumer else None
+                consumer = as_text(each.consumer) if each.consumer else None
+                yield as_text(group.name), str(each.id), consumer, delivered, idle, each.deliveries
+            start = rows[-1].id.next() if len(rows) == _ROWS else None
+
+
+def _audit(stream: Stream, options: ReadOptions) -> Iterator[tuple[Any, ...]]:
+    end = None if options.ending_timestamp is None else options.ending_timestamp - 1
+    for each in stream.audit(options.starting_timestamp, end):
+        entry_id = None if each.id is None else str(each.id)
+        names = _text(each.group), _text(each.consumer)
+        yield _time(each.time_ms), each.lsn, each.action, *names, entry_id, each.deliveries, _text(each.owner_before)
+
+
+class TableReader(DataSourceReader):
+    """A batch read of one of the tables."""
+
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        wanted = table_schema(options.table)
+        if [(each.name, each.dataType) for each in schema] != [(each.name, each.dataType) for each in wanted]:
+            raise ArgumentError(f"table={options.table} has its own columns: {SCHEMAS[options.table]}")
+        self.options, self.schema = options, schema
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """One for each stream, of one lease."""
+        with open_for_planning(self.options.path) as store:
+            names = chosen_streams(store, self.options)
+            leased = self.options.lease and not store.read_only
+            path = str(store.lease(names, ttl_s=self.options.lease_ttl)) if leased else str(store.path)
+        found = [StreamPartition(path, name, leased=leased) for name in names]
+        return found or [StreamPartition("", b"", leased=False)]
+
+    def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
+        """Reads one stream's, in a task."""
+        import pyarrow as pa
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        assert isinstance(partition, StreamPartition)
+        if not partition.stream:
+            return
+        if partition.leased:
+            leases.touch(Path(partition.path))
+        target: Any = to_arrow_schema(self.schema, timezone="UTC")
+        stream = store_for_reading(partition.path).stream(partition.stream)
+        rows = self._rows(stream)
+        while part := list(islice(rows, _ROWS)):
+            columns = [[as_text(partition.stream)] * len(part), *map(list, zip(*part, strict=True))]
+            arrays = [pa.array(column, each.type) for column, each in zip(columns, target, strict=True)]
+            yield pa.RecordBatch.from_arrays(arrays, schema=target)
+
+    def _rows(self, stream: Stream) -> Iterator[tuple[Any, ...]]:
+        if self.options.table == "audit":
+            return _audit(stream, self.options)
+        tables = {"groups": _groups, "consumers": _consumers, "pending": _pending}
+        return tables[self.options.table](stream)
+
+
+def table_schema(table: str) -> StructType:
+    """The columns of a table."""
+    kinds = {"string": "string", "bigint": "long", "timestamp": "timestamp"}
+    schema = StructType()
+    for column in SCHEMAS[table].split(", "):
+        name, kind = column.split(" ")
+        schema = schema.add(name, kinds[kind])
+    return schema
