@@ -238,7 +238,9 @@ def run(spark: "SparkSession", settings: ArchiveSettings) -> ArchiveSummary:
             plan = _plan(settings, base, shape, store, names)
             entries = {name: sum(s.entries for s in plan.slices if s.stream == name) for name in names}
             garbage = collect(place, settings.grace_s, dry_run=True)
-            return _summary(settings, plan, names, entries, [], base.version, garbage, began)
+            return _summary(
+                settings, plan, names, planned=entries, files=[], version=base.version, garbage=garbage, began=began
+            )
         with running(place) as marker, leased(store, names, settings.lease_ttl_s) as lease:
             with diskstream.open(lease, read_only=True) as moment:
                 plan = _plan(settings, base, shape, moment, names)
@@ -257,7 +259,7 @@ def run(spark: "SparkSession", settings: ArchiveSettings) -> ArchiveSummary:
             changed = bool(tasks) or dict(plan.reaches) != {name: base.streams.get(name) for name in plan.reaches}
             made, files = settle(place, marker, outcomes, following) if changed else (base, [])
     garbage = collect(place, settings.grace_s)
-    return _summary(settings, plan, names, {}, files, made.version, garbage, began)
+    return _summary(settings, plan, names, planned={}, files=files, version=made.version, garbage=garbage, began=began)
 
 
 def _shape(settings: ArchiveSettings, base: Manifest) -> Shape:
@@ -296,9 +298,12 @@ def _plan(settings: ArchiveSettings, base: Manifest, shape: Shape, store: Store,
     # The identity of a store is part of its format, and a lease has a copy.
     identity = str(json.loads((store.path / "store.json").read_text())["uuid"])
     if base.store and base.store != identity:
-        raise ArchiveError(f"the archive {settings.archive} is of another store than {settings.store}: use another folder")
+        raise ArchiveError(
+            f"the archive {settings.archive} is of another store than {settings.store}: use another folder"
+        )
     low, high = parse_start(settings.start), parse_end(settings.end)
-    reaches, notes, slices = {}, {}, []
+    reaches, notes = dict[bytes, Reach](), dict[bytes, str]()
+    slices: list[Slice] = []
     for name in names:
         stream, before = store.stream(name), base.streams.get(name)
         last = stream.last_id()
@@ -324,23 +329,24 @@ def _plan(settings: ArchiveSettings, base: Manifest, shape: Shape, store: Store,
 def _check(name: bytes, before: Reach, low: EntryID, last: EntryID) -> None:
     if last < before.last:
         raise ArchiveError(
-            f"stream {as_text(name)} is archived up to {before.last}, and the store's ends at {last}: it was deleted and "
-            "made anew; archive it to another folder"
+            f"stream {as_text(name)} is archived up to {before.last}, and the store's ends at {last}: it was deleted "
+            "and made anew; archive it to another folder"
         )
     if low > (before.last.next() or before.last):
         raise ArgumentError(
-            f"stream {as_text(name)} is archived up to {before.last}: a start at {low} would leave a gap; leave it out, "
-            "or archive to another folder"
+            f"stream {as_text(name)} is archived up to {before.last}: a start at {low} would leave a gap; leave it "
+            "out, or archive to another folder"
         )
 
 
 def _tasks(settings: ArchiveSettings, plan: _Plan, lease: str, job: str, workers: int) -> list[ArchiveTask]:
-    """Two tasks for each core that runs them, if they are large enough: the last one to end is then not waited for long."""
+    """Two tasks for each core, if they are large enough: the last one to end is then not waited for long."""
     total = sum(each.entries for each in plan.slices)
     entries = max(_LEAST_ENTRIES, min(settings.max_entries, -(-total // (2 * workers))))
     packed = pack(plan.slices, settings.max_bytes, min(entries, settings.max_entries))
     return [
-        ArchiveTask(lease, settings.archive, run, plan.shape, job, settings.verify, settings.max_bytes) for run in packed
+        ArchiveTask(lease, settings.archive, run, plan.shape, job, settings.verify, settings.max_bytes)
+        for run in packed
     ]
 
 
@@ -348,6 +354,7 @@ def _summary(
     settings: ArchiveSettings,
     plan: _Plan,
     names: Sequence[bytes],
+    *,
     planned: Mapping[bytes, int],
     files: list[ArchivedFile],
     version: int,

@@ -6,15 +6,16 @@ B, which differ in a multiplier ``M`` only::
     A: M = 0x9E3779B97F4A7C15      B: M = 0xC2B2AE3D27D4EB4F
 
     mix(x)       x ^= x >> 32; x *= M; x ^= x >> 29; x *= 0xBF58476D1CE4E5B9; x ^= x >> 32; x
-    bytes(v)     of at most 64 bytes: h = M + length of v; then for each 8 bytes of v, little-endian, the last ones filled
-                 up with zeros: h = (h ^ word) * M; h ^= h >> 32
+    bytes(v)     of at most 64 bytes: h = M + length of v; then for each 8 bytes of v, little-endian, the last ones
+                 filled up with zeros: h = (h ^ word) * M; h ^= h >> 32
                  of more: BLAKE2b of 16 bytes, A its first eight, B its last, little-endian
-    list(l)      sum of mix(bytes(name) + 3 * bytes(value) + place * 0xD6E8FEB86659FD93) over the pairs of name and value,
-                 places from 1; plus their number
-    value(x)     bytes: bytes(x). list of pairs: list(x). A number: its two's complement or its IEEE bits, times M; a
-                 decimal: h = M; h = (h ^ word) * M; h ^= h >> 32 for its two words
-    row          mix(id_ms * M + mix(id_seq + M)) + sum of mix(value(x) + bytes(column's name)) over the columns whose x is
-                 not null
+    list(l)      sum of mix(bytes(name) + 3 * bytes(value) + place * 0xD6E8FEB86659FD93) over the pairs of name and
+                 value, places from 1; plus their number
+    value(x)     bytes or text: bytes(x). A list of pairs: list(x). A number: its bits (two's complement of 64 bits; IEEE,
+                 those of 32 bits extended by their sign), times M. A decimal: h = M; h = (h ^ word) * M; h ^= h >> 32
+                 for its two words
+    row          mix(id_ms * M + mix(id_seq + M)) + sum of mix(value(x) + bytes(column's name)) over the columns whose x
+                 is not null
     digest       the sum of mix(row) over the rows
 
 Columns: those of an archive's file, but `ts`, which follows from the ID. As text a digest is 32 hex digits, A before B.
@@ -100,9 +101,9 @@ def row_hashes(batch: "pa.RecordBatch") -> tuple[_Words, _Words]:
             continue
         label = _name_hash(name)
         known = np.asarray(column.is_valid()) if column.null_count else None
-        for lane, row, key, value in zip(_LANES, rows, label, _values(column), strict=True):
-            mixed = _mix(value + key, lane)
-            row += mixed if known is None else np.where(known, mixed, np.uint64(0))
+        for number, value in enumerate(_values(column)):
+            mixed = _mix(value + label[number], _LANES[number])
+            rows[number] += mixed if known is None else np.where(known, mixed, np.uint64(0))
     return _mix(rows[0], _LANES[0]), _mix(rows[1], _LANES[1])
 
 
@@ -133,7 +134,9 @@ def _values(column: "pa.Array") -> tuple[_Words, _Words]:
         return _bytes(column)
     if pa.types.is_decimal128(kind):
         words = np.frombuffer(column.buffers()[1], np.uint64)[2 * column.offset :][: 2 * len(column)]
-        first, second = (_step(_step(np.full(len(column), lane), words[::2], lane), words[1::2], lane) for lane in _LANES)
+        first, second = (
+            _step(_step(np.full(len(column), lane), words[::2], lane), words[1::2], lane) for lane in _LANES
+        )
         return first, second
     bits = _bits(column)
     return bits * _LANES[0], bits * _LANES[1]
@@ -164,11 +167,11 @@ def _lists(column: "pa.Array") -> tuple[_Words, _Words]:
     places *= _PLACE
     found = []
     for lane, name, value in zip(_LANES, names, values, strict=True):
-        value *= np.uint64(3)
-        value += name
-        value += places
+        pair = value * np.uint64(3)
+        pair += name
+        pair += places
         sums = np.zeros(high - low + 1, np.uint64)
-        np.cumsum(_mix(value, lane), out=sums[1:])
+        np.cumsum(_mix(pair, lane), out=sums[1:])
         found.append(sums[ends[1:]] - sums[ends[:-1]] + counts.astype(np.uint64))
     return found[0], found[1]
 
@@ -203,7 +206,7 @@ def _bytes(column: "pa.Array") -> tuple[_Words, _Words]:
         for lane, hashes in zip(_LANES, found, strict=True):
             hashes[some] = _step(hashes.take(some), here, lane)
     if longest > _LONG:
-        view = memoryview(data)
+        view = data.tobytes()
         for row in np.flatnonzero(sizes > _LONG).tolist():
             made = hashlib.blake2b(view[starts[row] : starts[row] + sizes[row]], digest_size=16).digest()
             for half, hashes in enumerate(found):

@@ -1,7 +1,7 @@
-"""Partition folders of an archive: ``stream=<name>/date=YYYY-MM-DD[/hour=HH]``, by the UTC time of the ID's milliseconds.
+"""Partition folders: ``stream=<name>/date=YYYY-MM-DD[/hour=HH]``, by the UTC time of the ID's milliseconds.
 
 The name is what the column `stream` of the data source shows, with what file systems and Spark do not take as ``%XX``:
-control characters and ``"#%'*/:=?[\\]^{}``, and spaces. A name of more than 200 bytes is cut, and ends with ``~`` and its
+control characters, spaces, and ``"#%'*/:=?[\\]^{}``. A name of more than 200 bytes is cut, and ends with ``~`` and its
 SHA-256; files and manifest hold it whole. IDs past the year 9999 have the folder that Hive reads as null.
 """
 
@@ -49,7 +49,7 @@ def _escaped(stream: bytes) -> str:
 
 
 def cut(batch: "pa.RecordBatch", *, hourly: bool) -> "Iterator[tuple[int, pa.RecordBatch]]":
-    """A batch in order of IDs, cut where another day (or hour) begins; each part with the milliseconds of its first row."""
+    """A batch in order of IDs, cut where another day (or hour) begins; each part with its first row's milliseconds."""
     times = np.asarray(batch.column("id_ms")).view(np.uint64)
     units = times // np.uint64(_HOUR_MS if hourly else DAY_MS)
     starts = [0] if units[0] == units[-1] else [0, *(np.flatnonzero(np.diff(units)) + 1).tolist()]

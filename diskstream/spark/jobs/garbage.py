@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import pairwise
 
 from diskstream.errors import ArchiveError, ArgumentError, StorageError
 from diskstream.spark.jobs.manifest import FOLDER, Manifest, load, versions
@@ -108,7 +109,7 @@ def collect(place: Place, grace_s: float, *, dry_run: bool = False) -> Garbage:
     kept = _kept(place, old)
     needed = {each.path for made in kept for each in made.files}
     current = {each.path for each in kept[-1].files} if kept else set()
-    gone, waiting = [], []
+    gone, waiting = list[Found](), list[Found]()
     for each in found:
         if each.path in current or each.path.startswith(f"{_JOBS}/") or not _PART.fullmatch(each.path):
             continue
@@ -136,7 +137,7 @@ def _replaced(place: Place, found: list[Found], until: float) -> set[int]:
     numbers = versions(place)
     return {
         version
-        for version, following in zip(numbers, numbers[1:], strict=False)
+        for version, following in pairwise(numbers)
         if changed.get(f"{FOLDER}/{following:012d}.json", until) < until
     }
 

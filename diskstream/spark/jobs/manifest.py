@@ -7,8 +7,8 @@
     <archive>/stream=<name>/date=2026-11-21/[hour=13/]part-<first>-<last>-<job><random>.parquet
 
 A version is never changed. The next one is made whole or not at all, by one job only: of two that go on from the same
-version, the second finds that there is one already. A file counts because the manifest names it; what else lies about was
-left by a killed job, or belongs to an older version, and goes by `garbage.collect`. See docs/format/archive.md.
+version, the second finds that there is one already. A file counts because the manifest names it; what else lies about was left
+by a killed job, or belongs to an older version, and goes by `garbage.collect`. See docs/format/archive.md.
 """
 
 import json
@@ -115,9 +115,7 @@ class Manifest:
         """The version after this one, of these files."""
         ordered = tuple(sorted(files, key=lambda each: (each.stream, each.first)))
         made_ms = time.time_ns() // 1_000_000
-        return replace(
-            self, version=self.version + 1, operation=operation, files=ordered, made_ms=made_ms, **changes
-        )
+        return replace(self, version=self.version + 1, operation=operation, files=ordered, made_ms=made_ms, **changes)
 
     def encode(self) -> bytes:
         """As the file holds it."""

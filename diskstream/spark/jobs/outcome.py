@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 
 from diskstream.errors import DiskstreamError, StorageError, storage_error
 
-__all__ = ["Guarded", "Outcome", "split"]
+__all__ = ["Guarded", "Outcome", "done", "split"]
 
 _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")
@@ -52,10 +52,24 @@ class Guarded(Generic[_Task, _Result]):
         except DiskstreamError as error:
             return Outcome(error=str(error))
         except OSError as error:
-            return Outcome(storage=(str(error.filename or "a file"), "use", error.errno or 0, str(error.strerror or error)))
+            return Outcome(
+                storage=(str(error.filename or "a file"), "use", error.errno or 0, str(error.strerror or error))
+            )
 
 
 def split(outcomes: Sequence[Outcome[_Result]]) -> tuple[list[_Result], Outcome[_Result] | None]:
     """The results that there are, and the first failure."""
     failed = next((each for each in outcomes if each.error is not None or each.storage is not None), None)
     return [each.result for each in outcomes if each.result is not None], failed
+
+
+def done(outcomes: Sequence[Outcome[_Result]]) -> list[_Result]:
+    """The results of tasks that make nothing.
+
+    Raises:
+        StorageError, DiskstreamError: what the first of them to fail has met.
+    """
+    results, failed = split(outcomes)
+    if failed is not None:
+        failed.raise_error()
+    return results
