@@ -22,6 +22,8 @@ from diskstream.engine.recovery import Finding, RecoveryReport
 from diskstream.engine.seal import CompactReport
 from diskstream.engine.verify import Problem, VerifyReport
 from diskstream.errors import (
+    ArchiveChangedError,
+    ArchiveError,
     ArgumentError,
     ArgumentTypeError,
     ClosedError,
@@ -69,6 +71,8 @@ except PackageNotFoundError:  # run from a tree that was never installed
     __version__ = "0.0.0"
 
 __all__ = [
+    "ArchiveChangedError",
+    "ArchiveError",
     "ArgumentError",
     "ArgumentTypeError",
     "AuditRecord",

@@ -24,12 +24,16 @@
     │   ├── NotAStoreError                    a directory that holds something else
     │   └── NewerFormatError                  written by a later version
     ├── DataLossError                         what was to be read is gone: trimmed, deleted or replaced
+    ├── ArchiveError                          an archive is not what its manifest says, or not for this
+    │   └── ArchiveChangedError               another job committed to it first: run this one again
     └── CorruptionError                       bytes are not what was written: file, offset, expected, found
 """
 
 import errno as _errno
 
 __all__ = [
+    "ArchiveChangedError",
+    "ArchiveError",
     "ArgumentError",
     "ArgumentTypeError",
     "ClosedError",
@@ -233,6 +237,21 @@ class NewerFormatError(FormatError):
     def __init__(self, path: str, what: str, supported: int, found: object) -> None:
         super().__init__(f"{path}: {what} has format {found}, and this version reads up to {supported}: upgrade")
         self.path, self.found = path, found
+
+
+class ArchiveError(DiskstreamError):
+    """An archive is not what its manifest says, or cannot take what is given."""
+
+
+class ArchiveChangedError(ArchiveError):
+    """Another job has committed to the archive meanwhile; of this one nothing is left."""
+
+    def __init__(self, root: str, version: int) -> None:
+        super().__init__(
+            f"another job has committed version {version} of the archive {root} meanwhile; what this one wrote was "
+            "removed: run it again"
+        )
+        self.root, self.version = root, version
 
 
 class CorruptionError(DiskstreamError):

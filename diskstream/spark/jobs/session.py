@@ -1,5 +1,7 @@
 """The session of a job: the one that is there, or one made for it."""
 
+import os
+import sys
 from typing import TYPE_CHECKING
 
 from diskstream.errors import DiskstreamError
@@ -29,6 +31,10 @@ def session(name: str, *, master: str | None = None, settings: dict[str, str] | 
         builder = builder.config("spark.ui.showConsoleProgress", "false").config("spark.log.level", "ERROR")
         if master is not None:
             builder = builder.master(master)
+            if master.startswith(
+                "local"
+            ):  # the workers are of this machine: they get the packages that this Python has
+                os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         for key, value in (settings or {}).items():
             builder = builder.config(key, value)
         try:

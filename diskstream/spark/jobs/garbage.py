@@ -1,0 +1,160 @@
+"""What lies in an archive and belongs to no version of it that anybody may still read; and which jobs run."""
+
+import re
+import secrets
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from itertools import pairwise
+
+from diskstream.errors import ArchiveError, ArgumentError, StorageError
+from diskstream.spark.jobs.manifest import FOLDER, Manifest, load, versions
+from diskstream.spark.jobs.place import Found, Place
+
+__all__ = ["Garbage", "Marker", "collect", "running"]
+
+_JOBS = "_jobs"
+_BEAT_S = 20.0
+_PART = re.compile(r".*\.(?:parquet|tmp)")
+_OF_JOB = re.compile(r".*?([0-9a-f]{16})[0-9a-f]{16}\.(?:parquet|tmp)")
+# A job that was not heard of for so many beats is dead.
+_LEAST_GRACE_S = 3 * _BEAT_S
+
+
+@dataclass(frozen=True)
+class Garbage:
+    """What a collection found.
+
+    Attributes:
+        removed: files that were removed (or would be), below the archive.
+        removed_bytes: their sizes together.
+        waiting: files of no version, younger than the grace time, or of older versions within it.
+        waiting_bytes: their sizes together.
+        versions: manifests that were removed (or would be).
+    """
+
+    removed: tuple[str, ...] = ()
+    removed_bytes: int = 0
+    waiting: tuple[str, ...] = ()
+    waiting_bytes: int = 0
+    versions: tuple[int, ...] = ()
+
+
+class Marker:
+    """Says that a job runs, so that nobody takes its files for those of a dead one."""
+
+    def __init__(self, place: Place, job: str) -> None:
+        self._place, self.job = place, job
+        self.path = f"{_JOBS}/{job}"
+
+    def check(self) -> None:
+        """Before a commit: the job was not taken for dead.
+
+        Raises:
+            ArchiveError: it was, and its files may be gone.
+        """
+        if not any(each.path == self.path for each in self._place.list(_JOBS)):
+            raise ArchiveError(
+                f"the archive {self._place.root} took this job for dead and may have removed its files: run it again, "
+                "with a longer grace time if this machine sleeps"
+            )
+
+
+@contextmanager
+def running(place: Place) -> Iterator[Marker]:
+    """Marks a new job as running, until it ends."""
+    marker, done = Marker(place, secrets.token_hex(8)), threading.Event()
+    place.create(marker.path, b"", marker.job)
+
+    def beat() -> None:
+        while not done.wait(_BEAT_S):
+            try:
+                place.touch(marker.path)
+            except StorageError:
+                return  # the job finds out before its commit
+
+    thread = threading.Thread(target=beat, name="diskstream-job", daemon=True)
+    thread.start()
+    try:
+        yield marker
+    finally:
+        done.set()
+        thread.join()
+        place.remove(marker.path)
+
+
+def collect(place: Place, grace_s: float, *, dry_run: bool = False) -> Garbage:
+    """Removes what no reader and no job can need: of versions replaced longer ago than the grace time, of dead jobs.
+
+    Args:
+        place: the archive.
+        grace_s: how long readers go on with a version that was replaced, in seconds; at least a minute.
+        dry_run: only look.
+
+    Raises:
+        ArgumentError: the grace time is shorter than it takes to find that a job is dead.
+        StorageError: a file cannot be listed or removed.
+    """
+    if grace_s < _LEAST_GRACE_S:
+        raise ArgumentError(f"the grace time is {_LEAST_GRACE_S:.0f} seconds at least, not {grace_s:g}")
+    # Files first, then jobs, then manifests: what a job commits meanwhile was of a running job or is in the manifest.
+    found = place.list()
+    until = time.time() - grace_s
+    alive = {each.path.rpartition("/")[2] for each in found if each.path.startswith(f"{_JOBS}/")}
+    dead = [each for each in found if each.path.startswith(f"{_JOBS}/") and each.changed_s < until]
+    alive -= {each.path.rpartition("/")[2] for each in dead}
+    old = _replaced(place, found, until)
+    kept = _kept(place, old)
+    needed = {each.path for made in kept for each in made.files}
+    current = {each.path for each in kept[-1].files} if kept else set()
+    gone, waiting = list[Found](), list[Found]()
+    for each in found:
+        if each.path in current or each.path.startswith(f"{_JOBS}/") or not _PART.fullmatch(each.path):
+            continue
+        job = _OF_JOB.fullmatch(each.path)
+        if job and job[1] in alive:
+            continue
+        (waiting if each.path in needed or each.changed_s > until else gone).append(each)
+    if not dry_run:
+        _remove(place, dead, gone, old)
+    return Garbage(_paths(gone), _bytes(gone), _paths(waiting), _bytes(waiting), tuple(sorted(old)))
+
+
+def _kept(place: Place, old: set[int]) -> list[Manifest]:
+    kept = []
+    for version in versions(place):
+        if version not in old:
+            with suppress(FileNotFoundError):  # another collection, with a shorter grace time; never the latest
+                kept.append(load(place, version))
+    return kept
+
+
+def _replaced(place: Place, found: list[Found], until: float) -> set[int]:
+    """Versions whose successor is older than the grace time."""
+    changed = {each.path: each.changed_s for each in found}
+    numbers = versions(place)
+    return {
+        version
+        for version, following in pairwise(numbers)
+        if changed.get(f"{FOLDER}/{following:012d}.json", until) < until
+    }
+
+
+def _remove(place: Place, dead: list[Found], gone: list[Found], old: set[int]) -> None:
+    # A job that only slept finds its mark missing and does not commit; a manifest never names what is gone.
+    for each in dead:
+        place.remove(each.path)
+    for version in sorted(old):
+        place.remove(f"{FOLDER}/{version:012d}.json")
+    for each in gone:
+        place.remove(each.path)
+
+
+def _paths(files: list[Found]) -> tuple[str, ...]:
+    return tuple(each.path for each in files)
+
+
+def _bytes(files: list[Found]) -> int:
+    return sum(each.size_bytes for each in files)

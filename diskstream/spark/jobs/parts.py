@@ -1,0 +1,240 @@
+"""The files of an archive: their schema, how one is written, and how one is read back.
+
+Each is Parquet: sorted by ID, with statistics, zstd. Its footer says `diskstream.stream`, `diskstream.first`,
+`diskstream.last`, `diskstream.rows`, `diskstream.digest` and `diskstream.layout`.
+"""
+
+import secrets
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from diskstream.errors import ArchiveError, StorageError
+from diskstream.ids import EntryID
+from diskstream.spark.jobs.digest import Digest, digest_of
+from diskstream.spark.jobs.manifest import ArchivedFile, Shape
+from diskstream.spark.jobs.place import Place
+from diskstream.spark.names import as_text
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+__all__ = ["CORRUPT", "PartWriter", "archived", "discard", "first_id", "last_id", "read_part", "verify_part"]
+
+CORRUPT: Final = "_corrupt"
+# A row group: large enough for pages to pack well, and small enough that two tasks of a machine hold few.
+_GROUP_ROWS: Final = 131_072
+_GROUP_BYTES: Final = 64 << 20
+_READ_ROWS: Final = 16_384  # what stays within a core's cache while it is digested
+_KEY: Final = "diskstream."
+
+
+def first_id(batch: "pa.RecordBatch") -> EntryID:
+    """The ID of the first row."""
+    return _id_at(batch, 0)
+
+
+def last_id(batch: "pa.RecordBatch") -> EntryID:
+    """The ID of the last row."""
+    return _id_at(batch, batch.num_rows - 1)
+
+
+def _id_at(batch: "pa.RecordBatch", row: int) -> EntryID:
+    mask = (1 << 64) - 1
+    return EntryID(batch["id_ms"][row].as_py() & mask, batch["id_seq"][row].as_py() & mask)
+
+
+def archived(batch: "pa.RecordBatch") -> "pa.RecordBatch":
+    """A batch of `Stream.scan`, in layout ``fields`` or ``typed``, as archives hold it. No value is copied.
+
+    IDs become int64 of the same bits, since Spark has no larger numbers: parts from 2^63 on are negative. ``bad``
+    becomes `CORRUPT`. What can never be null is declared so: Parquet then stores no levels for it.
+    """
+    import pyarrow as pa
+
+    names, arrays, required = [], [], set()
+    for number, name in enumerate(batch.schema.names):
+        column = batch.column(number)
+        if name in ("id_ms", "id_seq"):
+            column = column.view(pa.int64())
+            required.add(name)
+        elif name == "fields":
+            column = _without_nulls(column)
+            required.add(name)
+        elif name == "bad" and number == batch.num_columns - 1:
+            name = CORRUPT  # noqa: PLW2901
+        names.append(name)
+        arrays.append(column)
+    kinds = [
+        pa.field(name, column.type, nullable=name not in required) for name, column in zip(names, arrays, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(kinds))
+
+
+def _without_nulls(lists: "pa.Array") -> "pa.Array":
+    import pyarrow as pa
+
+    pair = pa.struct([pa.field("name", pa.binary(), nullable=False), pa.field("value", pa.binary(), nullable=False)])
+    kind = pa.list_(pa.field("element", pair, nullable=False))
+    children = [lists.values.field(0), lists.values.field(1)]
+    structs = pa.Array.from_buffers(pair, len(lists.values), [None], children=children)
+    return pa.Array.from_buffers(kind, len(lists), [None, lists.buffers()[1]], offset=lists.offset, children=[structs])
+
+
+class PartWriter:
+    """Writes one file: batches of one stream in order of IDs, then `close`; `abandon` where something failed."""
+
+    def __init__(self, place: Place, folder: str, stream: bytes, shape: Shape, job: str) -> None:
+        self._place, self._folder, self._stream, self._shape = place, folder, stream, shape
+        self._unique = f"{job}{secrets.token_hex(8)}"
+        self._hidden = f"{folder}/.{self._unique}.tmp"
+        self._opened: Any = None
+        self._writer: pq.ParquetWriter | None = None
+        self._held: list[pa.RecordBatch] = []
+        self._held_bytes = 0
+        self._range: tuple[EntryID, EntryID] | None = None
+        self.digest = Digest()
+        self.size_bytes = 0
+
+    @property
+    def rows(self) -> int:
+        """How many rows it has got."""
+        return self.digest.rows
+
+    def write(self, batch: "pa.RecordBatch") -> None:
+        """Adds rows, as `archived` makes them.
+
+        Raises:
+            StorageError: the disk says no.
+        """
+        if not batch.num_rows:
+            return
+        self._range = (self._range[0] if self._range else first_id(batch), last_id(batch))
+        self.digest += digest_of([batch])
+        self._held.append(batch)
+        held_bytes = batch.nbytes
+        self._held_bytes += held_bytes
+        self.size_bytes += held_bytes
+        if sum(each.num_rows for each in self._held) >= _GROUP_ROWS or self._held_bytes >= _GROUP_BYTES:
+            self._write_group()
+
+    def _write_group(self) -> None:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        table = pa.Table.from_batches(self._held)
+        self._held, self._held_bytes = [], 0
+        if self._writer is None:
+            self._opened = self._place.writing(self._hidden)
+            sink = self._opened.__enter__()
+            order = [pq.SortingColumn(table.schema.get_field_index(name)) for name in ("id_ms", "id_seq")]
+            texts = [
+                each.name for each in table.schema if pa.types.is_string(each.type) or pa.types.is_binary(each.type)
+            ]
+            # Of numbers and of mixed values a dictionary costs more time than it saves room, as zstd finds repetitions.
+            self._writer = pq.ParquetWriter(
+                sink,
+                table.schema,
+                compression="zstd",
+                compression_level=3,
+                use_dictionary=texts or False,
+                sorting_columns=order,
+                write_statistics=True,
+            )
+        with self._place.telling(self._hidden, "write"):
+            self._writer.write_table(table, row_group_size=len(table))
+
+    def close(self, source: str) -> ArchivedFile:
+        """Ends the file, gives it its name, and makes it durable.
+
+        Args:
+            source: what it was made from.
+
+        Raises:
+            StorageError: the disk says no.
+        """
+        assert self._range is not None
+        first, last = self._range
+        if self._held:
+            self._write_group()
+        assert self._writer is not None
+        facts = {
+            "stream": as_text(self._stream),
+            "first": str(first),
+            "last": str(last),
+            "rows": str(self.rows),
+            "digest": str(self.digest),
+            "layout": self._shape.layout,
+        }
+        with self._place.telling(self._hidden, "write"):
+            self._writer.add_key_value_metadata({_KEY + key: text for key, text in facts.items()})
+            self._writer.close()
+        opened, self._opened = self._opened, None
+        opened.__exit__(None, None, None)
+        path = f"{self._folder}/part-{first}-{last}-{self._unique}.parquet"
+        self._place.move(self._hidden, path)
+        self._place.flush(path)
+        size = self._place.size(path)
+        made_ms = time.time_ns() // 1_000_000
+        return ArchivedFile(path, self._stream, first, last, size, self.digest, made_ms, source)
+
+    def abandon(self) -> None:
+        """Removes what was written."""
+        with suppress(OSError, StorageError):
+            if self._writer is not None:
+                self._writer.close()
+        with suppress(OSError, StorageError):
+            if self._opened is not None:
+                self._opened.__exit__(None, None, None)
+        with suppress(StorageError):
+            self._place.remove(self._hidden)
+
+
+def discard(place: Place, files: "list[ArchivedFile]") -> None:
+    """Removes files that no manifest names; what cannot be removed is garbage, and found as such."""
+    for each in files:
+        with suppress(StorageError):
+            place.remove(each.path)
+
+
+def read_part(place: Place, path: str) -> "Iterator[pa.RecordBatch]":
+    """The rows of a file, in order.
+
+    Raises:
+        ArchiveError: it is missing or damaged.
+        StorageError: the disk says no.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    full = place.full(path)
+    try:
+        with place.telling(full, "read"), place.files.open_input_file(full) as source:
+            # Tasks run side by side already.
+            opened = pq.ParquetFile(source, pre_buffer=False)
+            yield from opened.iter_batches(batch_size=_READ_ROWS, use_threads=False)
+    except (pa.ArrowInvalid, pa.ArrowException) as error:
+        raise ArchiveError(f"{full} is damaged: {error}; restore it from a copy") from error
+    except StorageError as error:
+        if error.errno == 0:  # pyarrow's own OSError: what it read is no Parquet
+            raise ArchiveError(f"{full} is damaged: {error.strerror}; restore it from a copy") from error
+        if isinstance(error.__cause__, FileNotFoundError):
+            raise ArchiveError(f"{full} is missing, though the manifest names it: restore it from a copy") from error
+        raise
+
+
+def verify_part(place: Place, file: ArchivedFile) -> None:
+    """Reads a file back, all of it.
+
+    Raises:
+        ArchiveError: its rows are not those that its digest is of.
+        StorageError: the disk says no.
+    """
+    found = digest_of(read_part(place, file.path))
+    if found != file.digest:
+        raise ArchiveError(
+            f"{place.full(file.path)} is damaged: {file.rows} rows with digest {file.digest} were written, "
+            f"{found.rows} with {found} are read back"
+        )

@@ -1,0 +1,275 @@
+"""The job `reconcile`: an archive against its store, by count and digest of each stream and day.
+
+Compared is what both can have: from the store's first live entry (what was trimmed before it is the archive's alone) to
+where the archive ends. Each file of the archive is read and held against its own digest too. Where a day differs, its
+rows are compared one by one, and what is missing, extra or different is told by segment of the store.
+"""
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+import diskstream
+from diskstream.errors import ArchiveError
+from diskstream.ids import MAX_ID, EntryID, parse_end, parse_start
+from diskstream.spark.jobs.archive import leased
+from diskstream.spark.jobs.comparing import DayTask, Differing, Side, SideTask, compare_rows, sum_side
+from diskstream.spark.jobs.digest import Digest
+from diskstream.spark.jobs.folders import DAY_MS
+from diskstream.spark.jobs.manifest import ArchivedFile, Manifest, Reach, latest
+from diskstream.spark.jobs.outcome import Guarded, done
+from diskstream.spark.jobs.place import Place
+from diskstream.spark.jobs.run import run_tasks
+from diskstream.spark.options import ReadOptions
+from diskstream.spark.partitions import Slice, pack
+from diskstream.spark.planning import chosen_streams, open_for_planning, slices_of
+from diskstream.store import Store
+from diskstream.stream import Stream
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["Finding", "ReconcileSettings", "ReconcileSummary", "StreamCompared", "run"]
+
+_TASK_ENTRIES: Final = 1_000_000
+_TASK_BYTES: Final = 256 << 20
+
+
+@dataclass(frozen=True)
+class ReconcileSettings:
+    """What to compare.
+
+    Attributes:
+        store: the store's directory.
+        archive: the archive's.
+        streams: names; all that `pattern` matches where there are none.
+        pattern: a glob pattern.
+        start, end: the first and the last ID, as `Stream.range` takes them.
+        lease_ttl_s: seconds until the lease of a killed run may be removed.
+        quiet: show no progress, even on a terminal.
+    """
+
+    store: str
+    archive: str
+    streams: tuple[bytes, ...] = ()
+    pattern: str = ""
+    start: str = "-"
+    end: str = "+"
+    lease_ttl_s: float = 3600.0
+    quiet: bool = False
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that is not as it should be.
+
+    Attributes:
+        stream: its name.
+        date: the day (UTC) as YYYY-MM-DD, or days since 1970 past the year 9999; empty of a file.
+        kind: ``missing`` from the archive, ``extra`` in it (or deleted from the store since), ``different``, or
+            ``damaged``.
+        segment: of the store, where it is known.
+        entries: how many.
+        first, last: IDs from where to where.
+        note: more about it.
+    """
+
+    stream: bytes
+    date: str
+    kind: str
+    segment: int | None
+    entries: int
+    first: EntryID
+    last: EntryID
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class StreamCompared:
+    """What was compared of a stream.
+
+    Attributes:
+        stream: its name.
+        first, last: the range, both included; None where there is nothing that both have.
+        stored, archived: entries of either side within it.
+        days: how many days.
+        archive_only: rows of files before the range, about: what the store has trimmed since.
+        note: why nothing was compared.
+    """
+
+    stream: bytes
+    first: EntryID | None
+    last: EntryID | None
+    stored: int
+    archived: int
+    days: int
+    archive_only: int
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class ReconcileSummary:
+    """What a run found.
+
+    Attributes:
+        version: of the archive.
+        streams: one by one.
+        findings: all that is not as it should be.
+        seconds: how long it took.
+    """
+
+    version: int
+    streams: tuple[StreamCompared, ...]
+    findings: tuple[Finding, ...]
+    seconds: float
+
+    @property
+    def ok(self) -> bool:
+        """Whether there is nothing."""
+        return not self.findings
+
+
+def run(spark: "SparkSession", settings: ReconcileSettings) -> ReconcileSummary:
+    """Compares.
+
+    Raises:
+        ArchiveError: there is no archive, or its manifest is damaged.
+        NotAStoreError, NoSuchStreamError: what was named is not there.
+        CorruptionError, StorageError: the store cannot be read.
+    """
+    began = time.monotonic()
+    place = Place(settings.archive)
+    base = latest(place)
+    if not base.version:
+        raise ArchiveError(f"there is no archive in {place.root}: diskstream spark archive makes one")
+    with open_for_planning(settings.store) as store:
+        names = chosen_streams(store, ReadOptions(streams=settings.streams, stream_pattern=settings.pattern))
+        with leased(store, names, settings.lease_ttl_s) as lease:
+            with diskstream.open(lease, read_only=True) as moment:
+                ranges, notes = _ranges(settings, base, moment, names)
+                tasks = _tasks(settings, base, moment, ranges)
+            sides = done(run_tasks(spark, "summing up", tasks, Guarded(sum_side), quiet=settings.quiet))
+            sums, findings = _sums(tasks, sides)
+            differing = _differing(settings, base, str(lease), ranges, sums)
+            told = done(run_tasks(spark, "comparing", differing, Guarded(compare_rows), quiet=settings.quiet))
+    for task, rows in zip(differing, told, strict=True):
+        findings += [_finding(task, each) for each in rows]
+    lost = (
+        sorted({each.stream for each in base.files} - set(names)) if not (settings.streams or settings.pattern) else []
+    )
+    compared = [_compared(base, name, ranges.get(name), sums, notes.get(name, "")) for name in names]
+    compared += [_compared(base, name, None, sums, "the store has no such stream") for name in lost]
+    return ReconcileSummary(base.version, tuple(compared), tuple(findings), time.monotonic() - began)
+
+
+def _ranges(
+    settings: ReconcileSettings, base: Manifest, store: Store, names: Iterable[bytes]
+) -> tuple[dict[bytes, Reach], dict[bytes, str]]:
+    """The range of each stream that both sides have; and why there is none."""
+    ranges, notes = {}, {}
+    for name in names:
+        reach = base.streams.get(name)
+        if reach is None:
+            notes[name] = "not archived"
+            continue
+        stream = store.stream(name)
+        first = _first_live(stream)
+        if first is None:
+            notes[name] = "the store has no entries of it any more"
+            continue
+        low = max(reach.first, first, parse_start(settings.start))
+        high = min(reach.last, parse_end(settings.end))
+        if low > high:
+            notes[name] = "no range that both have"
+        else:
+            ranges[name] = Reach(low, high)
+    return ranges, notes
+
+
+def _first_live(stream: Stream) -> EntryID | None:
+    entry = next(iter(stream.range("-", "+", count=1)), None)
+    return None if entry is None else entry.id
+
+
+def _tasks(settings: ReconcileSettings, base: Manifest, store: Store, ranges: Mapping[bytes, Reach]) -> list[SideTask]:
+    slices: list[Slice] = []
+    for name, reach in ranges.items():
+        slices.extend(slices_of(store.stream(name), reach.first, reach.last, (_TASK_ENTRIES, _TASK_BYTES)))
+    lease = str(store.path)
+    tasks = [SideTask(lease, settings.archive, base.shape, run) for run in pack(slices, _TASK_BYTES, _TASK_ENTRIES)]
+    for file in base.files:
+        both = ranges.get(file.stream)
+        if both is not None and file.last >= both.first and file.first <= both.last:
+            within = (both.first.ms, both.first.seq), (both.last.ms, both.last.seq)
+            tasks.append(SideTask(lease, settings.archive, base.shape, file=file, within=within))
+    return tasks
+
+
+_Sums = dict[tuple[bytes, int], Digest]
+
+
+def _sums(tasks: list[SideTask], sides: list[Side]) -> tuple[tuple[_Sums, _Sums], list[Finding]]:
+    stored: _Sums = {}
+    archived: _Sums = {}
+    findings = []
+    for task, side in zip(tasks, sides, strict=True):
+        into = stored if task.file is None else archived
+        for key, digest in side.days.items():
+            into[key] = into.get(key, Digest()) + digest
+        if side.damage and task.file is not None:
+            file = task.file
+            findings.append(Finding(file.stream, "", "damaged", None, file.rows, file.first, file.last, side.damage))
+    return (stored, archived), findings
+
+
+def _differing(
+    settings: ReconcileSettings,
+    base: Manifest,
+    lease: str,
+    ranges: Mapping[bytes, Reach],
+    sums: tuple[_Sums, _Sums],
+) -> list[DayTask]:
+    """A task for each day that differs."""
+    tasks, (stored, archived) = [], sums
+    for key in sorted(stored.keys() | archived.keys()):
+        if stored.get(key, Digest()) == archived.get(key, Digest()):
+            continue
+        stream, day = key
+        reach = ranges[stream]
+        first = max(reach.first, EntryID(day * DAY_MS, 0))
+        last = min(reach.last, EntryID(min((day + 1) * DAY_MS - 1, MAX_ID.ms), MAX_ID.seq))
+        files = tuple(_within(base.files, stream, first, last))
+        low, high = (first.ms, first.seq), (last.ms, last.seq)
+        tasks.append(DayTask(lease, settings.archive, base.shape, stream, low, high, files))
+    return tasks
+
+
+def _within(files: Iterable[ArchivedFile], stream: bytes, first: EntryID, last: EntryID) -> Iterable[ArchivedFile]:
+    return (each for each in files if each.stream == stream and each.last >= first and each.first <= last)
+
+
+def _finding(task: DayTask, each: Differing) -> Finding:
+    day = task.first[0] // DAY_MS
+    try:
+        date = (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(days=day)).date().isoformat()
+    except OverflowError:
+        date = str(day)
+    return Finding(task.stream, date, each.kind, each.segment, each.entries, each.first, each.last)
+
+
+def _compared(base: Manifest, name: bytes, reach: Reach | None, sums: tuple[_Sums, _Sums], note: str) -> StreamCompared:
+    stored, archived = sums
+    own = [each for each in base.files if each.stream == name]
+    before = [each.rows for each in own if reach is None or each.last < reach.first]
+    return StreamCompared(
+        name,
+        reach.first if reach else None,
+        reach.last if reach else None,
+        sum(each.rows for (stream, _), each in stored.items() if stream == name),
+        sum(each.rows for (stream, _), each in archived.items() if stream == name),
+        len({day for stream, day in stored.keys() | archived.keys() if stream == name}),
+        sum(before),
+        note,
+    )
