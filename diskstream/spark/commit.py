@@ -38,7 +38,7 @@ from diskstream.spark.names import as_bytes
 from diskstream.spark.staging import StagedBatch, StagedFile, discard, sweep
 from diskstream.store import Store
 
-__all__ = ["JOB", "Manifest", "commit", "finish_left"]
+__all__ = ["JOB", "Manifest", "commit", "finish_left", "last_done"]
 
 _log = logging.getLogger("diskstream.spark")
 
@@ -136,6 +136,11 @@ def _last_done(folder: Path) -> int:
         return -1
     except (ValueError, KeyError, TypeError) as error:
         raise StorageError(str(folder / "done.json"), "read", 5, f"it is damaged ({error})") from error
+
+
+def last_done(store: Store, writer: str) -> int:
+    """The last version of a writer that is complete; -1 where there is none."""
+    return _last_done(_folder(store.path, writer))
 
 
 def _read(path: Path) -> Manifest:

@@ -1,0 +1,337 @@
+"""The job `replay`: a range of a store, or of an archive, into streams of another store, each entry once.
+
+The plan is made once and kept in the target, below ``replays/``, until the replay is complete; it is carried out in
+rounds, each of which stages in tasks and commits once (see `diskstream.spark.commit`). Started again, it goes on with
+the round that was not complete; once complete, it does nothing any more.
+"""
+
+import hashlib
+import json
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import diskstream
+from diskstream import leases
+from diskstream.errors import ArgumentError
+from diskstream.ids import EntryID, parse_end, parse_start
+from diskstream.spark.commit import Manifest, commit, last_done
+from diskstream.spark.jobs.manifest import latest
+from diskstream.spark.jobs.outcome import Guarded, split
+from diskstream.spark.jobs.parts import read_part
+from diskstream.spark.jobs.place import Place
+from diskstream.spark.jobs.run import run_tasks
+from diskstream.spark.names import as_bytes, as_text
+from diskstream.spark.options import ReadOptions
+from diskstream.spark.partitions import Slice, pack
+from diskstream.spark.planning import chosen_streams, open_for_planning, slices_of
+from diskstream.spark.rows import Target
+from diskstream.spark.staging import StagedFile, discard, stage
+from diskstream.spark.tasks import store_for_reading
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+__all__ = ["ReplaySettings", "ReplaySummary", "Round", "Work", "replay_part", "run"]
+
+_BATCH_ROWS: Final = 8_192
+# A lease of a replay that was killed waits so long for it to be started again.
+_LEASE_TTL_S: Final = 7 * 24 * 3600.0
+_PLAN, _COMPLETE = "plan.json", "complete"
+
+
+@dataclass(frozen=True)
+class ReplaySettings:
+    """What to replay, and where to.
+
+    Attributes:
+        source: the directory of a store, or of an archive.
+        target: the store to append to, made where it is missing.
+        streams: names; all that `pattern` matches where there are none.
+        pattern: a glob pattern.
+        start, end: the first and the last ID, as `Stream.range` takes them.
+        ids: ``original``, which must be above the last ID of each target stream, or ``new``.
+        to: the name of the target stream, where one stream is replayed; with several, what comes before each name.
+        name: what tells this replay from others into the same target; made from the settings where it is empty.
+        dry_run: only say what would be done.
+        max_entries: of one task.
+        tasks_per_round: between two commits.
+        quiet: show no progress, even on a terminal.
+    """
+
+    source: str
+    target: str
+    streams: tuple[bytes, ...] = ()
+    pattern: str = ""
+    start: str = "-"
+    end: str = "+"
+    ids: str = "original"
+    to: str = ""
+    name: str = ""
+    dry_run: bool = False
+    max_entries: int = 500_000
+    tasks_per_round: int = 8
+    quiet: bool = False
+
+    @property
+    def writer(self) -> str:
+        """The name of the writer in the target's streams."""
+        if self.name:
+            return f"replay:{self.name}"
+        facts = [self.source, self.streams, self.pattern, self.start, self.end, self.ids, self.to]
+        return f"replay:{hashlib.sha256(repr(facts).encode()).hexdigest()[:32]}"
+
+
+@dataclass(frozen=True)
+class Work:
+    """What one task stages: slices of a store's lease, or files of an archive, by the names of their streams."""
+
+    path: str
+    archive: bool
+    parts: tuple[tuple[str, str, str, str], ...]  # target stream, source stream or file, first ID, last ID
+    entries: int
+
+
+@dataclass(frozen=True)
+class Round:
+    """What lies between two commits, and where a task of it stages."""
+
+    target: str
+    job: str
+    given: bool
+    number: int
+    work: Work
+
+
+@dataclass(frozen=True)
+class ReplaySummary:
+    """What a run did.
+
+    Attributes:
+        entries: that were appended by this run; in a dry run, that would be (deleted ones count).
+        streams: source streams.
+        rounds: of the plan; 0 where the replay was complete before.
+        rounds_before: how many of them an earlier run had completed.
+        seconds: how long it took.
+        dry_run: whether nothing was done.
+        writer: the replay's name: it has been done once under it, and will not be again.
+    """
+
+    entries: int
+    streams: int
+    rounds: int
+    rounds_before: int
+    seconds: float
+    dry_run: bool
+    writer: str
+
+    def as_json(self) -> dict[str, Any]:
+        """For programs."""
+        return asdict(self)
+
+
+def replay_part(given: Round) -> StagedFile:
+    """Stages what one task is to: reads it, and writes it beside the target.
+
+    Raises:
+        CorruptionError, ArchiveError: the source cannot be read.
+        StorageError: the disk said no.
+    """
+    columns = ("id_ms", "id_seq", "fields") if given.given else ("fields",)
+    target = Target("", columns, given.given)
+    read = _of_archive if given.work.archive else _of_store
+    return stage(Path(given.target), (given.job, given.number), read(given.work), target, _BATCH_ROWS)
+
+
+def _named(batch: "pa.RecordBatch", stream: str) -> "pa.RecordBatch":
+    import pyarrow as pa
+
+    names = ["id_ms", "id_seq", "fields"]
+    arrays = [batch[name] for name in names]
+    return pa.RecordBatch.from_arrays([*arrays, pa.repeat(pa.scalar(stream), batch.num_rows)], names=[*names, "stream"])
+
+
+def _of_store(work: Work) -> "Iterator[pa.RecordBatch]":
+    leases.touch(Path(work.path))
+    store = store_for_reading(work.path)
+    for stream, source, first, last in work.parts:
+        for batch in store.stream(as_bytes(source)).scan(first, last, layout="fields", batch_rows=_BATCH_ROWS):
+            yield _named(batch, stream)
+
+
+def _of_archive(work: Work) -> "Iterator[pa.RecordBatch]":
+    place = Place(work.path)
+    for stream, file, first, last in work.parts:
+        for batch in read_part(place, file):
+            kept = _within(batch, EntryID(first), EntryID(last))
+            if kept.num_rows:
+                yield _named(kept, stream)
+
+
+def _within(batch: "pa.RecordBatch", first: EntryID, last: EntryID) -> "pa.RecordBatch":
+    import numpy as np
+    import pyarrow as pa
+
+    ms, seq = (np.asarray(batch[name]).view(np.uint64) for name in ("id_ms", "id_seq"))
+    low, high = (np.uint64(first.ms), np.uint64(first.seq)), (np.uint64(last.ms), np.uint64(last.seq))
+    above = (ms > low[0]) | ((ms == low[0]) & (seq >= low[1]))
+    below = (ms < high[0]) | ((ms == high[0]) & (seq <= high[1]))
+    inside = above & below
+    return batch if bool(inside.all()) else batch.filter(pa.array(inside))
+
+
+# --- the plan ---------------------------------------------------------------------------------------------------------
+
+
+def _target_name(settings: ReplaySettings, source: str, count: int) -> str:
+    if not settings.to:
+        return source
+    return settings.to if count == 1 else settings.to + source
+
+
+def _plan_store(settings: ReplaySettings) -> list[Work]:
+    options = ReadOptions(path=settings.source, streams=settings.streams, stream_pattern=settings.pattern)
+    with open_for_planning(settings.source) as store:
+        names = chosen_streams(store, options)
+        leased = not (store.read_only or settings.dry_run)
+        path = str(store.lease(names, ttl_s=_LEASE_TTL_S)) if leased else str(store.path)
+    low, high = parse_start(settings.start), parse_end(settings.end)
+    slices: list[Slice] = []
+    with diskstream.open(path, read_only=True) as store:
+        for name in names:
+            slices.extend(slices_of(store.stream(name), low, high, (settings.max_entries, 1 << 30)))
+    made = []
+    for run_of in pack(slices, 1 << 30, settings.max_entries):
+        parts = []
+        for each in run_of:
+            source = as_text(each.stream)
+            first, last = each.range
+            parts.append((_target_name(settings, source, len(names)), source, str(first), str(last)))
+        made.append(Work(path, False, tuple(parts), sum(each.entries for each in run_of)))
+    return made
+
+
+def _plan_archive(settings: ReplaySettings) -> list[Work]:
+    place = Place(settings.source)
+    manifest = latest(place)
+    if manifest.shape.layout != "fields":
+        raise ArgumentError(
+            f"the archive {settings.source} holds typed columns, from which entries cannot be made again: replay an "
+            "archive of layout 'fields'"
+        )
+    options = ReadOptions(streams=settings.streams, stream_pattern=settings.pattern)
+    low, high = parse_start(settings.start), parse_end(settings.end)
+    chosen = [
+        each for each in manifest.files if _wanted(each.stream, options) and each.last >= low and each.first <= high
+    ]
+    count = len({each.stream for each in chosen})
+    made: list[Work] = []
+    parts: list[tuple[str, str, str, str]] = []
+    entries = 0
+    for each in sorted(chosen, key=lambda each: (each.stream, each.first)):
+        if parts and entries + each.rows > settings.max_entries:
+            made.append(Work(settings.source, True, tuple(parts), entries))
+            parts, entries = [], 0
+        target = _target_name(settings, as_text(each.stream), count)
+        parts.append((target, each.path, str(low), str(high)))
+        entries += each.rows
+    if parts:
+        made.append(Work(settings.source, True, tuple(parts), entries))
+    return made
+
+
+def _wanted(stream: bytes, options: ReadOptions) -> bool:
+    import fnmatch
+
+    if options.streams:
+        return stream in options.streams
+    return not options.stream_pattern or fnmatch.fnmatchcase(stream, options.stream_pattern.encode())
+
+
+def _planned(settings: ReplaySettings) -> list[Work]:
+    if (Path(settings.source) / "store.json").exists():
+        return _plan_store(settings)
+    if (Path(settings.source) / "_manifest").is_dir():
+        return _plan_archive(settings)
+    raise ArgumentError(
+        f"{settings.source} is neither a store nor an archive: there is no store.json, and no _manifest"
+    )
+
+
+def _kept_plan(folder: Path, settings: ReplaySettings) -> list[Work]:
+    """The plan of an earlier run of this replay, or a new one, which is kept."""
+    file = folder / _PLAN
+    if file.exists():
+        found = json.loads(file.read_text())
+        plan = [Work(w["path"], w["archive"], tuple(map(tuple, w["parts"])), w["entries"]) for w in found]
+        lost = [work.path for work in plan if not Path(work.path).exists()]
+        if lost:
+            raise ArgumentError(
+                f"the replay was begun, but what it reads is gone ({lost[0]}): remove {folder}, then replay "
+                "what is left, with the option start"
+            )
+        return plan
+    plan = _planned(settings)
+    folder.mkdir(parents=True, exist_ok=True)
+    temporary = file.with_suffix(".tmp")
+    temporary.write_text(json.dumps([asdict(work) for work in plan]))
+    temporary.replace(file)
+    return plan
+
+
+def run(spark: "SparkSession", settings: ReplaySettings) -> ReplaySummary:
+    """Replays, or goes on with a replay that was killed.
+
+    Raises:
+        ArgumentError: no such source; IDs that a target stream has passed.
+        NoSuchStreamError, CorruptionError, ArchiveError, StorageError: see `diskstream.errors`.
+    """
+    if settings.ids not in ("original", "new"):
+        raise ArgumentError(f"ids is 'original' or 'new', not {settings.ids!r}")
+    began = time.perf_counter()
+    if settings.dry_run:
+        plan = _planned(settings)
+        return _summary(settings, plan, sum(work.entries for work in plan), (0, began))
+    with diskstream.open(settings.target) as store:
+        folder = store.path / "replays" / hashlib.sha256(settings.writer.encode()).hexdigest()
+        if (folder / _COMPLETE).exists():
+            return _summary(settings, [], 0, (0, began))
+        plan = _kept_plan(folder, settings)
+        rounds = [plan[at : at + settings.tasks_per_round] for at in range(0, len(plan), settings.tasks_per_round)]
+        before = last_done(store, settings.writer) + 1
+        entries = 0
+        for number, works in enumerate(rounds):
+            if number < before:
+                continue
+            files = _staged(spark, settings, store.path, number, works)
+            commit(store, Manifest(settings.writer, number, settings.ids == "original", tuple(files)))
+            entries += sum(batch.rows for file in files for batch in file.batches)
+        (folder / _COMPLETE).touch()
+        (folder / _PLAN).unlink()
+    for path in {work.path for work in plan if not work.archive}:
+        if Path(path).parent.name == "leases":
+            leases.release(Path(path))
+    return _summary(settings, plan, entries, (min(before, len(rounds)), began))
+
+
+def _staged(
+    spark: "SparkSession", settings: ReplaySettings, target: Path, number: int, works: Sequence[Work]
+) -> list[StagedFile]:
+    job = f"replay-{hashlib.sha256(settings.writer.encode()).hexdigest()[:16]}-{number}"
+    tasks = [Round(str(target), job, settings.ids == "original", at, work) for at, work in enumerate(works)]
+    outcomes = run_tasks(spark, f"replay, round {number + 1}", tasks, Guarded(replay_part), quiet=settings.quiet)
+    files, failed = split(outcomes)
+    if failed is not None:
+        discard(target, files)
+        failed.raise_error()
+    return [file for file in files if file.batches]
+
+
+def _summary(settings: ReplaySettings, plan: list[Work], entries: int, done: tuple[int, float]) -> ReplaySummary:
+    rounds = -(-len(plan) // settings.tasks_per_round)
+    streams = len({target for work in plan for target, *_ in work.parts})
+    seconds = time.perf_counter() - done[1]
+    return ReplaySummary(entries, streams, rounds, done[0], seconds, settings.dry_run, settings.writer)
