@@ -8,10 +8,10 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from diskstream.errors import ArgumentError
+from diskstream.errors import ArgumentError, InvalidIDError
 from diskstream.ids import MAX_ID, MIN_ID, EntryID, parse_id
 from diskstream.spark.names import as_bytes
 
@@ -19,6 +19,7 @@ __all__ = ["Bounds", "ReadOptions", "WriteOptions", "parse_duration_s"]
 
 TABLES = ("entries", "groups", "consumers", "pending", "audit")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_POSITIONS = "earliest, latest, an ID as 1692632086370-0, or JSON of these by stream"
 _SIZES = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 # What Spark itself, or another part of a query, puts beside a source's options.
 _FOREIGN = frozenset({"checkpointlocation", "querytype", "mergeschema", "pathoptionbeforesave", "queryname"})
@@ -69,11 +70,18 @@ def _choice(*words: str) -> Callable[[str], str]:
     return parse
 
 
+def _json(value: str, wanted: str) -> Any:
+    try:
+        return json.loads(value)
+    except ValueError as error:
+        raise ValueError(f"{wanted}; this is no JSON: {error}") from None
+
+
 def _names(value: str) -> tuple[bytes, ...]:
     """Names apart by commas, or a JSON list where a name has one."""
     if value.lstrip().startswith("["):
-        parts = json.loads(value)
-        if not isinstance(parts, list) or not all(isinstance(part, str) for part in parts):
+        parts = _json(value, "names apart by commas, or a JSON list of names")
+        if not parts or not all(isinstance(part, str) for part in parts):
             raise ValueError("names apart by commas, or a JSON list of names")
     else:
         parts = [part.strip() for part in value.split(",")]
@@ -96,16 +104,19 @@ class Bounds:
 
 def _position(value: object) -> EntryID | str:
     if not isinstance(value, str):
-        raise ValueError("earliest, latest, an ID as 1692632086370-0, or JSON of these by stream")  # noqa: TRY004
+        raise ValueError(_POSITIONS)  # noqa: TRY004
     if value.lower() in ("earliest", "latest"):
         return value.lower()
-    return {"-": MIN_ID, "+": MAX_ID}.get(value) or parse_id(value)
+    try:
+        return {"-": MIN_ID, "+": MAX_ID}.get(value) or parse_id(value)
+    except InvalidIDError:
+        raise ValueError(f"{_POSITIONS}; not {value!r}") from None
 
 
 def _bounds(value: str) -> Bounds:
     if not value.lstrip().startswith("{"):
         return Bounds(_position(value.strip()))
-    found = json.loads(value)
+    found = _json(value, _POSITIONS)
     rest = found.pop("*", None)
     by_stream = {as_bytes(name): _position(at) for name, at in found.items()}
     return Bounds("" if rest is None else _position(rest), by_stream)
@@ -118,7 +129,8 @@ def _time_ms(value: str) -> int:
         at = datetime.fromisoformat(value)
     except ValueError:
         raise ValueError("milliseconds since 1970, or a time as 2026-11-21T10:00:00Z") from None
-    return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
+    since = (at if at.tzinfo else at.replace(tzinfo=UTC)) - datetime.fromtimestamp(0, UTC)
+    return max(0, since // timedelta(milliseconds=1))  # no ID is of a time before 1970
 
 
 def _option(parse: Callable[[str], Any], default: Any) -> Any:
@@ -204,7 +216,7 @@ class ReadOptions(_Options):
             ("ending_ids", "ending_timestamp"),
             ("streams", "stream_pattern"),
         ):
-            if getattr(self, one) and getattr(self, other):
+            if all(getattr(self, name) not in (None, (), "") for name in (one, other)):
                 raise ArgumentError(f"options {_spelt(one)} and {_spelt(other)} exclude each other")
         return self
 
@@ -219,7 +231,6 @@ class WriteOptions(_Options):
     txn_id: str = _option(_text, "")
     writer: str = _option(_text, "")
     batch_rows: int = _option(_count, 8_192)
-    durable: bool = _option(_flag, True)
 
     def check(self) -> "WriteOptions":
         """What the options say together.
