@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from diskstream._native import Block, ScanBatch
 from diskstream.errors import ArgumentError, DiskstreamError
 
@@ -72,7 +74,9 @@ def _type_of(pa: Any, kind: str) -> Any:
     return kinds[kind]
 
 
-def _lists(pa: Any, parts: tuple[bytes, bytes, bytes, bytes, bytes], *, as_map: bool) -> Any:
+def _lists(
+    pa: Any, parts: tuple[bytes, bytes, bytes, bytes, bytes], *, as_map: bool = False, empty_is_null: bool = False
+) -> Any:
     ends, name_offsets, names, value_offsets, values = map(pa.py_buffer, parts)
     fields, rows = len(parts[1]) // 4 - 1, len(parts[0]) // 4 - 1
     each = [
@@ -83,7 +87,11 @@ def _lists(pa: Any, parts: tuple[bytes, bytes, bytes, bytes, bytes], *, as_map: 
         offsets = pa.Array.from_buffers(pa.int32(), rows + 1, [None, ends])
         return pa.MapArray.from_arrays(offsets, *each)
     structs = pa.StructArray.from_arrays(each, names=["name", "value"])
-    return pa.Array.from_buffers(field_list_type(), rows, [None, ends], children=[structs])
+    if not empty_is_null:
+        return pa.Array.from_buffers(field_list_type(), rows, [None, ends], children=[structs])
+    held = np.diff(np.frombuffer(parts[0], "<i4")) > 0
+    bits = pa.py_buffer(np.packbits(held, bitorder="little").tobytes())
+    return pa.Array.from_buffers(field_list_type(), rows, [bits, ends], children=[structs])
 
 
 def as_batch(how: Layout, blocks: Sequence[Block], segment: int) -> "pa.RecordBatch":
@@ -128,7 +136,7 @@ def as_batch(how: Layout, blocks: Sequence[Block], segment: int) -> "pa.RecordBa
         names.append(name.decode("utf-8", "backslashreplace"))
     if how.name == "typed":
         bad = made.bad
-        lists = pa.nulls(rows, field_list_type()) if bad is None else _lists(pa, bad, as_map=False)
+        lists = pa.nulls(rows, field_list_type()) if bad is None else _lists(pa, bad, empty_is_null=True)
         names.append("bad")
         arrays.append(lists)
     return pa.RecordBatch.from_arrays(arrays, names=names)

@@ -146,7 +146,7 @@ class Scanned:
     def _scan(self, start: EntryID, end: EntryID, how: Layout, batch_rows: int) -> "Iterator[pa.RecordBatch]":
         """Goes on behind the last batch where the stream was moved and is back; ends where it is gone."""
         while True:
-            log = self._use(lambda log: log, None)
+            log = self._use(_up_to_date, None)
             if log is None:
                 return
             with suppress(StreamMoved):
@@ -159,6 +159,12 @@ class Scanned:
                         return
                     start = following
                 return
+
+
+def _up_to_date(log: StreamLog) -> StreamLog:
+    """The log, unless it is not the stream's any more: that is told to whoever asked for it, who looks for another."""
+    log.refresh()
+    return log
 
 
 def _runs(log: StreamLog, start: EntryID, end: EntryID, rows: int) -> Iterator[tuple[int, list[Block]]]:

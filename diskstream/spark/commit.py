@@ -35,10 +35,10 @@ from diskstream.commits import Commit
 from diskstream.errors import DiskstreamError, StorageError, storage_error
 from diskstream.spark.merging import ordered
 from diskstream.spark.names import as_bytes
-from diskstream.spark.staging import StagedBatch, StagedFile, discard, sweep
+from diskstream.spark.staging import StagedBatch, StagedFile, discard, flush_folder, sweep
 from diskstream.store import Store
 
-__all__ = ["JOB", "Manifest", "commit", "finish_left", "last_done"]
+__all__ = ["JOB", "Manifest", "abandon", "commit", "finish_left", "last_done"]
 
 _log = logging.getLogger("diskstream.spark")
 
@@ -115,17 +115,15 @@ def _put(path: Path, text: str, *, exclusive: bool) -> bool:
             path.hardlink_to(temporary)
         else:
             temporary.replace(path)
+        temporary.unlink(missing_ok=True)
+        flush_folder(path.parent)
     except FileExistsError:
         return False
     except OSError as error:
         raise storage_error(str(path), "write", error.errno or 5, error.strerror or str(error)) from error
     finally:
-        temporary.unlink(missing_ok=True)
-    fd = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
     return True
 
 
@@ -166,6 +164,7 @@ def commit(store: Store, manifest: Manifest) -> bool:
         if _last_done(folder) >= manifest.version:
             discard(store.path, manifest.files)
             return False
+        _finish_earlier(store, folder, manifest.version)
         path = folder / f"{manifest.version:020d}.json"
         if not path.exists():
             # Before it is decided: what cannot be appended must not stand in the way of all that comes.
@@ -173,11 +172,43 @@ def commit(store: Store, manifest: Manifest) -> bool:
         ours = _put(path, manifest.as_json(), exclusive=True)
         decided = manifest if ours else _read(path)
         if not ours:
-            discard(store.path, manifest.files)
+            discard(store.path, set(manifest.files) - set(decided.files))
         _carry_out(store, folder, path, decided)
     if not manifest.again:
         shutil.rmtree(folder, ignore_errors=True)
     return ours
+
+
+def _finish_earlier(store: Store, folder: Path, version: int) -> None:
+    """Carries out what this writer decided in earlier versions, and left behind: versions go in order."""
+    for path in sorted(folder.glob("*.json")):
+        if path.name == "done.json" or int(path.stem) >= version:
+            continue
+        found = _read(path)
+        if _last_done(folder) < found.version:
+            _carry_out(store, folder, path, found)
+        else:
+            path.unlink(missing_ok=True)
+            discard(store.path, found.files)
+
+
+def abandon(store: Path, writer: str, version: int, files: tuple[StagedFile, ...]) -> None:
+    """Removes what an attempt staged that failed, but for what a manifest lists: that will be appended.
+
+    Spark says that an attempt is over also where its commit failed half way.
+    """
+    folder = _folder(store, writer)
+    if folder.is_dir():
+        with _locked(folder, wait=True):
+            try:
+                decided = _read(folder / f"{version:020d}.json").files
+            except FileNotFoundError:
+                decided = ()
+            except StorageError:
+                return  # what it lists is not known: all stays
+            discard(store, set(files) - set(decided))
+    else:
+        discard(store, files)
 
 
 def _carry_out(store: Store, folder: Path, path: Path, manifest: Manifest) -> None:
@@ -212,24 +243,32 @@ def finish_left(store: Store, *, but: str = "") -> list[str]:
     Returns the names of these writers. One that is at work at this moment is left alone, as is `but`.
     """
     finished = []
-    listed: set[str] = set()
+    listed: set[str] | None = set()
     for path in _manifests(store.path):
         if path.name == "done.json":
             continue
         with contextlib.suppress(FileNotFoundError), _locked(path.parent, wait=False) as mine:
-            manifest = _read(path)
-            listed.update(each.path for each in manifest.files)
-            if not mine or manifest.writer == but:
-                continue
             try:
+                manifest = _read(path)
+                if listed is not None:
+                    listed.update(each.path for each in manifest.files)
+                if not mine or manifest.writer == but:
+                    continue
                 if _last_done(path.parent) < manifest.version:
                     _carry_out(store, path.parent, path, manifest)
                     finished.append(manifest.writer)
                 path.unlink(missing_ok=True)
                 if not manifest.again:
                     shutil.rmtree(path.parent, ignore_errors=True)
-            except DiskstreamError as error:
+            except FileNotFoundError as error:
+                if Path(error.filename or "") == path:
+                    continue  # somebody else has carried it out, just now
+                _log.warning("the manifest %s, which its writer left behind, lists what is gone: %s", path, error)
+            except (DiskstreamError, OSError, ValueError) as error:
                 # Its own writer meets the error when it tries again; here it must not stand in the way of others.
+                if isinstance(error, StorageError) and error.filename == str(path):
+                    listed = None  # what it lists is not known: nothing staged goes
                 _log.warning("the manifest %s, which its writer left behind, cannot be carried out: %s", path, error)
-    sweep(store.path, listed)
+    if listed is not None:
+        sweep(store.path, listed)
     return finished

@@ -1,12 +1,13 @@
 """The order in which staged batches are appended: by partition, or by given IDs, merged where batches overlap."""
 
+import errno
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from diskstream.errors import ArgumentError, LimitError
+from diskstream.errors import ArgumentError, LimitError, StorageError
 from diskstream.ids import EntryID
 from diskstream.spark.names import as_bytes
 from diskstream.spark.rows import sort_order
@@ -58,14 +59,23 @@ def ordered(store: "Store", files: Iterable[StagedFile], *, given: bool, check: 
             by_stream.setdefault(batch.stream, []).append(place)
     found: list[tuple[str, Batches]] = []
     for stream, places in sorted(by_stream.items()):
+        if check:
+            store.stream(as_bytes(stream))  # refuses what cannot be a stream's name
+            _check_there(store.path, places)
         if given:
             places.sort(key=lambda place: (place.first, place.last, place.path, place.number))
             if check:
                 _check_follows(store, stream, places[0].first)
-            found.append((stream, list(_merged(store.path, stream, places))))
+            found.append((stream, list(_merged(store.path, stream, places, check=check))))
         else:
             found.append((stream, [partial(_read, store.path, place) for place in places]))
     return found
+
+
+def _check_there(store: Path, places: list[_Place]) -> None:
+    for path in sorted({place.path for place in places}):
+        if not (store / path).exists():
+            raise StorageError(str(store / path), "read", errno.ENOENT, "what a task staged is gone; try again")
 
 
 def _check_follows(store: "Store", stream: str, first: tuple[int, int]) -> None:
@@ -84,20 +94,20 @@ def _read(store: Path, place: _Place) -> "pa.RecordBatch":
         return pa.ipc.open_file(source).get_batch(place.number)
 
 
-def _merged(store: Path, stream: str, places: list[_Place]) -> Iterator[Callable[[], "pa.RecordBatch"]]:
+def _merged(store: Path, stream: str, places: list[_Place], *, check: bool) -> Iterator[Callable[[], "pa.RecordBatch"]]:
     """Batches in order of IDs; runs of them that overlap are sorted as one."""
     run: list[_Place] = []
     reached = (-1, -1)
     for place in places:
         if run and place.first > reached:
-            yield from _of_run(store, stream, run)
+            yield from _of_run(store, stream, run, check=check)
             run = []
         run.append(place)
         reached = max(reached, place.last)
-    yield from _of_run(store, stream, run)
+    yield from _of_run(store, stream, run, check=check)
 
 
-def _of_run(store: Path, stream: str, run: list[_Place]) -> Iterator[Callable[[], "pa.RecordBatch"]]:
+def _of_run(store: Path, stream: str, run: list[_Place], *, check: bool) -> Iterator[Callable[[], "pa.RecordBatch"]]:
     if len(run) == 1:
         yield partial(_read, store, run[0])
         return
@@ -110,6 +120,8 @@ def _of_run(store: Path, stream: str, run: list[_Place]) -> Iterator[Callable[[]
             rows,
         )
     sorted_run = _Sorted(store, stream, run)
+    if check:
+        sorted_run.check()
     for start in range(0, rows, _MERGED_BATCH_ROWS):
         yield partial(sorted_run.slice, start)
 
@@ -121,6 +133,19 @@ class _Sorted:
         self._store, self._stream, self._run = store, stream, run
         self._rows = sum(place.rows for place in run)
         self._table: Any = None
+
+    def check(self) -> None:
+        """Looks at the IDs alone.
+
+        Raises:
+            ArgumentError: two rows have one ID.
+        """
+        import pyarrow as pa
+
+        ids = pa.Table.from_batches([_read(self._store, place).select(["id_ms", "id_seq"]) for place in self._run])
+        order = sort_order(ids)
+        if order is not None and sort_order(ids.take(order)) is not None:
+            raise ArgumentError(f"two rows for stream {self._stream} have one ID: nothing was added")
 
     def slice(self, start: int) -> "pa.RecordBatch":
         """Some rows from `start` on.

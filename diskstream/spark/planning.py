@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import diskstream
+from diskstream import leases
 from diskstream.errors import ArgumentError, CorruptionError, NoSuchStreamError, NotAStoreError, ReadOnlyError
 from diskstream.ids import MAX_ID, MIN_ID, EntryID
 from diskstream.spark.options import Bounds, ReadOptions
@@ -88,7 +89,17 @@ def plan_entries(options: ReadOptions) -> list[EntriesPartition]:
                 raise ArgumentError(f"there are bounds for {unknown[0]!r}, which is none of the streams that are read")
         leased = options.lease and not store.read_only
         path = str(store.lease(names, ttl_s=options.lease_ttl)) if leased else str(store.path)
-    # The bounds are of the same moment as the lease.
+    try:
+        runs = _planned(path, names, options)
+    except BaseException:
+        if leased:
+            leases.release(Path(path))
+        raise
+    return [EntriesPartition(path, options.path, run, leased=leased) for run in runs]
+
+
+def _planned(path: str, names: list[bytes], options: ReadOptions) -> list[tuple[Slice, ...]]:
+    """What tasks read; the bounds are of the same moment as the lease."""
     with diskstream.open(path, read_only=True) as store:
         ranges = []
         for name in names:
@@ -96,8 +107,7 @@ def plan_entries(options: ReadOptions) -> list[EntriesPartition]:
             first, last = _first(stream, options), _last(stream, options)
             if first is not None and last is not None and first <= last:
                 ranges.append((name, first, last))
-        runs = partitioned(store, ranges, options)
-    return [EntriesPartition(path, options.path, run, leased=leased) for run in runs]
+        return partitioned(store, ranges, options)
 
 
 def partitioned(
@@ -123,8 +133,12 @@ def _all_slices(
 ) -> list[Slice]:
     slices: list[Slice] = []
     for name, first, last in ranges:
+        stream = store.stream(name)
         try:
-            slices.extend(slices_of(store.stream(name), first, last, limits, tail=options.include_tail))
+            last = min(last, stream.last_id())  # noqa: PLW2901
+            # What was trimmed before is no loss of this read.
+            begin = max(first, (stream.trimmed_to() or MIN_ID).next() or MAX_ID)
+            slices.extend(slices_of(stream, begin, last, limits, tail=options.include_tail))
         except CorruptionError:
             if options.on_corruption == "fail":
                 raise

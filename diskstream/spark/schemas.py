@@ -152,8 +152,9 @@ def _assemble(plan: Plan, target: Any, stream: str, batch: "pa.RecordBatch", *, 
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    fields = {name: at for at, name in enumerate(batch.schema.names)}
-    typed_at = len(fields) - len(plan.columns) - 1  # before `bad`
+    # Of columns that share a name, the part of the entry comes first, the field of that name later.
+    fields = {name: at for at, name in reversed(list(enumerate(batch.schema.names)))}
+    typed_at = batch.num_columns - len(plan.columns) - 1  # before `bad`
     arrays = []
     for name, kind in zip(plan.names, target.types, strict=True):
         if name == "stream":

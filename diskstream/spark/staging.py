@@ -17,14 +17,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from diskstream.errors import NotAStoreError, storage_error
+from diskstream.arrow_rows import pack
+from diskstream.errors import ArgumentError, NotAStoreError, storage_error
 from diskstream.spark.names import as_text
 from diskstream.spark.rows import Target, by_stream
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["StagedBatch", "StagedFile", "discard", "stage", "sweep"]
+__all__ = ["StagedBatch", "StagedFile", "discard", "flush_folder", "stage", "sweep"]
 
 # What a job left behind that died before its commit goes after a day.
 _LEFT_S = 24 * 3600.0
@@ -86,7 +87,10 @@ class _Buffers:
         self._rows -= table.num_rows
         if self._target.given:
             order = sort_order(table)
-            table = table if order is None else table.take(order)
+            if order is not None:
+                table = table.take(order)
+                if sort_order(table) is not None:
+                    raise ArgumentError(f"two rows for stream {stream} have one ID")
         limit = max(1, min(self._batch_rows, table.num_rows * _BATCH_BYTES // max(1, table.nbytes)))
         for batch in table.combine_chunks().to_batches(max_chunksize=limit):
             yield stream, batch
@@ -125,6 +129,8 @@ def stage(
             def put(made: "Iterable[tuple[str, pa.RecordBatch]]") -> None:
                 nonlocal writer
                 for stream, batch in made:
+                    # A row that cannot be an entry is refused here: once a manifest lists it, it is too late.
+                    pack(batch, "columns" if target.given else "auto")
                     writer = writer or pa.ipc.new_file(file, batch.schema)
                     writer.write_batch(batch)
                     ends = (_id_at(batch, 0), _id_at(batch, batch.num_rows - 1)) if target.given else (None, None)
@@ -137,7 +143,7 @@ def stage(
                 writer.close()
             file.flush()
             os.fsync(file.fileno())
-        _sync(folder)
+        flush_folder(folder)
     except OSError as error:
         path.unlink(missing_ok=True)
         raise storage_error(str(path), "write", error.errno or 5, error.strerror or str(error)) from error
@@ -149,7 +155,8 @@ def stage(
     return StagedFile(f"staging/{job}/{path.name}", partition, tuple(staged))
 
 
-def _sync(folder: Path) -> None:
+def flush_folder(folder: Path) -> None:
+    """Makes the names in a folder durable."""
     fd = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(fd)

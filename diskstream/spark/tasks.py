@@ -100,7 +100,7 @@ def _scan(stream: Stream, each: Slice, plan: Plan, options: ReadOptions) -> "Ite
     try:
         for batch in scanned(at, last):
             yield batch
-            at = EntryID(batch["id_ms"][-1].as_py(), batch["id_seq"][-1].as_py()).next() or last
+            at = EntryID(batch.column(0)[-1].as_py(), batch.column(1)[-1].as_py()).next() or last
     except CorruptionError as error:
         if options.on_corruption == "fail":
             raise

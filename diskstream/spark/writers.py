@@ -12,10 +12,10 @@ from pyspark.sql.types import StructType
 
 import diskstream
 from diskstream.errors import ArgumentError
-from diskstream.spark.commit import JOB, Manifest, commit
+from diskstream.spark.commit import JOB, Manifest, abandon, commit
 from diskstream.spark.options import WriteOptions
 from diskstream.spark.rows import Target
-from diskstream.spark.staging import StagedFile, discard, stage
+from diskstream.spark.staging import StagedFile, stage
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -62,6 +62,10 @@ class EntriesWriter(DataSourceArrowWriter):
         self.path, self.target = _prepare(options, schema, overwrite=overwrite)
         self.job = uuid.uuid4().hex
 
+    @property
+    def _writer(self) -> str:
+        return f"txn:{self.options.txn_id}" if self.options.txn_id else f"{JOB}{self.job}"
+
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> WriterCommitMessage:
         """Stages what one task was given."""
         context = TaskContext.get()
@@ -70,12 +74,11 @@ class EntriesWriter(DataSourceArrowWriter):
 
     def commit(self, messages: "list[WriterCommitMessage | None]") -> None:
         """Appends what all tasks staged; with `txnId`, only the first time."""
-        writer = f"txn:{self.options.txn_id}" if self.options.txn_id else f"{JOB}{self.job}"
-        _finish(self.path, writer, 0, _files(messages), given=self.target.given)
+        _finish(self.path, self._writer, 0, _files(messages), given=self.target.given)
 
     def abort(self, messages: "list[WriterCommitMessage | None]") -> None:
-        """Removes what was staged."""
-        discard(self.path, _files(messages))
+        """Removes what was staged, unless a commit that failed half way has decided to append it."""
+        abandon(self.path, self._writer, 0, _files(messages))
 
 
 class EntriesStreamWriter(DataSourceStreamArrowWriter):
@@ -98,14 +101,17 @@ class EntriesStreamWriter(DataSourceStreamArrowWriter):
 
     def commit(self, messages: "list[WriterCommitMessage | None]", batchId: int) -> None:  # noqa: N803  # Spark's name
         """Appends what the tasks of a batch staged, unless this batch was appended before."""
-        queries = {each.query for each in messages if isinstance(each, Staged) and each.query}
-        writer = self.options.writer or next(iter(queries), "")
+        writer = self._writer(messages)
         if not writer:
             if not _files(messages):
                 return
             raise ArgumentError("Spark did not tell the query's ID: name the writer by the option writer")
         _finish(self.path, f"query:{writer}", batchId, _files(messages), given=self.target.given)
 
-    def abort(self, messages: "list[WriterCommitMessage | None]", batchId: int) -> None:  # noqa: ARG002, N803
-        """Removes what was staged."""
-        discard(self.path, _files(messages))
+    def _writer(self, messages: "list[WriterCommitMessage | None]") -> str:
+        queries = {each.query for each in messages if isinstance(each, Staged) and each.query}
+        return self.options.writer or next(iter(queries), "")
+
+    def abort(self, messages: "list[WriterCommitMessage | None]", batchId: int) -> None:  # noqa: N803
+        """Removes what was staged, unless a commit that failed half way has decided to append it."""
+        abandon(self.path, f"query:{self._writer(messages)}", batchId, _files(messages))
