@@ -160,7 +160,7 @@ class Place:
             with _told(self.full(path), "create"):
                 _sync(self.full(fresh))
                 try:
-                    os.link(self.full(fresh), self.full(path))  # noqa: PTH200  # it refuses where there is one; a rename does not
+                    os.link(self.full(fresh), self.full(path))  # it refuses where there is one; a rename does not
                 except FileExistsError:
                     return False
         finally:
