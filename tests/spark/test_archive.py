@@ -135,7 +135,7 @@ def test_hours_have_folders_of_their_own(no_spark: Any, tmp_path: Path) -> None:
 def test_names_of_folders_are_those_that_file_systems_take() -> None:
     assert folder_of("a/b=ü %".encode(), 0, hourly=False) == "stream=a%2Fb%3Dü%20%2525/date=1970-01-01"
     assert folder_of(b"\xff..", 1, hourly=False) == "stream=%25FF../date=1970-01-01"
-    long, other = (folder_of("/".encode() * 400 + end, 0, hourly=False) for end in (b"a", b"b"))
+    long, other = (folder_of(b"/" * 400 + end, 0, hourly=False) for end in (b"a", b"b"))
     assert long != other
     assert max(len(part.encode()) for part in long.split("/")) <= 255
 
@@ -153,7 +153,7 @@ def written_but_not_committed(tmp_path: Path) -> list[str]:
     place = Place(tmp_path / "archive")
     with diskstream.open(tmp_path / "store", read_only=True) as store:
         stream = store.stream("s")
-        slices = tuple(slices_of(stream, *(parse_id(each) for each in ("0-1", f"{BASE + 9 * DAY}-0")), (1000, 1 << 20)))
+        slices = tuple(slices_of(stream, parse_id("0-1"), parse_id(f"{BASE + 9 * DAY}-0"), (1000, 1 << 20)))
     marker = Marker(place, "0123456789abcdef")
     place.create(marker.path, b"", "x")
     task = ArchiveTask(str(tmp_path / "store"), place.root, slices, Shape(), marker.job, True, 1 << 20)
@@ -237,7 +237,7 @@ def test_what_cannot_be_read_back_does_not_count(
         return [batches[0].slice(1), *batches[1:]]
 
     monkeypatch.setattr("diskstream.spark.jobs.parts.read_part", spoilt)
-    with pytest.raises(diskstream.DiskstreamError, match="1000 rows .* were written, 999 with"):
+    with pytest.raises(diskstream.DiskstreamError, match=r"1000 rows .* were written, 999 with"):
         run(no_spark, settings(tmp_path))
     assert parts(tmp_path / "archive") == []
     assert run(no_spark, settings(tmp_path, verify=False)).entries == 1000
