@@ -14,11 +14,11 @@ from diskstream.cli.options import directory_option, json_option
 from diskstream.cli.output import attributes, console, text, write_json
 from diskstream.cli.spark.garbage import tell_garbage
 from diskstream.cli.spark.options import (
-    Duration,
     archive_option,
     end_option,
     jobs_or_failure,
     pattern_option,
+    seconds,
     session_options,
     start_option,
     started,
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 @click.option("--hourly", is_flag=True, default=None, help="Of a new archive: a folder for each hour, not each day.")
 @click.option("--verify/--no-verify", default=True, help="Read each file back before it counts.  [verify]")
 @click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
-@click.option("--grace", type=Duration(), default="1h", help="How long garbage is left alone.  [1h]")
+@click.option("--grace", type=seconds, default="1h", help="How long garbage is left alone.  [1h]")
 @session_options
 @directory_option
 @json_option

@@ -11,11 +11,11 @@ from diskstream.cli.options import json_option
 from diskstream.cli.output import attributes, write_json
 from diskstream.cli.spark.garbage import tell_garbage
 from diskstream.cli.spark.options import (
-    Duration,
-    Size,
     archive_option,
     jobs_or_failure,
+    seconds,
     session_options,
+    size_bytes,
     started,
     streams_option,
 )
@@ -24,11 +24,11 @@ from diskstream.cli.spark.options import (
 @click.command("compact")
 @archive_option
 @streams_option
-@click.option("--target-bytes", type=Size(), default="128m", help="Of a file, at most.  [128m]")
+@click.option("--target-bytes", type=size_bytes, default="128m", help="Of a file, at most.  [128m]")
 @click.option("--target-rows", type=click.IntRange(min=1), default=2_000_000, show_default=True, help="Likewise.")
 @click.option("--verify/--no-verify", default=True, help="Read each file back before it counts.  [verify]")
 @click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
-@click.option("--grace", type=Duration(), default="1h", help="How long readers of older versions go on.  [1h]")
+@click.option("--grace", type=seconds, default="1h", help="How long readers of older versions go on.  [1h]")
 @session_options
 @json_option
 def command(

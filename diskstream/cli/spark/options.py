@@ -53,35 +53,16 @@ def session_options(function: _F) -> _F:
     return master(conf(function))
 
 
-class Duration(click.ParamType[float]):
-    """Seconds, as ``90s``, ``15m``, ``1h``, ``2d``, or a bare number."""
-
-    name = "duration"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """To seconds."""
-        if isinstance(value, int | float):
-            return float(value)
-        number, unit = (value[:-1], value[-1].lower()) if value[-1:].lower() in _UNITS else (value, "s")
-        try:
-            return float(number) * _UNITS[unit]
-        except ValueError:
-            self.fail(f"{value!r} is no duration such as 90s, 15m, 1h or 2d", param, ctx)
+def seconds(given: str) -> float:
+    """Seconds of ``90s``, ``15m``, ``1h``, ``2d``, or of a bare number; a type for click."""
+    number, unit = (given[:-1], given[-1].lower()) if given[-1:].lower() in _UNITS else (given, "s")
+    return float(number) * _UNITS[unit]
 
 
-class Size(click.ParamType[int]):
-    """Bytes, as ``64m``, ``1g``, or a bare number."""
-
-    name = "size"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """To bytes."""
-        if isinstance(value, int):
-            return value
-        digits, factor = (value[:-1], _SIZES[value[-1].lower()]) if value[-1:].lower() in _SIZES else (value, 1)
-        if not digits.isdigit():
-            self.fail(f"{value!r} is no size such as 64m or 1g", param, ctx)
-        return int(digits) * factor
+def size_bytes(given: str) -> int:
+    """Bytes of ``64m``, ``1g``, or of a bare number; a type for click."""
+    number, factor = (given[:-1], _SIZES[given[-1].lower()]) if given[-1:].lower() in _SIZES else (given, 1)
+    return int(number) * factor
 
 
 def jobs_or_failure() -> None:

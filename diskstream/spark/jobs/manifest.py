@@ -25,7 +25,7 @@ from diskstream.spark.jobs.digest import Digest
 from diskstream.spark.jobs.place import Place
 from diskstream.spark.names import as_bytes, as_text
 
-__all__ = ["FORMAT", "FOLDER", "ArchivedFile", "Manifest", "Reach", "Shape", "commit", "latest", "load", "versions"]
+__all__ = ["FOLDER", "FORMAT", "ArchivedFile", "Manifest", "Reach", "Shape", "commit", "latest", "load", "versions"]
 
 FORMAT: Final = 1
 FOLDER: Final = "_manifest"
