@@ -268,9 +268,10 @@ def _shape(settings: ArchiveSettings, base: Manifest) -> Shape:
     Raises:
         ArgumentError: they say something else, or nothing that can be done.
     """
+    layout = settings.layout or base.shape.layout
     given = Shape(
-        settings.layout or base.shape.layout,
-        settings.columns or base.shape.columns,
+        layout,
+        settings.columns or (base.shape.columns if layout == base.shape.layout else ()),
         base.shape.hourly if settings.hourly is None else settings.hourly,
     )
     if given.layout not in _LAYOUTS:

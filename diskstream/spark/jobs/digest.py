@@ -11,9 +11,9 @@ B, which differ in a multiplier ``M`` only::
                  of more: BLAKE2b of 16 bytes, A its first eight, B its last, little-endian
     list(l)      sum of mix(bytes(name) + 3 * bytes(value) + place * 0xD6E8FEB86659FD93) over the pairs of name and
                  value, places from 1; plus their number
-    value(x)     bytes or text: bytes(x). A list of pairs: list(x). A number: its bits (two's complement of 64 bits; IEEE,
-                 those of 32 bits extended by their sign), times M. A decimal: h = M; h = (h ^ word) * M; h ^= h >> 32
-                 for its two words
+    value(x)     bytes or text: bytes(x). A list of pairs: list(x). A number: its bits (two's complement of 64 bits; of
+                 a float, those of 32 bits extended by their sign), times M. A decimal: h = M; then for its two words
+                 h = (h ^ word) * M; h ^= h >> 32
     row          mix(id_ms * M + mix(id_seq + M)) + sum of mix(value(x) + bytes(column's name)) over the columns whose x
                  is not null
     digest       the sum of mix(row) over the rows

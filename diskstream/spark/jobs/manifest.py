@@ -7,8 +7,8 @@
     <archive>/stream=<name>/date=2026-11-21/[hour=13/]part-<first>-<last>-<job><random>.parquet
 
 A version is never changed. The next one is made whole or not at all, by one job only: of two that go on from the same
-version, the second finds that there is one already. A file counts because the manifest names it; what else lies about was left
-by a killed job, or belongs to an older version, and goes by `garbage.collect`. See docs/format/archive.md.
+version, the second finds that there is one already. A file counts because the manifest names it; what else lies about
+was left by a killed job, or belongs to an older version, and goes by `garbage.collect`. See docs/format/archive.md.
 """
 
 import json
@@ -25,7 +25,7 @@ from diskstream.spark.jobs.digest import Digest
 from diskstream.spark.jobs.place import Place
 from diskstream.spark.names import as_bytes, as_text
 
-__all__ = ["FORMAT", "FOLDER", "ArchivedFile", "Manifest", "Reach", "Shape", "commit", "latest", "load", "versions"]
+__all__ = ["FOLDER", "FORMAT", "ArchivedFile", "Manifest", "Reach", "Shape", "commit", "latest", "load", "versions"]
 
 FORMAT: Final = 1
 FOLDER: Final = "_manifest"

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from diskstream.errors import ArchiveError, StorageError
 from diskstream.ids import EntryID
 from diskstream.spark.jobs.digest import Digest, digest_of
@@ -64,13 +66,30 @@ def archived(batch: "pa.RecordBatch") -> "pa.RecordBatch":
             column = _without_nulls(column)
             required.add(name)
         elif name == "bad" and number == batch.num_columns - 1:
-            name = CORRUPT  # noqa: PLW2901
+            name, column = CORRUPT, _null_where_empty(column)  # noqa: PLW2901
         names.append(name)
         arrays.append(column)
     kinds = [
         pa.field(name, column.type, nullable=name not in required) for name, column in zip(names, arrays, strict=True)
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(kinds))
+
+
+def _null_where_empty(lists: "pa.Array") -> "pa.Array":
+    """A scan has null for a batch without bad values, else empty lists: a row must not depend on its batch."""
+    import pyarrow as pa
+
+    if lists.null_count == len(lists):
+        return lists
+    some = np.diff(np.asarray(lists.offsets)) > 0
+    valid = pa.array(some).buffers()[1]
+    return pa.Array.from_buffers(lists.type, len(lists), [valid, _offsets(lists)], children=[lists.values])
+
+
+def _offsets(lists: "pa.Array") -> "pa.Buffer":
+    import pyarrow as pa
+
+    return pa.py_buffer(np.ascontiguousarray(np.asarray(lists.offsets)))
 
 
 def _without_nulls(lists: "pa.Array") -> "pa.Array":
@@ -80,7 +99,7 @@ def _without_nulls(lists: "pa.Array") -> "pa.Array":
     kind = pa.list_(pa.field("element", pair, nullable=False))
     children = [lists.values.field(0), lists.values.field(1)]
     structs = pa.Array.from_buffers(pair, len(lists.values), [None], children=children)
-    return pa.Array.from_buffers(kind, len(lists), [None, lists.buffers()[1]], offset=lists.offset, children=[structs])
+    return pa.Array.from_buffers(kind, len(lists), [None, _offsets(lists)], children=[structs])
 
 
 class PartWriter:

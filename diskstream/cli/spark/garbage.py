@@ -1,0 +1,24 @@
+"""What a job says of the garbage that it found in an archive."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+from rich.filesize import decimal
+
+if TYPE_CHECKING:
+    from diskstream.spark.jobs.garbage import Garbage
+
+
+def tell_garbage(garbage: Garbage, *, dry_run: bool) -> None:
+    """One line each for what was removed and what will be, on standard error; nothing where there is none."""
+    if garbage.removed:
+        verb = "would be removed" if dry_run else "removed"
+        click.echo(f"{len(garbage.removed):,} files of no version {verb}: {decimal(garbage.removed_bytes)}", err=True)
+    if garbage.waiting:
+        click.echo(
+            f"{len(garbage.waiting):,} files of older versions or killed jobs wait for the end of the grace time: "
+            f"{decimal(garbage.waiting_bytes)}",
+            err=True,
+        )

@@ -1,0 +1,98 @@
+"""Options that several jobs have."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+from diskstream.cli.failure import Failure
+from diskstream.cli.options import as_bytes
+from diskstream.errors import DiskstreamError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+_UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+_SIZES: Final = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+
+streams_option = click.option(
+    "-s", "--stream", "streams", multiple=True, type=as_bytes, metavar="NAME", help="This stream. May be repeated."
+)
+pattern_option = click.option(
+    "--match", "pattern", default="", metavar="GLOB", help="The streams whose names match. All, without --stream."
+)
+start_option = click.option("--start", default="-", metavar="ID", help="From this ID or time in ms on.")
+end_option = click.option("--end", default="+", metavar="ID", help="Up to this ID or time in ms.")
+
+
+def archive_option(function: _F) -> _F:
+    """`--archive`."""
+    return click.option(
+        "-a",
+        "--archive",
+        required=True,
+        envvar="DISKSTREAM_ARCHIVE",
+        show_envvar=True,
+        type=click.Path(file_okay=False, path_type=Path),
+        help="The archive's directory.",
+    )(function)
+
+
+def session_options(function: _F) -> _F:
+    """`--master` and `--conf`."""
+    master = click.option(
+        "--master", metavar="URL", help="Where to run; else where spark-submit says, else local[*]: on this machine."
+    )
+    conf = click.option("--conf", "confs", multiple=True, metavar="KEY=VALUE", help="A setting of Spark's, repeatable.")
+    return master(conf(function))
+
+
+def seconds(given: str) -> float:
+    """Seconds of ``90s``, ``15m``, ``1h``, ``2d``, or of a bare number; a type for click."""
+    number, unit = (given[:-1], given[-1].lower()) if given[-1:].lower() in _UNITS else (given, "s")
+    return float(number) * _UNITS[unit]
+
+
+def size_bytes(given: str) -> int:
+    """Bytes of ``64m``, ``1g``, or of a bare number; a type for click."""
+    number, factor = (given[:-1], _SIZES[given[-1].lower()]) if given[-1:].lower() in _SIZES else (given, 1)
+    return int(number) * factor
+
+
+def jobs_or_failure() -> None:
+    """Looks whether the jobs can be loaded.
+
+    Raises:
+        Failure: pyspark or pyarrow is missing.
+    """
+    missing = [name for name in ("pyspark", "pyarrow", "pandas") if importlib.util.find_spec(name) is None]
+    if missing:
+        raise Failure(
+            f"jobs on Spark need {', '.join(missing)}", hint="pip install 'diskstream[spark]', and Java 17 or later"
+        )
+
+
+def started(name: str, master: str | None, confs: tuple[str, ...]) -> SparkSession:
+    """The session of a job, with what it says of the start on standard error.
+
+    Raises:
+        Failure: a setting that is none, or Spark does not start.
+    """
+    from diskstream.spark.jobs.session import session
+
+    settings = {}
+    for conf in confs:
+        key, found, value = conf.partition("=")
+        if not found:
+            raise Failure(f"--conf {conf}: a setting is KEY=VALUE")
+        settings[key] = value
+    try:
+        return session(f"diskstream {name}", master=master, settings=settings)
+    except DiskstreamError as error:
+        raise Failure(str(error), hint="docs/spark.md says what Spark needs") from error

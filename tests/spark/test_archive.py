@@ -1,0 +1,386 @@
+"""The job `archive`: nothing lost, nothing twice, whatever is killed; and what it says."""
+
+import hashlib
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import diskstream
+from diskstream.errors import ArchiveChangedError, ArchiveError, ArgumentError, StorageError
+from diskstream.ids import parse_id
+from diskstream.spark.jobs import archive as job
+from diskstream.spark.jobs import settling
+from diskstream.spark.jobs.archive import ArchiveSettings, ArchiveTask, archive_slices, run
+from diskstream.spark.jobs.digest import Digest, digest_of
+from diskstream.spark.jobs.folders import folder_of
+from diskstream.spark.jobs.garbage import Marker, collect, running
+from diskstream.spark.jobs.manifest import Manifest, Shape, commit, latest, versions
+from diskstream.spark.jobs.outcome import Guarded
+from diskstream.spark.jobs.parts import archived, read_part
+from diskstream.spark.jobs.place import Place
+from diskstream.spark.planning import slices_of
+from tests.spark.archives import BASE, DAY, days, fill, in_process, kept, no_spark, parts, rows, stored
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pa = pytest.importorskip("pyarrow", reason="pip install 'diskstream[archive]'")
+pytest.importorskip("pyspark", reason="pip install 'diskstream[spark]'")
+
+__all__ = ["no_spark"]
+
+ODD = [
+    (f"{BASE}-0", [(b"a", b"1"), (b"a", b""), (b"", b"x")]),
+    (f"{BASE}-1", [(b"a", b""), (b"a", b"1"), (b"", b"x")]),
+    (f"{BASE}-18446744073709551615", [(b"\xff\x00", bytes(range(256))), (b"long", b"z" * 100_000)]),
+    (f"{BASE + DAY}-0", [("ä", "€")]),
+    ("18446744073709551615-7", [(b"far", b"away")]),
+]
+
+
+def settings(tmp_path: Path, **given: Any) -> ArchiveSettings:
+    return ArchiveSettings(str(tmp_path / "store"), str(tmp_path / "archive"), **given)
+
+
+def test_every_entry_is_archived_as_it_was(no_spark: Any, tmp_path: Path) -> None:
+    fill(tmp_path / "store", "odd:one", ODD)
+    summary = run(no_spark, settings(tmp_path))
+    assert kept(tmp_path / "archive", "odd:one") == stored(tmp_path / "store", "odd:one")
+    assert (summary.version, summary.entries, summary.files, summary.verified) == (1, 5, 3, True)
+    assert str(summary.streams[0].archived_to) == ODD[-1][0]
+    folders = sorted(path.rpartition("/")[0] for path in parts(tmp_path / "archive"))
+    assert folders == [
+        "stream=odd%3Aone/date=2024-10-04",
+        "stream=odd%3Aone/date=2024-10-05",
+        "stream=odd%3Aone/date=__HIVE_DEFAULT_PARTITION__",
+    ]
+    assert not list((tmp_path / "store" / "leases").iterdir())
+    assert not [each for each in Place(tmp_path / "archive").list() if each.path.startswith("_jobs/")]
+
+
+def test_a_files_footer_says_what_it_holds(no_spark: Any, tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    fill(tmp_path / "store", "s", days(1, 500))
+    run(no_spark, settings(tmp_path))
+    (file,) = latest(Place(tmp_path / "archive")).files
+    opened = pq.ParquetFile(tmp_path / "archive" / file.path)
+    facts = {key.decode(): text.decode() for key, text in opened.metadata.metadata.items() if b"diskstream" in key}
+    assert facts == {
+        "diskstream.stream": "s",
+        "diskstream.first": str(file.first),
+        "diskstream.last": str(file.last),
+        "diskstream.rows": "500",
+        "diskstream.digest": str(file.digest),
+        "diskstream.layout": "fields",
+    }
+    assert opened.metadata.row_group(0).column(0).statistics.min == BASE
+    assert opened.metadata.row_group(0).column(0).compression == "ZSTD"
+    assert f"part-{file.first}-{file.last}-" in file.path
+
+
+def test_each_run_goes_on_where_the_last_one_ended(no_spark: Any, tmp_path: Path) -> None:
+    store, root = tmp_path / "store", tmp_path / "archive"
+    fill(store, "s", days(2, 100))
+    assert run(no_spark, settings(tmp_path)).entries == 200
+    again = run(no_spark, settings(tmp_path))
+    assert (again.entries, again.version) == (0, 1)
+    fill(store, "s", days(1, 50, first=2))
+    fill(store, "t", days(1, 10))
+    more = run(no_spark, settings(tmp_path))
+    assert (more.entries, more.version) == (60, 2)
+    assert kept(root, "s") == stored(store, "s")
+    assert kept(root, "t") == stored(store, "t")
+
+
+def test_a_range_is_archived_and_then_the_rest_without_a_gap(no_spark: Any, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    fill(store, "s", days(3, 10))
+    first = run(no_spark, settings(tmp_path, end=str(BASE + DAY - 1)))
+    assert first.entries == 10
+    assert first.streams[0].archived_to == parse_id(f"{BASE + DAY - 1}-18446744073709551615")
+    with pytest.raises(ArgumentError, match="would leave a gap"):
+        run(no_spark, settings(tmp_path, start=str(BASE + 2 * DAY)))
+    assert run(no_spark, settings(tmp_path)).entries == 20
+    assert kept(tmp_path / "archive", "s") == stored(store, "s")
+
+
+def test_typed_columns_keep_what_does_not_parse(no_spark: Any, tmp_path: Path) -> None:
+    fill(tmp_path / "store", "s", [(f"{BASE}-0", {"n": "7", "word": "x"}), (f"{BASE}-1", {"n": "seven"})])
+    columns = (("n", "int32"), ("word", "string"))
+    run(no_spark, settings(tmp_path, layout="typed", columns=columns))
+    first, second = rows(tmp_path / "archive", "s")
+    assert (first["n"], first["word"], first["_corrupt"]) == (7, "x", None)
+    assert (second["n"], second["word"]) == (None, None)
+    assert second["_corrupt"] == [{"name": b"n", "value": b"seven"}]
+    # The archive knows its layout; another one is refused.
+    fill(tmp_path / "store", "s", [(f"{BASE}-2", {"n": "8"})])
+    with pytest.raises(ArgumentError, match="layout typed n:int32"):
+        run(no_spark, settings(tmp_path, layout="fields"))
+    assert run(no_spark, settings(tmp_path)).entries == 1
+    with pytest.raises(ArgumentError, match="'ts'"):
+        run(no_spark, settings(tmp_path / "other", layout="typed", columns=(("ts", "int64"),)))
+
+
+def test_hours_have_folders_of_their_own(no_spark: Any, tmp_path: Path) -> None:
+    fill(tmp_path / "store", "s", [(f"{BASE + hour * 3_600_000}-0", {"h": str(hour)}) for hour in (0, 1, 23)])
+    run(no_spark, settings(tmp_path, hourly=True))
+    folders = sorted(path.rpartition("/")[0] for path in parts(tmp_path / "archive"))
+    assert folders == [f"stream=s/date=2024-10-04/hour={hour}" for hour in ("00", "01", "23")]
+
+
+def test_names_of_folders_are_those_that_file_systems_take() -> None:
+    assert folder_of("a/b=ü %".encode(), 0, hourly=False) == "stream=a%2Fb%3Dü%20%2525/date=1970-01-01"
+    assert folder_of(b"\xff..", 1, hourly=False) == "stream=%25FF../date=1970-01-01"
+    long, other = (folder_of(b"/" * 400 + end, 0, hourly=False) for end in (b"a", b"b"))
+    assert long != other
+    assert max(len(part.encode()) for part in long.split("/")) <= 255
+
+
+def test_a_dry_run_writes_nothing(no_spark: Any, tmp_path: Path) -> None:
+    fill(tmp_path / "store", "s", days(1, 100))
+    summary = run(no_spark, settings(tmp_path, dry_run=True))
+    assert (summary.entries, summary.files, summary.version, summary.verified) == (100, 0, 0, False)
+    assert not (tmp_path / "archive").exists()
+    assert not (tmp_path / "store" / "leases").exists()
+
+
+def written_but_not_committed(tmp_path: Path) -> list[str]:
+    """What a job leaves that is killed before its commit: files, and its mark."""
+    place = Place(tmp_path / "archive")
+    with diskstream.open(tmp_path / "store", read_only=True) as store:
+        stream = store.stream("s")
+        slices = tuple(slices_of(stream, parse_id("0-1"), parse_id(f"{BASE + 9 * DAY}-0"), (1000, 1 << 20)))
+    marker = Marker(place, "0123456789abcdef")
+    place.create(marker.path, b"", "x")
+    task = ArchiveTask(str(tmp_path / "store"), place.root, slices, Shape(), marker.job, True, 1 << 20)
+    return [each.path for each in archive_slices(task)]
+
+
+def test_a_killed_run_leaves_nothing_twice_and_nothing_out(no_spark: Any, tmp_path: Path) -> None:
+    store, root = tmp_path / "store", tmp_path / "archive"
+    fill(store, "s", days(2, 100))
+    orphans = written_but_not_committed(tmp_path)
+    summary = run(no_spark, settings(tmp_path))
+    assert kept(root, "s") == stored(store, "s")
+    # Its job may still run: then its files are nobody's garbage. After the grace time they are.
+    assert summary.garbage.removed == ()
+    place = Place(root)
+    assert collect(place, 3600).removed == ()
+    long_ago = time.time() - 7200
+    os.utime(root / "_jobs" / "0123456789abcdef", (long_ago, long_ago))
+    assert sorted(collect(place, 3600, dry_run=True).waiting) == sorted(orphans)
+    for each in orphans:
+        os.utime(root / each, (long_ago, long_ago))
+    assert sorted(collect(place, 3600).removed) == sorted(orphans)
+    assert kept(root, "s") == stored(store, "s")
+    assert len(parts(root)) == 2
+
+
+def test_of_two_jobs_at_once_one_wins_and_the_other_says_so(
+    no_spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, root = tmp_path / "store", tmp_path / "archive"
+    fill(store, "s", days(2, 100))
+
+    def late(place: Place, made: Manifest, name: str) -> None:
+        monkeypatch.setattr(settling, "commit", commit)
+        run(no_spark, settings(tmp_path))
+        commit(place, made, name)
+
+    monkeypatch.setattr(settling, "commit", late)
+    with pytest.raises(ArchiveChangedError, match="version 1 of the archive"):
+        run(no_spark, settings(tmp_path))
+    assert kept(root, "s") == stored(store, "s")
+    assert len(parts(root)) == 2
+
+
+def test_a_job_that_was_taken_for_dead_does_not_commit(
+    no_spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(tmp_path / "store", "s", days(1, 10))
+
+    def asleep(*given: Any, **options: Any) -> Any:
+        done = in_process(*given, **options)
+        for each in (tmp_path / "archive" / "_jobs").iterdir():
+            each.unlink()
+        return done
+
+    monkeypatch.setattr(job, "run_tasks", asleep)
+    with pytest.raises(ArchiveError, match="took this job for dead"):
+        run(no_spark, settings(tmp_path))
+    assert parts(tmp_path / "archive") == []
+
+
+def test_what_the_disk_refuses_is_said_in_the_users_words(no_spark: Any, tmp_path: Path) -> None:
+    fill(tmp_path / "store", "a", days(1, 10))
+    fill(tmp_path / "store", "s", days(1, 10))
+    root = tmp_path / "archive"
+    root.mkdir()
+    (root / "stream=s").write_bytes(b"in the way")
+    with pytest.raises(StorageError, match=r"could not write .*stream=s"):
+        run(no_spark, settings(tmp_path))
+    assert parts(root) == ["stream=s"]
+    assert versions(Place(root)) == []
+
+
+def test_what_cannot_be_read_back_does_not_count(
+    no_spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(tmp_path / "store", "s", days(1, 1000))
+
+    def spoilt(place: Place, path: str) -> Any:
+        batches = list(read_part(place, path))
+        return [batches[0].slice(1), *batches[1:]]
+
+    monkeypatch.setattr("diskstream.spark.jobs.parts.read_part", spoilt)
+    with pytest.raises(diskstream.DiskstreamError, match=r"1000 rows .* were written, 999 with"):
+        run(no_spark, settings(tmp_path))
+    assert parts(tmp_path / "archive") == []
+    assert run(no_spark, settings(tmp_path, verify=False)).entries == 1000
+
+
+def test_another_store_and_a_stream_made_anew_are_refused(no_spark: Any, tmp_path: Path) -> None:
+    fill(tmp_path / "store", "s", days(1, 10))
+    run(no_spark, settings(tmp_path))
+    fill(tmp_path / "other", "s", days(1, 20))
+    with pytest.raises(ArchiveError, match="another store"):
+        run(no_spark, ArchiveSettings(str(tmp_path / "other"), str(tmp_path / "archive")))
+    with diskstream.open(tmp_path / "store") as store:
+        store.delete("s")
+        store.stream("s").add({"a": "b"}, id="1-1")
+    with pytest.raises(ArchiveError, match="made anew"):
+        run(no_spark, settings(tmp_path))
+
+
+def test_what_was_trimmed_before_it_was_archived_is_told(no_spark: Any, tmp_path: Path) -> None:
+    fill(tmp_path / "store", "s", days(1, 10))
+    run(no_spark, settings(tmp_path))
+    fill(tmp_path / "store", "s", days(1, 10, first=1))
+    with diskstream.open(tmp_path / "store") as store:
+        store.stream("s").trim(maxlen=3)
+    summary = run(no_spark, settings(tmp_path))
+    assert summary.entries == 3
+    assert "were trimmed before they were archived" in summary.streams[0].note
+
+
+def test_digests_tell_rows_apart_and_add_up(tmp_path: Path) -> None:
+    def digest(*entries: Any) -> str:
+        folder = tmp_path / str(len(list(tmp_path.iterdir())))
+        fill(folder, "s", list(entries))
+        with diskstream.open(folder, read_only=True) as store:
+            batches = list(store.stream("s").scan())
+            whole = digest_of(batches)
+            assert whole == digest_of(row for batch in reversed(batches) for row in _rows(batch))
+            assert whole == digest_of(archived(batch) for batch in batches)
+            return str(whole)
+
+    seen = [
+        digest(("1-0", [(b"a", b"b")])),
+        digest(("1-1", [(b"a", b"b")])),
+        digest(("0-1", [(b"a", b"b")])),
+        digest(("1-0", [(b"b", b"a")])),
+        digest(("1-0", [(b"a", b"b\0")])),
+        digest(("1-0", [(b"ab", b"")])),
+        digest(("1-0", [(b"a", b"b"), (b"a", b"b")])),
+        digest(("1-0", [(b"a", b"1"), (b"b", b"2")])),
+        digest(("1-0", [(b"b", b"2"), (b"a", b"1")])),
+        digest(("1-0", [(b"a", b"2"), (b"b", b"1")])),
+        digest(("1-0", [(b"a", b"x" * 64)])),
+        digest(("1-0", [(b"a", b"x" * 65)])),
+        digest(("1-0", [(b"a", b"x" * 64 + b"y")])),
+        digest(("1-0", [(b"a", b"1")]), ("1-1", [(b"a", b"2")])),
+        digest(("1-0", [(b"a", b"2")]), ("1-1", [(b"a", b"1")])),
+    ]
+    assert len(set(seen)) == len(seen)
+    # The format's own example: it never changes.
+    assert seen[0] == "8dfd6c6a3e06741def1bb3b698253014" == slow_digest([(1, 0, [(b"a", b"b")])])
+
+
+WORD = (1 << 64) - 1
+
+
+def slow_mix(x: int, lane: int) -> int:
+    x = (x ^ x >> 32) * lane & WORD
+    x = (x ^ x >> 29) * 0xBF58476D1CE4E5B9 & WORD
+    return x ^ x >> 32
+
+
+def slow_bytes(value: bytes, lane: int) -> int:
+    if len(value) > 64:
+        made = hashlib.blake2b(value, digest_size=16).digest()
+        return int.from_bytes(made[:8] if lane == LANES[0] else made[8:], "little")
+    h = lane + len(value) & WORD
+    for at in range(0, len(value), 8):
+        h = (h ^ int.from_bytes(value[at : at + 8], "little")) * lane & WORD
+        h ^= h >> 32
+    return h
+
+
+LANES = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F)
+
+
+def slow_digest(entries: "list[tuple[int, int, list[tuple[bytes, bytes]]]]") -> str:
+    """Layout `fields`, written from the module's docstring alone."""
+    sums = []
+    for lane in LANES:
+        total = 0
+        for ms, seq, pairs in entries:
+            listed = len(pairs) + sum(
+                slow_mix(slow_bytes(name, lane) + 3 * slow_bytes(value, lane) + place * 0xD6E8FEB86659FD93 & WORD, lane)
+                for place, (name, value) in enumerate(pairs, 1)
+            )
+            row = slow_mix(ms * lane + slow_mix(seq + lane & WORD, lane) & WORD, lane)
+            row += slow_mix(listed + slow_bytes(b"fields", lane) & WORD, lane)
+            total += slow_mix(row & WORD, lane)
+        sums.append(total & WORD)
+    return f"{sums[0]:016x}{sums[1]:016x}"
+
+
+def test_the_digest_is_as_documented(no_spark: Any, tmp_path: Path) -> None:
+    fill(tmp_path / "store", "s", ODD)
+    run(no_spark, settings(tmp_path))
+    with diskstream.open(tmp_path / "store", read_only=True) as store:
+        entries = [(entry.id.ms, entry.id.seq, list(entry.pairs)) for entry in store.stream("s").range()]
+    total = sum((file.digest for file in latest(Place(tmp_path / "archive")).files), Digest())
+    assert str(total) == slow_digest(entries)
+
+
+def _rows(batch: Any) -> Any:
+    return (batch.slice(row, 1) for row in reversed(range(batch.num_rows)))
+
+
+def test_garbage_is_not_collected_while_a_job_runs(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    with running(place) as marker:
+        name = f"stream=s/date=2024-10-04/.{marker.job}{marker.job}.tmp"
+        with place.writing(name) as sink:
+            sink.write(b"half")
+        os.utime(tmp_path / name, (1, 1))
+        assert collect(place, 60).removed == ()
+    assert collect(place, 60).removed == (name,)
+    with pytest.raises(ArgumentError, match="60 seconds at least"):
+        collect(place, 1)
+
+
+def test_on_spark_tasks_write_and_the_driver_commits(spark: "SparkSession", tmp_path: Path) -> None:
+    """And Spark reads what pyarrow wrote, with the stream and the day as columns."""
+    store, root = tmp_path / "store", tmp_path / "archive"
+    for name in ("race:one", "race:two"):
+        fill(store, name, days(2, 300))
+    summary = run(spark, settings(tmp_path, pattern="race:*"))
+    assert (summary.entries, summary.files) == (1200, 4)
+    assert kept(root, "race:two") == stored(store, "race:two")
+    read = spark.read.parquet(str(root))
+    assert {(row[0], str(row[1]), row[2]) for row in read.groupBy("stream", "date").count().collect()} == {
+        (stream, date, 300) for stream in ("race:one", "race:two") for date in ("2024-10-04", "2024-10-05")
+    }
+    (root / "stream=bad").write_bytes(b"in the way")
+    fill(store, "bad", days(1, 10))
+    with pytest.raises(StorageError, match="could not write"):
+        run(spark, settings(tmp_path))
+    assert latest(Place(root)).version == 1
+    assert Guarded(archive_slices) == Guarded(archive_slices)

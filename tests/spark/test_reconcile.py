@@ -1,0 +1,144 @@
+"""The job `reconcile`: silent where archive and store agree, and exact where they do not."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import diskstream
+from diskstream.errors import ArchiveError
+from diskstream.spark.jobs import archive, compact
+from diskstream.spark.jobs.archive import ArchiveSettings
+from diskstream.spark.jobs.compact import CompactSettings
+from diskstream.spark.jobs.manifest import Shape, commit, latest
+from diskstream.spark.jobs.parts import PartWriter, read_part
+from diskstream.spark.jobs.place import Place
+from diskstream.spark.jobs.reconcile import ReconcileSettings, run
+from tests.spark.archives import BASE, DAY, days, fill, no_spark
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pa = pytest.importorskip("pyarrow", reason="pip install 'diskstream[archive]'")
+pytest.importorskip("pyspark", reason="pip install 'diskstream[spark]'")
+
+__all__ = ["no_spark"]
+
+
+def filled(spark: Any, tmp_path: Path, **given: Any) -> ReconcileSettings:
+    """A store of three days, archived."""
+    fill(tmp_path / "store", "s", days(3, 100))
+    archive.run(spark, ArchiveSettings(str(tmp_path / "store"), str(tmp_path / "archive"), **given))
+    return ReconcileSettings(str(tmp_path / "store"), str(tmp_path / "archive"))
+
+
+def replant(root: Path, day: int, change: Any) -> None:
+    """Rewrites the file of a day with other rows, and a manifest that goes with it: a fault no checksum shows."""
+    place = Place(root)
+    base = latest(place)
+    old = base.files[day]
+    table = pa.Table.from_batches(list(read_part(place, old.path)))
+    writer = PartWriter(place, old.folder, old.stream, Shape(), "f" * 16)
+    for batch in change(table).combine_chunks().to_batches():
+        writer.write(batch)
+    files = tuple(writer.close("store") if each is old else each for each in base.files)
+    commit(place, base.next("archive", files), "f" * 16)
+
+
+def test_where_both_agree_nothing_is_found(no_spark: Any, tmp_path: Path) -> None:
+    settings = filled(no_spark, tmp_path)
+    summary = run(no_spark, settings)
+    assert summary.ok
+    (compared,) = summary.streams
+    assert (compared.stored, compared.archived, compared.days, compared.archive_only) == (300, 300, 3, 0)
+    # What is added later is not archived yet: no finding.
+    fill(tmp_path / "store", "s", days(1, 7, first=3))
+    assert run(no_spark, settings).streams == summary.streams
+    compact.run(no_spark, CompactSettings(settings.archive))
+    assert run(no_spark, settings).ok
+
+
+def test_what_the_store_has_trimmed_is_no_finding(no_spark: Any, tmp_path: Path) -> None:
+    settings = filled(no_spark, tmp_path)
+    with diskstream.open(tmp_path / "store") as store:
+        store.stream("s").trim(maxlen=150)
+    summary = run(no_spark, settings)
+    assert summary.ok
+    (compared,) = summary.streams
+    assert (compared.stored, compared.archived, compared.days, compared.archive_only) == (150, 150, 2, 100)
+    with diskstream.open(tmp_path / "store") as store:
+        store.stream("s").trim(maxlen=0)
+    summary = run(no_spark, settings)
+    assert summary.ok
+    assert summary.streams[0].note == "the store has no entries of it any more"
+
+
+def test_what_differs_is_found_with_its_day_and_ids(no_spark: Any, tmp_path: Path) -> None:
+    settings = filled(no_spark, tmp_path)
+    root = tmp_path / "archive"
+    replant(root, 0, lambda table: table.slice(2))
+    replant(
+        root, 1, lambda table: pa.concat_tables([table.slice(0, 50), _changed(table.slice(50, 1)), table.slice(51)])
+    )
+    with diskstream.open(tmp_path / "store") as store:
+        store.stream("s").delete(f"{BASE + 2 * DAY}-0")
+    found = [
+        (each.date, each.kind, each.segment is not None, each.entries, str(each.first), str(each.last))
+        for each in run(no_spark, settings).findings
+    ]
+    assert found == [
+        ("2024-10-04", "missing", True, 2, f"{BASE}-0", f"{BASE + 1000}-1"),
+        ("2024-10-05", "different", True, 1, f"{BASE + DAY + 50_000}-0", f"{BASE + DAY + 50_000}-0"),
+        ("2024-10-06", "extra", False, 1, f"{BASE + 2 * DAY}-0", f"{BASE + 2 * DAY}-0"),
+    ]
+    later = replace(settings, start=str(BASE + 2 * DAY + 1))
+    assert run(no_spark, later).ok
+
+
+def _changed(table: Any) -> Any:
+    rows = table.to_pylist()
+    rows[0]["fields"][0]["value"] = b"planted"
+    return pa.Table.from_pylist(rows, schema=table.schema)
+
+
+def test_a_damaged_file_is_a_finding(no_spark: Any, tmp_path: Path) -> None:
+    settings = filled(no_spark, tmp_path)
+    root = tmp_path / "archive"
+    (root / latest(Place(root)).files[1].path).unlink()
+    summary = run(no_spark, settings)
+    assert [(each.kind, each.entries) for each in summary.findings] == [("damaged", 100), ("missing", 100)]
+    assert "is missing, though the manifest names it" in summary.findings[0].note
+
+
+def test_typed_archives_are_compared_by_their_columns(no_spark: Any, tmp_path: Path) -> None:
+    columns = (("n", "int32"), ("day", "string"), ("none", "double"))
+    fill(tmp_path / "store", "s", [(f"{BASE - 5}-0", {"n": "bad"}), (f"{BASE - 5}-1", {"n": "4", "other": "x"})])
+    settings = filled(no_spark, tmp_path, layout="typed", columns=columns)
+    assert run(no_spark, settings).ok
+    compact.run(no_spark, CompactSettings(settings.archive))
+    summary = run(no_spark, settings)
+    assert summary.ok
+    assert summary.streams[0].archived == 302
+
+
+def test_streams_of_one_side_only_are_named(no_spark: Any, tmp_path: Path) -> None:
+    settings = filled(no_spark, tmp_path)
+    fill(tmp_path / "store", "new", days(1, 1))
+    with diskstream.open(tmp_path / "store") as store:
+        store.delete("s")
+    summary = run(no_spark, settings)
+    assert {each.stream: each.note for each in summary.streams} == {
+        b"new": "not archived",
+        b"s": "the store has no such stream",
+    }
+    with pytest.raises(ArchiveError, match="there is no archive in"):
+        run(no_spark, replace(settings, archive=str(tmp_path / "nowhere")))
+
+
+def test_on_spark(spark: "SparkSession", tmp_path: Path) -> None:
+    settings = filled(spark, tmp_path)
+    assert run(spark, settings).ok
+    replant(tmp_path / "archive", 2, lambda table: table.slice(0, 99))
+    (finding,) = run(spark, settings).findings
+    assert (finding.kind, finding.date, finding.entries) == ("missing", "2024-10-06", 1)
