@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-__all__ = ["QUANTILES", "Settings", "Summary", "run", "table"]
+__all__ = ["QUANTILES", "Settings", "Summary", "roll_up", "run"]
 
 
 @dataclass
@@ -74,21 +74,15 @@ def run(spark: "SparkSession | None", settings: Settings) -> Summary:
         DiskstreamError: a chart is wanted, but matplotlib is not installed.
         OSError: the output cannot be written.
     """
-    _, summary = _run(spark, settings)
-    return summary
+    return roll_up(spark, settings)[1]
 
 
-def table(spark: "SparkSession", settings: Settings) -> "pa.Table":
-    """The same, and returns the rows: see `rollup_output.as_table`. `spark.createDataFrame` takes it as it is.
+def roll_up(spark: "SparkSession | None", settings: Settings) -> "tuple[pa.Table | None, Summary]":
+    """As `run`, and returns the rows too, which `spark.createDataFrame` takes as they are: see `rollup_output.as_table`.
 
     Raises:
-        As `run`; and ArgumentError for a dry run.
+        As `run`.
     """
-    found, _ = _run(spark, settings)
-    return found
-
-
-def _run(spark: "SparkSession | None", settings: Settings) -> "tuple[pa.Table, Summary]":
     settings.check()
     if settings.chart is not None and not settings.dry_run:
         from diskstream.spark.jobs.chart import check_matplotlib
