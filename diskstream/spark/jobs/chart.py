@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from diskstream.errors import DiskstreamError
+from diskstream.spark.jobs.landing import landing
 from diskstream.spark.jobs.rollup_settings import Settings
 
 if TYPE_CHECKING:
@@ -62,7 +63,8 @@ def draw(table: "pa.Table", settings: Settings, target: Path) -> None:
         axes[0].text(0.5, 0.5, "no entries", ha="center", va="center", color=_MUTED, transform=axes[0].transAxes)
         axes[0].set_axis_off()
     _captions(figure, axes, settings, (len(panels), table.num_rows), height)
-    figure.savefig(target, format="png")
+    with landing(target) as file:
+        figure.savefig(file, format="png")
 
 
 def _panels(table: "pa.Table", settings: Settings) -> "Iterator[tuple[str, str, pa.Table]]":

@@ -1,9 +1,6 @@
 """What comes of a rollup: a table, a Parquet file, entries of a stream."""
 
-import os
-import secrets
 from collections.abc import Iterator
-from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +10,7 @@ import numpy as np
 import diskstream
 from diskstream.errors import ArgumentError
 from diskstream.ids import EntryID
+from diskstream.spark.jobs.landing import landing
 from diskstream.spark.jobs.rollup_settings import Settings
 from diskstream.spark.jobs.sketch import quantiles
 from diskstream.spark.jobs.windows import Aggregates, Rows
@@ -80,17 +78,8 @@ def write_parquet(table: "pa.Table", target: Path) -> None:
     """
     import pyarrow.parquet as pq
 
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
-    try:
-        with temporary.open("wb") as file:
-            pq.write_table(table, file, compression="zstd")
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(target)
-    except BaseException:
-        with suppress(OSError):
-            temporary.unlink()
-        raise
+    with landing(target) as file:
+        pq.write_table(table, file, compression="zstd")
 
 
 def add_windows(table: "pa.Table", settings: Settings, complete_before_ms: int) -> tuple[int, int, int]:
