@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
 from collections.abc import Callable
@@ -26,10 +27,8 @@ def master_option(function: _F) -> _F:
 
 def check_pyspark() -> None:
     """Says what is missing before anything is imported that needs it."""
-    try:
-        import pyspark as _  # optional, and slow to import
-    except ImportError:
-        raise Failure("this needs pyspark, which is not installed", hint="pip install 'diskstream[spark]'") from None
+    if importlib.util.find_spec("pyspark") is None:
+        raise Failure("this needs pyspark, which is not installed", hint="pip install 'diskstream[spark]'")
 
 
 def start(name: str, master: str | None) -> SparkSession:

@@ -1,5 +1,6 @@
 """A rollup as a picture: a panel for each field of each of the largest groups, with bands between quantiles."""
 
+import importlib.util
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,10 +29,8 @@ def check_matplotlib() -> None:
     Raises:
         DiskstreamError: matplotlib is not installed.
     """
-    try:
-        import matplotlib as _  # noqa: ICN001 only whether it is there
-    except ImportError:
-        raise DiskstreamError("a chart needs matplotlib: pip install matplotlib") from None
+    if importlib.util.find_spec("matplotlib") is None:
+        raise DiskstreamError("a chart needs matplotlib: pip install matplotlib")
 
 
 def draw(table: "pa.Table", settings: Settings, target: Path) -> None:
@@ -136,9 +135,10 @@ def _captions(figure: Any, axes: Any, settings: Settings, counts: tuple[int, int
     figure.text(0.07, 1 - 0.32 / height, _plain(what), fontsize=14, fontweight="bold", color=_INK, va="center")
     more = f"; the {_PANELS} largest of {panels:,} panels" if panels > _PANELS else ""
     figure.text(0.07, 1 - 0.58 / height, f"{rows:,} rows{more}", fontsize=9, color=_MUTED, va="center")
-    locator = md.AutoDateLocator(tz="UTC")
+    locator = md.AutoDateLocator(tz="UTC")  # type: ignore[no-untyped-call]
     axes[-1].xaxis.set_major_locator(locator)
-    axes[-1].xaxis.set_major_formatter(md.ConciseDateFormatter(locator, tz="UTC"))
+    formatter = md.ConciseDateFormatter(locator, tz="UTC")  # type: ignore[no-untyped-call]
+    axes[-1].xaxis.set_major_formatter(formatter)
     axes[-1].set_xlabel("time (UTC)", color=_INK, fontsize=9)
     handles, labels = axes[0].get_legend_handles_labels()
     if handles:

@@ -65,7 +65,7 @@ def _field(name: bytes, of: FieldProfile, profile: StreamProfile) -> dict[str, A
         "entries": of.entries,
         "values": of.values,
         "presence": of.entries / profile.entries,
-        "distinct": of.distinct.estimate(),
+        "distinct": min(of.distinct.estimate(), of.values),
         "distinct_is_exact": of.distinct.is_exact,
         "length": {"min": of.shortest, "mean": of.size_bytes / of.values, "max": of.longest},
         "top": [

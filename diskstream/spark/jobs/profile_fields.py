@@ -1,4 +1,4 @@
-"""What a profile knows of one field: its types, numbers, lengths, different and frequent values, its course over time."""
+"""What a profile knows of one field: types, numbers, lengths, different and frequent values, its course over time."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-__all__ = ["FieldProfile", "KINDS"]
+__all__ = ["KINDS", "FieldProfile"]
 
 # In order of what is tried: a value is of the first kind whose form it has wholly.
 _FORMS = {

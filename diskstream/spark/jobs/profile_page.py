@@ -85,10 +85,10 @@ def _time(ms: int, *, to_ms: int = 1000) -> str:
 def _rate(per_s: float | None) -> str:
     if per_s is None:
         return "at one moment"
-    for limit, times, unit in ((1.0, 1, "s"), (1 / 60, 60, "minute"), (1 / 3600, 3600, "hour")):
+    for limit, times, unit in ((1.0, 1, "s"), (1 / 60, 60, "min"), (1 / 3600, 3600, "h")):
         if per_s >= limit:
-            return f"{per_s * times:,.4g} a {unit}"
-    return f"{per_s * 86400:,.3g} a day"
+            return f"{per_s * times:,.3g} / {unit}" if per_s * times < 1000 else f"{per_s * times:,.0f} / {unit}"  # noqa: PLR2004
+    return f"{per_s * 86400:,.3g} / day"
 
 
 def _number(value: float | None) -> str:
@@ -96,12 +96,12 @@ def _number(value: float | None) -> str:
         return "–"
     if value == int(value) and abs(value) < 10**15:
         return f"{int(value):,}"
-    return f"{value:,.5g}" if 0.001 <= abs(value) < 10**9 else f"{value:.4g}"
+    return f"{value:,.5g}" if 0.001 <= abs(value) < 10**9 else f"{value:.4g}"  # noqa: PLR2004 zeros to count
 
 
 def _percent(share: float) -> str:
     if share in (0, 1):
-        return f"{share:.0%}"
+        return f"{share * 100:.0f} %"
     return "<0.1 %" if share < 0.001 else f"{min(share, 0.999) * 100:.3g} %"  # noqa: PLR2004
 
 
@@ -123,7 +123,8 @@ def _overview(streams: Sequence[dict[str, Any]]) -> str:
             f"<td>{_size(each['size_bytes'])}</td><td>{_span(each['last_ms'] - each['first_ms'])}</td></tr>"
         )
     head = "<tr><th>stream</th><th>entries over its time</th><th>entries</th><th>size</th><th>span</th></tr>"
-    return f'<section class="panel"><table class="overview"><thead>{head}</thead><tbody>{"".join(rows)}</tbody></table></section>'
+    table = f'<table class="overview"><thead>{head}</thead><tbody>{"".join(rows)}</tbody></table>'
+    return f'<section class="panel">{table}</section>'
 
 
 def _stream(of: dict[str, Any], anchor: str) -> str:
@@ -155,15 +156,21 @@ def _rates(of: dict[str, Any]) -> str:
     first, last = of["first_ms"], of["last_ms"]
     steps = [first + (last - first) * part // 4 for part in range(5)] if last > first else [first]
     axis = "".join(f"<span>{_time(at, to_ms=max((last - first) // 20, 1))}</span>" for at in steps)
-    return f"""<div class="panel"><h3>Entries over time <small>each bar {_span(length)}, highest {max(counts):,}</small></h3>
+    legend = f"<small>each bar {_span(length)}, highest {max(counts):,}</small>"
+    return f"""<div class="panel"><h3>Entries over time {legend}</h3>
 {chart}<div class="axis">{axis}</div></div>"""
 
 
 def _gaps(of: dict[str, Any]) -> str:
     gaps = of["gaps"][:6]
     if not gaps:
-        return '<div class="panel"><h3>Longest silences</h3><p class=muted>none: all entries are of one moment</p></div>'
+        return (
+            '<div class="panel"><h3>Longest silences</h3><p class=muted>none: all entries are of one moment</p></div>'
+        )
     typical = (of["last_ms"] - of["first_ms"]) / max(of["entries"] - 1, 1)
+    if gaps[0]["ms"] <= 2 * typical:
+        what = f"none: entries come steadily, {_span(gaps[0]['ms'])} apart at most"
+        return f'<div class="panel"><h3>Longest silences</h3><p class=muted>{what}</p></div>'
     rows = "".join(
         f"<li><b>{_span(gap['ms'])}</b>{_meter(gap['ms'] / gaps[0]['ms'], 'warm')}<small>from {_time(gap['from_ms'])}"
         f"</small></li>"
@@ -181,7 +188,8 @@ def _sizes(of: dict[str, Any]) -> str:
         f"<small>{_percent(each['entries'] / of['entries'])}</small></li>"
         for each in sizes[-12:]
     )
-    return f'<div class="panel"><h3>Sizes of entries <small>names and values</small></h3><ul class="rows">{rows}</ul></div>'
+    title = "Sizes of entries <small>names and values</small>"
+    return f'<div class="panel"><h3>{title}</h3><ul class="rows">{rows}</ul></div>'
 
 
 def _shapes(of: dict[str, Any]) -> str:
@@ -193,15 +201,17 @@ def _shapes(of: dict[str, Any]) -> str:
         rows.append(f"<li><b>{_percent(share)}</b>{_meter(share)}<span class=chips>{chips}{more}</span></li>")
     others = of["entries"] - sum(each["entries"] for each in of["shapes"][:8])
     if others > 0:
-        rows.append(f"<li><b>{_percent(others / of['entries'])}</b>{_meter(others / of['entries'])}<small>others</small></li>")
+        rows.append(
+            f"<li><b>{_percent(others / of['entries'])}</b>{_meter(others / of['entries'])}<small>others</small></li>"
+        )
     title = "Shapes <small>which fields come together</small>"
     return f'<div class="panel"><h3>{title}</h3><ul class="rows shapes">{"".join(rows)}</ul></div>'
 
 
 def _card(of: dict[str, Any]) -> str:
     name = _text(of["name"])
-    numbers = of.get("numbers")
-    as_numbers = numbers is not None and of["type"] in ("int", "float")
+    numbers = of.get("numbers", {})
+    as_numbers = bool(numbers) and of["type"] in ("int", "float")
     if as_numbers:
         chart = area(numbers["mean_over_time"], f"mean of {name} over time")
         wanted = ("min", "p5", "median", "mean", "p95", "max")
@@ -214,8 +224,11 @@ def _card(of: dict[str, Any]) -> str:
     same = length["min"] == length["max"]
     lengths = f"{length['min']:,} B" if same else f"{length['min']:,}–{length['max']:,} B, mean {length['mean']:,.3g}"
     mixed = [f"{_percent(count / of['values'])} {kind}" for kind, count in of["types"].items() if kind != of["type"]]
-    other = f"<p class=note>also {_text(', '.join(mixed))}</p>" if mixed and as_numbers | (of["type"] != "float") else ""
-    return f"""<article class="card"><div class=top><h4>{name}</h4><span class="type {of["type"]}">{of["type"]}</span></div>
+    other = (
+        f"<p class=note>also {_text(', '.join(mixed))}</p>" if mixed and as_numbers | (of["type"] != "float") else ""
+    )
+    kind = f'<span class="type {of["type"]}">{of["type"]}</span>'
+    return f"""<article class="card"><div class=top><h4>{name}</h4>{kind}</div>
 <p class=meta>{_meter(of["presence"])} in {_percent(of["presence"])} of entries</p>{body}{other}
 <p class=meta>{distinct} · {lengths}</p></article>"""
 

@@ -20,19 +20,20 @@ _BUCKETS = 512
 _LAST_SHIFT = 63
 
 
-def _none(kind: Any) -> Any:
-    return field(default_factory=lambda: np.zeros(0, kind))
+def _no_numbers() -> Any:
+    return np.zeros(0, np.uint64)
 
 
 @dataclass
 class Distinct:
     """How many different values there are: the k least hashes (Bar-Yossef et al., 2002). Exact below k."""
 
-    hashes: "NDArray[np.uint64]" = _none(np.uint64)
+    hashes: "NDArray[np.uint64]" = field(default_factory=_no_numbers)
 
     def add(self, values: "pa.Array") -> None:
         """Adds different values, of type binary."""
-        from pandas.util import hash_array  # SipHash, the same in every process
+        # SipHash with a fixed key: the same in every process.
+        from pandas.util import hash_array  # type: ignore[import-untyped]
 
         self._keep(hash_array(np.array(values.to_pylist(), dtype=object), categorize=False))
 
@@ -60,7 +61,7 @@ class Distinct:
 
 @dataclass
 class Frequent:
-    """The most frequent values: Misra and Gries' counters, which are those of space-saving less their error.
+    """The most frequent values: Misra and Gries' counters: those of space-saving less their error.
 
     A count is too low by `error` at most, and `error` is at most 1/1024 of what was added. Values of more than 200 bytes
     are left out, but count as `long`.
@@ -114,9 +115,9 @@ class Timeline:
     """
 
     shift: int = 0
-    buckets: "NDArray[np.uint64]" = _none(np.uint64)
-    counts: "NDArray[np.int64]" = _none(np.int64)
-    sums: "NDArray[np.float64]" = _none(np.float64)
+    buckets: "NDArray[np.uint64]" = field(default_factory=_no_numbers)
+    counts: "NDArray[np.int64]" = field(default_factory=lambda: np.zeros(0, np.int64))
+    sums: "NDArray[np.float64]" = field(default_factory=lambda: np.zeros(0))
 
     def add(self, ms: "NDArray[np.uint64]", values: "NDArray[np.float64] | None" = None) -> None:
         """Adds times in ms, with a value each unless only counted."""

@@ -128,9 +128,9 @@ class StreamProfile:
         self.course.merge(other.course)
         self.shapes.update(other.shapes)
         self._prune_shapes()
-        for name, of in other.fields.items():
-            if name in self.fields or len(self.fields) < MAX_FIELDS:
-                self.fields.setdefault(name, FieldProfile()).merge(of)
+        for of_field, of in other.fields.items():
+            if of_field in self.fields or len(self.fields) < MAX_FIELDS:
+                self.fields.setdefault(of_field, FieldProfile()).merge(of)
             else:
                 self.other_values += of.values
 

@@ -1,7 +1,7 @@
 """The job `rollup`: streams into windows, aggregated inside the tasks and merged by the driver.
 
-    settings = Settings("/data/store", streams=(b"sensors",), window_ms=60_000, fields=("value",), by=("sensor",))
-    summary = run(session("rollup"), replace(settings, output=Path("minutes.parquet")))
+settings = Settings("/data/store", streams=(b"sensors",), window_ms=60_000, fields=("value",), by=("sensor",))
+summary = run(session("rollup"), replace(settings, output=Path("minutes.parquet")))
 """
 
 import time
@@ -78,7 +78,7 @@ def run(spark: "SparkSession | None", settings: Settings) -> Summary:
 
 
 def roll_up(spark: "SparkSession | None", settings: Settings) -> "tuple[pa.Table | None, Summary]":
-    """As `run`, and returns the rows too, which `spark.createDataFrame` takes as they are: see `rollup_output.as_table`.
+    """As `run`, and returns the rows too, which `spark.createDataFrame` takes: see `rollup_output.as_table`.
 
     Raises:
         As `run`.

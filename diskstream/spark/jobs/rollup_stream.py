@@ -10,7 +10,7 @@ from diskstream.spark.jobs.rollup_settings import Settings
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
 __all__ = ["rollup_stream", "write_batch"]
 
@@ -30,8 +30,8 @@ def rollup_stream(
 ) -> "StreamingQuery":
     """Starts a query that writes each window to Parquet as soon as it is complete.
 
-    A batch of the query is one folder ``batch=<number>`` of `output`: a batch that is repeated after a failure finds its
-    folder and writes nothing, so that with the same checkpoint each window is written exactly once. The columns are
+    A batch of the query is one folder ``batch=<number>`` of `output`: a batch that is repeated after a failure finds
+    its folder and writes nothing, so that with the same checkpoint each window is written exactly once. The columns are
     those of the batch job; quantiles come from Spark's `percentile_approx`. Entries that come later than the
     settings' `lateness_ms` behind the newest may be left out, as Spark's watermarks go.
 
@@ -136,14 +136,13 @@ def _outcomes(settings: Settings) -> "list[Column]":
     """The aggregates in the order of `Settings.outcomes`; values that are not finite count as none."""
     from pyspark.sql import functions as sf
 
-    found = []
+    found: list[Column] = []
     names = settings.outcomes()
     infinite = [sf.lit(float("inf")), sf.lit(float("-inf"))]
     for field in settings.fields:
         raw = sf.col(_quoted(field))
         value = sf.when(~sf.isnan(raw) & ~raw.isin(*infinite), raw)
-        for each in (sf.count(value), sf.min(value), sf.max(value), sf.sum(value), sf.avg(value)):
-            found.append(each.alias(next(names)))
-        for quantile in settings.quantiles:
-            found.append(sf.percentile_approx(value, quantile, _ACCURACY).alias(next(names)))
+        basics = [sf.count(value), sf.min(value), sf.max(value), sf.sum(value), sf.avg(value)]
+        more = [sf.percentile_approx(value, quantile, _ACCURACY) for quantile in settings.quantiles]
+        found += [each.alias(next(names)) for each in (*basics, *more)]
     return found

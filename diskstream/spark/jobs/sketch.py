@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
 
-__all__ = ["EXACT_POINTS", "Points", "RELATIVE_ERROR", "quantiles"]
+__all__ = ["EXACT_POINTS", "RELATIVE_ERROR", "Points", "quantiles"]
 
 RELATIVE_ERROR = 0.01
 # 256 points are 6 KiB; from some hundred values on, one percent is less than what the next value would change.

@@ -119,9 +119,8 @@ def _one_field(values: "Floats", starts: "Ints", entries: "Ints", of_row: "Ints 
         least = np.minimum.reduceat(np.where(finite, values, np.inf), starts)
         greatest = np.maximum.reduceat(np.where(finite, values, -np.inf), starts)
         sums = np.add.reduceat(np.where(finite, values, 0.0), starts)
-    if of_row is None:
-        points = Points.joined([])
-    else:
+    points = Points.joined([])
+    if of_row is not None:
         points = Points.of(of_row if kept is values else of_row[finite], kept)
     return Aggregates(counts, least, greatest, sums, points)
 
