@@ -61,10 +61,10 @@ class Distinct:
 
 @dataclass
 class Frequent:
-    """The most frequent values: Misra and Gries' counters: those of space-saving less their error.
+    """The most frequent values, by Misra and Gries' counters: those of space-saving less their error.
 
-    A count is too low by `error` at most, and `error` is at most 1/1024 of what was added. Values of more than 200 bytes
-    are left out, but count as `long`.
+    A count is too low by `error` at most, and `error` is at most 1/1024 of what was added. Values of more than 200
+    bytes are left out, but count as `long`.
     """
 
     counts: dict[bytes, int] = field(default_factory=dict)

@@ -69,7 +69,9 @@ class StreamProfile:
 
     def _add_gaps(self, ms: Any) -> None:
         lengths = np.diff(ms)
-        longest = np.argsort(lengths)[::-1][:_GAPS]
+        if not len(lengths):
+            return
+        longest = np.argsort(lengths.max() - lengths, kind="stable")[:_GAPS]  # of equal ones the first
         found = [(int(lengths[at]), int(ms[at]), int(ms[at + 1])) for at in longest if lengths[at]]
         self.gaps = sorted([*self.gaps, *found], key=lambda gap: (-gap[0], gap[1]))[:_GAPS]
 
