@@ -1,0 +1,142 @@
+"""What comes of a rollup: a table, a Parquet file, entries of a stream."""
+
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import diskstream
+from diskstream.errors import ArgumentError
+from diskstream.ids import EntryID
+from diskstream.spark.jobs.landing import landing
+from diskstream.spark.jobs.rollup_settings import Settings
+from diskstream.spark.jobs.sketch import quantiles
+from diskstream.spark.jobs.windows import Aggregates, Rows
+from diskstream.spark.names import as_text
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["add_windows", "as_table", "write_parquet"]
+
+# Entries of one frame, about: a frame is atomic, and a window never spans two.
+_FRAME = 4096
+
+
+def as_table(rows: Rows, settings: Settings) -> "pa.Table":
+    """The columns ``stream``, those to group by, ``window_start``, ``window_end``, ``entries``, and for each field
+    ``_count``, ``_min``, ``_max``, ``_sum``, ``_mean`` and its quantiles; in order of windows, streams and groups.
+
+    Where no value of a field was there its count is 0 and the rest null.
+    """
+    import pyarrow as pa
+
+    ranks = {key: rank for rank, key in enumerate(sorted(rows.keys, key=_in_order))}
+    rank_of = np.array([ranks[key] for key in rows.keys], np.int64)
+    order = np.lexsort((rank_of[rows.groups] if len(rows.groups) else rows.groups, rows.windows))
+    keys = [rows.keys[at] for at in rows.groups[order]]
+    length = settings.window_ms * 1000
+    starts = rows.windows[order] * length
+    columns: dict[str, Any] = {"stream": pa.array([as_text(key[0] or b"") for key in keys], pa.string())}
+    for at, name in enumerate(settings.by, 1):
+        columns[name] = pa.array([None if key[at] is None else as_text(key[at]) for key in keys], pa.string())
+    for name, micros in (("window_start", starts), ("window_end", starts + length)):
+        columns[name] = pa.array(micros, pa.int64()).cast(pa.timestamp("us", "UTC"))
+    columns["entries"] = pa.array(rows.entries[order])
+    outcomes = settings.outcomes()
+    for each in rows.fields:
+        for array in _outcomes(each, settings.quantiles, order):
+            columns[next(outcomes)] = array
+    return pa.table(columns)
+
+
+def _in_order(key: tuple[bytes | None, ...]) -> tuple[tuple[bool, bytes], ...]:
+    return tuple((part is not None, part or b"") for part in key)
+
+
+def _outcomes(of: Aggregates, wanted: tuple[float, ...], order: Any) -> "Iterator[pa.Array]":
+    import pyarrow as pa
+
+    none = of.counts == 0
+    yield pa.array(of.counts[order])
+    with np.errstate(invalid="ignore", divide="ignore"):
+        means = of.sums / of.counts
+    found = [of.least, of.greatest, of.sums, means]
+    # A representative may lie a little beyond the values of its bucket that there are.
+    found += [np.clip(each, of.least, of.greatest) for each in quantiles(of.points, len(none), wanted)]
+    for each in found:
+        yield pa.array(each[order], mask=none[order])
+
+
+def write_parquet(table: "pa.Table", target: Path) -> None:
+    """Writes a file (zstd) that is there whole or not at all.
+
+    Raises:
+        OSError: as the file system says.
+    """
+    import pyarrow.parquet as pq
+
+    with landing(target) as file:
+        pq.write_table(table, file, compression="zstd")
+
+
+def add_windows(table: "pa.Table", settings: Settings, complete_before_ms: int) -> tuple[int, int, int]:
+    """Adds complete windows to the stream `settings.to_stream`, each row as the entry ``<window start in ms>-<n>``.
+
+    Windows up to the stream's last ID are there already, or cannot be added any more: a stream only grows at its end.
+    A window is added whole, in one frame, so that a run that was killed is finished by the next.
+
+    Args:
+        table: what `as_table` made.
+        settings: those of the rollup.
+        complete_before_ms: windows that end later may still grow.
+
+    Returns:
+        How many entries were added, skipped as there or too late, and left out as not complete.
+
+    Raises:
+        ArgumentError: the rollup has no stream to go to.
+        ReadOnlyError, StorageError: see `diskstream.errors`.
+    """
+    if settings.to_stream is None:
+        raise ArgumentError("there is no stream to add windows to")
+    added = skipped = held_back = 0
+    rows: list[dict[str, str]] = []
+    ids: list[EntryID] = []
+    with diskstream.open(settings.path, create=False) as store:
+        stream = store.stream(settings.to_stream)
+        last_ms = stream.last_id().ms if stream.exists() else -1
+        for start_ms, entries in groupby(_entries(table), key=lambda each: each[0]):
+            window = [fields for _, fields in entries]
+            if start_ms <= last_ms or start_ms < 0:
+                skipped += len(window)
+            elif start_ms + settings.window_ms > complete_before_ms or start_ms < (settings.since_ms or 0):
+                held_back += len(window)
+            else:
+                first = 0 if start_ms else 1  # there is no ID 0-0
+                ids += [EntryID(start_ms, first + at) for at in range(len(window))]
+                rows += window
+            if len(rows) >= _FRAME:
+                added += len(stream.add_many(rows, ids=ids, durable=True))
+                rows, ids = [], []
+        if rows:
+            added += len(stream.add_many(rows, ids=ids, durable=True))
+    return added, skipped, held_back
+
+
+def _entries(table: "pa.Table") -> Iterator[tuple[int, dict[str, str]]]:
+    """The start of each row's window in ms, and the row as fields of an entry; what is null is left out."""
+    import pyarrow as pa
+
+    micros = table.schema.get_field_index("window_start")
+    plain = table.set_column(micros, "window_start", table.column(micros).cast(pa.int64())).drop_columns("window_end")
+    for batch in plain.to_batches(_FRAME):
+        for row in batch.to_pylist():
+            start_ms = row.pop("window_start") // 1000
+            yield start_ms, {name: _as_text(value) for name, value in row.items() if value is not None}
+
+
+def _as_text(value: str | float) -> str:
+    return value if isinstance(value, str) else repr(value)

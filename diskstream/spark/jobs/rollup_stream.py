@@ -1,0 +1,148 @@
+"""The rollup that goes on: windows of a live stream, each written once when the watermark has passed its end."""
+
+import secrets
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from diskstream.errors import ArgumentError
+from diskstream.spark.jobs.rollup_settings import Settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+__all__ = ["rollup_stream", "write_batch"]
+
+# Of Spark's percentile_approx: ranks are off by 1/10,000 of a window's values at most.
+_ACCURACY = 10_000
+_TIME = "_time"
+
+
+def rollup_stream(
+    spark: "SparkSession",
+    settings: Settings,
+    output: Path,
+    *,
+    checkpoint: Path,
+    frame: "DataFrame | None" = None,
+    trigger_s: float | None = None,
+) -> "StreamingQuery":
+    """Starts a query that writes each window to Parquet as soon as it is complete.
+
+    A batch of the query is one folder ``batch=<number>`` of `output`: a batch that is repeated after a failure finds
+    its folder and writes nothing, so that with the same checkpoint each window is written exactly once. The columns are
+    those of the batch job; quantiles come from Spark's `percentile_approx`. Entries that come later than the
+    settings' `lateness_ms` behind the newest may be left out, as Spark's watermarks go.
+
+    Args:
+        spark: a session that knows the format ``diskstream``.
+        settings: what to roll up; of `output`, `to_stream`, `chart`, `since_ms` and `until_ms` none is heeded.
+        output: directory to write to.
+        checkpoint: directory of the query's state; another query must not use it, nor this one another `output`.
+        frame: read from this streaming frame instead, of columns ``stream``, ``ts``, and the fields.
+        trigger_s: seconds between batches; 0: as soon as the last one is done; None: once all that is there, then end.
+
+    Raises:
+        ArgumentError: settings that contradict each other.
+    """
+    settings.check()
+    if frame is None:
+        frame = _source(spark, settings)
+    query = _windows(frame, settings).writeStream.outputMode("append").option("checkpointLocation", str(checkpoint))
+
+    def write(batch: "DataFrame", batch_id: int) -> None:
+        write_batch(batch, batch_id, output)
+
+    output.mkdir(parents=True, exist_ok=True)
+    writer = query.foreachBatch(write)
+    if trigger_s is None:
+        return writer.trigger(availableNow=True).start()
+    return writer.trigger(processingTime=f"{trigger_s:g} seconds").start()
+
+
+def write_batch(batch: "DataFrame", batch_id: int, output: Path) -> bool:
+    """Writes a batch as ``batch=<number>/windows.parquet``, unless that is there; returns whether it was written.
+
+    The folder gets its name when its file is complete and flushed: a reader sees all of a batch or nothing.
+    """
+    import pyarrow as pa
+
+    from diskstream.spark.jobs.rollup_output import write_parquet
+
+    target = output / f"batch={batch_id}"
+    if target.exists():
+        return False
+    table = batch.toArrow()
+    for name in ("window_start", "window_end"):  # in the session's time zone; the batch job's are in UTC
+        at = table.schema.get_field_index(name)
+        table = table.set_column(at, name, table.column(at).cast(pa.timestamp("us", "UTC")))
+    temporary = output / f".batch={batch_id}.{secrets.token_hex(6)}.tmp"
+    temporary.mkdir()
+    try:
+        write_parquet(table, temporary / "windows.parquet")
+        temporary.rename(target)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    return True
+
+
+def _source(spark: "SparkSession", settings: Settings) -> "DataFrame":
+    """The live streams, as the columns that `_windows` wants."""
+    from pyspark.sql import functions as sf
+    from pyspark.sql import types as st
+
+    fields = [st.StructField("stream", st.StringType()), st.StructField("ts", st.TimestampType())]
+    fields += [st.StructField(f"field:{name}", st.DoubleType()) for name in settings.fields]
+    fields += [st.StructField(f"field:{name}", st.StringType()) for name in settings.by]
+    if settings.time_field:
+        fields.append(st.StructField(f"field:{settings.time_field}", st.TimestampType()))
+    reader = spark.readStream.format("diskstream").schema(st.StructType(fields)).option("path", settings.path)
+    if settings.streams:
+        import json
+
+        from diskstream.spark.names import as_text
+
+        reader = reader.option("streams", json.dumps([as_text(name) for name in settings.streams]))
+    elif settings.pattern:
+        reader = reader.option("streamPattern", settings.pattern)
+    frame = reader.load()
+    columns = [sf.col(f"`{name}`").alias(name.removeprefix("field:")) for name in frame.columns]
+    return frame.select(*columns)
+
+
+def _windows(frame: "DataFrame", settings: Settings) -> "DataFrame":
+    from pyspark.sql import functions as sf
+
+    if "stream" in settings.by:
+        raise ArgumentError("the column stream is the stream's name")
+    time = sf.col(_quoted(settings.time_field or "ts"))
+    length = f"{settings.window_ms} milliseconds"
+    timed = frame.withColumn(_TIME, time).withWatermark(_TIME, f"{settings.lateness_ms} milliseconds")
+    grouped = timed.groupBy(
+        sf.window(sf.col(_TIME), length), sf.col("stream"), *(sf.col(_quoted(name)) for name in settings.by)
+    )
+    made = grouped.agg(sf.count(sf.lit(1)).alias("entries"), *_outcomes(settings))
+    starts = [sf.col(f"window.{edge}").alias(f"window_{edge}") for edge in ("start", "end")]
+    rest = [sf.col(_quoted(name)) for name in ("entries", *settings.outcomes())]
+    return made.select(sf.col("stream"), *(sf.col(_quoted(name)) for name in settings.by), *starts, *rest)
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _outcomes(settings: Settings) -> "list[Column]":
+    """The aggregates in the order of `Settings.outcomes`; values that are not finite count as none."""
+    from pyspark.sql import functions as sf
+
+    found: list[Column] = []
+    names = settings.outcomes()
+    infinite = [sf.lit(float("inf")), sf.lit(float("-inf"))]
+    for field in settings.fields:
+        raw = sf.col(_quoted(field))
+        value = sf.when(~sf.isnan(raw) & ~raw.isin(*infinite), raw)
+        basics = [sf.count(value), sf.min(value), sf.max(value), sf.sum(value), sf.avg(value)]
+        more = [sf.percentile_approx(value, quantile, _ACCURACY) for quantile in settings.quantiles]
+        found += [each.alias(next(names)) for each in (*basics, *more)]
+    return found

@@ -1,0 +1,369 @@
+"""Rollups: the same numbers as pandas finds, windows and groups as they should be, and nothing twice."""
+
+import json
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from click.testing import CliRunner
+
+import diskstream
+from diskstream.cli import main
+from diskstream.errors import ArgumentError
+from tests.spark.session import what_is_missing
+
+if missing := what_is_missing():
+    pytest.skip(missing, allow_module_level=True)
+
+import numpy as np
+import pandas as pd  # type: ignore[import-untyped]
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from diskstream.spark.jobs import rollup
+from diskstream.spark.jobs.chart import draw
+from diskstream.spark.jobs.rollup import Settings
+from diskstream.spark.jobs.rollup_output import add_windows, as_table
+from diskstream.spark.jobs.rollup_stream import rollup_stream, write_batch
+from diskstream.spark.jobs.scanning import partitions
+from diskstream.spark.jobs.sketch import EXACT_POINTS, RELATIVE_ERROR, Points, quantiles
+from diskstream.spark.jobs.window_task import roll_partition
+from diskstream.spark.jobs.windows import unite
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+BASE_MS = 1_790_000_000_000
+
+
+def rolled(settings: Settings, *, entries_per_task: int = 2_000_000) -> pa.Table:
+    """What the job makes, task after task in this process."""
+    options = replace(settings.check().reading(), max_entries_per_partition=entries_per_task)
+    with partitions(options, without=settings.to_stream) as (_, planned):
+        parts = [roll_partition(each, settings) for each in planned]
+    return as_table(unite(parts, len(settings.fields)), settings)
+
+
+def by_pandas(frame: pd.DataFrame, keys: list[str], column: str, wanted: tuple[float, ...] = ()) -> pd.DataFrame:
+    grouped = frame.groupby(keys, dropna=False)
+    found = grouped[column].agg(["count", "min", "max", "sum", "mean"])
+    for each in wanted:
+        found[f"p{each * 100:g}"] = grouped[column].quantile(each)
+    return found.reset_index()
+
+
+def assert_same(table: pa.Table, expected: pd.DataFrame, keys: list[str], column: str, rtol: float = 1e-9) -> None:
+    order = ["window_start", *keys]
+    found = table.to_pandas().sort_values(order).reset_index(drop=True)
+    expected = expected.sort_values(order).reset_index(drop=True)
+    assert len(found) == len(expected)
+    for key in order:
+        assert found[key].astype(object).where(found[key].notna(), None).tolist() == (
+            expected[key].astype(object).where(expected[key].notna(), None).tolist()
+        )
+    for name in expected.columns.difference(order):
+        np.testing.assert_allclose(
+            found[f"{column}_{name}"].astype(float), expected[name].astype(float), rtol=rtol, atol=1e-9, err_msg=name
+        )
+
+
+@pytest.fixture
+def readings(store: diskstream.Store) -> pd.DataFrame:
+    """20,000 entries of a stream `sensors`; some have no sensor, no value, or one that is no number."""
+    chance = np.random.default_rng(7)
+    count = 20_000
+    ms = BASE_MS + np.cumsum(chance.integers(0, 40, count))
+    seq = pd.Series(ms).groupby(ms).cumcount()
+    values = chance.normal(20, 30, count).round(3)
+    kinds = chance.integers(0, 50, count)
+    sensors = [[None, "a", "b", "c"][place] for place in chance.choice(4, count, p=[0.1, 0.3, 0.3, 0.3])]
+    rows: list[dict[str, str]] = []
+    for value, kind, sensor in zip(values, kinds, sensors, strict=True):
+        row = {"other": "x"} | ({} if sensor is None else {"sensor": sensor})
+        if kind:
+            row["value"] = "broken" if kind == 1 else "nan" if kind == 2 else str(value)
+        rows.append(row)
+    stream = store.stream("sensors")
+    for at in range(0, count, 5000):
+        ids = [f"{time}-{number}" for time, number in zip(ms[at : at + 5000], seq[at : at + 5000], strict=True)]
+        stream.add_many(rows[at : at + 5000], ids=ids)
+    return pd.DataFrame({"ms": ms, "sensor": sensors, "value": np.where(kinds > 2, values, np.nan), "kind": kinds})
+
+
+def with_windows(frame: pd.DataFrame, window_ms: int) -> pd.DataFrame:
+    return frame.assign(window_start=pd.to_datetime(frame["ms"] // window_ms * window_ms, unit="ms", utc=True))
+
+
+@pytest.mark.parametrize("entries_per_task", [2_000_000, 1500])
+def test_it_is_what_pandas_finds(store: diskstream.Store, readings: pd.DataFrame, entries_per_task: int) -> None:
+    """However windows are split among tasks."""
+    settings = Settings(str(store.path), (b"sensors",), window_ms=2000, fields=("value",))
+    expected = by_pandas(with_windows(readings, 2000), ["window_start"], "value", settings.quantiles)
+    assert_same(rolled(settings, entries_per_task=entries_per_task), expected, [], "value")
+
+
+def test_groups_have_one_of_those_without(store: diskstream.Store, readings: pd.DataFrame) -> None:
+    settings = Settings(str(store.path), (b"sensors",), window_ms=5000, fields=("value",), by=("sensor", "nothing"))
+    expected = by_pandas(with_windows(readings, 5000), ["window_start", "sensor"], "value", settings.quantiles)
+    table = rolled(settings, entries_per_task=3000)
+    assert table.column("nothing").null_count == table.num_rows
+    assert table.column("sensor").null_count
+    assert_same(table, expected, ["sensor"], "value")
+
+
+def test_what_is_no_number_is_counted(
+    store: diskstream.Store, readings: pd.DataFrame, spark: "SparkSession", tmp_path: Path
+) -> None:
+    """And the whole job, on Spark, writes what it says."""
+    target = tmp_path / "windows.parquet"
+    settings = Settings(str(store.path), (b"sensors",), window_ms=1000, fields=("value",), output=target, quiet=True)
+    summary = rollup.run(spark, replace(settings, chart=tmp_path / "chart.png"))
+    tally = summary.fields["value"]
+    kinds = readings["kind"].value_counts()
+    assert (tally.values, tally.missing, tally.unparseable) == (
+        int((readings["kind"] > 2).sum()),
+        kinds[0],
+        kinds[1] + kinds[2],
+    )
+    written = pq.read_table(target)
+    assert written.equals(rolled(settings))
+    assert pq.ParquetFile(target).metadata.row_group(0).column(0).compression == "ZSTD"
+    assert (tmp_path / "chart.png").read_bytes().startswith(b"\x89PNG")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["chart.png", "store", "windows.parquet"]
+    assert not list((store.path / "leases").iterdir())
+    assert spark.createDataFrame(written).count() == written.num_rows == summary.rows
+
+
+def test_windows_begin_at_their_multiples(store: diskstream.Store) -> None:
+    stream = store.stream("edges")
+    for ms, value in ((0, 1), (999, 2), (1000, 3), (1999, 4), (2000, 5)):
+        stream.add({"v": str(value)}, id=f"{ms}-1")
+    table = rolled(Settings(str(store.path), (b"edges",), window_ms=1000, fields=("v",)))
+    assert table.column("v_count").to_pylist() == [2, 2, 1]
+    assert table.column("v_sum").to_pylist() == [3, 7, 5]
+    assert [at.timestamp() for at in table.column("window_start").to_pylist()] == [0, 1, 2]
+    assert [at.timestamp() for at in table.column("window_end").to_pylist()] == [1, 2, 3]
+
+
+def test_a_field_may_tell_the_time(store: diskstream.Store) -> None:
+    """In any order, before 1970 too; an entry without a time is in no window."""
+    times = ["2026-01-01T00:00:59Z", "2026-01-01 00:01:00", "1767225601000", "1969-12-31T23:59:59.5Z", "soon", None]
+    rows = [{"v": str(at)} | ({} if time is None else {"at": time}) for at, time in enumerate(times)]
+    store.stream("timed").add_many(rows)
+    settings = Settings(str(store.path), (b"timed",), window_ms=60_000, fields=("v",), time_field="at")
+    with partitions(settings.reading()) as (_, planned):
+        rows_found = unite([roll_partition(each, settings) for each in planned], 1)
+    table = as_table(rows_found, settings)
+    assert rows_found.untimed == 2
+    assert table.column("v_sum").to_pylist() == [3, 0 + 2, 1]
+    assert table.column("window_start").to_pylist()[0].timestamp() == -60
+
+
+def test_ids_beyond_all_calendars_are_in_no_window(store: diskstream.Store) -> None:
+    store.stream("far").add({"v": "1"}, id="5-0")
+    store.stream("far").add({"v": "2"}, id=f"{(1 << 64) - 1}-0")
+    settings = Settings(str(store.path), (b"far",), window_ms=1, fields=("v",))
+    assert rolled(settings).column("v_sum").to_pylist() == [1]
+
+
+def test_nothing_comes_of_nothing(store: diskstream.Store, tmp_path: Path) -> None:
+    store.stream("empty").add({"v": "1"})
+    store.stream("empty").trim(maxlen=0)
+    settings = Settings(str(store.path), (b"empty",), fields=("v",))
+    table = rolled(settings)
+    assert table.num_rows == 0
+    assert table.schema == rolled(replace(settings, pattern="no*", streams=())).schema
+    draw(table, settings, tmp_path / "chart.png")
+    assert (tmp_path / "chart.png").stat().st_size
+
+
+# --- quantiles --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("spread", ["lognormal", "normal", "tiny", "whole range"])
+def test_quantiles_of_many_values_are_within_their_bound(spread: str) -> None:
+    chance = np.random.default_rng(11)
+    values = {
+        "lognormal": lambda: chance.lognormal(0, 3, 40_000),
+        "normal": lambda: chance.normal(1000, 10, 40_000),
+        "tiny": lambda: -chance.exponential(1e-200, 40_000),
+        "whole range": lambda: chance.choice([-1, 1], 40_000) * 10 ** chance.uniform(-320, 308, 40_000),
+    }[spread]()
+    parts = [Points.of(np.zeros(len(part), np.int64), part).folded() for part in np.array_split(values, 17)]
+    while len(parts) > 1:  # merged as it comes
+        parts = [*parts[2:], Points.joined(parts[:2]).folded()]
+    wanted = tuple(np.linspace(0, 1, 201))
+    assert len(parts[0].values) < 40_000
+    found = [float(each[0]) for each in quantiles(parts[0], 1, wanted)]
+    exact = np.quantile(values, wanted)
+    ordered = np.sort(values)
+    for quantile, one, other in zip(wanted, found, exact, strict=True):
+        low = int(np.floor(quantile * (len(values) - 1)))
+        greater = max(abs(ordered[low]), abs(ordered[min(low + 1, len(values) - 1)]))
+        same_sign = np.sign(ordered[low]) == np.sign(ordered[min(low + 1, len(values) - 1)])
+        bound = RELATIVE_ERROR * (abs(other) if same_sign else greater)
+        assert abs(one - other) <= bound * (1 + 1e-6) + 5e-324
+
+
+def test_quantiles_of_few_values_are_exact() -> None:
+    chance = np.random.default_rng(13)
+    values = chance.normal(0, 1, EXACT_POINTS)
+    points = Points.of(np.full(EXACT_POINTS, 3, np.int64), values).folded()
+    for each in (0, 0.01, 0.5, 0.951, 1):
+        found = quantiles(points, 5, (each,))[0]
+        assert found[3] == pytest.approx(np.quantile(values, each), rel=1e-12)
+        assert np.isnan(found[[0, 1, 2, 4]]).all()
+
+
+# --- into a stream ----------------------------------------------------------------------------------------------------
+
+
+def test_a_second_run_adds_nothing(store: diskstream.Store, readings: pd.DataFrame) -> None:
+    settings = Settings(
+        str(store.path), pattern="*", window_ms=10_000, fields=("value",), by=("sensor",), to_stream=b"rollup"
+    )
+    table = rolled(settings)
+    end_ms = int(readings["ms"].max())
+    added, skipped, held_back = add_windows(table, settings, end_ms)
+    assert added
+    assert (skipped, held_back) == (0, 4)  # the last window may grow
+    stream = store.stream("rollup")
+    assert len(stream) == added
+    again = rolled(settings)  # the pattern fits the new stream too, which is not read
+    assert again.equals(table)
+    assert add_windows(again, settings, end_ms) == (0, added, held_back)
+    assert add_windows(again, settings, end_ms + 10_000) == (held_back, added, 0)
+    assert len(stream) == table.num_rows
+    entry, row = next(iter(stream)), table.slice(0, 1).to_pylist()[0]
+    assert entry.id == diskstream.EntryID(int(row["window_start"].timestamp() * 1000), 0)
+    assert b"sensor" not in entry.fields
+    assert float(entry.fields[b"value_p95"]) == row["value_p95"]
+    assert int(entry.fields[b"value_count"]) == row["value_count"]
+
+
+def test_settings_that_make_no_sense_are_refused(store: diskstream.Store) -> None:
+    good = Settings(str(store.path), fields=("v",))
+    wrong: list[dict[str, Any]] = [
+        {"fields": ()},
+        {"window_ms": 0},
+        {"by": ("v",)},
+        {"by": ("stream",)},
+        {"quantiles": (1.5,)},
+        {"streams": (b"a",), "pattern": "*"},
+        {"streams": (b"a",), "to_stream": b"a"},
+        {"fields": ("v", "v")},
+    ]
+    for each in wrong:
+        with pytest.raises(ArgumentError):
+            replace(good, **each).check()
+
+
+def test_too_many_windows_are_an_error(store: diskstream.Store, readings: pd.DataFrame) -> None:
+    settings = Settings(str(store.path), (b"sensors",), window_ms=1, fields=("value",))
+    with partitions(settings.reading()) as (_, planned):
+        parts = [roll_partition(each, settings) for each in planned]
+    with pytest.raises(ArgumentError, match="longer window"):
+        unite(parts, 1, limit=100)
+
+
+def test_a_dry_run_needs_no_spark(store: diskstream.Store, readings: pd.DataFrame) -> None:
+    command = ["spark", "rollup", "sensors", "-d", str(store.path), "-f", "value", "--dry-run", "--to-stream", "r"]
+    result = CliRunner().invoke(main, [*command, "--json"])
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["entries"] == 20_000
+    assert not store.exists("r")
+    assert not (store.path / "leases").exists() or not list((store.path / "leases").iterdir())
+    assert CliRunner().invoke(main, [*command, "--window", "soon"]).exit_code == 2
+
+
+# --- real measurements ------------------------------------------------------------------------------------------------
+
+
+def test_real_measurements_are_what_pandas_finds(shared_dir: Path, store: diskstream.Store, tmp_path: Path) -> None:
+    with zipfile.ZipFile(shared_dir / "data" / "nab.zip") as packed:
+        packed.extractall(tmp_path / "nab")
+    frames = []
+    for file in sorted((tmp_path / "nab").rglob("*.csv")):
+        frame = pd.read_csv(file).assign(stream=file.stem).sort_values("timestamp", kind="stable")
+        frame["ms"] = pd.to_datetime(frame["timestamp"], utc=True).astype("int64") // 1_000_000
+        numbers = frame.groupby("ms").cumcount()
+        ids = [f"{ms}-{seq}" for ms, seq in zip(frame["ms"], numbers, strict=True)]
+        rows = [
+            {"timestamp": time, "value": repr(value)}
+            for time, value in zip(frame["timestamp"], frame["value"], strict=True)
+        ]
+        store.stream(file.stem).add_many(rows, ids=ids)
+        frames.append(frame)
+    everything = pd.concat(frames)
+    settings = Settings(str(store.path), window_ms=3_600_000, fields=("value",))
+    expected = by_pandas(with_windows(everything, 3_600_000), ["window_start", "stream"], "value", settings.quantiles)
+    table = rolled(settings, entries_per_task=20_000)
+    assert_same(table, expected, ["stream"], "value")  # an hour has few values: all is exact
+    assert_same(rolled(replace(settings, time_field="timestamp")), expected, ["stream"], "value")
+    weeks = replace(settings, window_ms=7 * 86_400_000)
+    expected = by_pandas(
+        with_windows(everything, weeks.window_ms), ["window_start", "stream"], "value", weeks.quantiles
+    )
+    assert_same(rolled(weeks), expected, ["stream"], "value", rtol=RELATIVE_ERROR)
+
+
+# --- streaming --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def measured(tmp_path: Path) -> Path:
+    """Three files, a minute each, with a reading every second; the last one begins two minutes later."""
+    folder = tmp_path / "measured"
+    folder.mkdir()
+    for at, begin in enumerate((0, 60, 300)):
+        micros = [(1_790_000_040 + begin + second) * 1_000_000 for second in range(60)]
+        columns = {
+            "stream": pa.array(["s"] * 60),
+            "ts": pa.array(micros, pa.timestamp("us", "UTC")),
+            "v": pa.array([float(begin + second) for second in range(60)]),
+        }
+        pq.write_table(pa.table(columns), folder / f"{at}.parquet")
+    return folder
+
+
+def test_a_stream_is_rolled_up_as_it_comes(spark: "SparkSession", measured: Path, tmp_path: Path) -> None:
+    schema = "stream string, ts timestamp, v double"
+    frame = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(measured))
+    settings = Settings("", (b"s",), window_ms=60_000, fields=("v",))
+    output = tmp_path / "windows"
+    query = rollup_stream(spark, settings, output, checkpoint=tmp_path / "checkpoint", frame=frame)
+    assert query.awaitTermination(100)
+    found = pa.concat_tables(pq.read_table(each) for each in sorted(output.glob("batch=*/windows.parquet")))
+    assert found.column_names == as_table(unite([], 1), settings).column_names
+    complete = found.sort_by("window_start").to_pylist()
+    assert [row["v_sum"] for row in complete[:2]] == [sum(range(60)), sum(range(60, 120))]
+    assert len(complete) == 2  # the third may still grow
+    assert complete[0]["v_p50"] == pytest.approx(29.5, abs=0.51)
+    assert not list(output.glob(".*"))
+
+    before = sorted(output.iterdir())
+    batch = spark.createDataFrame(found)
+    number = int(before[0].name.partition("=")[2])
+    assert not write_batch(batch, number, output)  # a batch that comes again
+    assert sorted(output.iterdir()) == before
+
+
+def test_a_live_stream_is_rolled_up(spark: "SparkSession", store: diskstream.Store, tmp_path: Path) -> None:
+    from pyspark.sql.datasource import DataSource
+
+    from diskstream.spark import DiskstreamSource, register
+
+    methods = ("streamReader", "simpleStreamReader")
+    if all(getattr(DiskstreamSource, name) is getattr(DataSource, name) for name in methods):
+        pytest.skip("needs the streaming reader of the source, which is not there yet")
+    register(spark)
+    rows = [{"v": str(at), "kind": "x"} for at in range(180)]
+    store.stream("live").add_many(rows, ids=[f"{BASE_MS // 60_000 * 60_000 + at * 1000}-0" for at in range(180)])
+    settings = Settings(str(store.path), (b"live",), window_ms=60_000, fields=("v",), by=("kind",))
+    query = rollup_stream(spark, settings, tmp_path / "windows", checkpoint=tmp_path / "checkpoint")
+    assert query.awaitTermination(100)
+    tables = [pq.read_table(each) for each in sorted((tmp_path / "windows").glob("batch=*/windows.parquet"))]
+    found = pa.concat_tables(tables).sort_by("window_start").to_pylist()
+    assert [(row["kind"], row["v_count"], row["v_min"]) for row in found][:2] == [("x", 60, 0.0), ("x", 60, 60.0)]
