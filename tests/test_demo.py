@@ -1,6 +1,8 @@
 """`diskstream demo`: what it promises it has measured, and what it finds amiss ends it."""
 
 import json
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ from diskstream.cli import main
 from diskstream.cli.demo.board import STREAMS
 from diskstream.cli.demo.group import GROUP, MEMBERS, RESULTS, SHARED, VICTIM, Member, account
 from diskstream.cli.demo.phases import Fed, Killed, reopen
+from diskstream.cli.demo.pipeline import what_is_missing
 from diskstream.cli.demo.readers import Ranged, Tailed
 from diskstream.cli.demo.sequence import OutOfSequenceError, SequenceCheck, last_number
 from diskstream.cli.failure import Failure
@@ -27,7 +30,7 @@ needs_proc = pytest.mark.skipif(
 @pytest.mark.timeout(180)
 def test_a_short_run_feeds_kills_recovers_shares_and_reports(tmp_path: Path) -> None:
     directory = tmp_path / "store"
-    result = CliRunner().invoke(main, ["demo", "--dir", str(directory), "--seconds", "1", "--json"])
+    result = CliRunner().invoke(main, ["demo", "--no-spark", "--dir", str(directory), "--seconds", "1", "--json"])
     assert result.exit_code == 0, result.output
     report = json.loads(result.stdout)
     assert {"cpu", "memory", "network"} <= {stream["stream"] for stream in report["streams"]} <= set(STREAMS)
@@ -65,9 +68,32 @@ def check_group(store: diskstream.Store, shared: dict[str, Any]) -> None:
 
 
 @needs_proc
+@pytest.mark.timeout(240)
+@pytest.mark.skipif(what_is_missing() is not None, reason=f"Spark cannot run: {what_is_missing()}")
+def test_it_ends_with_spark_which_reads_what_is_still_written(tmp_path: Path) -> None:
+    """In a process of its own: no JVM is left beside the tests that come after."""
+    words = ["demo", "--spark", "--dir", str(tmp_path / "store"), "--seconds", "0.3", "--json"]
+    done = subprocess.run(
+        [sys.executable, "-c", "from diskstream.cli import main; main()", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=230,
+    )
+    assert done.returncode == 0, done.stderr
+    made = json.loads(done.stdout)["spark"]
+    with diskstream.open(tmp_path / "store", read_only=True) as store:
+        assert 0 < made["live"] <= made["entries"] == len(store.stream(made["stream"]))
+    assert made["entries"] == made["archived"] == made["compared"]
+    assert made["windows"] == made["seconds_of_time"] > 0
+    assert Path(made["chart"]).read_bytes().startswith(b"\x89PNG")
+    assert Path(made["rollup"]).exists()
+
+
+@needs_proc
 @pytest.mark.timeout(180)
 def test_it_goes_on_in_a_store_that_it_left(tmp_path: Path) -> None:
-    words = ["demo", "--dir", str(tmp_path / "store"), "--seconds", "0.3", "--json"]
+    words = ["demo", "--no-spark", "--dir", str(tmp_path / "store"), "--seconds", "0.3", "--json"]
     first, second = (CliRunner().invoke(main, words) for _ in range(2))
     assert first.exit_code == second.exit_code == 0, first.output + second.output
     before, after = (json.loads(result.stdout)["group"] for result in (first, second))
@@ -78,7 +104,7 @@ def test_it_goes_on_in_a_store_that_it_left(tmp_path: Path) -> None:
 @pytest.mark.timeout(180)
 def test_for_people_it_prints_tables_and_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    result = CliRunner().invoke(main, ["demo", "--seconds", "0.5"])
+    result = CliRunner().invoke(main, ["demo", "--no-spark", "--seconds", "0.5"])
     assert result.exit_code == 0, result.output
     for text in ("was killed", "Recovery, on reopening", "Sealed", "appends/s", "Consumer group", "killed holding"):
         assert text in result.stdout

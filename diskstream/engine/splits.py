@@ -45,7 +45,8 @@ def pieces(
         log.refresh()
         last = log.native.counters()[1]
         try:
-            found = list(_pass(log, start, min(end, last), (max_entries, max_bytes), tail=tail))
+            high = min(end, last)
+            found = list(_pass(log, start, high, (max_entries, max_bytes), tail=tail)) if start <= high else []
         except SegmentGone:
             continue  # the list of segments has changed meanwhile
         yield from found

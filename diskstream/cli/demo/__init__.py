@@ -1,4 +1,4 @@
-"""`diskstream demo`: a store fed by this machine's own telemetry, processes killed, and what is left of it."""
+"""`diskstream demo`: a store fed by this machine's own telemetry, processes killed, what is left of it, and Spark."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from diskstream.cli.demo.board import STREAMS, Board
 from diskstream.cli.demo.figures import measure
 from diskstream.cli.demo.group import GroupStage
 from diskstream.cli.demo.phases import Stage, reopen
+from diskstream.cli.demo.pipeline import PipelineStage, what_is_missing
 from diskstream.cli.demo.readers import Tailed
 from diskstream.cli.demo.report import DemoReport, demo_progress, show
 from diskstream.cli.demo.sequence import OutOfSequenceError, last_number
@@ -42,29 +43,38 @@ _SHARING_S: Final = 1.0
 )
 @click.option("--seconds", type=click.FloatRange(min=0.2), default=8.0, show_default=True, help="How long to feed it.")
 @click.option("--keep", is_flag=True, help="Do not remove the temporary directory.")
+@click.option("--spark/--no-spark", default=None, help="End with Spark. [default: where Spark and Java are installed]")
 @json_option
-def command(directory: Path | None, seconds: float, keep: bool, as_json: bool) -> None:
+def command(directory: Path | None, seconds: float, keep: bool, spark: bool | None, as_json: bool) -> None:
     """Feed a store with this machine's telemetry, kill processes, recover, seal, and show figures.
 
     Two processes append what /proc says of processors, memory, disks and network, a stream each, as fast as it comes.
     Two others follow and read them all the while, and check that no entry is missing or out of place. One producer is
     killed in mid-append; the store is reopened, fed on, sealed and measured. Then three processes share a stream as a
-    consumer group; one is killed while it holds entries, which the others claim. Exit status 1 when anything is amiss.
+    consumer group; one is killed while it holds entries, which the others claim. At last Spark reads a stream while it
+    is still fed, rolls it up by second, archives it, compares the archive with it and draws a chart. Exit status 1 when
+    anything is amiss.
     """
+    without = what_is_missing()
+    if spark and without:
+        raise Failure(f"Spark cannot run: {without}", hint="docs/spark.md says what it needs; --no-spark leaves it out")
+    spark = spark is not False and without is None
     missing = [telemetry.file for telemetry in ALL if not (PROC / telemetry.file).is_file()]
     if missing:
         raise Failure(f"this machine has no {PROC / missing[0]}", hint="the demo reads telemetry as Linux has it")
     with _directory(directory, keep=keep) as path:
         try:
-            report = _run(path, seconds)
+            report = _run(path, seconds, spark=spark)
         except OutOfSequenceError as error:
             raise Failure(str(error)) from error
         if as_json:
             write_json(report.facts())
         else:
             show(report, console())
+            if without is not None:
+                click.echo(f"Spark's part was left out: {without}")
             if keep and directory is None:
-                click.echo(f"The store is in {path}")
+                click.echo(f"The store is in {path}, what Spark made beside it")
 
 
 @contextmanager
@@ -78,7 +88,7 @@ def _directory(chosen: Path | None, *, keep: bool) -> Iterator[Path]:
             yield Path(temporary) / "store"
 
 
-def _run(directory: Path, seconds: float) -> DemoReport:
+def _run(directory: Path, seconds: float, *, spark: bool) -> DemoReport:
     context = multiprocessing.get_context("spawn")
     board = Board(context)
     start = _start_of(directory)
@@ -98,7 +108,11 @@ def _run(directory: Path, seconds: float) -> DemoReport:
             figures = measure(store, board)
         third = GroupStage(context, directory, Board(context), phase("a group shares a stream", seconds))
         shared = third.share(min(_SHARING_S, seconds))
-    return DemoReport(str(directory), before, reopened, after, sealed, log_bytes, figures, shared)
+        piped = None
+        if spark:
+            last = PipelineStage(context, directory, Board(context), phase("Spark reads, rolls up, archives", seconds))
+            piped = last.pipe(directory.parent / f"{directory.name}-spark")
+    return DemoReport(str(directory), before, reopened, after, sealed, log_bytes, figures, shared, piped)
 
 
 def _start_of(directory: Path) -> Tailed:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -17,6 +18,7 @@ from diskstream.cli.demo.board import Board, Word
 from diskstream.cli.demo.figures import Figures
 from diskstream.cli.demo.group import Shared
 from diskstream.cli.demo.phases import VICTIM, Fed, Reopened
+from diskstream.cli.demo.pipeline import Piped
 from diskstream.cli.output import error_console, plain
 
 
@@ -32,6 +34,7 @@ class DemoReport:
     log_bytes: int
     figures: list[Figures]
     shared: Shared
+    piped: Piped | None = None
 
     def facts(self) -> dict[str, Any]:
         """The report for programs."""
@@ -48,6 +51,7 @@ class DemoReport:
             "bytes_before_sealing": self.log_bytes,
             "streams": [asdict(each) for each in self.figures],
             "group": asdict(self.shared),
+            "spark": None if self.piped is None else asdict(self.piped),
         }
 
     def tail_latency_us(self) -> float:
@@ -98,6 +102,8 @@ def show(report: DemoReport, console: Console) -> None:
     console.print(f"Sealed {report.sealed} segments: {decimal(report.log_bytes)} became {decimal(after)}.")
     console.print(_figures_table(report.figures))
     _show_group(report.shared, console)
+    if report.piped is not None:
+        _show_pipeline(report.piped, console)
 
 
 def _show_kill(report: DemoReport, console: Console) -> None:
@@ -171,4 +177,20 @@ def _show_group(shared: Shared, console: Console) -> None:
     for member, row in zip(shared.members, counts, strict=True):
         end = "at the end of the stream" if member.held is None else f"killed holding {member.held:,}"
         table.add_row(member.name, *(f"{count:,}" for count in row), end)
+    console.print(table)
+
+
+def _show_pipeline(piped: Piped, console: Console) -> None:
+    console.print(
+        f"Spark read stream {piped.stream} while it was fed ({piped.live:,} entries before its producer ended, "
+        f"{piped.entries:,} in all), and made of it, in {piped.took_s:.0f} s:"
+    )
+    table = Table(title="Spark", title_justify="left")
+    for heading in ("what", "how much", "where"):
+        table.add_column(heading, justify="right" if heading == "how much" else "left")
+    table.add_row("read live, by second", f"{piped.seconds_of_time:,} seconds", "a table in memory")
+    table.add_row("rollup", f"{piped.windows:,} windows", Path(piped.rollup).name)
+    table.add_row("archive", f"{piped.archived:,} entries in {piped.files:,} files", "archive/")
+    table.add_row("compared with the stream", f"{piped.compared:,} entries", "no difference")
+    table.add_row("chart", "", Path(piped.chart).name)
     console.print(table)

@@ -63,7 +63,7 @@ def draw(table: "pa.Table", settings: Settings, target: Path) -> None:
         axes[0].set_axis_off()
     _captions(figure, axes, settings, (len(panels), table.num_rows), height)
     with landing(target) as file:
-        figure.savefig(file, format="png")
+        figure.savefig(file, format="png", bbox_inches="tight")
 
 
 def _panels(table: "pa.Table", settings: Settings) -> "Iterator[tuple[str, str, pa.Table]]":

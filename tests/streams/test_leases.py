@@ -1,0 +1,251 @@
+"""`Store.lease`: one moment of some streams stays readable, whatever happens to them."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import diskstream
+from diskstream import EntryID, ReadOnlyError, Store, leases
+from tests.engine.children import child, hear, say
+from tests.streams.layers import Layered, Row, layered, log_of, rows, small_store
+
+
+def leased(lease: Path, name: str | bytes = "x") -> list[Row]:
+    with diskstream.open(lease, read_only=True) as store:
+        return rows(store.stream(name))
+
+
+def nothing(store: Store) -> None:
+    assert store.exists("x")
+
+
+def trimmed(store: Store) -> None:
+    store.stream("x").trim(maxlen=0)
+
+
+def deleted(store: Store) -> None:
+    for entry in list(store.stream("x"))[::2]:
+        store.stream("x").delete(entry.id)
+
+
+def sealed(store: Store) -> None:
+    store.seal()
+
+
+def compacted(store: Store) -> None:
+    deleted(store)
+    store.seal()
+    store.compact()
+    store.compact()
+
+
+def grown(store: Store) -> None:
+    for number in range(200):
+        store.stream("x").add({"later": number, "pad": "." * 100})
+
+
+def gone(store: Store) -> None:
+    assert store.delete("x")
+
+
+def replaced(store: Store) -> None:
+    assert store.delete("x")
+    store.stream("x").add({"another": 1}, "1-0")
+
+
+def renamed(store: Store) -> None:
+    store.rename("x", "y")
+    store.stream("x").add({"another": 1})
+
+
+CHANGES = [nothing, trimmed, deleted, sealed, compacted, grown, gone, replaced, renamed]
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
+def test_a_lease_is_what_the_stream_was_whatever_happens_to_it(small: Store, change: Callable[[Store], None]) -> None:
+    live = layered(small).live
+    lease = small.lease(["x"])
+    with diskstream.open(lease, read_only=True) as before:  # one reader is there already, another comes later
+        found = before.stream("x").range()
+        first = next(found)
+        change(small)
+        assert [(first.id, first.pairs), *rows(found)] == live
+        assert leased(lease) == live
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
+def test_a_lease_outlives_the_process_that_made_it(small: Store, change: Callable[[Store], None]) -> None:
+    live = layered(small).live
+    lease = small.lease(["x"])
+    small.close()
+    with small_store(small.path) as store:
+        change(store)
+    assert leased(lease) == live
+    with diskstream.open(lease, read_only=True) as store:
+        assert store.verify().ok
+
+
+def test_a_lease_knows_what_the_stream_knew(small: Store) -> None:
+    """Cutting, counting and what was trimmed: plans are made from the lease."""
+    stream = layered(small).stream
+    with diskstream.open(small.lease(["x"]), read_only=True) as store:
+        kept = store.stream("x")
+        assert kept.splits(max_entries=9) == stream.splits(max_entries=9)
+        assert kept.trimmed_to() == stream.trimmed_to()
+        assert kept.last_id() == stream.last_id()
+        assert kept.count_from("100-0") == stream.count_from("100-0")
+        assert len(kept) == len(stream)
+
+
+def test_what_is_not_flushed_yet_is_leased_too(tmp_path: Path) -> None:
+    with diskstream.open(tmp_path / "s", fsync="os") as store:
+        for number in range(50):
+            store.stream("x").add({"n": number})
+            assert len(leased(store.lease(["x"]))) == number + 1
+
+
+@pytest.mark.parametrize("name", [b"x", b"a/b", b"\xff\x00", "żółw".encode(), b"Upper", b"n" * 4096])
+def test_a_stream_may_have_any_name(store: Store, name: bytes) -> None:
+    store.stream(name).add({"n": 1}, "1-0")
+    lease = store.lease([name])
+    with diskstream.open(lease, read_only=True) as kept:
+        assert kept.streams() == [name]
+    assert leased(lease, name) == [(EntryID(1, 0), [(b"n", b"1")])]
+
+
+def test_a_lease_has_the_streams_that_are_named_and_there(store: Store) -> None:
+    for name in "abc":
+        store.stream(name).add({"n": 1})
+    with diskstream.open(store.lease(["c", "a", "none", "a"]), read_only=True) as kept:
+        assert kept.streams() == [b"a", b"c"]
+    with diskstream.open(store.lease([]), read_only=True) as kept:
+        assert kept.streams() == []
+    assert store.streams() == [b"a", b"b", b"c"]
+
+
+def test_nothing_is_written_to_a_lease(small: Store) -> None:
+    layered(small)
+    lease = small.lease(["x"])
+    before = {path: path.read_bytes() for path in lease.rglob("*") if path.is_file()}
+    assert leased(lease)
+    assert {path: path.read_bytes() for path in lease.rglob("*") if path.is_file()} == before
+
+
+def test_sealed_segments_are_linked_and_not_copied(small: Store) -> None:
+    layered(small)
+    lease = small.lease(["x"])
+    inodes = {path.stat().st_ino for path in log_of(small).directory.iterdir()}
+    kept = [path for path in (lease / "streams" / "x").iterdir() if path.stat().st_ino not in inodes]
+    assert [path.suffix for path in kept] == [".log"]  # the active one
+
+
+def test_a_store_that_is_only_read_gives_no_lease(small: Store) -> None:
+    layered(small)
+    with diskstream.open(small.path, read_only=True) as store, pytest.raises(ReadOnlyError):
+        store.lease(["x"])
+
+
+# --- how it ends ------------------------------------------------------------------------------------------------------
+
+
+def age(lease: Path, seconds: float) -> None:
+    """Makes the lease's last use so long ago."""
+    at = (lease / "lease.json").stat().st_mtime - seconds
+    os.utime(lease / "lease.json", (at, at))
+
+
+def test_a_lease_goes_with_the_next_one_once_its_time_is_over(store: Store) -> None:
+    store.stream("x").add({"n": 1})
+    old, young, used = (store.lease(["x"], ttl_s=100) for _ in range(3))
+    age(old, 101)
+    age(young, 90)
+    age(used, 101)
+    leases.touch(used)
+    made = store.lease(["x"])
+    assert set((store.path / "leases").iterdir()) == {young, used, made}
+
+
+def test_what_a_killed_process_left_half_made_goes_after_an_hour(store: Store) -> None:
+    store.stream("x").add({"n": 1})
+    unfinished = store.path / "leases" / ".new-0123"
+    unfinished.mkdir(parents=True)
+    store.lease(["x"])
+    assert unfinished.exists()
+    at = unfinished.stat().st_mtime - 3700
+    os.utime(unfinished, (at, at))
+    store.lease(["x"])
+    assert not unfinished.exists()
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"ttl_s": "long"}', "{}"])
+def test_a_lease_that_cannot_be_read_does_not_stand_in_the_way(store: Store, text: str) -> None:
+    store.stream("x").add({"n": 1})
+    lease = store.lease(["x"])
+    (lease / "lease.json").write_text(text)
+    assert len(leased(store.lease(["x"]))) == 1
+    assert lease.exists()  # for an hour, as nobody knows
+
+
+def test_a_released_lease_is_gone_and_who_reads_it_goes_on(small: Store) -> None:
+    live = layered(small).live
+    lease = small.lease(["x"])
+    with diskstream.open(lease, read_only=True) as kept:
+        assert rows(kept.stream("x")) == live
+        leases.release(lease)
+        assert not lease.exists()
+    leases.release(lease)
+    leases.touch(lease)
+    assert not lease.exists()
+    assert rows(small.stream("x")) == live
+
+
+# --- beside a process that appends ------------------------------------------------------------------------------------
+
+
+def append_until_told(path: str) -> None:
+    """Adds entries, three to a frame, seals now and then, and stops when it is told."""
+    import select
+    import sys
+
+    with small_store(path) as store:
+        number = 0
+        while not select.select([sys.stdin], [], [], 0)[0]:
+            store.stream("x").add_many([{"n": str(number + each), "pad": "." * 50} for each in range(3)])
+            number += 3
+            if number % 999 == 0:
+                store.seal()
+            if number == 300:
+                say("begun")
+        say(number)
+        hear()
+
+
+def test_a_lease_made_while_others_append_is_a_prefix_of_whole_frames(tmp_path: Path) -> None:
+    from tests.streams import test_leases  # by the name that the child knows it by
+
+    with child(test_leases.append_until_told, tmp_path / "s") as writer:
+        assert writer.hear() == "begun"
+        lengths = []
+        with small_store(tmp_path / "s") as store:
+            for _ in range(30):
+                lease = store.lease(["x"])
+                found = [int(dict(pairs)[b"n"]) for _, pairs in leased(lease)]
+                assert found == list(range(len(found)))
+                assert len(found) % 3 == 0
+                lengths.append(len(found))
+                leases.release(lease)
+            total = int(writer.ask())
+            assert len(leased(store.lease(["x"]))) == total
+        assert lengths == sorted(lengths)
+        assert 300 <= lengths[0] <= lengths[-1] <= total
+
+
+def test_leases_of_two_moments_differ_by_what_came_between(small: Store) -> None:
+    made: Layered = layered(small)
+    first, live = small.lease(["x"]), list(made.live)
+    made.add(30)
+    second = small.lease(["x"])
+    assert leased(first) == live
+    assert leased(second) == made.live
