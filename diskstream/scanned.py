@@ -77,6 +77,7 @@ class Scanned:
         max_entries: int = _ENTRIES_AT_ONCE,
         max_bytes: int = _BYTES_AT_ONCE,
         tail: bool = True,
+        damaged: bool = False,
     ) -> list[Piece]:
         """Cuts a range into contiguous pieces that can be read apart, in order. Entries are not read for that.
 
@@ -85,6 +86,7 @@ class Scanned:
             max_entries: of one piece, at most, but for a single node.
             max_bytes: of names and values of one piece, about.
             tail: take the active segment in; without it only what does not change any more.
+            damaged: a segment whose index cannot be read is one piece, which fails when it is read.
 
         Raises:
             CorruptionError: the index of a segment is damaged, or its file is missing.
@@ -92,9 +94,12 @@ class Scanned:
         if max_entries < 1 or max_bytes < 1:
             raise ArgumentError("a piece holds at least one entry and one byte")
         low, high = parse_start(start), parse_end(end)
-        return self._use(
-            lambda log: list(splits.pieces(log, low, high, max_entries=max_entries, max_bytes=max_bytes, tail=tail)), []
-        )
+
+        def cut(log: StreamLog) -> list[Piece]:
+            limits = {"max_entries": max_entries, "max_bytes": max_bytes}
+            return list(splits.pieces(log, low, high, **limits, tail=tail, damaged=damaged))
+
+        return self._use(cut, [])
 
     def scan(
         self,

@@ -6,12 +6,14 @@ Entries that were deleted one by one count, those that were trimmed do not: noth
 from bisect import bisect_left
 from collections.abc import Iterator
 
-from diskstream._native import EntryID, SealedSegment, SegmentView
+from diskstream._native import EntryID, RowSegment, SealedSegment, SegmentView
+from diskstream.engine import names
 from diskstream.engine.log import StreamLog
 from diskstream.engine.segment import SegmentGone
+from diskstream.errors import CorruptionError
 from diskstream.ids import MAX_ID, MIN_ID
 
-__all__ = ["count_from", "id_at", "id_further"]
+__all__ = ["count_from", "id_at", "id_further", "opened"]
 
 
 def count_from(log: StreamLog, start: EntryID) -> int:
@@ -60,11 +62,31 @@ def _position(log: StreamLog, view: SegmentView, entry_id: EntryID) -> int:
     try:
         return log.segments.position_of(view, entry_id)[0]
     except SegmentGone:
+        opened(log, view)
+        return log.segments.position_of(view, entry_id)[0]
+
+
+def opened(log: StreamLog, view: SegmentView) -> SealedSegment | RowSegment:
+    """A segment that was listed.
+
+    Raises:
+        SegmentGone: it is not listed any more: look the segments up again.
+        CorruptionError: it is, but its file is missing.
+    """
+    try:
+        return log.segments.get(view)
+    except SegmentGone:
         log.segments.forget(view.number, view.generation)
         log.refresh()
-        if (view.number, view.generation) in {(each.number, each.generation) for each in log.segments.views()}:
-            return log.segments.position_of(view, entry_id)[0]  # sealed between two looks
-        raise
+    if (view.number, view.generation) not in {(each.number, each.generation) for each in log.segments.views()}:
+        raise SegmentGone
+    try:
+        return log.segments.get(view)  # sealed between two looks?
+    except SegmentGone:
+        path = names.segment_path(log.directory, view.number, view.generation)
+        raise CorruptionError(
+            str(path), "sealed segment", 0, f"a file with {view.entries} entries", "no file"
+        ) from None
 
 
 def id_at(log: StreamLog, view: SegmentView, position: int) -> EntryID:
@@ -76,7 +98,7 @@ def id_at(log: StreamLog, view: SegmentView, position: int) -> EntryID:
     if view.number == log.native.tail[0]:
         _, block = log.native.read(view.number, position, MIN_ID, MAX_ID, 1, 1)
     else:
-        segment = log.segments.get(view)
+        segment = opened(log, view)
         if isinstance(segment, SealedSegment):
             node = segment.node_of_position(position)
             before = segment.node_row(node)[2]

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 from diskstream._native import EntryID, RowSegment, SealedSegment, SegmentView
 from diskstream.engine.log import StreamLog
+from diskstream.engine.positions import opened
 from diskstream.engine.segment import SegmentGone
+from diskstream.errors import CorruptionError
 from diskstream.ids import MAX_ID, MIN_ID
 
 __all__ = ["Piece", "pieces"]
@@ -33,9 +35,11 @@ class Piece:
 
 
 def pieces(
-    log: StreamLog, start: EntryID, end: EntryID, *, max_entries: int, max_bytes: int, tail: bool
+    log: StreamLog, start: EntryID, end: EntryID, *, max_entries: int, max_bytes: int, tail: bool, damaged: bool
 ) -> Iterator[Piece]:
     """The pieces of ``start..end`` as of now, in order; with `tail`, of the active segment too.
+
+    With `damaged` a segment whose index cannot be read is one piece: reading it fails.
 
     Raises:
         CorruptionError: a segment's index cannot be read, or its file is missing.
@@ -46,14 +50,20 @@ def pieces(
         last = log.native.counters()[1]
         try:
             high = min(end, last)
-            found = list(_pass(log, start, high, (max_entries, max_bytes), tail=tail)) if start <= high else []
+            found = (
+                list(_pass(log, start, high, (max_entries, max_bytes), tail=tail, damaged=damaged))
+                if start <= high
+                else []
+            )
         except SegmentGone:
             continue  # the list of segments has changed meanwhile
         yield from found
         return
 
 
-def _pass(log: StreamLog, start: EntryID, end: EntryID, limits: tuple[int, int], *, tail: bool) -> Iterator[Piece]:
+def _pass(
+    log: StreamLog, start: EntryID, end: EntryID, limits: tuple[int, int], *, tail: bool, damaged: bool
+) -> Iterator[Piece]:
     views = log.segments.views()
     low = bisect_left(views, (start.ms, start.seq), key=lambda view: (view.last.ms, view.last.seq))
     for view in views[low:]:
@@ -62,28 +72,26 @@ def _pass(log: StreamLog, start: EntryID, end: EntryID, limits: tuple[int, int],
         if not view.live:
             continue
         within = max(start, view.first), min(end, view.last)
-        segment = _opened(log, view)
-        if isinstance(segment, SealedSegment):
-            yield from _of_nodes(segment, view, within, limits)
-        else:
-            yield from _of_rows(view, within, limits, *_rows(segment, view))
+        try:
+            found = list(_of_view(log, view, within, limits))
+        except CorruptionError:
+            if not damaged:
+                raise
+            found = [Piece(view.number, True, *within, view.entries, view.size_bytes)]
+        yield from found
     active = log.native.active_view()
     if tail and active.entries and active.live and active.last >= start and active.first <= end:
         within = max(start, active.first), min(end, active.last)
         yield from _of_rows(active, within, limits, *_active(log, active))
 
 
-def _opened(log: StreamLog, view: SegmentView) -> SealedSegment | RowSegment:
-    try:
-        return log.segments.get(view)
-    except SegmentGone:
-        log.segments.forget(view.number, view.generation)
-        log.refresh()
-        return log.segments.get(view) if view in log.segments.views() else _gone()
-
-
-def _gone() -> SealedSegment:
-    raise SegmentGone
+def _of_view(
+    log: StreamLog, view: SegmentView, within: tuple[EntryID, EntryID], limits: tuple[int, int]
+) -> Iterator[Piece]:
+    segment = opened(log, view)
+    if isinstance(segment, SealedSegment):
+        return _of_nodes(segment, view, within, limits)
+    return _of_rows(view, within, limits, *_rows(segment, view))
 
 
 def _of_nodes(

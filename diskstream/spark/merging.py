@@ -1,13 +1,14 @@
 """The order in which staged batches are appended: by partition, or by given IDs, merged where batches overlap."""
 
 import errno
+import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from diskstream.errors import ArgumentError, LimitError, StorageError
+from diskstream.errors import ArgumentError, LimitError, StorageError, storage_error
 from diskstream.ids import EntryID
 from diskstream.spark.names import as_bytes
 from diskstream.spark.rows import sort_order
@@ -90,8 +91,14 @@ def _check_follows(store: "Store", stream: str, first: tuple[int, int]) -> None:
 def _read(store: Path, place: _Place) -> "pa.RecordBatch":
     import pyarrow as pa
 
-    with pa.memory_map(str(store / place.path)) as source:
-        return pa.ipc.open_file(source).get_batch(place.number)
+    path = str(store / place.path)
+    try:
+        with pa.memory_map(path) as source:
+            return pa.ipc.open_file(source).get_batch(place.number)
+    except pa.ArrowInvalid as error:
+        raise StorageError(path, "read", errno.EIO, f"what a task staged is damaged ({error})") from error
+    except OSError as error:
+        raise storage_error(path, "read", error.errno or errno.EIO, os.strerror(error.errno or errno.EIO)) from error
 
 
 def _merged(store: Path, stream: str, places: list[_Place], *, check: bool) -> Iterator[Callable[[], "pa.RecordBatch"]]:

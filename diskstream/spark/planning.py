@@ -66,10 +66,16 @@ def _last(stream: Stream, options: ReadOptions) -> EntryID | None:
 
 
 def slices_of(
-    stream: Stream, first: EntryID, last: EntryID, limits: tuple[int, int], *, tail: bool = True
+    stream: Stream,
+    first: EntryID,
+    last: EntryID,
+    limits: tuple[int, int],
+    *,
+    tail: bool = True,
+    damaged: bool = False,
 ) -> Iterator[Slice]:
     """A range as slices of at most so many entries and, about, bytes."""
-    for piece in stream.splits(first, last, max_entries=limits[0], max_bytes=limits[1], tail=tail):
+    for piece in stream.splits(first, last, max_entries=limits[0], max_bytes=limits[1], tail=tail, damaged=damaged):
         low, high = piece.first, piece.last
         yield Slice(stream.name, (low.ms, low.seq), (high.ms, high.seq), piece.entries, piece.size_bytes)
 
@@ -138,7 +144,8 @@ def _all_slices(
             last = min(last, stream.last_id())  # noqa: PLW2901
             # What was trimmed before is no loss of this read.
             begin = max(first, (stream.trimmed_to() or MIN_ID).next() or MAX_ID)
-            slices.extend(slices_of(stream, begin, last, limits, tail=options.include_tail))
+            damaged = options.on_corruption == "skip"
+            slices.extend(slices_of(stream, begin, last, limits, tail=options.include_tail, damaged=damaged))
         except CorruptionError:
             if options.on_corruption == "fail":
                 raise

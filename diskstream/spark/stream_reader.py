@@ -62,15 +62,19 @@ class EntriesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._listed = (now, names)
         return names or list(self.options.streams)
 
+    def _first_id(self, name: bytes) -> EntryID | str:
+        """What the options say of where the read of a stream begins: a word, or the ID behind which it reads."""
+        if self.options.starting_timestamp is not None:
+            return EntryID(self.options.starting_timestamp, 0).prev() or MIN_ID
+        at = (self.options.starting_ids or Bounds("latest")).of(name) or "latest"
+        return at if isinstance(at, str) else at.prev() or MIN_ID
+
     def _begin(self, stream: Stream) -> EntryID:
         """Where the read of a stream begins: the ID behind which it reads."""
-        earliest = stream.trimmed_to() or MIN_ID
-        if self.options.starting_timestamp is not None:
-            return max(EntryID(self.options.starting_timestamp, 0).prev() or MIN_ID, MIN_ID)
-        at = (self.options.starting_ids or Bounds("latest")).of(stream.name) or "latest"
+        at = self._first_id(stream.name)
         if at == "latest":
             return self._end(stream)
-        return earliest if isinstance(at, str) else at.prev() or MIN_ID
+        return (stream.trimmed_to() or MIN_ID) if isinstance(at, str) else at
 
     def _end(self, stream: Stream) -> EntryID:
         if self.options.include_tail:
@@ -137,11 +141,11 @@ class EntriesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ranges: list[tuple[bytes, EntryID, EntryID]] = []
         for name, last in offsets.decode(end).items():
             stream = store.stream(name)
-            after = begun.get(name)
-            if after is None:
-                after = MIN_ID
-            elif self.options.fail_on_data_loss:
-                _check_loss(stream, after, last)
+            after = begun.get(name, MIN_ID)
+            if self.options.fail_on_data_loss:
+                # A stream that is new, or not yet where the read begins, has lost nothing.
+                is_ahead = last <= after == self._first_id(name)
+                _check_loss(stream, after if name in begun else None, MIN_ID if is_ahead else last)
             first = after.next()
             if first is not None and first <= last:
                 ranges.append((name, first, last))
@@ -173,10 +177,11 @@ class EntriesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {**self.__dict__, "_store": None, "_initial": None}
 
 
-def _check_loss(stream: Stream, after: EntryID, last: EntryID) -> None:
+def _check_loss(stream: Stream, after: EntryID | None, last: EntryID) -> None:
+    """Looks for what went unread: behind `after`, where the stream had been read before, up to `last`."""
     trimmed = stream.trimmed_to()
-    if trimmed is not None and trimmed > after:
+    if after is not None and trimmed is not None and trimmed > after:
         raise DataLossError(as_text(stream.name), f"entries up to {trimmed} were trimmed away", f"what follows {after}")
-    if stream.last_id() < max(last, after):
+    if stream.last_id() < last or not stream.exists():
         found = f"it ends at {stream.last_id()}" if stream.exists() else "it is gone"
-        raise DataLossError(as_text(stream.name), f"{found}: it was deleted or replaced", f"{after} to {last}")
+        raise DataLossError(as_text(stream.name), f"{found}: it was deleted or replaced", f"{after or MIN_ID} to {last}")

@@ -106,7 +106,7 @@ def _scan(stream: Stream, each: Slice, plan: Plan, options: ReadOptions) -> "Ite
             raise
         # From here on node by node, so that nothing goes but what is damaged.
         try:
-            pieces = stream.splits(at, last, max_entries=1)
+            pieces = stream.splits(at, last, max_entries=1, damaged=True)
         except CorruptionError:
             _report(stream, (at, last), error, options)
             return

@@ -23,6 +23,7 @@ from tests.spark.driver import Driver
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 KILLS = int(os.environ.get("DISKSTREAM_SPARK_KILLS", "3"))
 SEED = int(os.environ.get("DISKSTREAM_SPARK_SEED", "1" if os.environ.get("CI") else random.randrange(1 << 30)))
@@ -44,12 +45,16 @@ def two_copies(spark: "SparkSession", folder: str) -> None:
         batch.write.mode("overwrite").parquet(f"{folder}/parquet/{number:06d}")
 
     register(spark)
-    source = spark.readStream.format("diskstream").schema("n long")
-    options = {"startingIds": "earliest", "maxEntriesPerTrigger": BATCH, "minPartitions": 2}
-    doubled = source.options(**options).load(f"{folder}/store", streams="in").selectExpr("n * 2 as n")
-    sink = doubled.writeStream.option("checkpointLocation", f"{folder}/to-stream").format("diskstream")
-    other = doubled.writeStream.option("checkpointLocation", f"{folder}/to-parquet").foreachBatch(to_parquet)
-    queries = [sink.option("path", f"{folder}/store").option("stream", "out").start(), other.start()]
+
+    def doubled(checkpoint: str) -> "DataStreamWriter":
+        # For each query a frame of its own: two that share one spoil each other's tasks while Spark serializes them.
+        source = spark.readStream.format("diskstream").schema("n long")
+        options = {"startingIds": "earliest", "maxEntriesPerTrigger": BATCH, "minPartitions": 2}
+        frame = source.options(**options).load(f"{folder}/store", streams="in").selectExpr("n * 2 as n")
+        return frame.writeStream.option("checkpointLocation", f"{folder}/{checkpoint}")
+
+    sink = doubled("to-stream").format("diskstream").option("path", f"{folder}/store").option("stream", "out")
+    queries = [sink.start(), doubled("to-parquet").foreachBatch(to_parquet).start()]
     say("started")
     hear()
     for query in queries:

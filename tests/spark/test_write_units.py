@@ -54,9 +54,10 @@ def to_two(numbers: Iterable[int]) -> Any:
 
 
 def with_ids(numbers: Iterable[int]) -> Any:
-    """Rows for one stream, the number of each its ID."""
-    n = pa.array(list(numbers), pa.int64())
-    return pa.record_batch({"id_ms": n, "id_seq": pa.repeat(pa.scalar(0, pa.int64()), len(n)), "n": n})
+    """Rows for one stream, the number of each its ID; 0 is ID 0-1, as none is 0-0."""
+    n = list(numbers)
+    columns = {"id_ms": n, "id_seq": [int(each == 0) for each in n], "n": n}
+    return pa.record_batch({name: pa.array(column, pa.int64()) for name, column in columns.items()})
 
 
 @pytest.fixture
@@ -66,7 +67,7 @@ def at(tmp_path: Path) -> Path:
         return tmp_path / "at"
 
 
-def staged(at: Path, *parts: Iterable[int], target: Target = TO_TWO, rows: int = 3) -> tuple[StagedFile, ...]:
+def staged(at: Path, *parts: Iterable[int], target: Target = TO_TWO, rows: int = 4) -> tuple[StagedFile, ...]:
     """What tasks stage that are given these numbers, each a partition."""
     make = with_ids if target.given else to_two
     return tuple(stage(at, ("job", number), [make(part)], target, rows) for number, part in enumerate(parts))
@@ -298,13 +299,14 @@ class Deadly:
 
 KINDS: dict[str, tuple[Target, dict[str, Any]]] = {
     "automatic IDs": (TO_TWO, {}),
-    "segments roll in between": (TO_TWO, {"segment_bytes": 4096}),
+    "segments roll in between": (TO_TWO, {"segment_bytes": 8192, "node_max_entries": 2}),
     "each append flushed": (TO_TWO, {"fsync": "always"}),
     "given IDs": (GIVEN, {}),
 }
+ROWS = 20
 # How partitions are cut the first time, and the second.
-FIRST = [range(10), range(10, 17), range(17, 30)]
-SECOND = [range(3), range(3, 30)]
+FIRST = [range(8), range(8, 17), range(17, ROWS)]
+SECOND = [range(3), range(3, ROWS)]
 
 
 def rows_of(at: Path, target: Target) -> list[list[int]]:
@@ -312,11 +314,10 @@ def rows_of(at: Path, target: Target) -> list[list[int]]:
 
 
 def all_of(target: Target) -> list[list[int]]:
-    return [list(range(30))] if target.given else [list(range(0, 30, 2)), list(range(1, 30, 2))]
+    return [list(range(ROWS))] if target.given else [list(range(0, ROWS, 2)), list(range(1, ROWS, 2))]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize(("kind", "after"), [*((kind, False) for kind in KINDS), ("automatic IDs", True)])
 def test_whatever_step_it_dies_at_the_next_attempt_makes_it_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, after: bool
 ) -> None:
@@ -446,7 +447,8 @@ def test_spark_says_abort_after_a_commit_that_failed_and_nothing_is_lost(
     writer.abort(messages, *number)
     again, messages = attempt()
     again.commit(messages, *number)
-    assert (rows_of(at, TO_TWO), left(at)) == (all_of(TO_TWO), [])
+    # Here all tasks say that theirs is partition 0: the order between them is another test's.
+    assert ([sorted(rows) for rows in rows_of(at, TO_TWO)], left(at)) == (all_of(TO_TWO), [])
 
 
 def test_what_is_aborted_before_a_commit_goes(at: Path) -> None:
@@ -468,20 +470,24 @@ def test_what_a_task_staged_and_lost_is_not_decided_on(at: Path) -> None:
 
 
 def commits_when_told(at: str, cut: int) -> None:
-    files = staged(Path(at), range(cut), range(cut, 30))
+    files = staged(Path(at), range(cut), range(cut, ROWS))
     with diskstream.open(at) as store:
         say("ready")
         version = 0
         while hear() == "go":
             say(commit(store, Manifest("query:q", version, False, files)))
             version += 1
-            files = staged(Path(at), range(cut), range(cut, 30))
+            files = staged(Path(at), range(cut), range(cut, ROWS))
             say("ready")
+
+
+# By the name under which the child can import it: pytest calls this module after its folder alone.
+commits_when_told.__module__ = "tests.spark.test_write_units"
 
 
 def test_of_two_processes_that_commit_one_version_at_once_one_does(at: Path) -> None:
     rounds = 10
-    with child(commits_when_told, at, 7) as one, child(commits_when_told, at, 20) as other:
+    with child(commits_when_told, at, 7) as one, child(commits_when_told, at, 15) as other:
         for _ in range(rounds):
             assert [each.hear() for each in (one, other)] == ["ready", "ready"]
             one.tell("go")
@@ -518,7 +524,9 @@ def pass_the_ids(at: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "harm", [damage_the_manifest, take_the_files, damage_the_files, damage_done, pass_the_ids], ids=lambda harm: harm.__name__
+    "harm",
+    [damage_the_manifest, take_the_files, damage_the_files, damage_done, pass_the_ids],
+    ids=lambda harm: harm.__name__,
 )
 def test_a_manifest_that_cannot_be_carried_out_stops_nobody_else(
     at: Path, monkeypatch: pytest.MonkeyPatch, harm: Callable[[Path], None]
@@ -576,13 +584,12 @@ def test_an_id_that_two_rows_of_a_partition_have_is_refused(at: Path, rows: int)
     assert numbers(at) == []
 
 
-@pytest.mark.parametrize("first", [0, 3, 5])
+@pytest.mark.parametrize("first", [3, 5])
 def test_ids_that_do_not_follow_are_refused_and_nothing_added(at: Path, first: int) -> None:
-    if first:
-        committed(at, Manifest("query:q", 0, True, staged(at, [1, 5], target=GIVEN)))
+    committed(at, Manifest("query:q", 0, True, staged(at, [1, 5], target=GIVEN)))
     with pytest.raises(ArgumentError, match=f"rows begin at {first}-0: IDs must be above the last"):
         committed(at, Manifest("query:q", 1, True, staged(at, [first, 9], target=GIVEN)))
-    assert numbers(at) == ([1, 5] if first else [])
+    assert numbers(at) == [1, 5]
     assert committed(at, Manifest("query:q", 1, True, staged(at, [9], target=GIVEN)))
 
 

@@ -1,0 +1,229 @@
+"""Spark: reading, writing and the jobs, beside Spark's own Parquet on the same rows.
+
+One session of two threads on this machine; four rows for each entry that other subjects store, of four short fields
+(a sensor, a decimal number, a whole number, a unit), sealed. The same rows were written once by Spark itself as Parquet
+(zstd), with typed columns and with an array of names and values. Scans go into Spark's `noop` sink, so that all columns
+of all rows reach the JVM; each contender runs once before the rounds, unmeasured. Archive and replay count from the
+planning to the last flush, files read back and digests compared; Spark's own writer reads the same source and writes
+zstd Parquet. A trigger is the time from one small append to the end of the batch that holds it, in a query into `noop`.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import diskstream
+from bench.context import Context
+from bench.model import Figure, Result, Row, Target
+from bench.rounds import Contender, take_turns
+
+NAME = "spark"
+STREAM = "readings"
+TYPED = "sensor string, value double, count bigint, unit string"
+COLUMNS = (("sensor", "string"), ("value", "double"), ("count", "int64"), ("unit", "string"))
+ROWS_EACH = 4
+TRIGGERS = 20
+
+
+@dataclass
+class Bench:
+    """The session, the store, and what counts."""
+
+    spark: Any
+    store: Path
+    scratch: Path
+    rows: int
+    numbers: Iterator[int] = field(default_factory=itertools.count)
+
+    def timed(self, work: Callable[[], object]) -> float:
+        """Rows a second."""
+        begin = time.perf_counter()
+        work()
+        return self.rows / (time.perf_counter() - begin)
+
+    def place(self) -> Path:
+        """A path where nothing is."""
+        return self.scratch / f"made-{next(self.numbers)}"
+
+    def frame(self, schema: str | None) -> Any:
+        reader = self.spark.read.format("diskstream")
+        return (reader if schema is None else reader.schema(schema)).load(str(self.store))
+
+    def scan(self, frame: Callable[[], Any]) -> float:
+        return self.timed(lambda: frame().write.format("noop").mode("overwrite").save())
+
+
+def run(context: Context, result: Result) -> None:
+    """Builds the store and the Parquet files, takes turns, and puts the rows into `result`."""
+    missing = [name for name in ("pyspark", "pandas", "pyarrow") if not importlib.util.find_spec(name)]
+    if missing or shutil.which("java") is None:
+        result.skipped.append(f"everything: {', '.join(missing) or 'java'} is not installed")
+        return
+    with context.fresh("spark") as scratch, _session(scratch) as spark:
+        rows = ROWS_EACH * context.scale.entries
+        context.say(f"building a store of {rows:,} entries, and Parquet of them")
+        bench = Bench(spark, scratch / "store", scratch, rows)
+        _build(bench)
+        contenders = [*_scans(bench), *_jobs(bench)]
+        for contender in contenders:
+            context.say(f"once, unmeasured: {contender.name}")
+            contender.run()
+        found = take_turns(context, contenders)
+        context.say("triggers")
+        delays = _triggers(bench)
+    _rows(result, found)
+    at_median = Figure("ms", (median(delays),))
+    result.rows.append(Row("a trigger, the median", at_median, target=Target("figure", at_most=200)))
+    result.notes.append(f"{rows:,} rows; {TRIGGERS} triggers, {min(delays):.0f} to {max(delays):.0f} ms.")
+
+
+@contextmanager
+def _session(scratch: Path) -> Iterator[Any]:
+    from diskstream.spark.jobs.session import session
+
+    scratch.mkdir(parents=True)
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    local = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1", "spark.ui.enabled": "false"}
+    settings = {
+        **local,
+        "spark.sql.shuffle.partitions": "2",
+        "spark.local.dir": str(scratch / "local"),
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        "spark.sql.parquet.compression.codec": "zstd",
+        "spark.driver.memory": "2g",
+    }
+    spark = session("diskstream bench", master="local[2]", settings=settings)
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+def _build(bench: Bench) -> None:
+    with diskstream.open(bench.store, fsync="os") as store:
+        stream = store.stream(STREAM)
+        for first in range(0, bench.rows, 5_000):
+            numbers = range(first, min(first + 5_000, bench.rows))
+            stream.add_many(
+                [{"sensor": f"s{n % 50}", "value": f"{n * 0.37:.2f}", "count": n, "unit": "C"} for n in numbers]
+            )
+        stream.seal()
+    for name, schema in (("typed", f"id_ms bigint, id_seq bigint, {TYPED}"), ("fields", None)):
+        bench.frame(schema).write.parquet(str(bench.scratch / name))
+
+
+def _scans(bench: Bench) -> list[Contender]:
+    def parquet(name: str, *columns: str) -> Any:
+        frame = bench.spark.read.parquet(str(bench.scratch / name))
+        return frame.select(*columns) if columns else frame
+
+    ids = "id_ms bigint, id_seq bigint"
+    return [
+        Contender("ids", lambda: bench.scan(lambda: bench.frame(ids))),
+        Contender("ids, Parquet", lambda: bench.scan(lambda: parquet("typed", "id_ms", "id_seq"))),
+        Contender("typed", lambda: bench.scan(lambda: bench.frame(f"{ids}, {TYPED}"))),
+        Contender("typed, Parquet", lambda: bench.scan(lambda: parquet("typed"))),
+        Contender("fields", lambda: bench.scan(lambda: bench.frame(None))),
+        Contender("fields, Parquet", lambda: bench.scan(lambda: parquet("fields"))),
+    ]
+
+
+def _jobs(bench: Bench) -> list[Contender]:
+    from diskstream.spark.jobs import archive, replay, rollup
+
+    store = str(bench.store)
+
+    def removed(work: Callable[[Path], object]) -> float:
+        place = bench.place()
+        try:
+            return bench.timed(lambda: work(place))
+        finally:
+            shutil.rmtree(place, ignore_errors=True)
+
+    def archived(place: Path, layout: str) -> object:
+        columns = COLUMNS if layout == "typed" else ()
+        settings = archive.ArchiveSettings(store, str(place), layout=layout, columns=columns, quiet=True)
+        return archive.run(bench.spark, settings)
+
+    def written(place: Path) -> object:
+        frame = bench.spark.read.parquet(str(bench.scratch / "typed")).select("sensor", "value", "count", "unit")
+        return frame.write.format("diskstream").option("stream", "a").mode("append").save(str(place))
+
+    def drained(place: Path) -> object:
+        reader = bench.spark.readStream.format("diskstream").schema(TYPED).option("startingIds", "earliest")
+        writer = reader.load(store).writeStream.format("noop").option("checkpointLocation", str(place))
+        return writer.trigger(availableNow=True).start().awaitTermination()
+
+    roll = rollup.Settings(store, window_ms=1000, fields=("value",), quantiles=(), quiet=True)
+    own = f"id_ms bigint, id_seq bigint, {TYPED}"
+    return [
+        Contender("rollup", lambda: bench.timed(lambda: rollup.roll_up(bench.spark, roll))),
+        Contender("archive, typed", lambda: removed(lambda place: archived(place, "typed"))),
+        Contender("Spark's writer, typed", lambda: removed(lambda place: bench.frame(own).write.parquet(str(place)))),
+        Contender("archive, fields", lambda: removed(lambda place: archived(place, "fields"))),
+        Contender("Spark's writer, fields", lambda: removed(lambda place: bench.frame(None).write.parquet(str(place)))),
+        Contender(
+            "replay",
+            lambda: removed(
+                lambda place: replay.run(bench.spark, replay.ReplaySettings(store, str(place), ids="new", quiet=True))
+            ),
+        ),
+        Contender("write", lambda: removed(written)),
+        Contender("drain", lambda: removed(drained)),
+    ]
+
+
+def _triggers(bench: Bench) -> list[float]:
+    """Milliseconds from an append to the end of the batch that holds it."""
+    place, store_path = bench.place(), bench.place()
+    delays = []
+    with diskstream.open(store_path) as store:
+        stream = store.stream("a")
+        stream.add({"n": 0})
+        reader = bench.spark.readStream.format("diskstream").schema("n bigint").load(str(store_path))
+        query = reader.writeStream.format("noop").option("checkpointLocation", str(place)).start()
+        try:
+            for number in range(TRIGGERS + 2):
+                begin = time.perf_counter()
+                stream.add({"n": number})
+                query.processAllAvailable()
+                delays.append((time.perf_counter() - begin) * 1000)
+        finally:
+            query.stop()
+    return delays[2:]
+
+
+def _rows(result: Result, found: dict[str, tuple[float, ...]]) -> None:
+    def figure(name: str) -> Figure:
+        return Figure("/s", found[name])
+
+    scans = (("ids", 4e6, None), ("typed", 1.8e6, 0.8), ("fields", 1.2e6, 0.8))
+    for name, least, beside in scans:
+        ours, peer = figure(name), figure(f"{name}, Parquet")
+        result.rows.append(Row(f"scan, {name}", ours, target=Target("figure", at_least=least)))
+        target = None if beside is None else Target("ratio", at_least=beside)
+        result.rows.append(Row(f"scan, {name}", ours, "Spark's Parquet reader", peer, target))
+    result.rows.append(Row("rollup by second", figure("rollup"), target=Target("figure", at_least=5e6)))
+    for name, least in (("typed", 2e6), ("fields", 1.2e6)):
+        ours, peer = figure(f"archive, {name}"), figure(f"Spark's writer, {name}")
+        result.rows.append(Row(f"archive, {name}", ours, target=Target("figure", at_least=least)))
+        result.rows.append(
+            Row(f"archive, {name}", ours, "source into Spark's writer", peer, Target("ratio", at_least=4))
+        )
+    for name, case, least in (
+        ("replay", "replay", 1e6),
+        ("write", "df.write", 0.5e6),
+        ("drain", "draining by AvailableNow", 1.2e6),
+    ):
+        result.rows.append(Row(case, figure(name), target=Target("figure", at_least=least)))

@@ -1,0 +1,633 @@
+"""Reading from Spark, as far as no JVM is needed for it: options, schemas, plans, and what tasks do."""
+
+import json
+import pickle
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import diskstream
+from diskstream import (
+    ArgumentError,
+    CorruptionError,
+    DataLossError,
+    EntryID,
+    NewerFormatError,
+    NoSuchStreamError,
+    NotAStoreError,
+    Store,
+    leases,
+)
+from tests.streams.layers import Layered, layered, nth_id, small_store
+
+pytest.importorskip("pyspark")
+pytest.importorskip("pyarrow")
+
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.types import StructType
+
+from diskstream.spark.options import Bounds, ReadOptions, WriteOptions
+from diskstream.spark.partitions import EntriesPartition, Slice, pack
+from diskstream.spark.planning import plan_entries
+from diskstream.spark.schemas import plan
+from diskstream.spark.source import DiskstreamSource
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+SCHEMA = "stream string, id string"
+
+
+def options(**given: Any) -> ReadOptions:
+    parsed: ReadOptions = ReadOptions.parse({name: str(value) for name, value in given.items()})
+    return parsed
+
+
+def ddl(text: str) -> StructType:
+    """A schema as users write it, without the JVM that Spark parses it with: names, types and NOT NULL."""
+    from pyspark.sql import types as st
+
+    kinds: dict[str, Any] = {
+        "string": st.StringType(),
+        "bigint": st.LongType(),
+        "int": st.IntegerType(),
+        "timestamp": st.TimestampType(),
+        "binary": st.BinaryType(),
+        "array<int>": st.ArrayType(st.IntegerType()),
+        "map": st.MapType(st.BinaryType(), st.BinaryType()),
+        "fields": st.ArrayType(
+            st.StructType([st.StructField("name", st.BinaryType()), st.StructField("value", st.BinaryType())])
+        ),
+    }
+    found = StructType()
+    for column in filter(None, text.split(", ")):
+        name, kind = column.rsplit(" ", 1)
+        found.add(name, kinds[kind])
+    return found
+
+
+# --- options ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("stream", "streams"),
+        ("startingId", "startingIds"),
+        ("startingOffsets", "startingIds"),
+        ("endingtimestmap", "endingTimestamp"),
+        ("maxBytes", "maxBytesPerTrigger"),
+        ("minPartition", "minPartitions"),
+        ("failOnDataLos", "failOnDataLoss"),
+        ("layuot", "layout"),
+    ],
+)
+def test_a_misspelt_option_is_told_with_the_one_that_was_meant(name: str, meant: str) -> None:
+    with pytest.raises(ArgumentError) as caught:
+        options(path="p", **{name: "x"})
+    assert str(caught.value) == f"the diskstream source has no option {name}; did you mean {meant}?"
+
+
+def test_an_option_like_none_is_told_alone() -> None:
+    with pytest.raises(ArgumentError, match=r"^the diskstream source has no option zzz$"):
+        options(zzz=1)
+
+
+def test_options_come_in_lower_case_and_are_known_in_any() -> None:
+    assert options(maxbytesperpartition="1k", MinPartitions="3").max_bytes_per_partition == 1024
+    assert options(minpartitions="3").min_partitions == 3
+
+
+def test_what_spark_adds_is_passed_over() -> None:
+    assert options(path="p", checkpointLocation="/c", queryName="q").path == "p"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "takes"),
+    [
+        ("minPartitions", "0", "a whole number from 1 on"),
+        ("batchRows", "-1", "a whole number from 1 on"),
+        ("batchRows", "1.5", "a whole number from 1 on"),
+        ("maxBytesPerPartition", "64x", "bytes, as 67108864 or 64m"),
+        ("maxBytesPerPartition", "0", "bytes, as 67108864 or 64m"),
+        ("includeTail", "yes", "true or false"),
+        ("leaseTtl", "soon", "a duration, as 500ms, 10s, 15m, 2h or 1d"),
+        ("layout", "columns", "one of fields, map, typed, raw"),
+        ("mode", "DROPMALFORMED", "one of PERMISSIVE, FAILFAST"),
+        ("duplicateFields", "any", "one of first, last, fail"),
+        ("largeIds", "null", "one of fail, wrap"),
+        ("onCorruption", "ignore", "one of fail, skip"),
+        ("table", "streams", "one of entries, groups, consumers, pending, audit"),
+        ("streams", "a,,b", "names apart by commas, none of them empty"),
+        ("streams", "[]", "names apart by commas, or a JSON list of names"),
+        ("streams", "[1]", "names apart by commas, or a JSON list of names"),
+        ("streams", '["a"', "names apart by commas, or a JSON list of names; this is no JSON"),
+        ("startingIds", "first", "earliest, latest, an ID as 1692632086370-0, or JSON of these by stream; not 'first'"),
+        ("startingIds", '{"a": 5}', "earliest, latest, an ID as 1692632086370-0, or JSON of these by stream"),
+        (
+            "endingIds",
+            '{"a"',
+            "earliest, latest, an ID as 1692632086370-0, or JSON of these by stream; this is no JSON",
+        ),
+        ("startingTimestamp", "yesterday", "milliseconds since 1970, or a time as 2026-11-21T10:00:00Z"),
+    ],
+)
+def test_a_value_that_does_not_fit_is_told_with_what_the_option_takes(name: str, value: str, takes: str) -> None:
+    with pytest.raises(ArgumentError) as caught:
+        options(path="p", **{name: value})
+    assert str(caught.value).startswith(f"option {name}={value!r}: it takes {takes}")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "meaning"),
+    [
+        ("maxBytesPerPartition", "64m", 64 << 20),
+        ("maxBytesPerPartition", "1 KiB", 1024),
+        ("leaseTtl", "1.5h", 5400.0),
+        ("leaseTtl", "250ms", 0.25),
+        ("includeTail", "FALSE", False),
+        ("mode", "failfast", "FAILFAST"),
+        ("streams", " b , a,b", (b"b", b"a")),
+        ("streams", '["a,b", "50%25", "caf%E9"]', (b"a,b", b"50%", b"caf\xe9")),
+        ("startingIds", "LATEST", Bounds("latest")),
+        ("startingIds", "7", Bounds(EntryID(7, 0))),
+        ("endingIds", "5-3", Bounds(EntryID(5, 3))),
+        ("startingIds", '{"a": "5-1", "*": "latest"}', Bounds("latest", {b"a": EntryID(5, 1)})),
+        ("startingTimestamp", "1700000000000", 1_700_000_000_000),
+        ("startingTimestamp", "2026-11-21T10:00:00.345Z", 1_795_255_200_345),
+        ("startingTimestamp", "2026-11-21T12:00:00.345+02:00", 1_795_255_200_345),
+        ("startingTimestamp", "2026-11-21", 1_795_219_200_000),
+        ("startingTimestamp", "1950-01-01", 0),
+    ],
+)
+def test_a_value_may_be_written_in_several_ways(name: str, value: str, meaning: object) -> None:
+    parsed = options(**{name: value})
+    spelt = "".join("_" + letter.lower() if letter.isupper() else letter for letter in name)
+    assert getattr(parsed, spelt) == meaning
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({}, r"needs a path: \.option\('path', '/data/store'\) or \.load\(path\)"),
+        ({"path": "p", "startingIds": "5", "startingTimestamp": "0"}, "startingIds and startingTimestamp exclude"),
+        ({"path": "p", "endingIds": "5", "endingTimestamp": "9"}, "endingIds and endingTimestamp exclude"),
+        ({"path": "p", "streams": "a", "streamPattern": "b*"}, "streams and streamPattern exclude each other"),
+    ],
+)
+def test_options_that_contradict_each_other_are_refused(given: dict[str, str], says: str) -> None:
+    with pytest.raises(ArgumentError, match=says):
+        options(**given).check()
+
+
+def test_reading_and_writing_have_options_of_their_own() -> None:
+    with pytest.raises(ArgumentError, match="no option minPartitions"):
+        WriteOptions.parse({"path": "p", "minPartitions": "3"})
+    with pytest.raises(ArgumentError, match="no option txnId"):
+        options(path="p", txnId="7")
+
+
+# --- schemas ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("schema", "given", "says"),
+    [
+        ("id_ms string", {}, "column id_ms is string, .* which is bigint; a field of that name is column `field:id_ms`"),
+        ("ts bigint", {}, "column ts is bigint, but it stands for part of an entry, which is timestamp"),
+        ("fields string", {}, "column fields is string, but .* or map<binary,binary>"),
+        ("_corrupt string, n int", {}, "column _corrupt is string"),
+        ("n array<int>", {}, "column n: a field cannot be read as array<int>; choose a number, boolean, string"),
+        ("_corrupt fields, id string", {}, "column _corrupt tells which typed columns did not parse, but"),
+        ("n int", {"layout": "fields"}, "layout=fields, but the schema asks for typed"),
+        ("fields map", {"layout": "fields"}, "layout=fields, but the schema asks for map"),
+        ("fields map, n int", {}, "one read has one layout; the schema asks for map and typed"),
+        ("entry binary, fields fields", {}, "one read has one layout; the schema asks for fields and raw"),
+    ],
+)  # fmt: skip
+def test_a_schema_that_does_not_fit_is_refused(schema: str, given: dict[str, str], says: str) -> None:
+    with pytest.raises(ArgumentError, match=says):
+        plan(ddl(schema), options(path="p", **given))
+
+
+def test_typed_columns_need_a_schema() -> None:
+    with pytest.raises(
+        ArgumentError, match=r"layout=typed needs the columns: \.schema\('sensor string, value double'\)"
+    ):
+        DiskstreamSource({"path": "p", "layout": "typed"}).schema()
+
+
+@pytest.mark.parametrize(
+    ("given", "names"),
+    [
+        ({}, "stream id_ms id_seq ts fields"),
+        ({"layout": "map"}, "stream id_ms id_seq ts fields"),
+        ({"layout": "raw"}, "stream id_ms id_seq ts entry"),
+        ({"includeMetadata": "true"}, "stream id_ms id_seq ts segment position size_bytes fields"),
+    ],
+)
+def test_without_a_schema_the_layout_tells_the_columns(given: dict[str, str], names: str) -> None:
+    schema = DiskstreamSource({"path": "p", **given}).schema()
+    assert schema.names == names.split()
+    assert plan(schema, options(path="p", **given)).layout == given.get("layout", "fields")
+
+
+# --- packing ----------------------------------------------------------------------------------------------------------
+
+
+def test_slices_are_packed_in_order_within_both_limits() -> None:
+    slices = [Slice(b"x", (at, 0), (at, 9), entries, size) for at, (entries, size) in enumerate(
+        [(1, 10), (1, 10), (1, 90), (50, 1), (50, 1), (1, 1), (999, 999), (1, 1)])]  # fmt: skip
+    packed = pack(slices, 100, 100)
+    assert [len(run) for run in packed] == [2, 2, 2, 1, 1]
+    assert [each for run in packed for each in run] == slices
+    assert pack([], 1, 1) == []
+
+
+# --- planning ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Iterator[Layered]:
+    """A stream `x` in every kind of segment, a small `y`, and `Z,1`."""
+    with small_store(tmp_path / "s") as store:
+        made = layered(store)
+        for name in ("y", "Z,1"):
+            for number in range(3):
+                store.stream(name).add({"n": number}, (100 + number, 0))
+        yield made
+
+
+def read(given: ReadOptions, schema: str = SCHEMA) -> Iterator["pa.RecordBatch"]:
+    """Plans, and reads in copies of the reader, as Spark does: it is pickled before `partitions` runs."""
+    from diskstream.spark.source import EntriesReader
+
+    reader = EntriesReader(given.check(), ddl(schema))
+    sent = pickle.dumps(reader)
+    partitions: Sequence[InputPartition] = reader.partitions()
+    for partition in partitions:
+        yield from pickle.loads(sent).read(pickle.loads(pickle.dumps(partition)))
+
+
+def ids(given: ReadOptions) -> list[str]:
+    """What is read, as `stream id`."""
+    rows = [row for batch in read(given) for row in batch.to_pylist()]
+    return [f"{row['stream']} {row['id']}" for row in rows]
+
+
+def live(made: Layered, low: object = "-", high: object = "+") -> list[str]:
+    return [f"x {entry.id}" for entry in made.stream.range(str(low), str(high))]
+
+
+def test_all_streams_are_read_in_order_by_default(made: Layered) -> None:
+    others = [f"{name} {100 + number}-0" for name in ("Z,1", "y") for number in range(3)]
+    assert sorted(ids(options(path=made.store.path))) == sorted(others + live(made))
+    assert ids(options(path=made.store.path, streams="x")) == live(made)
+    assert ids(options(path=made.store.path, streams='["y", "Z,1"]')) == others[3:] + others[:3]
+    assert ids(options(path=made.store.path, streamPattern="[xZ]*")) == others[:3] + live(made)
+    assert ids(options(path=made.store.path, streamPattern="none*")) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "low", "high"),
+    [
+        ({"startingIds": "earliest", "endingIds": "latest"}, "-", "+"),
+        ({"startingIds": "60-3"}, "60-3", "+"),
+        ({"startingIds": "60-3", "endingIds": "60-3"}, "60-3", "60-3"),
+        ({"endingIds": "100-9"}, "-", "100-9"),
+        ({"startingTimestamp": "60", "endingTimestamp": "100"}, "60-0", "99"),
+        ({"startingIds": '{"x": "60-3"}', "endingIds": '{"x": "70-0"}'}, "60-3", "70-0"),
+        ({"startingIds": '{"x": "60-3", "*": "latest"}'}, "60-3", "+"),
+        ({"startingIds": "-", "endingIds": "+"}, "-", "+"),
+    ],
+)
+def test_bounds_are_ids_or_times_or_words(made: Layered, given: dict[str, str], low: str, high: str) -> None:
+    assert ids(options(path=made.store.path, streams="x", **given)) == live(made, low, high)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"startingIds": "latest"},
+        {"endingIds": "earliest"},
+        {"startingIds": "99", "endingIds": "98"},
+        {"endingTimestamp": "0"},
+        {"startingTimestamp": "9999999999999999999"},
+    ],
+)
+def test_an_empty_range_has_nothing(made: Layered, given: dict[str, str]) -> None:
+    assert ids(options(path=made.store.path, **given)) == []
+
+
+def test_bounds_by_stream_leave_the_others_whole(made: Layered) -> None:
+    found = ids(options(path=made.store.path, streams="x,y", startingIds='{"y": "102-0"}'))
+    assert found == [*live(made), "y 102-0"]
+
+
+def test_bounds_of_a_stream_that_is_not_read_are_refused(made: Layered) -> None:
+    with pytest.raises(ArgumentError, match="bounds for b'yy', which is none of the streams that are read"):
+        plan_entries(options(path=made.store.path, startingIds='{"yy": "5"}'))
+
+
+def partitions(given: ReadOptions) -> list[EntriesPartition]:
+    return plan_entries(given)
+
+
+@pytest.mark.parametrize("least", [1, 2, 5, 10, 30])
+def test_there_are_at_least_as_many_partitions_as_wanted_where_there_is_that_much(made: Layered, least: int) -> None:
+    found = partitions(options(path=made.store.path, minPartitions=least))
+    assert len(found) >= least
+    assert sum(each.entries for one in found for each in one.slices) >= len(made.live) + 6
+    assert sorted(ids(options(path=made.store.path, minPartitions=least))) == sorted(
+        [*live(made), *(f"{name} {number}-0" for name in ("y", "Z,1") for number in (100, 101, 102))]
+    )
+
+
+def test_small_streams_share_a_partition_and_large_ones_have_several(made: Layered) -> None:
+    (one,) = partitions(options(path=made.store.path))
+    assert {each.stream for each in one.slices} == {b"x", b"y", b"Z,1"}
+    several = partitions(options(path=made.store.path, maxEntriesPerPartition=50))
+    assert all(sum(each.entries for each in one.slices) <= 50 for one in several)
+    parts = [each for one in several for each in one.slices if each.stream == b"x"]
+    assert all(before.range[1] < after.range[0] for before, after in pairwise(parts))
+
+
+def test_without_the_tail_the_active_segment_is_left_out(made: Layered) -> None:
+    active = [str(entry.id) for entry in made.stream.range(made.stream.splits()[-1].first)]
+    assert 0 < len(active) < 20
+    found = ids(options(path=made.store.path, streams="x", includeTail="false"))
+    assert found == live(made)[: -len(active)]
+    assert ids(options(path=made.store.path, streams="y", includeTail="false")) == []
+
+
+def test_no_such_path_is_told_as_what_it_may_be(tmp_path: Path) -> None:
+    with pytest.raises(NotAStoreError, match="no such directory on the driver; driver and workers must see it"):
+        plan_entries(options(path=tmp_path / "none"))
+    assert not (tmp_path / "none").exists()
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "file").touch()
+    with pytest.raises(NotAStoreError, match="other is not a diskstream store"):
+        plan_entries(options(path=tmp_path / "other"))
+
+
+def test_no_such_stream_is_told_before_anything_is_read(made: Layered) -> None:
+    with pytest.raises(NoSuchStreamError, match="the store has no stream b'X'"):
+        plan_entries(options(path=made.store.path, streams="x,X"))
+
+
+def test_a_store_of_a_later_version_is_told(made: Layered) -> None:
+    made.store.close()
+    about = made.store.path / "store.json"
+    described = json.loads(about.read_text())
+    (version,) = [name for name, value in described.items() if isinstance(value, int) and "format" in name]
+    about.write_text(json.dumps({**described, version: 99}))
+    with pytest.raises(NewerFormatError, match=r"has format 99, and this version reads up to .*: upgrade"):
+        plan_entries(options(path=made.store.path))
+
+
+# --- leases -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_plan_that_fails_leaves_no_lease(made: Layered) -> None:
+    made.store.close()
+    damage_index(made.store.path)
+    with pytest.raises(CorruptionError):
+        plan_entries(options(path=made.store.path, minPartitions=3))
+    assert list((made.store.path / "leases").iterdir()) == []
+
+
+def test_a_lease_that_is_gone_is_told_with_the_way_out(made: Layered) -> None:
+    from diskstream.spark.source import EntriesReader
+
+    reader = EntriesReader(options(path=made.store.path), ddl(SCHEMA))
+    (partition,) = reader.partitions()
+    assert isinstance(partition, EntriesPartition)
+    leases.release(Path(partition.path))
+    with pytest.raises(NotAStoreError, match=r"the lease has run out or was removed: driver and workers .* leaseTtl"):
+        list(reader.read(partition))
+    partition.given = str(made.store.path / "elsewhere")
+    with pytest.raises(NotAStoreError, match="it is not there: driver and workers must see the store"):
+        list(reader.read(partition))
+
+
+def damage_index(path: Path) -> None:
+    """Makes the footer of a sealed segment rot."""
+    segment = sorted((path / "streams" / "x").glob("*.seg"))[1]
+    data = bytearray(segment.read_bytes())
+    data[-40:] = bytes(byte ^ 0x55 for byte in data[-40:])
+    segment.write_bytes(data)
+
+
+# --- what is gone, without a lease ------------------------------------------------------------------------------------
+
+
+def trimmed(store: Store) -> None:
+    store.stream("x").trim(maxlen=50)
+
+
+def deleted(store: Store) -> None:
+    store.delete("x")
+
+
+def replaced(store: Store) -> None:
+    store.delete("x")
+    store.stream("x").add({"n": 1}, "1-0")
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (trimmed, r"stream x: entries up to \d+-\d were trimmed away, but \S+ to \S+ was to be read"),
+        (deleted, "stream x: it is gone: it was deleted or replaced"),
+        (replaced, "stream x: it ends at 1-0: it was deleted or replaced"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("moment", ["between planning and reading", "while it is read"])
+def test_what_goes_is_missed_without_a_lease(made: Layered, change: Any, says: str, moment: str) -> None:
+    from diskstream.spark.source import EntriesReader
+
+    reader = EntriesReader(options(path=made.store.path, streams="x", lease="false", batchRows=10), ddl(SCHEMA))
+    (partition,) = reader.partitions()
+    if moment == "while it is read":
+        batches = reader.read(partition)
+        assert next(batches).num_rows
+        change(made.store)
+    else:
+        change(made.store)
+        batches = reader.read(partition)
+    with pytest.raises(DataLossError, match=says):
+        list(batches)
+
+
+@pytest.mark.parametrize("change", [trimmed, deleted, replaced])
+def test_what_is_left_is_read_where_losses_are_allowed(made: Layered, change: Any) -> None:
+    from diskstream.spark.source import EntriesReader
+
+    given = options(path=made.store.path, streams="x", lease="false", failOnDataLoss="false")
+    reader = EntriesReader(given, ddl(SCHEMA))
+    (partition,) = reader.partitions()
+    change(made.store)
+    found = [f"{row['stream']} {row['id']}" for batch in reader.read(partition) for row in batch.to_pylist()]
+    assert found == ([] if change is replaced else live(made))
+
+
+def test_what_went_before_it_was_planned_is_not_missed(made: Layered) -> None:
+    """The first segment is partly trimmed: its first ID is one of those that are gone."""
+    assert made.stream.trimmed_to() is not None
+    assert ids(options(path=made.store.path, streams="x", lease="false")) == live(made)
+    made.store.close()
+    with diskstream.open(made.store.path, read_only=True) as store:
+        assert ids(options(path=store.path, streams="x", lease="false")) == [
+            f"x {entry.id}" for entry in store.stream("x")
+        ]
+
+
+# --- damage -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def damaged(tmp_path: Path) -> tuple[Path, list[str], list[str]]:
+    """A store with a rotten node: its path, and the IDs outside of that node and within it."""
+    with small_store(tmp_path / "s") as store:
+        made = Layered(store, store.stream("x"))
+        made.add(140)
+        store.seal()
+        made.add(20)
+        number = made.stream.splits()[1].segment
+        (segment,) = (store.path / "streams" / "x").glob(f"{number:08d}*.seg")
+        pieces = [piece for piece in made.stream.splits(max_entries=1) if piece.segment == number]
+        node = pieces[2]
+    data = segment.read_bytes()
+    # The third node: flip bytes one by one until just that one cannot be read.
+    for at in range(200, len(data), 50):
+        rotten = bytearray(data)
+        rotten[at] ^= 0xFF
+        segment.write_bytes(rotten)
+        with diskstream.open(tmp_path / "s", read_only=True) as store:
+            stream = store.stream("x")
+            if len(unreadable(stream, pieces)) == 1 and unreadable(stream, pieces) == [node]:
+                break
+    else:
+        pytest.fail("no byte of the third node was found")
+    inside = {str(nth_id(number)) for number in range(160) if node.first <= nth_id(number) <= node.last}
+    every = [str(nth_id(number)) for number in range(160)]
+    return tmp_path / "s", [each for each in every if each not in inside], [each for each in every if each in inside]
+
+
+def unreadable(stream: Any, pieces: list[Any]) -> list[Any]:
+    found = []
+    for piece in pieces:
+        try:
+            list(stream.range(piece.first, piece.last))
+        except CorruptionError:
+            found.append(piece)
+    return found
+
+
+@pytest.mark.parametrize("lease", ["true", "false"])
+def test_damage_ends_a_read_and_what_came_before_was_right(
+    damaged: tuple[Path, list[str], list[str]], lease: str
+) -> None:
+    path, outside, inside = damaged
+    batches = read(options(path=path, batchRows=1, lease=lease))
+    found: list[str] = []
+    with pytest.raises(CorruptionError, match=r"\.seg"):
+        for batch in batches:
+            found += batch["id"].to_pylist()
+    assert found == outside[: outside.index(found[-1]) + 1]
+    assert EntryID(*map(int, found[-1].split("-"))) < EntryID(*map(int, inside[0].split("-")))
+
+
+@pytest.mark.parametrize("lease", ["true", "false"])
+@pytest.mark.parametrize("batch_rows", [1, 10_000])
+def test_damage_may_be_skipped_and_is_reported_to_the_node(
+    damaged: tuple[Path, list[str], list[str]], tmp_path: Path, lease: str, batch_rows: int
+) -> None:
+    path, outside, inside = damaged
+    report = tmp_path / "reports" / "of this read"
+    given = options(path=path, lease=lease, onCorruption="skip", corruptionPath=report, batchRows=batch_rows)
+    assert ids(given) == [f"x {each}" for each in outside]
+    (told,) = (json.loads(file.read_text()) for file in report.iterdir())
+    assert told["stream"] == "x"
+    assert ".seg" in told["error"]
+    first, last = (EntryID(*map(int, told[end].split("-"))) for end in ("first", "last"))
+    skipped = [str(nth_id(number)) for number in range(160) if first <= nth_id(number) <= last]
+    assert skipped == inside
+
+
+@pytest.mark.parametrize("lease", ["true", "false"])
+@pytest.mark.parametrize("how", ["rotten", "missing"])
+def test_a_segment_that_cannot_be_opened_is_skipped_alone(tmp_path: Path, lease: str, how: str) -> None:
+    with small_store(tmp_path / "s") as store:
+        Layered(store, store.stream("x")).add(140)
+        store.seal()
+        store.stream("x").trim(maxlen=138)
+        victim = store.stream("x").splits()[1]
+        every = [str(entry.id) for entry in store.stream("x")]
+        inside = [str(entry.id) for entry in store.stream("x").range(victim.first, victim.last)]
+    if how == "rotten":
+        damage_index(tmp_path / "s")
+    else:
+        sorted((tmp_path / "s" / "streams" / "x").glob("*.seg"))[1].unlink()
+    if how == "missing" and lease == "true":
+        with pytest.raises(CorruptionError, match="found no file"):  # it cannot be linked
+            ids(options(path=tmp_path / "s", onCorruption="skip"))
+        return
+    report = tmp_path / "report"
+    given = options(path=tmp_path / "s", lease=lease, onCorruption="skip", corruptionPath=report, minPartitions=4)
+    assert ids(given) == [f"x {each}" for each in every if each not in inside]
+    (told,) = (json.loads(file.read_text()) for file in report.iterdir())
+    assert (told["first"], told["last"]) == (str(victim.first), str(victim.last))
+    with pytest.raises(CorruptionError):
+        ids(options(path=tmp_path / "s", lease=lease))
+
+
+# --- batches ----------------------------------------------------------------------------------------------------------
+
+
+def test_fields_named_as_parts_of_entries_are_columns_beside_them(made: Layered) -> None:
+    stream = made.store.stream("odd")
+    stream.add({"id_ms": "seven", "stream": "s", "fields": "f", "ts": "1", "segment": 3}, "9-1")
+    columns = ["id_ms bigint", "field:id_ms string", "field:ts int", "ts timestamp", "field:fields string"]
+    columns += ["segment bigint", "field:segment int", "field:stream binary", "stream string", "_corrupt fields"]
+    (batch,) = read(options(path=made.store.path, streams="odd", batchRows=1), ", ".join(columns))
+    (row,) = batch.to_pylist()
+    assert (row["id_ms"], row["field:id_ms"]) == (9, "seven")
+    assert (row["ts"].microsecond, row["field:ts"]) == (9000, 1)
+    assert (row["segment"], row["field:segment"]) == (1, 3)
+    assert (row["stream"], row["field:stream"], row["field:fields"]) == ("odd", b"s", "f")
+    assert row["_corrupt"] is None
+
+
+LARGE = [EntryID(5, 2**63), EntryID(2**63 - 1, 0), EntryID(2**63, 0), EntryID(2**64 - 1, 2**64 - 1)]
+
+
+@pytest.fixture
+def large(store: Store) -> Store:
+    for entry_id in LARGE:
+        store.stream("x").add({"n": 1}, entry_id)
+    return store
+
+
+def test_ids_that_a_bigint_cannot_hold_end_a_read(large: Store) -> None:
+    with pytest.raises(ArgumentError, match=r"IDs from 2\^63 on .*: choose largeIds=wrap .*, or read the column id"):
+        list(read(options(path=large.path), "id_ms bigint"))
+    with pytest.raises(ArgumentError, match="stream x has IDs from 2"):
+        list(read(options(path=large.path, endingIds="6"), "id_seq bigint"))
+    (batch,) = read(options(path=large.path, endingIds="6"), "id_ms bigint")
+    assert batch.to_pylist() == [{"id_ms": 5}]
+
+
+def test_ids_that_a_bigint_cannot_hold_may_wrap(large: Store) -> None:
+    (batch,) = read(options(path=large.path, largeIds="wrap"), "id_ms bigint, id_seq bigint")
+    assert batch["id_ms"].to_pylist() == [5, 2**63 - 1, -(2**63), -1]
+    assert batch["id_seq"].to_pylist() == [-(2**63), 0, 0, -1]
+
+
+def test_ids_as_text_are_whole(large: Store) -> None:
+    (batch,) = read(options(path=large.path), "id string, ts timestamp")
+    assert batch["id"].to_pylist() == [str(entry_id) for entry_id in LARGE]
+    assert batch["ts"].null_count == 3
