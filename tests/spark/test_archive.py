@@ -3,6 +3,7 @@
 import hashlib
 import os
 import time
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -125,6 +126,18 @@ def test_typed_columns_keep_what_does_not_parse(no_spark: Any, tmp_path: Path) -
         run(no_spark, settings(tmp_path / "other", layout="typed", columns=(("ts", "int64"),)))
 
 
+def test_large_streams_are_cut_into_files_that_do_not_overlap(no_spark: Any, tmp_path: Path) -> None:
+    fill(tmp_path / "store", "s", days(1, 5000))
+    with diskstream.open(tmp_path / "store") as store:
+        store.seal()
+    fill(tmp_path / "store", "s", [(f"{BASE + 6_000_000 + number}-0", {"n": "tail"}) for number in range(5000)])
+    summary = run(no_spark, settings(tmp_path, max_bytes=20_000, max_entries=3000))
+    files = latest(Place(tmp_path / "archive")).files
+    assert summary.files == len(files) > 4
+    assert all(before.last < after.first for before, after in pairwise(files))
+    assert kept(tmp_path / "archive", "s") == stored(tmp_path / "store", "s")
+
+
 def test_hours_have_folders_of_their_own(no_spark: Any, tmp_path: Path) -> None:
     fill(tmp_path / "store", "s", [(f"{BASE + hour * 3_600_000}-0", {"h": str(hour)}) for hour in (0, 1, 23)])
     run(no_spark, settings(tmp_path, hourly=True))
@@ -237,7 +250,7 @@ def test_what_cannot_be_read_back_does_not_count(
         return [batches[0].slice(1), *batches[1:]]
 
     monkeypatch.setattr("diskstream.spark.jobs.parts.read_part", spoilt)
-    with pytest.raises(diskstream.DiskstreamError, match=r"1000 rows .* were written, 999 with"):
+    with pytest.raises(ArchiveError, match=r"1000 rows .* were written, 999 with"):
         run(no_spark, settings(tmp_path))
     assert parts(tmp_path / "archive") == []
     assert run(no_spark, settings(tmp_path, verify=False)).entries == 1000

@@ -17,7 +17,7 @@ from diskstream import leases
 from diskstream.errors import ArchiveError, ArgumentError
 from diskstream.ids import MIN_ID, EntryID, parse_end, parse_start
 from diskstream.spark.jobs.folders import cut, folder_of
-from diskstream.spark.jobs.garbage import Garbage, collect, running
+from diskstream.spark.jobs.garbage import Garbage, check_grace, collect, running
 from diskstream.spark.jobs.manifest import ArchivedFile, Manifest, Reach, Shape, latest
 from diskstream.spark.jobs.outcome import Guarded
 from diskstream.spark.jobs.parts import CORRUPT, PartWriter, archived, discard, verify_part
@@ -212,6 +212,8 @@ def leased(store: Store, names: Sequence[bytes], ttl_s: float) -> Iterator[Path]
         return
     lease = store.lease(names, ttl_s=ttl_s)
     try:
+        # What is archived must not be lost by the store: after a power cut it would give the same IDs to others.
+        store.sync()
         yield lease
     finally:
         leases.release(lease)
@@ -228,6 +230,7 @@ def run(spark: "SparkSession", settings: ArchiveSettings) -> ArchiveSummary:
         StorageError: the disk said no, here or in a task; of this run nothing is left.
     """
     began = time.monotonic()
+    check_grace(settings.grace_s)
     place = Place(settings.archive)
     base = latest(place)
     shape = _shape(settings, base)
@@ -256,8 +259,7 @@ def run(spark: "SparkSession", settings: ArchiveSettings) -> ArchiveSummary:
                     streams={**base.streams, **plan.reaches},
                 )
 
-            changed = bool(tasks) or dict(plan.reaches) != {name: base.streams.get(name) for name in plan.reaches}
-            made, files = settle(place, marker, outcomes, following) if changed else (base, [])
+            made, files = settle(place, marker, outcomes, following) if plan.reaches else (base, [])
     garbage = collect(place, settings.grace_s)
     return _summary(settings, plan, names, planned={}, files=files, version=made.version, garbage=garbage, began=began)
 
