@@ -2,6 +2,9 @@
 
 import hashlib
 import os
+import signal
+import subprocess
+import sys
 import time
 from itertools import pairwise
 from pathlib import Path
@@ -24,6 +27,8 @@ from diskstream.spark.jobs.parts import archived, read_part
 from diskstream.spark.jobs.place import Place
 from diskstream.spark.planning import slices_of
 from tests.spark.archives import BASE, DAY, days, fill, in_process, kept, no_spark, parts, rows, stored
+from tests.spark.killed_archive import POINTS
+from tests.spark.session import ROOT
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -191,6 +196,25 @@ def test_a_killed_run_leaves_nothing_twice_and_nothing_out(no_spark: Any, tmp_pa
     assert sorted(collect(place, 3600).removed) == sorted(orphans)
     assert kept(root, "s") == stored(store, "s")
     assert len(parts(root)) == 2
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_wherever_a_run_is_killed_the_next_one_makes_it_good(no_spark: Any, tmp_path: Path, point: str) -> None:
+    store, root = tmp_path / "store", tmp_path / "archive"
+    fill(store, "s", days(3, 50))
+    program = [sys.executable, "-m", "tests.spark.killed_archive", str(store), str(root), point]
+    assert subprocess.run(program, cwd=ROOT, check=False).returncode == -signal.SIGKILL
+    committed = point in ("a manifest with two names", "after the commit")
+    assert latest(Place(root)).version == int(committed)
+    run(no_spark, settings(tmp_path))
+    assert kept(root, "s") == stored(store, "s")
+    long_ago = time.time() - 3601
+    for each in Place(root).list():
+        os.utime(root / each.path, (long_ago, long_ago))
+    collect(Place(root), 3600)
+    assert len(parts(root)) == 3
+    assert not [each for each in Place(root).list() if each.path.startswith("_jobs/") or each.path.endswith(".tmp")]
+    assert kept(root, "s") == stored(store, "s")
 
 
 def test_of_two_jobs_at_once_one_wins_and_the_other_says_so(
