@@ -2,7 +2,11 @@
 
 import hashlib
 import os
+import signal
+import subprocess
+import sys
 import time
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +27,8 @@ from diskstream.spark.jobs.parts import archived, read_part
 from diskstream.spark.jobs.place import Place
 from diskstream.spark.planning import slices_of
 from tests.spark.archives import BASE, DAY, days, fill, in_process, kept, no_spark, parts, rows, stored
+from tests.spark.killed_archive import POINTS
+from tests.spark.session import ROOT
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -125,6 +131,18 @@ def test_typed_columns_keep_what_does_not_parse(no_spark: Any, tmp_path: Path) -
         run(no_spark, settings(tmp_path / "other", layout="typed", columns=(("ts", "int64"),)))
 
 
+def test_large_streams_are_cut_into_files_that_do_not_overlap(no_spark: Any, tmp_path: Path) -> None:
+    fill(tmp_path / "store", "s", days(1, 5000))
+    with diskstream.open(tmp_path / "store") as store:
+        store.seal()
+    fill(tmp_path / "store", "s", [(f"{BASE + 6_000_000 + number}-0", {"n": "tail"}) for number in range(5000)])
+    summary = run(no_spark, settings(tmp_path, max_bytes=20_000, max_entries=3000))
+    files = latest(Place(tmp_path / "archive")).files
+    assert summary.files == len(files) > 4
+    assert all(before.last < after.first for before, after in pairwise(files))
+    assert kept(tmp_path / "archive", "s") == stored(tmp_path / "store", "s")
+
+
 def test_hours_have_folders_of_their_own(no_spark: Any, tmp_path: Path) -> None:
     fill(tmp_path / "store", "s", [(f"{BASE + hour * 3_600_000}-0", {"h": str(hour)}) for hour in (0, 1, 23)])
     run(no_spark, settings(tmp_path, hourly=True))
@@ -178,6 +196,25 @@ def test_a_killed_run_leaves_nothing_twice_and_nothing_out(no_spark: Any, tmp_pa
     assert sorted(collect(place, 3600).removed) == sorted(orphans)
     assert kept(root, "s") == stored(store, "s")
     assert len(parts(root)) == 2
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_wherever_a_run_is_killed_the_next_one_makes_it_good(no_spark: Any, tmp_path: Path, point: str) -> None:
+    store, root = tmp_path / "store", tmp_path / "archive"
+    fill(store, "s", days(3, 50))
+    program = [sys.executable, "-m", "tests.spark.killed_archive", str(store), str(root), point]
+    assert subprocess.run(program, cwd=ROOT, check=False).returncode == -signal.SIGKILL
+    committed = point in ("a manifest with two names", "after the commit")
+    assert latest(Place(root)).version == int(committed)
+    run(no_spark, settings(tmp_path))
+    assert kept(root, "s") == stored(store, "s")
+    long_ago = time.time() - 3601
+    for each in Place(root).list():
+        os.utime(root / each.path, (long_ago, long_ago))
+    collect(Place(root), 3600)
+    assert len(parts(root)) == 3
+    assert not [each for each in Place(root).list() if each.path.startswith("_jobs/") or each.path.endswith(".tmp")]
+    assert kept(root, "s") == stored(store, "s")
 
 
 def test_of_two_jobs_at_once_one_wins_and_the_other_says_so(
@@ -237,7 +274,7 @@ def test_what_cannot_be_read_back_does_not_count(
         return [batches[0].slice(1), *batches[1:]]
 
     monkeypatch.setattr("diskstream.spark.jobs.parts.read_part", spoilt)
-    with pytest.raises(diskstream.DiskstreamError, match=r"1000 rows .* were written, 999 with"):
+    with pytest.raises(ArchiveError, match=r"1000 rows .* were written, 999 with"):
         run(no_spark, settings(tmp_path))
     assert parts(tmp_path / "archive") == []
     assert run(no_spark, settings(tmp_path, verify=False)).entries == 1000

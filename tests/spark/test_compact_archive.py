@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-import diskstream
 from diskstream.errors import ArchiveChangedError, ArchiveError, ArgumentError
 from diskstream.ids import EntryID
 from diskstream.spark.jobs import archive, compact, settling
@@ -107,13 +106,13 @@ def test_a_damaged_file_stops_it(no_spark: Any, tmp_path: Path) -> None:
     archived_in_parts(no_spark, tmp_path, runs=2)
     first, second = latest(Place(root)).files[:2]
     (root / first.path).write_bytes((root / second.path).read_bytes())
-    with pytest.raises(diskstream.DiskstreamError, match="is damaged: its digest is"):
+    with pytest.raises(ArchiveError, match="is damaged: its digest is"):
         run(no_spark, settings(tmp_path))
     (root / first.path).write_bytes(b"nothing")
-    with pytest.raises(diskstream.DiskstreamError, match="is damaged"):
+    with pytest.raises(ArchiveError, match="is damaged"):
         run(no_spark, settings(tmp_path))
     (root / first.path).unlink()
-    with pytest.raises(diskstream.DiskstreamError, match="is missing, though the manifest names it"):
+    with pytest.raises(ArchiveError, match="is missing, though the manifest names it"):
         run(no_spark, settings(tmp_path))
     assert latest(Place(root)).version == 2
     assert len(parts(root)) == 7
@@ -141,6 +140,8 @@ def test_where_there_is_no_archive_it_says_so(no_spark: Any, tmp_path: Path) -> 
         run(no_spark, settings(tmp_path))
     with pytest.raises(ArgumentError, match="at least one row"):
         run(no_spark, settings(tmp_path, target_rows=0))
+    with pytest.raises(ArgumentError, match="60 seconds at least"):
+        run(no_spark, settings(tmp_path, grace_s=1.0))
 
 
 def test_on_spark(spark: "SparkSession", tmp_path: Path) -> None:

@@ -11,11 +11,12 @@ from diskstream.errors import ArchiveError
 from diskstream.spark.jobs import archive, compact
 from diskstream.spark.jobs.archive import ArchiveSettings
 from diskstream.spark.jobs.compact import CompactSettings
+from diskstream.spark.jobs.digest import digest_of
 from diskstream.spark.jobs.manifest import Shape, commit, latest
 from diskstream.spark.jobs.parts import PartWriter, read_part
 from diskstream.spark.jobs.place import Place
 from diskstream.spark.jobs.reconcile import ReconcileSettings, run
-from tests.spark.archives import BASE, DAY, days, fill, no_spark
+from tests.spark.archives import BASE, DAY, days, fill, no_spark, rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -120,6 +121,42 @@ def test_typed_archives_are_compared_by_their_columns(no_spark: Any, tmp_path: P
     summary = run(no_spark, settings)
     assert summary.ok
     assert summary.streams[0].archived == 302
+
+
+def test_columns_of_every_type_come_back_as_they_were(no_spark: Any, tmp_path: Path) -> None:
+    kinds = {
+        "flag": ("bool", "true"),
+        "tiny": ("int8", "-7"),
+        "short": ("int16", "-700"),
+        "long": ("int64", "-9223372036854775808"),
+        "single": ("float", "-0.5"),
+        "double": ("double", "nan"),
+        "price": ("decimal(20,4)", "-12.3400"),
+        "at": ("timestamp", "2024-10-04T00:00:00Z"),
+        "on": ("date", "2024-10-04"),
+        "text": ("string", "ä"),
+        "data": ("binary", "x" * 70),
+    }
+    names = list(kinds)
+    entries = [
+        (f"{BASE + number * 1000}-0", {name: kinds[name][1] for name in names[number % 7 :]} | {"n": "?"})
+        for number in range(20_000)
+    ]
+    entries += [(f"{BASE + 10 * DAY}-0", {"n": "none of them"}), (f"{BASE + 10 * DAY}-1", {"tiny": "1000"})]
+    fill(tmp_path / "store", "s", entries)
+    root = tmp_path / "archive"
+    columns = tuple((name, kind) for name, (kind, _) in kinds.items())
+    archive.run(no_spark, ArchiveSettings(str(tmp_path / "store"), str(root), layout="typed", columns=columns))
+    settings = ReconcileSettings(str(tmp_path / "store"), str(root))
+    assert run(no_spark, settings).ok
+    first = next(rows(root, "s"))
+    assert first["_corrupt"] is None
+    assert (first["flag"], first["long"], first["text"], str(first["price"])) == (True, -(1 << 63), "ä", "-12.3400")
+    # A digest of each row alone, and so of other batches, adds up to the same.
+    place = Place(root)
+    for file in latest(place).files:
+        batches = list(read_part(place, file.path))
+        assert digest_of(part for batch in batches for part in (batch.slice(0, 3), batch.slice(3))) == file.digest
 
 
 def test_streams_of_one_side_only_are_named(no_spark: Any, tmp_path: Path) -> None:

@@ -4,82 +4,44 @@ A run goes on where the last one ended, stream by stream; what it wrote counts a
 manifest. It reads from a lease, so no trim can take away what it is about to read. It never trims.
 """
 
-import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import diskstream
 from diskstream import leases
-from diskstream.errors import ArchiveError, ArgumentError
-from diskstream.ids import MIN_ID, EntryID, parse_end, parse_start
+from diskstream.errors import ArchiveError
+from diskstream.ids import EntryID
+from diskstream.spark.jobs.archive_plan import (
+    ArchivePlan,
+    ArchiveSettings,
+    ArchiveTask,
+    plan_streams,
+    shape_of,
+    tasks_of,
+)
 from diskstream.spark.jobs.folders import cut, folder_of
-from diskstream.spark.jobs.garbage import Garbage, collect, running
-from diskstream.spark.jobs.manifest import ArchivedFile, Manifest, Reach, Shape, latest
+from diskstream.spark.jobs.garbage import Garbage, check_grace, collect, running
+from diskstream.spark.jobs.leasing import leased
+from diskstream.spark.jobs.manifest import ArchivedFile, Manifest, latest
 from diskstream.spark.jobs.outcome import Guarded
-from diskstream.spark.jobs.parts import CORRUPT, PartWriter, archived, discard, verify_part
+from diskstream.spark.jobs.parts import PartWriter, archived, discard, verify_part
 from diskstream.spark.jobs.place import Place
 from diskstream.spark.jobs.run import run_tasks
 from diskstream.spark.jobs.settling import settle
-from diskstream.spark.names import as_text
 from diskstream.spark.options import ReadOptions
-from diskstream.spark.partitions import Slice, pack
-from diskstream.spark.planning import chosen_streams, open_for_planning, slices_of
+from diskstream.spark.planning import chosen_streams, open_for_planning
 from diskstream.spark.tasks import store_for_reading
 from diskstream.store import Store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["ArchiveSettings", "ArchiveSummary", "ArchiveTask", "StreamArchived", "archive_slices", "leased", "run"]
+__all__ = ["ArchiveSettings", "ArchiveSummary", "ArchiveTask", "StreamArchived", "archive_slices", "run"]
 
-_LAYOUTS: Final = ("fields", "typed")
-_TAKEN: Final = frozenset({"id_ms", "id_seq", "ts", "stream", "date", "hour", CORRUPT})
-# A task costs 50 to 70 ms, as much as some 100,000 entries.
-_LEAST_ENTRIES: Final = 250_000
 _BATCH_ROWS: Final = 16_384
-
-
-@dataclass(frozen=True)
-class ArchiveSettings:
-    """What to archive, and how.
-
-    Attributes:
-        store: the store's directory.
-        archive: the archive's, made where it is missing.
-        streams: names; all that `pattern` matches where there are none.
-        pattern: a glob pattern.
-        start, end: the first and the last ID, as `Stream.range` takes them. A time in ms since 1970 is an ID.
-        layout: ``fields`` or ``typed``; of an archive that is there: its own.
-        columns: for ``typed``: fields and their types, as `Stream.scan` takes them. Other fields are not archived.
-        hourly: partitions of an hour, not of a day.
-        verify: read each file back before it counts.
-        dry_run: only say what would be done.
-        max_entries, max_bytes: of one task, and so of one file, at most, but for a piece that cannot be cut.
-        grace_s: what killed jobs and older versions left is removed when it is so many seconds old.
-        lease_ttl_s: seconds until the lease of a killed run may be removed.
-        quiet: show no progress, even on a terminal.
-    """
-
-    store: str
-    archive: str
-    streams: tuple[bytes, ...] = ()
-    pattern: str = ""
-    start: str = "-"
-    end: str = "+"
-    layout: str | None = None
-    columns: tuple[tuple[str, str], ...] = ()
-    hourly: bool | None = None
-    verify: bool = True
-    dry_run: bool = False
-    max_entries: int = 2_000_000
-    max_bytes: int = 512 << 20
-    grace_s: float = 3600.0
-    lease_ttl_s: float = 3600.0
-    quiet: bool = False
 
 
 @dataclass(frozen=True)
@@ -126,29 +88,6 @@ class ArchiveSummary:
     verified: bool
     dry_run: bool
     garbage: Garbage
-
-
-@dataclass(frozen=True)
-class ArchiveTask:
-    """What one task archives: slices of the lease `store`, in order, of about `max_bytes` a file at most."""
-
-    store: str
-    archive: str
-    slices: tuple[Slice, ...]
-    shape: Shape
-    job: str
-    verify: bool
-    max_bytes: int
-
-
-@dataclass(frozen=True)
-class _Plan:
-    base: Manifest
-    shape: Shape
-    identity: str
-    slices: tuple[Slice, ...]
-    reaches: Mapping[bytes, Reach]
-    notes: Mapping[bytes, str] = field(default_factory=dict)
 
 
 def archive_slices(task: ArchiveTask) -> list[ArchivedFile]:
@@ -204,19 +143,6 @@ def _write(task: ArchiveTask, store: Store, place: Place, made: list[ArchivedFil
             writer.abandon()
 
 
-@contextmanager
-def leased(store: Store, names: Sequence[bytes], ttl_s: float) -> Iterator[Path]:
-    """One moment of some streams, until the end of the block; of a store that is read-only, the store itself."""
-    if store.read_only:
-        yield store.path
-        return
-    lease = store.lease(names, ttl_s=ttl_s)
-    try:
-        yield lease
-    finally:
-        leases.release(lease)
-
-
 def run(spark: "SparkSession", settings: ArchiveSettings) -> ArchiveSummary:
     """Archives what is there and was not archived yet.
 
@@ -228,14 +154,15 @@ def run(spark: "SparkSession", settings: ArchiveSettings) -> ArchiveSummary:
         StorageError: the disk said no, here or in a task; of this run nothing is left.
     """
     began = time.monotonic()
+    check_grace(settings.grace_s)
     place = Place(settings.archive)
     base = latest(place)
-    shape = _shape(settings, base)
+    shape = shape_of(settings, base)
     with open_for_planning(settings.store) as store:
         chosen = ReadOptions(streams=settings.streams, stream_pattern=settings.pattern)
         names = chosen_streams(store, chosen)
         if settings.dry_run:
-            plan = _plan(settings, base, shape, store, names)
+            plan = plan_streams(settings, base, shape, store, names)
             entries = {name: sum(s.entries for s in plan.slices if s.stream == name) for name in names}
             garbage = collect(place, settings.grace_s, dry_run=True)
             return _summary(
@@ -243,8 +170,8 @@ def run(spark: "SparkSession", settings: ArchiveSettings) -> ArchiveSummary:
             )
         with running(place) as marker, leased(store, names, settings.lease_ttl_s) as lease:
             with diskstream.open(lease, read_only=True) as moment:
-                plan = _plan(settings, base, shape, moment, names)
-            tasks = _tasks(settings, plan, str(lease), marker.job, spark.sparkContext.defaultParallelism)
+                plan = plan_streams(settings, base, shape, moment, names)
+            tasks = tasks_of(settings, plan, str(lease), marker.job, spark.sparkContext.defaultParallelism)
             outcomes = run_tasks(spark, "archiving", tasks, Guarded(archive_slices), quiet=settings.quiet)
 
             def following(files: list[ArchivedFile]) -> Manifest:
@@ -256,104 +183,14 @@ def run(spark: "SparkSession", settings: ArchiveSettings) -> ArchiveSummary:
                     streams={**base.streams, **plan.reaches},
                 )
 
-            changed = bool(tasks) or dict(plan.reaches) != {name: base.streams.get(name) for name in plan.reaches}
-            made, files = settle(place, marker, outcomes, following) if changed else (base, [])
+            made, files = settle(place, marker, outcomes, following) if plan.reaches else (base, [])
     garbage = collect(place, settings.grace_s)
     return _summary(settings, plan, names, planned={}, files=files, version=made.version, garbage=garbage, began=began)
 
 
-def _shape(settings: ArchiveSettings, base: Manifest) -> Shape:
-    """The archive's, which the settings may repeat; of a new archive, what they say.
-
-    Raises:
-        ArgumentError: they say something else, or nothing that can be done.
-    """
-    layout = settings.layout or base.shape.layout
-    given = Shape(
-        layout,
-        settings.columns or (base.shape.columns if layout == base.shape.layout else ()),
-        base.shape.hourly if settings.hourly is None else settings.hourly,
-    )
-    if given.layout not in _LAYOUTS:
-        raise ArgumentError(f"an archive has layout {' or '.join(_LAYOUTS)}, not {given.layout!r}")
-    if (given.layout == "typed") != bool(given.columns):
-        raise ArgumentError("layout 'typed' needs columns (fields and their types), and no other layout takes any")
-    names = [name for name, _ in given.columns]
-    clashing = sorted((set(names) & _TAKEN) | {name for name in names if names.count(name) > 1})
-    if clashing:
-        raise ArgumentError(f"an archive cannot have a field as column {clashing[0]!r}: it has one of that name")
-    if base.version and given != base.shape:
-        raise ArgumentError(
-            f"the archive {settings.archive} has {_words(base.shape)}, not {_words(given)}: leave that out, or "
-            "archive to another folder"
-        )
-    return given
-
-
-def _words(shape: Shape) -> str:
-    columns = "".join(f" {name}:{kind}" for name, kind in shape.columns)
-    return f"layout {shape.layout}{columns}, partitions by {'hour' if shape.hourly else 'day'}"
-
-
-def _plan(settings: ArchiveSettings, base: Manifest, shape: Shape, store: Store, names: Sequence[bytes]) -> _Plan:
-    # The identity of a store is part of its format, and a lease has a copy.
-    identity = str(json.loads((store.path / "store.json").read_text())["uuid"])
-    if base.store and base.store != identity:
-        raise ArchiveError(
-            f"the archive {settings.archive} is of another store than {settings.store}: use another folder"
-        )
-    low, high = parse_start(settings.start), parse_end(settings.end)
-    reaches, notes = dict[bytes, Reach](), dict[bytes, str]()
-    slices: list[Slice] = []
-    for name in names:
-        stream, before = store.stream(name), base.streams.get(name)
-        last = stream.last_id()
-        if before is not None:
-            _check(name, before, low, last)
-            if before.last >= min(high, last):
-                continue
-            low_here = before.last.next() or before.last
-        else:
-            low_here = low
-        until = min(high, last)
-        if last == MIN_ID or low_here > until:
-            continue
-        trimmed = stream.trimmed_to()
-        if before is not None and trimmed is not None and trimmed > before.last:
-            notes[name] = f"entries from {low_here} to {trimmed} were trimmed before they were archived"
-        reaches[name] = Reach(before.first if before else low_here, until)
-        limits = settings.max_entries, settings.max_bytes
-        slices.extend(slices_of(stream, low_here, until, (min(limits[0], _LEAST_ENTRIES), limits[1])))
-    return _Plan(base, shape, identity, tuple(slices), reaches, notes)
-
-
-def _check(name: bytes, before: Reach, low: EntryID, last: EntryID) -> None:
-    if last < before.last:
-        raise ArchiveError(
-            f"stream {as_text(name)} is archived up to {before.last}, and the store's ends at {last}: it was deleted "
-            "and made anew; archive it to another folder"
-        )
-    if low > (before.last.next() or before.last):
-        raise ArgumentError(
-            f"stream {as_text(name)} is archived up to {before.last}: a start at {low} would leave a gap; leave it "
-            "out, or archive to another folder"
-        )
-
-
-def _tasks(settings: ArchiveSettings, plan: _Plan, lease: str, job: str, workers: int) -> list[ArchiveTask]:
-    """Two tasks for each core, if they are large enough: the last one to end is then not waited for long."""
-    total = sum(each.entries for each in plan.slices)
-    entries = max(_LEAST_ENTRIES, min(settings.max_entries, -(-total // (2 * workers))))
-    packed = pack(plan.slices, settings.max_bytes, min(entries, settings.max_entries))
-    return [
-        ArchiveTask(lease, settings.archive, run, plan.shape, job, settings.verify, settings.max_bytes)
-        for run in packed
-    ]
-
-
 def _summary(
     settings: ArchiveSettings,
-    plan: _Plan,
+    plan: ArchivePlan,
     names: Sequence[bytes],
     *,
     planned: Mapping[bytes, int],

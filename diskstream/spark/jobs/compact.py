@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from diskstream.errors import ArchiveError, ArgumentError
 from diskstream.spark.jobs.digest import Digest, digest_of
-from diskstream.spark.jobs.garbage import Garbage, collect, running
+from diskstream.spark.jobs.garbage import Garbage, check_grace, collect, running
 from diskstream.spark.jobs.manifest import ArchivedFile, Manifest, Shape, latest
 from diskstream.spark.jobs.outcome import Guarded
 from diskstream.spark.jobs.parts import PartWriter, discard, read_part, verify_part
@@ -163,6 +163,7 @@ def run(spark: "SparkSession", settings: CompactSettings) -> CompactSummary:
     began = time.monotonic()
     if settings.target_bytes < 1 or settings.target_rows < 1:
         raise ArgumentError("a file has at least one row and one byte")
+    check_grace(settings.grace_s)
     place = Place(settings.archive)
     base = latest(place)
     if not base.version:

@@ -153,6 +153,8 @@ def _inside(batch: "pa.RecordBatch", within: _Range) -> "pa.RecordBatch":
 def compare_rows(task: DayTask) -> list[Differing]:
     """Row against row, by ID and hash. A file that cannot be read counts as far as it can.
 
+    It holds 40 bytes for each row of the range, on either side.
+
     Raises:
         CorruptionError: the store cannot be read.
         StorageError: the disk says no.

@@ -13,7 +13,7 @@ from diskstream.errors import ArchiveError, ArgumentError, StorageError
 from diskstream.spark.jobs.manifest import FOLDER, Manifest, load, versions
 from diskstream.spark.jobs.place import Found, Place
 
-__all__ = ["Garbage", "Marker", "collect", "running"]
+__all__ = ["Garbage", "Marker", "check_grace", "collect", "running"]
 
 _JOBS = "_jobs"
 _BEAT_S = 20.0
@@ -85,6 +85,16 @@ def running(place: Place) -> Iterator[Marker]:
         place.remove(marker.path)
 
 
+def check_grace(grace_s: float) -> None:
+    """Looks at a grace time in seconds, before a job does anything.
+
+    Raises:
+        ArgumentError: it is shorter than it takes to find that a job is dead.
+    """
+    if not grace_s >= _LEAST_GRACE_S:  # nor is it NaN
+        raise ArgumentError(f"the grace time is {_LEAST_GRACE_S:.0f} seconds at least, not {grace_s:g}")
+
+
 def collect(place: Place, grace_s: float, *, dry_run: bool = False) -> Garbage:
     """Removes what no reader and no job can need: of versions replaced longer ago than the grace time, of dead jobs.
 
@@ -97,8 +107,7 @@ def collect(place: Place, grace_s: float, *, dry_run: bool = False) -> Garbage:
         ArgumentError: the grace time is shorter than it takes to find that a job is dead.
         StorageError: a file cannot be listed or removed.
     """
-    if grace_s < _LEAST_GRACE_S:
-        raise ArgumentError(f"the grace time is {_LEAST_GRACE_S:.0f} seconds at least, not {grace_s:g}")
+    check_grace(grace_s)
     # Files first, then jobs, then manifests: what a job commits meanwhile was of a running job or is in the manifest.
     found = place.list()
     until = time.time() - grace_s

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from diskstream.errors import DiskstreamError, StorageError, storage_error
+from diskstream.errors import ArchiveError, DiskstreamError, StorageError, storage_error
 
 __all__ = ["Guarded", "Outcome", "done", "split"]
 
@@ -18,10 +18,11 @@ _Result = TypeVar("_Result")
 
 @dataclass(frozen=True)
 class Outcome(Generic[_Result]):
-    """A result, or an error: its kind and what it is made from."""
+    """A result, or an error: what it says, whether it is about the archive, and what a `StorageError` is made from."""
 
     result: _Result | None = None
     error: str | None = None
+    of_archive: bool = False
     storage: tuple[str, str, int, str] | None = None
 
     def raise_error(self) -> None:
@@ -29,12 +30,13 @@ class Outcome(Generic[_Result]):
 
         Raises:
             StorageError: the disk said no.
+            ArchiveError: something is wrong with the archive.
             DiskstreamError: anything else.
         """
         if self.storage is not None:
             raise storage_error(*self.storage)
         if self.error is not None:
-            raise DiskstreamError(self.error)
+            raise (ArchiveError if self.of_archive else DiskstreamError)(self.error)
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ class Guarded(Generic[_Task, _Result]):
         except StorageError as error:
             return Outcome(storage=(str(error.filename), error.action, error.errno or 0, str(error.strerror)))
         except DiskstreamError as error:
-            return Outcome(error=str(error))
+            return Outcome(error=str(error), of_archive=isinstance(error, ArchiveError))
         except OSError as error:
             return Outcome(
                 storage=(str(error.filename or "a file"), "use", error.errno or 0, str(error.strerror or error))

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Final
 import diskstream
 from diskstream.errors import ArchiveError
 from diskstream.ids import MAX_ID, EntryID, parse_end, parse_start
-from diskstream.spark.jobs.archive import leased
 from diskstream.spark.jobs.comparing import DayTask, Differing, Side, SideTask, compare_rows, sum_side
 from diskstream.spark.jobs.digest import Digest
 from diskstream.spark.jobs.folders import DAY_MS
+from diskstream.spark.jobs.leasing import leased
 from diskstream.spark.jobs.manifest import ArchivedFile, Manifest, Reach, latest
 from diskstream.spark.jobs.outcome import Guarded, done
 from diskstream.spark.jobs.place import Place
