@@ -63,7 +63,7 @@ def rollup_stream(
 
 
 def write_batch(batch: "DataFrame", batch_id: int, output: Path) -> bool:
-    """Writes a batch as ``batch=<number>/windows.parquet``, unless it is there or the batch is empty; returns whether it was.
+    """Writes a batch as ``batch=<number>/windows.parquet``, unless that is there or it is empty; returns whether.
 
     The folder gets its name when its file is complete and flushed: a reader sees all of a batch or nothing.
     """
