@@ -1,6 +1,8 @@
 """`spark-submit tools/spark_profile.py …`: what `diskstream spark profile` does, as a program for a cluster."""
 
-from diskstream.cli.spark.profile import command
+import sys
+
+from diskstream.cli import main
 
 if __name__ == "__main__":
-    command(prog_name="spark_profile.py")
+    main(["spark", "profile", *sys.argv[1:]], prog_name="diskstream")

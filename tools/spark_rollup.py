@@ -1,6 +1,8 @@
 """`spark-submit tools/spark_rollup.py …`: what `diskstream spark rollup` does, as a program for a cluster."""
 
-from diskstream.cli.spark.rollup import command
+import sys
+
+from diskstream.cli import main
 
 if __name__ == "__main__":
-    command(prog_name="spark_rollup.py")
+    main(["spark", "rollup", *sys.argv[1:]], prog_name="diskstream")

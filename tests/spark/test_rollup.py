@@ -26,7 +26,7 @@ from diskstream.spark.jobs import rollup
 from diskstream.spark.jobs.chart import draw
 from diskstream.spark.jobs.rollup import Settings
 from diskstream.spark.jobs.rollup_output import add_windows, as_table
-from diskstream.spark.jobs.rollup_stream import rollup_stream, write_batch
+from diskstream.spark.jobs.rollup_stream import rollup_stream, source, windows, write_batch
 from diskstream.spark.jobs.scanning import partitions
 from diskstream.spark.jobs.sketch import EXACT_POINTS, RELATIVE_ERROR, Points, quantiles
 from diskstream.spark.jobs.window_task import roll_partition
@@ -345,9 +345,27 @@ def test_a_stream_is_rolled_up_as_it_comes(spark: "SparkSession", measured: Path
 
     before = sorted(output.iterdir())
     batch = spark.createDataFrame(found)
+    (output / ".batch=99.dead.tmp").mkdir()  # of a driver that was killed
+    assert not write_batch(batch.limit(0), 98, output)
     number = int(before[0].name.partition("=")[2])
     assert not write_batch(batch, number, output)  # a batch that comes again
     assert sorted(output.iterdir()) == before
+
+
+def test_both_jobs_find_the_same(spark: "SparkSession", store: diskstream.Store, readings: pd.DataFrame) -> None:
+    """Spark's functions over the source, here as a batch, and the native scan with numpy."""
+    from diskstream.spark import register
+
+    register(spark)
+    settings = Settings(str(store.path), (b"sensors",), window_ms=60_000, fields=("value",), by=("sensor",))
+    found = windows(source(spark.read, settings), settings).toArrow().to_pandas()
+    expected = rolled(settings).to_pandas()
+    assert list(found.columns) == list(expected.columns)
+    order = ["window_start", "sensor"]
+    found, expected = (each.sort_values(order).reset_index(drop=True) for each in (found, expected))
+    assert found["sensor"].fillna("").tolist() == expected["sensor"].fillna("").tolist()
+    for name in ("entries", "value_count", "value_min", "value_max", "value_sum", "value_mean"):
+        np.testing.assert_allclose(found[name], expected[name], rtol=1e-9, atol=1e-9)
 
 
 def test_a_live_stream_is_rolled_up(spark: "SparkSession", store: diskstream.Store, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-__all__ = ["landing"]
+__all__ = ["flush_folder", "landing"]
 
 
 @contextmanager
@@ -24,7 +24,21 @@ def landing(target: Path) -> Iterator[IO[bytes]]:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(target)
+        flush_folder(target.parent)
     except BaseException:
         with suppress(OSError):
             temporary.unlink()
         raise
+
+
+def flush_folder(folder: Path) -> None:
+    """Makes new names in a folder durable.
+
+    Raises:
+        OSError: as the file system says.
+    """
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

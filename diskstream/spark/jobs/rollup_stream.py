@@ -9,10 +9,11 @@ from diskstream.errors import ArgumentError
 from diskstream.spark.jobs.rollup_settings import Settings
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamReader
 
-__all__ = ["rollup_stream", "write_batch"]
+__all__ = ["rollup_stream", "source", "windows", "write_batch"]
 
 # Of Spark's percentile_approx: ranks are off by 1/10,000 of a window's values at most.
 _ACCURACY = 10_000
@@ -48,8 +49,8 @@ def rollup_stream(
     """
     settings.check()
     if frame is None:
-        frame = _source(spark, settings)
-    query = _windows(frame, settings).writeStream.outputMode("append").option("checkpointLocation", str(checkpoint))
+        frame = source(spark.readStream, settings)
+    query = windows(frame, settings).writeStream.outputMode("append").option("checkpointLocation", str(checkpoint))
 
     def write(batch: "DataFrame", batch_id: int) -> None:
         write_batch(batch, batch_id, output)
@@ -62,18 +63,24 @@ def rollup_stream(
 
 
 def write_batch(batch: "DataFrame", batch_id: int, output: Path) -> bool:
-    """Writes a batch as ``batch=<number>/windows.parquet``, unless that is there; returns whether it was written.
+    """Writes a batch as ``batch=<number>/windows.parquet``, unless that is there or it is empty; returns whether.
 
     The folder gets its name when its file is complete and flushed: a reader sees all of a batch or nothing.
     """
     import pyarrow as pa
 
+    from diskstream.spark.jobs.landing import flush_folder
     from diskstream.spark.jobs.rollup_output import write_parquet
 
     target = output / f"batch={batch_id}"
+    # One batch at a time: what has a temporary name was left behind by a driver that died.
+    for left in output.glob(".batch=*.tmp"):
+        shutil.rmtree(left, ignore_errors=True)
     if target.exists():
         return False
     table = batch.toArrow()
+    if not table.num_rows:  # most batches complete no window
+        return False
     for name in ("window_start", "window_end"):  # in the session's time zone; the batch job's are in UTC
         at = table.schema.get_field_index(name)
         table = table.set_column(at, name, table.column(at).cast(pa.timestamp("us", "UTC")))
@@ -82,13 +89,19 @@ def write_batch(batch: "DataFrame", batch_id: int, output: Path) -> bool:
     try:
         write_parquet(table, temporary / "windows.parquet")
         temporary.rename(target)
+        flush_folder(output)  # the query's checkpoint must not outlive what it says was written
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     return True
 
 
-def _source(spark: "SparkSession", settings: Settings) -> "DataFrame":
-    """The live streams, as the columns that `_windows` wants."""
+def source(reader: "DataFrameReader | DataStreamReader", settings: Settings) -> "DataFrame":
+    """The streams of the settings, as the columns that `windows` wants.
+
+    Args:
+        reader: `spark.readStream`, or `spark.read` for what is there now.
+        settings: what to roll up.
+    """
     from pyspark.sql import functions as sf
     from pyspark.sql import types as st
 
@@ -97,7 +110,7 @@ def _source(spark: "SparkSession", settings: Settings) -> "DataFrame":
     fields += [st.StructField(f"field:{name}", st.StringType()) for name in settings.by]
     if settings.time_field:
         fields.append(st.StructField(f"field:{settings.time_field}", st.TimestampType()))
-    reader = spark.readStream.format("diskstream").schema(st.StructType(fields)).option("path", settings.path)
+    reader = reader.format("diskstream").schema(st.StructType(fields)).option("path", settings.path)
     if settings.streams:
         import json
 
@@ -111,7 +124,12 @@ def _source(spark: "SparkSession", settings: Settings) -> "DataFrame":
     return frame.select(*columns)
 
 
-def _windows(frame: "DataFrame", settings: Settings) -> "DataFrame":
+def windows(frame: "DataFrame", settings: Settings) -> "DataFrame":
+    """A frame of ``stream``, ``ts`` and the fields as windows, with the columns of the batch job.
+
+    Raises:
+        ArgumentError: a field to group by is named ``stream``.
+    """
     from pyspark.sql import functions as sf
 
     if "stream" in settings.by:
