@@ -147,7 +147,7 @@ def _assemble(plan: Plan, target: Any, stream: str, batch: "pa.RecordBatch", *, 
     """The columns in the order of the schema, of exactly the types that Spark takes.
 
     Raises:
-        ArgumentError: an ID that a signed number cannot hold, unless `wrap`.
+        ArgumentError: an ID that a signed number cannot hold, unless `wrap`; a null where there must be none.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -156,7 +156,7 @@ def _assemble(plan: Plan, target: Any, stream: str, batch: "pa.RecordBatch", *, 
     fields = {name: at for at, name in reversed(list(enumerate(batch.schema.names)))}
     typed_at = batch.num_columns - len(plan.columns) - 1  # before `bad`
     arrays = []
-    for name, kind in zip(plan.names, target.types, strict=True):
+    for name, column in zip(plan.names, target, strict=True):
         if name == "stream":
             array = pa.repeat(pa.scalar(stream, pa.string()), batch.num_rows)
         elif name in ("id_ms", "id_seq"):
@@ -173,8 +173,12 @@ def _assemble(plan: Plan, target: Any, stream: str, batch: "pa.RecordBatch", *, 
         else:
             array = batch.column(typed_at)
             typed_at += 1
-        if array.type != kind:
-            array = array.cast(kind)
+        if array.null_count and not column.nullable:
+            raise ArgumentError(
+                f"column {name} is NOT NULL, but entries of stream {stream} have no value for it: leave NOT NULL out"
+            )
+        if array.type != column.type:
+            array = array.cast(column.type)
         arrays.append(array)
     return pa.RecordBatch.from_arrays(arrays, schema=target)
 

@@ -74,7 +74,11 @@ class EntriesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         at = self._first_id(stream.name)
         if at == "latest":
             return self._end(stream)
-        return (stream.trimmed_to() or MIN_ID) if isinstance(at, str) else at
+        earliest = stream.trimmed_to() or MIN_ID
+        if isinstance(at, str):
+            return earliest
+        # A time may be before all that there is; an ID that was trimmed away is missed.
+        return at if self.options.starting_timestamp is None else max(at, earliest)
 
     def _end(self, stream: Stream) -> EntryID:
         if self.options.include_tail:
@@ -182,6 +186,8 @@ def _check_loss(stream: Stream, after: EntryID | None, last: EntryID) -> None:
     trimmed = stream.trimmed_to()
     if after is not None and trimmed is not None and trimmed > after:
         raise DataLossError(as_text(stream.name), f"entries up to {trimmed} were trimmed away", f"what follows {after}")
-    if stream.last_id() < last or not stream.exists():
+    if stream.last_id() < last:
         found = f"it ends at {stream.last_id()}" if stream.exists() else "it is gone"
-        raise DataLossError(as_text(stream.name), f"{found}: it was deleted or replaced", f"{after or MIN_ID} to {last}")
+        raise DataLossError(
+            as_text(stream.name), f"{found}: it was deleted or replaced", f"{after or MIN_ID} to {last}"
+        )

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow.parquet as pq
 import pytest
@@ -49,7 +49,7 @@ def two_copies(spark: "SparkSession", folder: str) -> None:
     def doubled(checkpoint: str) -> "DataStreamWriter":
         # For each query a frame of its own: two that share one spoil each other's tasks while Spark serializes them.
         source = spark.readStream.format("diskstream").schema("n long")
-        options = {"startingIds": "earliest", "maxEntriesPerTrigger": BATCH, "minPartitions": 2}
+        options: dict[str, Any] = {"startingIds": "earliest", "maxEntriesPerTrigger": BATCH, "minPartitions": 2}
         frame = source.options(**options).load(f"{folder}/store", streams="in").selectExpr("n * 2 as n")
         return frame.writeStream.option("checkpointLocation", f"{folder}/{checkpoint}")
 
@@ -82,7 +82,7 @@ class Pipeline:
         assert driver.hear() == "started"
         return driver
 
-    def __enter__(self) -> "Pipeline":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -1,6 +1,7 @@
 """Running a job's tasks on Spark: one row of `mapInArrow` each, with progress on a terminal."""
 
 import pickle
+import re
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -9,15 +10,18 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from diskstream import errors
+
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, Row, SparkSession
 
 __all__ = ["run_tasks"]
 
 _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")
 _LOOK_S = 0.2
+_OURS = re.compile(r"^diskstream\.errors\.(\w+): (.+)$", re.MULTILINE)
 
 
 def run_tasks(
@@ -34,6 +38,9 @@ def run_tasks(
         tasks: what is to be done; pickled, as are the results.
         work: runs in a worker process; it must be importable there.
         quiet: show no progress, even on a terminal.
+
+    Raises:
+        DiskstreamError: what a task raised of ours, in its words.
     """
     if not tasks:
         return []
@@ -50,13 +57,26 @@ def run_tasks(
     frame = spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(in_worker, "number long, result binary")
     try:
         with _Watch(spark, what, len(tasks), quiet=quiet):
-            rows = frame.collect()
+            rows = _collected(frame)
     finally:
         given.unpersist()
     found: list[Any] = [None] * len(tasks)
     for row in rows:
         found[row["number"]] = pickle.loads(bytes(row["result"]))  # likewise
     return found
+
+
+def _collected(frame: "DataFrame") -> "list[Row]":
+    """The results; what a task raised of ours is raised again, without the traces of Python and Java around it."""
+    from pyspark.errors import PySparkException
+
+    try:
+        return frame.collect()
+    except PySparkException as error:
+        told = [match for match in _OURS.finditer(str(error)) if hasattr(errors, match[1])]
+        if not told:
+            raise
+        raise errors.DiskstreamError(told[-1][2]) from error
 
 
 class _Watch:

@@ -31,9 +31,7 @@ def session(name: str, *, master: str | None = None, settings: dict[str, str] | 
         builder = builder.config("spark.ui.showConsoleProgress", "false").config("spark.log.level", "ERROR")
         if master is not None:
             builder = builder.master(master)
-            if master.startswith(
-                "local"
-            ):  # the workers are of this machine: they get the packages that this Python has
+            if master.startswith("local"):  # workers on this machine get the packages that this Python has
                 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         for key, value in (settings or {}).items():
             builder = builder.config(key, value)

@@ -1,0 +1,136 @@
+"""The job replay: a store or an archive into streams, each entry once, however often it is killed and started again."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+import diskstream
+from diskstream import Store
+from diskstream.errors import ArgumentError, StorageError
+from diskstream.spark import commit
+from diskstream.spark.jobs import archive
+from diskstream.spark.jobs import replay as job
+from diskstream.spark.jobs.replay import ReplaySettings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+NAMES = (b"a", b"b%\xff")
+Pairs = list[tuple[str, list[tuple[bytes, bytes]]]]
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    path = tmp_path / "source"
+    with diskstream.open(path, segment_bytes=16384) as store:
+        for name in NAMES:
+            for first in range(0, 3000, 500):
+                store.stream(name).add_many(
+                    [[("n", str(n)), ("n", b"\xff"), ("", "")] for n in range(first, first + 500)]
+                )
+            store.stream(name).delete(*[entry.id for entry in store.stream(name).range(count=5)])
+        store.seal()
+        store.stream(NAMES[0]).add({"tail": "1"})
+    return path
+
+
+def entries(store: Store, name: bytes) -> Pairs:
+    return [(str(entry.id), entry.pairs) for entry in store.stream(name).range()]
+
+
+def all_of(path: Path) -> dict[bytes, Pairs]:
+    with diskstream.open(path, read_only=True) as store:
+        return {name: entries(store, name) for name in store.streams()}
+
+
+def settings(source: Path, target: Path) -> ReplaySettings:
+    return ReplaySettings(str(source), str(target), max_entries=400, tasks_per_round=3, quiet=True)
+
+
+@pytest.mark.timeout(240)
+def test_a_store_is_replayed_whole_and_once(spark: "SparkSession", source: Path, tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    given = settings(source, target)
+    planned = job.run(spark, replace(given, dry_run=True))
+    assert not target.exists()
+    done = job.run(spark, given)
+    assert planned.rounds == done.rounds > 2
+    assert planned.entries >= done.entries == 2 * 2995 + 1
+    assert all_of(target) == all_of(source)
+    again = job.run(spark, given)
+    assert (again.entries, again.rounds) == (0, 0)
+    assert all_of(target) == all_of(source)
+    assert list((source / "leases").iterdir()) == []
+    with pytest.raises(ArgumentError, match="ends at"):
+        job.run(spark, replace(given, name="another"))
+    assert all_of(target) == all_of(source)
+
+
+@pytest.mark.timeout(240)
+def test_killed_between_staging_and_commit_it_goes_on_where_it_stopped(
+    spark: "SparkSession", source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "target"
+    given = replace(settings(source, target), ids="new", to="copy-")
+    whole, rounds = commit.commit, []
+
+    def failing(store: Store, manifest: commit.Manifest) -> bool:
+        rounds.append(manifest.version)
+        if len(rounds) == 2:
+            raise StorageError(str(target), "write", 5, "pulled out")
+        done = whole(store, manifest)
+        if len(rounds) == 4:
+            raise StorageError(str(target), "write", 5, "pulled out after it was done")
+        return done
+
+    monkeypatch.setattr(job, "commit", failing)
+    for _ in range(2):
+        with pytest.raises(StorageError, match="pulled out"):
+            job.run(spark, given)
+    with diskstream.open(source) as store:
+        store.stream(NAMES[0]).add({"later": "not in the plan"})
+    job.run(spark, given)
+    assert rounds[:6] == [0, 1, 1, 2, 3, 4]
+    expected = all_of(source)
+    expected[NAMES[0]].pop()
+    found = all_of(target)
+    assert {name: [pairs for _, pairs in made] for name, made in found.items()} == {
+        b"copy-" + name: [pairs for _, pairs in made] for name, made in expected.items()
+    }
+
+
+@pytest.mark.timeout(240)
+def test_an_archive_is_replayed_within_a_range(spark: "SparkSession", source: Path, tmp_path: Path) -> None:
+    place, target = tmp_path / "archive", tmp_path / "target"
+    archive.run(spark, archive.ArchiveSettings(str(source), str(place), quiet=True))
+    there = all_of(source)[NAMES[0]]
+    first, last = there[100][0], there[-100][0]
+    given = ReplaySettings(str(place), str(target), (NAMES[0],), start=first, end=last, to="part", quiet=True)
+    assert job.run(spark, given).entries == len(there) - 199
+    assert all_of(target) == {b"part": there[100:-99]}
+
+
+def test_what_cannot_be_replayed_is_refused_before_anything_is_made(source: Path, tmp_path: Path) -> None:
+    none: SparkSession = None  # type: ignore[assignment]  # it is not asked
+    with pytest.raises(ArgumentError, match="ids is 'original' or 'new'"):
+        job.run(none, replace(settings(source, tmp_path / "t"), ids="other"))
+    with pytest.raises(ArgumentError, match="neither a store"):
+        job.run(none, settings(tmp_path, tmp_path / "t"))
+    with pytest.raises(diskstream.NoSuchStreamError):
+        job.run(none, replace(settings(source, tmp_path / "t"), streams=(b"nope",)))
+
+
+def test_a_plan_whose_lease_is_gone_says_what_to_do(source: Path, tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    given = settings(source, target)
+    with diskstream.open(target) as store:
+        folder = store.path / "replays" / "x"
+        job._kept_plan(folder, given)
+    for lease in (source / "leases").iterdir():
+        diskstream.leases.release(lease)
+    with pytest.raises(ArgumentError, match="what it reads is gone"):
+        job._kept_plan(folder, given)
