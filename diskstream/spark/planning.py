@@ -5,14 +5,21 @@ from pathlib import Path
 
 import diskstream
 from diskstream import leases
-from diskstream.errors import ArgumentError, CorruptionError, NoSuchStreamError, NotAStoreError, ReadOnlyError
+from diskstream.errors import (
+    ArgumentError,
+    CorruptionError,
+    NoSuchStreamError,
+    NotAStoreError,
+    PoisonedError,
+    ReadOnlyError,
+)
 from diskstream.ids import MAX_ID, MIN_ID, EntryID
 from diskstream.spark.options import Bounds, ReadOptions
 from diskstream.spark.partitions import EntriesPartition, Slice, pack
 from diskstream.store import Store
 from diskstream.stream import Stream
 
-__all__ = ["chosen_streams", "open_for_planning", "partitioned", "plan_entries", "slices_of"]
+__all__ = ["chosen_streams", "open_for_planning", "partitioned", "place_of_read", "plan_entries", "slices_of"]
 
 
 def open_for_planning(path: str) -> Store:
@@ -80,6 +87,24 @@ def slices_of(
         yield Slice(stream.name, (low.ms, low.seq), (high.ms, high.seq), piece.entries, piece.size_bytes)
 
 
+def place_of_read(store: Store, names: list[bytes], options: ReadOptions) -> tuple[str, bool]:
+    """Where tasks read: from a lease, whose directory this is, or where there can be none from the store itself.
+
+    Raises:
+        CorruptionError: a stream's log is damaged, and that is not to be skipped.
+    """
+    if not options.lease or store.read_only:
+        return str(store.path), False
+    try:
+        return str(store.lease(names, ttl_s=options.lease_ttl)), True
+    except PoisonedError:
+        return str(store.path), False  # after a failed write it still can be read
+    except CorruptionError:
+        if options.on_corruption == "fail":
+            raise
+        return str(store.path), False
+
+
 def plan_entries(options: ReadOptions) -> list[EntriesPartition]:
     """The partitions of a batch read, as of now: what is added later is not read, what goes later is, from the lease.
 
@@ -93,8 +118,7 @@ def plan_entries(options: ReadOptions) -> list[EntriesPartition]:
             unknown = sorted(set(bounds.by_stream) - set(names)) if bounds else []
             if unknown:
                 raise ArgumentError(f"there are bounds for {unknown[0]!r}, which is none of the streams that are read")
-        leased = options.lease and not store.read_only
-        path = str(store.lease(names, ttl_s=options.lease_ttl)) if leased else str(store.path)
+        path, leased = place_of_read(store, names, options)
     try:
         runs = _planned(path, names, options)
     except BaseException:

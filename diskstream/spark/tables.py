@@ -17,7 +17,7 @@ from diskstream.errors import ArgumentError
 from diskstream.ids import EntryID
 from diskstream.spark.names import as_text
 from diskstream.spark.options import ReadOptions
-from diskstream.spark.planning import chosen_streams, open_for_planning
+from diskstream.spark.planning import chosen_streams, open_for_planning, place_of_read
 from diskstream.spark.tasks import store_for_reading
 from diskstream.stream import Stream
 
@@ -111,8 +111,7 @@ class TableReader(DataSourceReader):
         """One for each stream, of one lease."""
         with open_for_planning(self.options.path) as store:
             names = chosen_streams(store, self.options)
-            leased = self.options.lease and not store.read_only
-            path = str(store.lease(names, ttl_s=self.options.lease_ttl)) if leased else str(store.path)
+            path, leased = place_of_read(store, names, self.options)
         found = [StreamPartition(path, name, leased=leased) for name in names]
         return found or [StreamPartition("", b"", leased=False)]
 
