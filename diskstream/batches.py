@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from diskstream._native import Block, ScanBatch
 from diskstream.errors import ArgumentError, DiskstreamError
 
@@ -89,6 +87,8 @@ def _lists(
     structs = pa.StructArray.from_arrays(each, names=["name", "value"])
     if not empty_is_null:
         return pa.Array.from_buffers(field_list_type(), rows, [None, ends], children=[structs])
+    import numpy as np  # as pyarrow, not before it is needed
+
     held = np.diff(np.frombuffer(parts[0], "<i4")) > 0
     bits = pa.py_buffer(np.packbits(held, bitorder="little").tobytes())
     return pa.Array.from_buffers(field_list_type(), rows, [bits, ends], children=[structs])

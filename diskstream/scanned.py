@@ -55,7 +55,10 @@ class Scanned:
         return self._use(reader.trimmed_to, None)
 
     def count_from(self, start: IDLike) -> int:
-        """Entries whose ID is not below `start`, deleted ones included: by position, without reading them."""
+        """Entries whose ID is not below `start`, by position, without reading them.
+
+        Deleted ones count for as long as their segment holds them: until it is compacted, or nothing in it is left.
+        """
         low = parse_start(start)
         return self._use(lambda log: positions.count_from(log, low), 0)
 

@@ -49,6 +49,8 @@ def pieces(
         log.refresh()
         last = log.native.counters()[1]
         try:
+            if log.fault is not None and end > last and not damaged:
+                raise log.fault  # nobody knows what followed
             high = min(end, last)
             found = (
                 list(_pass(log, start, high, (max_entries, max_bytes), tail=tail, damaged=damaged))

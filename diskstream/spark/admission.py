@@ -54,7 +54,8 @@ class Admission:
         size = 0.0
         for name, count in backlog.items():
             first = start[name].next()
-            pieces = store.stream(name).splits(first or start[name], max_entries=4096, max_bytes=limit_bytes)[:1]
+            stream = store.stream(name)
+            pieces = stream.splits(first or start[name], max_entries=4096, max_bytes=limit_bytes, damaged=True)[:1]
             each = pieces[0].size_bytes / max(1, pieces[0].entries) if pieces else 1.0
             size += each * count
         return max(1, int(sum(backlog.values()) * limit_bytes / max(size, 1.0)))

@@ -207,6 +207,8 @@ def abandon(store: Path, writer: str, version: int, files: tuple[StagedFile, ...
             except StorageError:
                 return  # what it lists is not known: all stays
             discard(store, set(files) - set(decided))
+            if not decided and writer.startswith(JOB):
+                shutil.rmtree(folder, ignore_errors=True)
     else:
         discard(store, files)
 

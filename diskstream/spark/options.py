@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from diskstream.errors import ArgumentError, InvalidIDError
-from diskstream.ids import MAX_ID, MIN_ID, EntryID, parse_id
+from diskstream.ids import MAX_ID, MIN_ID, EntryID, parse_end, parse_id
 from diskstream.spark.names import as_bytes
 
 __all__ = ["Bounds", "ReadOptions", "WriteOptions", "parse_duration_s"]
@@ -102,24 +102,29 @@ class Bounds:
         return self.by_stream.get(stream, self.default)
 
 
-def _position(value: object) -> EntryID | str:
+def _position(value: object, *, end: bool) -> EntryID | str:
     if not isinstance(value, str):
         raise ValueError(_POSITIONS)  # noqa: TRY004
     if value.lower() in ("earliest", "latest"):
         return value.lower()
     try:
-        return {"-": MIN_ID, "+": MAX_ID}.get(value) or parse_id(value)
+        return {"-": MIN_ID, "+": MAX_ID}.get(value) or (parse_end(value) if end else parse_id(value))
     except InvalidIDError:
         raise ValueError(f"{_POSITIONS}; not {value!r}") from None
 
 
-def _bounds(value: str) -> Bounds:
+def _bounds(value: str, *, end: bool = False) -> Bounds:
+    """Bounds; at the `end` an ID without a sequence is the last of its millisecond, as in XRANGE."""
     if not value.lstrip().startswith("{"):
-        return Bounds(_position(value.strip()))
+        return Bounds(_position(value.strip(), end=end))
     found = _json(value, _POSITIONS)
     rest = found.pop("*", None)
-    by_stream = {as_bytes(name): _position(at) for name, at in found.items()}
-    return Bounds("" if rest is None else _position(rest), by_stream)
+    by_stream = {as_bytes(name): _position(at, end=end) for name, at in found.items()}
+    return Bounds("" if rest is None else _position(rest, end=end), by_stream)
+
+
+def _ends(value: str) -> Bounds:
+    return _bounds(value, end=True)
 
 
 def _time_ms(value: str) -> int:
@@ -179,7 +184,7 @@ class ReadOptions(_Options):
     stream_pattern: str = _option(_text, "")
     table: str = _option(_choice(*TABLES), "entries")
     starting_ids: Bounds | None = _option(_bounds, None)  # noqa: RUF009  # see `_option`
-    ending_ids: Bounds | None = _option(_bounds, None)  # noqa: RUF009  # see `_option`
+    ending_ids: Bounds | None = _option(_ends, None)  # noqa: RUF009  # see `_option`
     starting_timestamp: int | None = _option(_time_ms, None)
     ending_timestamp: int | None = _option(_time_ms, None)
     min_partitions: int = _option(_count, 1)

@@ -165,7 +165,6 @@ def _all_slices(
     for name, first, last in ranges:
         stream = store.stream(name)
         try:
-            last = min(last, stream.last_id())  # noqa: PLW2901
             # What was trimmed before is no loss of this read.
             begin = max(first, (stream.trimmed_to() or MIN_ID).next() or MAX_ID)
             damaged = options.on_corruption == "skip"

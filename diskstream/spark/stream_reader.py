@@ -83,7 +83,7 @@ class EntriesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _end(self, stream: Stream) -> EntryID:
         if self.options.include_tail:
             return stream.last_id()
-        pieces = stream.splits(tail=False)
+        pieces = stream.splits(tail=False, damaged=self.options.on_corruption == "skip")
         return pieces[-1].last if pieces else MIN_ID
 
     def _offset(self, positions: dict[bytes, EntryID]) -> dict[str, str]:

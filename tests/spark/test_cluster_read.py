@@ -84,7 +84,7 @@ def reads_again(spark: "SparkSession", path: str) -> None:
 
 
 def test_a_path_that_workers_do_not_see_is_told_in_our_words(cluster: Cluster, path: Path, tmp_path: Path) -> None:
-    with cluster.driver(tmp_path, reads_again, path) as driver:
+    with cluster.driver(tmp_path, reads_again, path, **{"spark.task.maxFailures": "1"}) as driver:
         assert driver.hear() == str(SEALED + TAIL)
         told = tmp_path / "told"
         (path / "leases").rename(path / "elsewhere")

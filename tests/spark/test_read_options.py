@@ -208,3 +208,10 @@ def test_without_a_schema_the_layout_tells_the_columns(given: dict[str, str], na
     schema = DiskstreamSource({"path": "p", **given}).schema()
     assert schema.names == names.split()
     assert plan(schema, options(path="p", **given)).layout == given.get("layout", "fields")
+
+
+def test_an_end_without_a_sequence_is_the_whole_millisecond_as_in_xrange() -> None:
+    parsed = ReadOptions.parse({"startingIds": "5", "endingIds": '{"a": "5", "*": "7-1"}'})
+    assert parsed.starting_ids.of(b"x") == EntryID(5, 0)
+    assert parsed.ending_ids.of(b"a") == EntryID(5, 2**64 - 1)
+    assert parsed.ending_ids.of(b"b") == EntryID(7, 1)

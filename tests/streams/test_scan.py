@@ -102,7 +102,7 @@ def test_a_map_has_one_value_of_a_repeated_name(
 def test_a_typed_column_has_one_value_of_a_repeated_name(
     made: Layered, duplicates: str, chosen: Callable[[Pairs], dict[bytes, bytes]]
 ) -> None:
-    columns = [("n", "binary"), (b"odd\xff", "binary"), ("none", "binary")]
+    columns: list[tuple[str | bytes, str]] = [("n", "binary"), (b"odd\xff", "binary"), ("none", "binary")]
     found = table(made.stream.scan(layout="typed", columns=columns, duplicates=duplicates))
     assert found.column_names == ["id_ms", "id_seq", "ts", "n", "odd\\xff", "none", "bad"]
     assert found["n"].to_pylist() == [chosen(pairs).get(b"n") for _, pairs in made.live]
@@ -116,7 +116,11 @@ def test_a_repeated_name_may_be_refused(store: Store, layout: str) -> None:
     stream.add([("a", 1), ("b", 2)], "1-0")
     stream.seal()
     stream.add([("a", 1), ("a", 2)], "2-0")
-    wanted = {"layout": layout, "columns": {"a": "int64"} if layout == "typed" else {}, "duplicates": "fail"}
+    wanted: dict[str, Any] = {
+        "layout": layout,
+        "columns": {"a": "int64"} if layout == "typed" else {},
+        "duplicates": "fail",
+    }
     assert table(stream.scan(end="1-0", **wanted)).num_rows == 1
     with pytest.raises(ArgumentError, match="an entry holds one field name twice"):
         list(stream.scan(**wanted))

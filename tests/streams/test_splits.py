@@ -1,6 +1,6 @@
 """`splits`, `count_from`, `id_further`, `trimmed_to`: what indexes tell of a stream, against a walk over all of it."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -10,8 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import diskstream
-from diskstream import ArgumentError, EntryID, Store, Stream
+from diskstream import ArgumentError, CorruptionError, EntryID, Store, Stream
 from diskstream.engine.splits import Piece
+from tests.streams.background import Background
 from tests.streams.layers import Layered, Row, kinds, layered, nth_id, rows, small_store
 
 # Nodes have seven entries, and up to six more where the rest would be a node of its own.
@@ -95,7 +96,7 @@ def test_pieces_know_what_is_sealed_and_how_large_it_is_about(made: Layered) -> 
 
 
 @pytest.mark.parametrize("limits", [{"max_entries": 0}, {"max_bytes": 0}])
-def test_a_piece_cannot_be_empty(store: Store, limits: dict[str, int]) -> None:
+def test_a_piece_cannot_be_empty(store: Store, limits: dict[str, Any]) -> None:
     with pytest.raises(ArgumentError, match="a piece holds at least one entry and one byte"):
         store.stream("x").splits(**limits)
 
@@ -113,6 +114,33 @@ def test_a_store_that_is_only_read_has_the_same(made: Layered) -> None:
         assert stream.count_from("-") == made.stream.count_from("-")
         assert stream.trimmed_to() == made.stream.trimmed_to()
         assert stream.id_further("-", 100) == made.stream.id_further("-", 100)
+
+
+def test_a_segment_whose_file_is_missing_is_told(small: Store) -> None:
+    """Whoever looked for it looked again for ever."""
+    many(small.stream("x"), 0, 300)
+    small.seal()
+    small.stream("x").trim(maxlen=290)
+    small.close()
+    for file in (small.path / "streams" / "x").glob("*.seg"):
+        file.unlink()
+    with small_store(small.path) as store:
+        stream = store.stream("x")
+        calls: list[Callable[[], object]] = [
+            stream.splits,
+            stream.trimmed_to,
+            lambda: stream.count_from("100-1"),
+            lambda: stream.id_further("-", 100),
+        ]
+        for call in calls:
+            with pytest.raises(CorruptionError, match="found no file"):
+                Background(call).result()
+        pieces = stream.splits(max_entries=10, damaged=True)
+        assert len({piece.segment for piece in pieces}) == len(pieces)
+        assert sum(piece.entries for piece in pieces) == 300
+        for piece in pieces:
+            with pytest.raises(CorruptionError, match="found no file"):
+                list(stream.scan(piece.first, piece.last))
 
 
 # --- counting, by brute force -----------------------------------------------------------------------------------------
