@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pyspark.sql.datasource import InputPartition
 
 from diskstream.ids import EntryID
+from diskstream.spark.versions import VERSION
 
 __all__ = ["EntriesPartition", "Slice", "pack"]
 
@@ -42,6 +43,7 @@ class EntriesPartition(InputPartition):
     def __init__(self, path: str, given: str, slices: tuple[Slice, ...], *, leased: bool) -> None:
         super().__init__(None)
         self.path, self.given, self.slices, self.leased = path, given, slices, leased
+        self.version = VERSION
 
     def __repr__(self) -> str:
         entries = sum(each.entries for each in self.slices)

@@ -12,6 +12,7 @@ import diskstream
 from diskstream import leases
 from diskstream.errors import CorruptionError, DataLossError, NotAStoreError
 from diskstream.ids import EntryID
+from diskstream.spark import versions
 from diskstream.spark.names import as_text
 from diskstream.spark.options import ReadOptions
 from diskstream.spark.partitions import EntriesPartition, Slice
@@ -56,9 +57,11 @@ def read_entries(partition: EntriesPartition, plan: Plan, options: ReadOptions) 
     """The entries of a partition, as batches of the plan's schema, in order of streams and IDs.
 
     Raises:
+        DiskstreamError: the driver has another version.
         DataLossError: without a lease, entries that were planned are gone.
         CorruptionError: something cannot be read, and is not to be skipped.
     """
+    versions.check(partition.version)
     store = _open(partition)
     assemble = plan.assembler(large_ids=options.large_ids)
     for each in partition.slices:

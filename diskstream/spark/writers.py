@@ -12,6 +12,7 @@ from pyspark.sql.types import StructType
 
 import diskstream
 from diskstream.errors import ArgumentError
+from diskstream.spark import versions
 from diskstream.spark.commit import JOB, Manifest, abandon, commit
 from diskstream.spark.options import WriteOptions
 from diskstream.spark.rows import Target
@@ -60,6 +61,7 @@ class EntriesWriter(DataSourceArrowWriter):
     def __init__(self, options: WriteOptions, schema: StructType, *, overwrite: bool) -> None:
         self.options = options
         self.path, self.target = _prepare(options, schema, overwrite=overwrite)
+        self.version = versions.VERSION
         self.job = uuid.uuid4().hex
 
     @property
@@ -68,6 +70,7 @@ class EntriesWriter(DataSourceArrowWriter):
 
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> WriterCommitMessage:
         """Stages what one task was given."""
+        versions.check(self.version)
         context = TaskContext.get()
         partition = context.partitionId() if context is not None else 0
         return Staged(stage(self.path, (self.job, partition), iterator, self.target, self.options.batch_rows))
@@ -89,9 +92,11 @@ class EntriesStreamWriter(DataSourceStreamArrowWriter):
         if options.txn_id:
             raise ArgumentError("txnId is for batch writes: a streaming query has an ID, and its batches have numbers")
         self.path, self.target = _prepare(options, schema, overwrite=overwrite)
+        self.version = versions.VERSION
 
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> WriterCommitMessage:
         """Stages what one task was given."""
+        versions.check(self.version)
         context = TaskContext.get()
         query = (context.getLocalProperty("sql.streaming.queryId") if context is not None else None) or ""
         batch = (context.getLocalProperty("streaming.sql.batchId") if context is not None else None) or "0"

@@ -440,3 +440,13 @@ def test_ids_as_text_are_whole(large: Store) -> None:
     (batch,) = read(options(path=large.path), "id string, ts timestamp")
     assert batch["id"].to_pylist() == [str(entry_id) for entry_id in LARGE]
     assert batch["ts"].null_count == 3
+
+
+def test_a_worker_with_another_version_says_so(tmp_path: Path) -> None:
+    with small_store(tmp_path / "s") as store:
+        store.stream("x").add({"n": "1"})
+    given = options(path=tmp_path / "s")
+    (partition,) = plan_entries(given)
+    partition.version = "0.0.7"
+    with pytest.raises(diskstream.DiskstreamError, match=r"the driver has diskstream 0\.0\.7, this worker"):
+        list(EntriesReader(given, ddl("id string")).read(partition))
