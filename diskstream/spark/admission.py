@@ -76,17 +76,19 @@ def _shared_out(
     backlog: Mapping[bytes, int],
     allowed: int,
 ) -> dict[bytes, EntryID]:
-    """Each stream's share of `allowed` entries in proportion to its backlog; where that is less than one, the longest
-    backlogs have one each."""
-    total, left = sum(backlog.values()), allowed
+    """Each stream's share of `allowed` entries, in proportion to its backlog; what rounding leaves goes to those whose
+    next entries are the oldest, one each, so that a short backlog does not wait for the long ones to end."""
+    total = sum(backlog.values())
+    shares = {name: allowed * count // total for name, count in backlog.items()}
+    left = allowed - sum(shares.values())
+    for name in sorted(backlog, key=lambda name: (start[name], name))[:left]:
+        shares[name] += 1
     end = dict(start)
     end.update({name: at for name, at in latest.items() if name not in backlog})
-    for name, count in sorted(backlog.items(), key=lambda item: (-item[1], item[0])):
-        share = min(left, count, max(1, allowed * count // total))
+    for name, share in shares.items():
         first = start[name].next()
         if share < 1 or first is None:
             continue
-        left -= share
-        reached = latest[name] if share == count else store.stream(name).id_further(first, share)
+        reached = latest[name] if share >= backlog[name] else store.stream(name).id_further(first, share)
         end[name] = min(reached or latest[name], latest[name])
     return end

@@ -224,6 +224,14 @@ def test_a_limit_is_shared_out_by_backlog(store: Store) -> None:
     assert (names.count("long"), names.count("short")) == (8, 2)
 
 
+def test_a_short_backlog_does_not_wait_until_a_long_one_ends(store: Store) -> None:
+    fill(store, range(1, 101), "long")
+    fill(store, range(1, 3), "short")
+    query = Query(store.path, streams="long,short", maxentriespertrigger=2)
+    first = [name for _ in range(3) for name, _ in query.batch()]
+    assert first.count("short") == 2
+
+
 @pytest.mark.parametrize("limit", [1, 2, 3, 7, 100])
 def test_whatever_the_limit_each_entry_comes_once_and_in_order(store: Store, limit: int) -> None:
     sizes = {"a": 1, "b": 13, "c": 40, "d": 2}
