@@ -60,7 +60,18 @@ def test_the_suite_runs_and_its_page_is_rendered(tmp_path: Path) -> None:
     run = json.loads(figures.read_text(encoding="utf-8"))
     well_formed(run)
     names = [subject["name"] for subject in run["subjects"]]
-    assert names == ["add", "add_many", "always", "range", "wakeup", "groups", "group_latency", "pending", "sizes"]
+    assert names == [
+        "add",
+        "add_many",
+        "always",
+        "range",
+        "wakeup",
+        "groups",
+        "group_latency",
+        "pending",
+        "sizes",
+        "spark",
+    ]
     assert all(f"\n{name}: " in f"\n{printed}" for name in names)
     assert scratch() <= before, "data was left behind"
 

@@ -165,6 +165,26 @@ def _active_number(directory: Path) -> int:
     return active
 
 
+def _open_active(directory: Path, files: Files) -> tuple[int, LogFileLike]:
+    """Opens the active log of a directory in which others may be rolling and sealing at this moment.
+
+    A look at a directory is not one moment of it: an error counts when nothing has changed since the look before.
+
+    Raises:
+        CorruptionError: the active log file is missing.
+    """
+    seen: list[Path] = []
+    while True:
+        now = [path for path, _ in _list(directory)]
+        try:
+            number = _active_number(directory)
+            return number, files.open_log(names.log_path(directory, number), writable=False)
+        except (CorruptionError, FileNotFoundError):
+            if now == seen:
+                raise
+            seen = now
+
+
 def next_log(directory: Path, number: int) -> int | None:
     """The number of the newest log file after segment `number`, if there is one."""
     found = [parsed[1] for _, parsed in _list(directory) if parsed is not None and parsed[0] == "log"]
@@ -282,8 +302,7 @@ def look(
 ) -> tuple[LogFileLike, Log, RecoveryReport | None, CorruptionError | None]:
     """Opens a stream for reading only: nothing is changed, what is torn is left out of sight."""
     began = time.perf_counter()
-    number = _active_number(directory)
-    file = files.open_log(names.log_path(directory, number), writable=False)
+    number, file = _open_active(directory, files)
     native, fault = _log_or_copy(directory, number, page.ctl, file, options, apart=True)
     _check_owner(directory, number, native)
     found = native.scan()

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 import diskstream
-from diskstream import ReadOnlyError, Store
+from diskstream import CorruptionError, ReadOnlyError, Store
+from diskstream.engine import recovery
 from tests.engine.children import child
 from tests.engine.mounts import unwritable
 from tests.engine.sample import build, files_of, rows
@@ -182,3 +183,36 @@ def test_no_descriptor_is_left_by_readers_of_a_damaged_store(tmp_path: Path) -> 
         with diskstream.open(tmp_path / "s", read_only=True) as store, pytest.raises(diskstream.CorruptionError):
             len(store.stream("x"))
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_directory_that_changes_while_it_is_listed_is_listed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A listing may show that a segment was sealed, and not yet the log that was begun before that."""
+    with diskstream.open(tmp_path / "s") as store:
+        store.stream("x").add_many([{"n": n} for n in range(10)])
+        store.seal()
+        store.stream("x").add({"n": 10})
+    whole, calls = recovery._list, []
+
+    def half(directory: Path) -> list[tuple[Path, tuple[str, int, int] | None]]:
+        calls.append(directory)
+        found = whole(directory)
+        return [each for each in found if each[0].suffix != ".log"] if len(calls) <= 2 else found
+
+    monkeypatch.setattr(recovery, "_list", half)
+    with diskstream.open(tmp_path / "s", read_only=True) as store:
+        assert [int(entry["n"]) for entry in store.stream("x")] == list(range(11))
+
+
+def test_a_log_that_is_gone_for_good_is_missed_all_the_same(tmp_path: Path) -> None:
+    with diskstream.open(tmp_path / "s") as store:
+        store.stream("x").add({"n": 1})
+        store.seal()
+    [log] = (tmp_path / "s" / "streams" / "x").glob("*.log")
+    log.unlink()
+    with (
+        diskstream.open(tmp_path / "s", read_only=True) as store,
+        pytest.raises(CorruptionError, match="the active log file"),
+    ):
+        list(store.stream("x"))

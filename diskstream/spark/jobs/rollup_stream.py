@@ -111,6 +111,7 @@ def source(reader: "DataFrameReader | DataStreamReader", settings: Settings) -> 
     if settings.time_field:
         fields.append(st.StructField(f"field:{settings.time_field}", st.TimestampType()))
     reader = reader.format("diskstream").schema(st.StructType(fields)).option("path", settings.path)
+    reader = reader.option("startingIds", "earliest")
     if settings.streams:
         import json
 
