@@ -104,10 +104,13 @@ def _session(scratch: Path) -> Iterator[Any]:
         "spark.driver.memory": "2g",
     }
     spark = session("diskstream bench", master="local[2]", settings=settings)
+    gateway: Any = spark.sparkContext._gateway
     try:
         yield spark
     finally:
         spark.stop()
+        gateway.shutdown()
+        gateway.proc.communicate(timeout=60)  # the end of its input ends the JVM: what it used is ours, not others'
 
 
 def _build(bench: Bench) -> None:

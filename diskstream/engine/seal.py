@@ -21,6 +21,8 @@ from diskstream.errors import CorruptionError, ReadOnlyError
 
 __all__ = ["CompactReport", "Progress", "compact", "ignore", "reap", "seal_rolled", "snapshot_frame", "unsealed"]
 
+_BLOCK_ENTRIES = 1 << 16
+_BLOCK_BYTES = 16 << 20
 # Called with the entries just handled.
 Progress = Callable[[int], None]
 
@@ -116,7 +118,8 @@ def _seal_one(log: StreamLog, view: SegmentView, progress: Progress) -> bool:
             level = log.options.compression_level
             audit.write(log.directory, log.files, rows.audit(str(source)), level)
         # Every position is kept, gone entries included, so that positions in the log stay true.
-        blocks = _counted(whole_blocks(rows, log.options.node_max_entries, log.options.node_max_bytes), progress)
+        # Far more than a node at a time: a frame is unpacked from its beginning for each block that is taken from it.
+        blocks = _counted(whole_blocks(rows, _BLOCK_ENTRIES, _BLOCK_BYTES), progress)
         sealer = _sealer(log, view.number, 0)
         _write(log, target, sealer, blocks, times_ms=view.times_ms, successor=view.number + 1)
     log.segments.forget(view.number, 0)
