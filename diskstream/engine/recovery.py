@@ -186,10 +186,22 @@ def _open_active(directory: Path, files: Files) -> tuple[int, LogFileLike]:
 
 
 def next_log(directory: Path, number: int) -> int | None:
-    """The number of the newest log file after segment `number`, if there is one."""
-    found = [parsed[1] for _, parsed in _list(directory) if parsed is not None and parsed[0] == "log"]
-    newest = max(found, default=0)
-    return newest if newest > number else None
+    """The number of the newest log file after segment `number`, if there is one.
+
+    A listing may miss both a log that goes while it is made and the one that comes. Logs go in order: where `number` is
+    still there, so is its successor; where it is not, a newer one is, and the directory is listed until that shows.
+    """
+    seen: list[Path] = []
+    while True:
+        listed = _list(directory)
+        found = [parsed[1] for _, parsed in listed if parsed is not None and parsed[0] == "log"]
+        newest = max(found, default=0)
+        paths = [path for path, _ in listed]
+        if newest > number:
+            return newest
+        if number in found or paths == seen:
+            return None
+        seen = paths
 
 
 def left_behind_mark(successor: int) -> tuple[int, bytes]:

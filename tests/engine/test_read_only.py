@@ -216,3 +216,22 @@ def test_a_log_that_is_gone_for_good_is_missed_all_the_same(tmp_path: Path) -> N
         pytest.raises(CorruptionError, match="the active log file"),
     ):
         list(store.stream("x"))
+
+
+def test_who_follows_finds_the_next_log_though_a_listing_missed_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with diskstream.open(tmp_path / "s") as store, diskstream.open(tmp_path / "s", read_only=True) as reader:
+        store.stream("x").add({"n": 0})
+        assert len(reader.stream("x")) == 1
+        store.seal()
+        store.stream("x").add({"n": 1})
+        whole, calls = recovery._list, []
+
+        def half(directory: Path) -> list[tuple[Path, tuple[str, int, int] | None]]:
+            calls.append(directory)
+            found = whole(directory)
+            return [each for each in found if each[0].suffix != ".log"] if len(calls) == 1 else found
+
+        monkeypatch.setattr(recovery, "_list", half)
+        assert len(reader.stream("x")) == 2
