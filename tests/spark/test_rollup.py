@@ -1,6 +1,7 @@
 """Rollups: the same numbers as pandas finds, windows and groups as they should be, and nothing twice."""
 
 import json
+import os
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -324,7 +325,10 @@ def measured(tmp_path: Path) -> Path:
             "ts": pa.array(micros, pa.timestamp("us", "UTC")),
             "v": pa.array([float(begin + second) for second in range(60)]),
         }
-        pq.write_table(pa.table(columns), folder / f"{at}.parquet")
+        path = folder / f"{at}.parquet"
+        pq.write_table(pa.table(columns), path)
+        # Spark takes files in the order of their times of change, which two files written at once may share.
+        os.utime(path, (1_790_000_000 + at, 1_790_000_000 + at))
     return folder
 
 

@@ -48,6 +48,18 @@ pub struct Table {
     pub rows: usize,
 }
 
+impl Table {
+    fn part(&self, from: usize, to: usize) -> Option<Table> {
+        let columns = self.columns.iter().map(|column| {
+            let ends = column.offsets.get(from..=to)?;
+            let (start, stop) = (*ends.first()?, *ends.last()?);
+            let data = column.data.get(start as usize..stop as usize)?.to_vec();
+            Some(Column { offsets: ends.iter().map(|end| end.saturating_sub(start)).collect(), data })
+        });
+        Some(Table { shape: self.shape.clone(), columns: columns.collect::<Option<_>>()?, rows: to - from })
+    }
+}
+
 /// A run of entries in ID order.
 #[derive(Debug, Clone, Default)]
 pub struct Block {
@@ -106,6 +118,42 @@ impl Block {
     /// Bytes of names and values of an entry: what caps on bytes count.
     pub fn entry_bytes(&self, row: usize) -> usize {
         self.pairs(row).map(|(name, value)| name.len() + value.len()).sum()
+    }
+
+    /// Rows `from..to` as a block of their own, whole columns at a time; None where there are no such rows.
+    pub fn part(&self, from: usize, to: usize) -> Option<Block> {
+        let ids = self.ids.get(from..to)?.to_vec();
+        if self.places.is_empty() {
+            let tables = self.tables.iter().take(1).map(|table| table.part(from, to)).collect::<Option<_>>()?;
+            return Some(Block { ids, tables, places: Vec::new() });
+        }
+        let places = self.places.get(from..to)?;
+        let mut part = Block { ids, ..Block::default() };
+        // A table's rows stand in the block's order, so those of a run of the block are a run of the table.
+        let mut known: Vec<Option<(u32, u32)>> = vec![None; self.tables.len()];
+        for (table, at) in places {
+            let next = known.iter().flatten().count() as u32;
+            let (number, first) = *known.get_mut(*table as usize)?.get_or_insert((next, *at));
+            part.places.push((number, at.checked_sub(first)?));
+        }
+        let mut tables: Vec<(u32, Table)> = Vec::new();
+        for (table, found) in self.tables.iter().zip(&known) {
+            let Some((number, first)) = *found else { continue };
+            let rows = part.places.iter().filter(|(place, _)| *place == number).count();
+            tables.push((number, table.part(first as usize, first as usize + rows)?));
+        }
+        tables.sort_by_key(|(number, _)| *number);
+        part.tables = tables.into_iter().map(|(_, table)| table).collect();
+        if part.tables.len() == 1 {
+            part.places.clear();
+        }
+        Some(part)
+    }
+
+    /// Bytes of values and IDs, as [`BlockBuilder::bytes`] counts them, but for names.
+    pub fn value_bytes(&self) -> usize {
+        let columns = self.tables.iter().flat_map(|table| &table.columns);
+        self.ids.len() * 16 + columns.map(|column| column.data.len()).sum::<usize>()
     }
 
     /// Roughly what the block holds in memory.
@@ -188,5 +236,41 @@ impl BlockBuilder {
 
     pub fn finish(self) -> Block {
         self.block
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_has_the_rows_of_the_whole_whatever_their_shapes() {
+        let mut builder = BlockBuilder::default();
+        for row in 0..40u64 {
+            let names: &[&str] = match row % 7 {
+                0..=3 => &["a"],
+                4 | 5 => &["b", "a"],
+                _ => &[],
+            };
+            let shape = Shape { names: names.iter().map(|name| name.as_bytes().into()).collect() };
+            let number = builder.intern(shape);
+            let values: Vec<String> = names.iter().map(|name| format!("{name}{row}")).collect();
+            let lengths: Vec<usize> = values.iter().map(String::len).collect();
+            builder.push(Id::new(row + 1, 0), number, &lengths, values.concat().as_bytes()).unwrap();
+        }
+        let whole = builder.finish();
+        for from in 0..=40 {
+            for to in from..=40 {
+                let part = whole.part(from, to).unwrap();
+                assert_eq!(part.len(), to - from);
+                assert!(part.places.is_empty() || part.tables.len() > 1);
+                for row in from..to {
+                    assert_eq!(part.id(row - from), whole.id(row));
+                    assert!(part.pairs(row - from).eq(whole.pairs(row)), "row {row} of {from}..{to}");
+                }
+            }
+        }
+        assert!(whole.part(3, 41).is_none() && whole.part(4, 3).is_none());
     }
 }

@@ -63,15 +63,27 @@ impl Building {
     }
 
     fn push(&mut self, part: &Block, limits: (usize, usize), level: i32) -> Result<(), Error> {
-        let whole = part.gone.is_none() && part.from == 0 && part.to == part.block.len();
-        if whole && self.pending.is_empty() && part.block.len() <= limits.0 && part.block.len() * 2 > limits.0 {
-            return self.close_node(&part.block, level);
-        }
-        for row in (part.from..part.to).filter(|row| part.is_live(*row)) {
-            self.pending.push_row(&part.block, row)?;
-            if self.pending.len() >= limits.0 || self.pending.bytes() >= limits.1 {
-                self.close_pending(level)?;
+        let mut at = part.from;
+        while at < part.to {
+            // Whole columns where a node can be cut out of the block, which is most of the time.
+            let stop = part.to.min(at + limits.0);
+            if self.pending.is_empty() && part.gone.is_none() && (stop - at) * 2 > limits.0 {
+                let whole = at == 0 && stop == part.block.len();
+                let cut = if whole { None } else { part.block.part(at, stop) };
+                let node = cut.as_ref().unwrap_or(&part.block);
+                if node.len() == stop - at && node.value_bytes() <= limits.1 {
+                    self.close_node(node, level)?;
+                    at = stop;
+                    continue;
+                }
             }
+            if part.is_live(at) {
+                self.pending.push_row(&part.block, at)?;
+                if self.pending.len() >= limits.0 || self.pending.bytes() >= limits.1 {
+                    self.close_pending(level)?;
+                }
+            }
+            at += 1;
         }
         Ok(())
     }
