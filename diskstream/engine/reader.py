@@ -285,10 +285,6 @@ def position_in(log: StreamLog, view: SegmentView, entry_id: EntryID) -> tuple[i
     try:
         return log.segments.position_of(view, entry_id)
     except SegmentGone:
-        pass
-    try:
-        return log.segments.position_of(view, entry_id)  # sealed between two looks
-    except SegmentGone:
         raise _missing(log, view) from None
 
 

@@ -178,6 +178,15 @@ class Segments:
         return found
 
     def _open_segment(self, view: SegmentView) -> SealedSegment | RowSegment:
+        # A sealed file gets its name before the log that it was made from goes. Where neither was seen, sealing came in
+        # between, and the second look finds what it made.
+        for _ in range(2):
+            found = self._open_either(view)
+            if found is not None:
+                return found
+        raise SegmentGone
+
+    def _open_either(self, view: SegmentView) -> SealedSegment | RowSegment | None:
         text = self._options.decode_responses
         try:
             sealed = open_sealed(self._directory, self._native, view, self.cache.nodes, text=text)
@@ -186,17 +195,15 @@ class Segments:
         except CorruptionError:
             if not self.is_rows(view):
                 raise  # else the log file it was made from is still there
-        if view.generation:
-            raise SegmentGone
-        return self._open_rows(view)
+        return None if view.generation else self._open_rows(view)
 
-    def _open_rows(self, view: SegmentView) -> RowSegment:
+    def _open_rows(self, view: SegmentView) -> RowSegment | None:
         path = names.log_path(self._directory, view.number)
         try:
             with wrapped(path, "open"):
                 fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
-            raise SegmentGone from None
+            return None
         try:
             file = LogFile(fd, str(path), False)
         finally:

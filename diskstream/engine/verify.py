@@ -6,7 +6,7 @@ from pathlib import Path
 
 from diskstream._native import RowSegment, SegmentView
 from diskstream.engine import audit, names, recovery
-from diskstream.engine.files import Files
+from diskstream.engine.files import Files, size_of
 from diskstream.engine.log import StreamLog
 from diskstream.engine.page import Page
 from diskstream.engine.seal import snapshot_frame
@@ -91,15 +91,14 @@ def _verify_segment(
 ) -> Iterator[Problem]:
     path = names.segment_path(log.directory, view.number, view.generation)
     try:
-        sealed = open_sealed(log.directory, log.native, view)
-        if sealed is None:
-            log.segments.forget(view.number, view.generation)
-            rows = log.segments.get(view)
+        log.segments.forget(view.number, view.generation)
+        sealed = open_sealed(log.directory, log.native, view) or log.segments.get(view)
+        if isinstance(sealed, RowSegment):
             path = names.log_path(log.directory, view.number)
-            report.size_bytes += path.stat().st_size if path.exists() else 0
-            report.entries += rows.entries if isinstance(rows, RowSegment) else 0
+            report.size_bytes += size_of(path)
+            report.entries += sealed.entries
             progress(view.entries)
-            if isinstance(rows, RowSegment) and not _is_followed(log, view.number, rows):
+            if not _is_followed(log, view.number, sealed):
                 what = "the log does not end where the next segment begins: frames at its end are damaged or missing"
                 yield Problem(name, path, 0, what)
             return
