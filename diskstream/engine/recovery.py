@@ -309,6 +309,21 @@ def recover(
     return file, native, report, fault, generation
 
 
+def _scan_beside_writers(native: Log) -> dict[str, Any] | None:
+    """What a scan finds at the end of a log to which others may be appending at this moment.
+
+    A place that was empty when the scan came to it, and a durable frame behind it that came meanwhile, look like rot.
+    Frames are written in order: when one is there, all before it are whole, and a second scan gets past them.
+    """
+    found: dict[str, Any] | None = native.scan()
+    while found is not None and found["kind"] == "rotten":
+        again: dict[str, Any] | None = native.scan()
+        if again is not None and again["offset"] == found["offset"]:
+            return again
+        found = again
+    return found
+
+
 def look(
     directory: Path, files: Files, page: Page, options: Options
 ) -> tuple[LogFileLike, Log, RecoveryReport | None, CorruptionError | None]:
@@ -317,7 +332,7 @@ def look(
     number, file = _open_active(directory, files)
     native, fault = _log_or_copy(directory, number, page.ctl, file, options, apart=True)
     _check_owner(directory, number, native)
-    found = native.scan()
+    found = _scan_beside_writers(native)
     _, end, lsn, _ = native.tail
     page.ctl.publish(number, end, lsn)
     report = RecoveryReport(directory)

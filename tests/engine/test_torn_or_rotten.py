@@ -3,11 +3,16 @@
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import diskstream
 from diskstream import CorruptionError, EntryID
+from diskstream.engine import recovery
+from diskstream.engine.files import Files
+from diskstream.engine.page import Page
+from diskstream.options import Options
 from tests.engine.children import child
 from tests.engine.damage import frame_ends
 from tests.engine.sample import SMALL, files_of, log_of, rows
@@ -196,3 +201,47 @@ def test_a_rolled_log_is_never_torn(tmp_path: Path) -> None:
         assert stream.get(added) is not None
         assert {problem.path for problem in store.verify().problems} == {rolled}
     assert rolled.read_bytes() == damaged
+
+
+class Appended:
+    """A native log to which another process appends between a scan's look at a place and its look behind it."""
+
+    def __init__(self, native: Any, log: Path, sound: bytes) -> None:
+        self._native, self._log, self._sound = native, log, sound
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._native, name)
+
+    def scan(self) -> Any:
+        found = self._native.scan()
+        with self._log.open("r+b") as file:
+            file.write(self._sound)
+        return found
+
+
+@pytest.mark.parametrize("place", range(5))
+def test_frames_that_come_during_a_scan_are_no_rot(closed: Path, monkeypatch: pytest.MonkeyPatch, place: int) -> None:
+    """Though the scan found an empty place with durable frames behind it."""
+    sound = closed.read_bytes()
+    ends = frame_ends(sound)
+    change(closed, ends[place], bytes(ends[place + 1] - ends[place]))
+    real = recovery.native_log
+    logs: list[Appended] = []
+
+    def beside_a_writer(*args: Any, **options: Any) -> Any:
+        logs.append(Appended(real(*args, **options), closed, sound))
+        return logs[-1]
+
+    with diskstream.open(closed.parents[2], **SMALL, read_only=True) as store:
+        assert len(list(store.stream("x").range("-", f"{place}-0"))) == place, "an opening as it is without the writer"
+        (problem,) = store.verify().problems
+        assert problem.offset == ends[place]
+    monkeypatch.setattr(recovery, "native_log", beside_a_writer)
+    page = Page.private()
+    try:
+        file, native, _, fault = recovery.look(closed.parent, Files(), page, Options())
+        file.close()
+        assert (fault, native.active_entries) == (None, 6)
+        assert len(logs) == 1
+    finally:
+        page.close()
