@@ -104,6 +104,14 @@ def pending_rebuild(path: str, known: dict[str, Any], chance: int) -> Generator[
     return rebuild(path, known, chance)
 
 
+def spark_large(place: str, entries: int) -> Generator[None, None, Any]:
+    """Builds a store of many entries and takes it through Spark."""
+    from bench.subjects.spark_large import pass_through
+
+    yield
+    return pass_through(place, entries)
+
+
 def append_for_ever(path: str) -> Generator[None, None, Any]:
     """Appends until it is killed."""
     from bench.subjects.large_store import pool
@@ -129,6 +137,7 @@ ROLES: dict[str, Role] = {
         pending_build,
         pending_probe,
         pending_rebuild,
+        spark_large,
         append_for_ever,
         *LATENCY_ROLES,
     )

@@ -31,6 +31,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--list", action="store_true", help="name the subjects and stop")
     made.add_argument("--json", type=Path, metavar="FILE", help="write the figures there as well")
     made.add_argument("--large", type=int, metavar="N", help="only this: a store of N entries against one of a million")
+    made.add_argument("--large-spark", type=int, metavar="N", help="only this: N entries through Spark, and its memory")
     made.add_argument("--dir", type=Path, metavar="DIR", help="where to put data (on a disk; default: inside bench/)")
     made.add_argument("--seconds", type=float, help="length of a turn")
     made.add_argument("--rounds", type=int, help="rounds of turns")
@@ -58,28 +59,32 @@ def check(made: argparse.ArgumentParser, options: argparse.Namespace) -> None:
         made.error(f"--entries is at least {FEWEST_ENTRIES}, --large at least {10 * FEWEST_ENTRIES}")
     if chosen.pending < FEWEST_PENDING:
         made.error(f"--pending is at least {FEWEST_PENDING}")
-    if options.large is not None and options.only:
-        made.error("--large runs alone, without --only")
+    if options.large_spark is not None and options.large_spark < 10 * FEWEST_ENTRIES:
+        made.error(f"--large-spark is at least {10 * FEWEST_ENTRIES}")
+    if sum((options.large is not None, options.large_spark is not None, bool(options.only))) > 1:
+        made.error("--large, --large-spark and --only exclude one another")
 
 
 def measure(options: argparse.Namespace) -> tuple[dict[str, Any], list[Result]]:
     """Runs what was asked for, printing each table when it is there; returns the run as JSON, and the results."""
     from bench import subjects
-    from bench.subjects import large
+    from bench.subjects import large, spark_large
 
+    alone = [(module, size) for module, size in ((large, options.large), (spark_large, options.large_spark)) if size]
     results: list[Result] = []
     with scratch_directory(options.dir) as scratch:
         context = Context(scale(options), scratch, options.quiet)
         facts = machine.facts(scratch)
         neighbours = machine.Neighbours()
-        if options.large is not None:
-            results.append(subjects.blank(large))
-            large.run(context, results[0], options.large)
+        if alone:
+            module, size = alone[0]
+            results.append(subjects.blank(module))
+            module.run(context, results[0], size)
             print(table.terminal(results[0]), flush=True)
         else:
-            for name, module in subjects.all_subjects().items():
+            for name, subject in subjects.all_subjects().items():
                 if not options.only or name in options.only:
-                    results.append(subjects.run(module, context))
+                    results.append(subjects.run(subject, context))
                     print(table.terminal(results[-1]), flush=True)
         others = neighbours.cores()
         facts["used by others during the run"] = f"{others:.2f} cores"
@@ -88,7 +93,7 @@ def measure(options: argparse.Namespace) -> tuple[dict[str, Any], list[Result]]:
     run = {
         "format": FORMAT,
         "machine": facts,
-        "scale": asdict(context.scale) | ({"large": options.large} if options.large is not None else {}),
+        "scale": asdict(context.scale) | {module.NAME: size for module, size in alone},
         "subjects": [result.as_json() for result in results],
     }
     return run, results
@@ -105,11 +110,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     names = list(subjects.all_subjects())
     if options.list:
-        print("\n".join([*names, "large (by --large N)"]))
+        print("\n".join([*names, "large (by --large N)", "spark_large (by --large-spark N)"]))
         return 0
     unknown = sorted(set(options.only or ()) - set(names))
     if unknown:
-        made.error(f"no such subject: {', '.join(unknown)} (there are {', '.join(names)}; for large use --large N)")
+        made.error(
+            f"no such subject: {', '.join(unknown)} (there are {', '.join(names)}; for large use --large N, for spark_large --large-spark N)"
+        )
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     run, results = measure(options)
     if options.json:

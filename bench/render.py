@@ -32,7 +32,8 @@ inform. To measure on another machine:
 ```
 python -m bench --json run.json                        # --quick for a first look
 python -m bench --large 100000000 --json large.json    # a store of that many entries
-python -m bench.render run.json large.json
+python -m bench --large-spark 100000000 --json spark-large.json
+python -m bench.render run.json large.json spark-large.json
 ```
 """
 

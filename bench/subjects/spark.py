@@ -66,11 +66,11 @@ class Bench:
 
 def run(context: Context, result: Result) -> None:
     """Builds the store and the Parquet files, takes turns, and puts the rows into `result`."""
-    missing = [name for name in ("pyspark", "pandas", "pyarrow") if not importlib.util.find_spec(name)]
-    if missing or shutil.which("java") is None:
-        result.skipped.append(f"everything: {', '.join(missing) or 'java'} is not installed")
+    missing = what_is_missing()
+    if missing:
+        result.skipped.append(f"everything: {missing} is not installed")
         return
-    with context.fresh("spark") as scratch, _session(scratch) as spark:
+    with context.fresh("spark") as scratch, session_of(scratch, {"spark.driver.memory": "2g"}) as spark:
         rows = ROWS_EACH * context.scale.entries
         context.say(f"building a store of {rows:,} entries, and Parquet of them")
         bench = Bench(spark, scratch / "store", scratch, rows)
@@ -88,8 +88,15 @@ def run(context: Context, result: Result) -> None:
     result.notes.append(f"{rows:,} rows; {TRIGGERS} triggers, {min(delays):.0f} to {max(delays):.0f} ms.")
 
 
+def what_is_missing() -> str:
+    """What these subjects need and is not here."""
+    missing = [name for name in ("pyspark", "pandas", "pyarrow") if not importlib.util.find_spec(name)]
+    return ", ".join(missing) or ("" if shutil.which("java") else "java")
+
+
 @contextmanager
-def _session(scratch: Path) -> Iterator[Any]:
+def session_of(scratch: Path, more: dict[str, str]) -> Iterator[Any]:
+    """A session of two threads on this machine, which keeps its files below `scratch`."""
     from diskstream.spark.jobs.session import session
 
     scratch.mkdir(parents=True)
@@ -101,7 +108,7 @@ def _session(scratch: Path) -> Iterator[Any]:
         "spark.local.dir": str(scratch / "local"),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.sql.parquet.compression.codec": "zstd",
-        "spark.driver.memory": "2g",
+        **more,
     }
     spark = session("diskstream bench", master="local[2]", settings=settings)
     gateway: Any = spark.sparkContext._gateway
