@@ -114,9 +114,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     unknown = sorted(set(options.only or ()) - set(names))
     if unknown:
-        made.error(
-            f"no such subject: {', '.join(unknown)} (there are {', '.join(names)}; for large use --large N, for spark_large --large-spark N)"
-        )
+        others = "for large use --large N, for spark_large --large-spark N"
+        made.error(f"no such subject: {', '.join(unknown)} (there are {', '.join(names)}; {others})")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     run, results = measure(options)
     if options.json:
