@@ -20,6 +20,7 @@ FORBIDDEN_STEMS = {"common", "helpers", "misc", "util", "utils"}
 LAYERS = {
     "words": {"errors", "ids", "options"},  # what every layer speaks in
     "engine": {"engine"},
+    "commands": {"commands"},
     "programs": {"cli", "compat", "server", "spark"},
     "native": {"_native"},
 }
@@ -27,10 +28,11 @@ MAY_IMPORT = {
     "words": {"words", "native"},
     "engine": {"words", "engine", "native"},
     "streams": {"words", "engine", "streams", "native"},
-    "programs": {"words", "streams", "programs"},
+    "commands": {"words", "streams", "commands", "native"},
+    "programs": {"words", "streams", "commands", "programs"},
     "tools": {"words", "streams", "programs", "tools"},
     "bench": {"words", "streams", "programs", "tools", "bench"},
-    "tests": {"words", "engine", "streams", "programs", "tools", "bench", "tests", "native"},
+    "tests": {"words", "engine", "streams", "commands", "programs", "tools", "bench", "tests", "native"},
 }
 
 # Comments, strings and characters of Rust: what is not code. A lifetime ('a) is no character.

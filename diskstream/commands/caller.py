@@ -1,0 +1,100 @@
+"""What a command knows of whoever called it."""
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from diskstream.commands.keyspace import Keyspace
+    from diskstream.commands.waiting import Waiting
+    from diskstream.store import Store
+
+__all__ = ["Caller", "Host", "Transaction"]
+
+
+class Host(Protocol):
+    """What only a running server can do. `commands` asks it; with `compat` there is none, and the commands say so."""
+
+    def clients(self) -> "list[Caller]":
+        """Every connected client, in the order of their IDs."""
+
+    def kill(self, caller: "Caller") -> None:
+        """Ends a connection: at once, or behind its reply where it is the one that asked."""
+
+    def unblock(self, caller: "Caller", *, with_error: bool) -> bool:
+        """Ends a client's wait, as CLIENT UNBLOCK. Returns whether it was waiting."""
+
+    def pause(self, until: float, *, writes_only: bool) -> None:
+        """Holds back commands until then (`time.monotonic`), as CLIENT PAUSE; a time that has passed ends it."""
+
+    def shut_down(self) -> None:
+        """Ends the server once this turn's replies are sent."""
+
+    def facts(self) -> dict[str, dict[str, int | float | str]]:
+        """Sections of INFO that only the server knows: ``server``, ``clients``, ``stats``, ``memory``."""
+
+    def set_setting(self, name: str, value: str) -> str | None:
+        """Takes a changed setting into use. Returns what is wrong with it, or None."""
+
+
+@dataclass
+class Transaction:
+    """A MULTI that is being filled.
+
+    Attributes:
+        queue: the commands.
+        failed: whether one was refused, so that EXEC will be.
+    """
+
+    queue: list[list[bytes]] = field(default_factory=list)
+    failed: bool = False
+
+
+@dataclass(eq=False)
+class Caller:
+    """A client: one connection of the server, or one object of `diskstream.compat`.
+
+    Attributes:
+        keyspace: the databases.
+        id: a number that no other client of the server has had.
+        address, local_address: of its socket, as ``127.0.0.1:5000``; empty where there is none.
+        database: the selected one.
+        protocol: 2 or 3, of RESP.
+        name, library, library_version: as it said (CLIENT SETNAME, SETINFO).
+        user: whom it authenticated as; None before it did, where it must.
+        may_wait: whether a command may return `Waiting`; not within EXEC.
+        transaction: the MULTI it is in.
+        watched: (database, key, version) of what WATCH named.
+        waiting: the wait it is in.
+        reply_mode: ``on``, ``off`` or ``skip`` (CLIENT REPLY).
+        no_evict, no_touch: flags that it set; they change nothing here.
+        created, last_used: by `time.monotonic`.
+        last_command: the name of its last command.
+        host: the server it is a client of.
+    """
+
+    keyspace: "Keyspace"
+    id: int = 0
+    address: str = ""
+    local_address: str = ""
+    database: int = 0
+    protocol: int = 2
+    name: bytes = b""
+    library: bytes = b""
+    library_version: bytes = b""
+    user: str | None = "default"
+    may_wait: bool = True
+    transaction: Transaction | None = None
+    watched: list[tuple[int, bytes, object]] = field(default_factory=list)
+    waiting: "Waiting | None" = None
+    reply_mode: str = "on"
+    no_evict: bool = False
+    no_touch: bool = False
+    created: float = 0.0
+    last_used: float = 0.0
+    last_command: str = ""
+    host: Host | None = None
+
+    @property
+    def store(self) -> "Store":
+        """The store of the selected database, made and opened when it is first used."""
+        return self.keyspace.store(self.database)

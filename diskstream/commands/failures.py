@@ -1,0 +1,66 @@
+"""diskstream's errors in Redis's words."""
+
+import errno
+
+from diskstream.commands.replies import Failure
+from diskstream.errors import (
+    ArgumentError,
+    ClosedError,
+    CorruptionError,
+    DiskFullError,
+    DiskstreamError,
+    GroupExistsError,
+    InvalidIDError,
+    LimitError,
+    NoGroupError,
+    NoSuchStreamError,
+    ReadOnlyError,
+    StorageError,
+)
+
+__all__ = ["SYNTAX", "WRONG_TYPE", "failure_of", "no_group", "no_key"]
+
+WRONG_TYPE = b"WRONGTYPE Operation against a key holding the wrong kind of value"
+SYNTAX = "ERR syntax error"
+
+
+def no_key() -> Failure:
+    """There is no such key, for commands that want one."""
+    return Failure("ERR no such key")
+
+
+def no_group(key: bytes, group: bytes, *, where: bytes = b"") -> Failure:
+    """There is no such group, or no such key: XCLAIM, XAUTOCLAIM, XPENDING, XNACK and, with `where`, XREADGROUP."""
+    return Failure(b"NOGROUP No such key '%s' or consumer group '%s'%s" % (key, group, where))
+
+
+def failure_of(error: DiskstreamError, command: str) -> Failure:
+    """What a client is told of an error that a command did not expect, without what only an embedding program can do.
+
+    Disks that are full or say no are Redis's MISCONF: writes fail, reads go on, and writes resume by themselves.
+    """
+    if isinstance(error, NoSuchStreamError):
+        return no_key()
+    if isinstance(error, NoGroupError):
+        return no_group(error.stream, error.group)
+    if isinstance(error, GroupExistsError):
+        return Failure("BUSYGROUP Consumer Group name already exists")
+    if isinstance(error, InvalidIDError):
+        return Failure("ERR Invalid stream ID specified as stream command argument")
+    if isinstance(error, LimitError):
+        return Failure("ERR Elements are too large to be stored")
+    if isinstance(error, ArgumentError):
+        return Failure(f"ERR {_one_line(error)}")
+    if isinstance(error, DiskFullError | ReadOnlyError) or (
+        isinstance(error, StorageError) and error.errno in (errno.EIO, errno.EROFS, errno.EDQUOT, errno.ENOSPC)
+    ):
+        return Failure(f"MISCONF Errors writing to the store: {_one_line(error)}")
+    if isinstance(error, CorruptionError):
+        return Failure(f"ERR '{command}' met damaged data: {_one_line(error)}")
+    if isinstance(error, ClosedError):
+        return Failure("LOADING the store is being closed or opened")
+    return Failure(f"ERR {_one_line(error)}")
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())

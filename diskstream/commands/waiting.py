@@ -1,0 +1,31 @@
+"""A command that waits for entries: which keys may end its wait, until when, and how to look again."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from diskstream.commands.replies import NIL_ARRAY, Reply
+
+__all__ = ["Waiting"]
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """What a command returns that found nothing and may wait.
+
+    Attributes:
+        database: the number of the database of `keys`.
+        keys: the streams whose change may end the wait.
+        until: when it ends, by `time.monotonic`; None is never.
+        again: looks again. Returns the reply, or None where there still is nothing; raises `Failure` where the wait
+            ends with an error (the group is gone).
+        ripe_at: when a look is due though nothing has changed, by `time.monotonic`: pending entries become claimable by
+            age. None is never. Called before each wait.
+        otherwise: the reply at the end of the time.
+    """
+
+    database: int
+    keys: tuple[bytes, ...]
+    until: float | None
+    again: Callable[[], Reply | None]
+    ripe_at: Callable[[], float | None] = lambda: None
+    otherwise: Reply = NIL_ARRAY
