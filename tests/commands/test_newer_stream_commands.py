@@ -11,7 +11,7 @@ from tests.commands.conftest import Say
 
 @pytest.fixture
 def filled(say: Say) -> None:
-    """The stream `s` with 1-1 to 5-1; the group `g`, whose consumer `c` has 1-1 and 2-1, and `h`, which has read none."""
+    """The stream `s` with 1-1 to 5-1; the group `g`, whose `c` has 1-1 and 2-1, and `h`, which has read nothing."""
     for number in range(1, 6):
         say(f"XADD s {number}-1 n {number}")
     say("XGROUP CREATE s g 0")
