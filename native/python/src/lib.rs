@@ -16,6 +16,8 @@ mod log;
 mod log_append;
 mod log_read;
 mod packing;
+mod replies;
+mod resp;
 mod scan;
 mod sealed;
 mod sealer;
@@ -82,6 +84,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<view::Changes>()?;
     module.add_class::<log::Log>()?;
     module.add_class::<packing::PackedRows>()?;
+    module.add_class::<resp::RequestParser>()?;
+    module.add_class::<replies::ReplyEncoder>()?;
     module.add_class::<segments::SegmentView>()?;
     module.add_class::<segments::RowSegment>()?;
     module.add_class::<sealed::SealedSegment>()?;
