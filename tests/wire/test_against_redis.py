@@ -55,5 +55,6 @@ def test_refusals_are_the_same(redis_server: RedisServer, data: bytes) -> None:
 
 @pytest.mark.parametrize("data", ECHOED)
 def test_words_are_the_same(redis_server: RedisServer, data: bytes) -> None:
-    [[_, word]] = RequestParser().feed(data)
-    assert answer(redis_server, data) == encode([word], resp3=False)
+    [words] = RequestParser().feed(data)
+    assert isinstance(words, list)
+    assert answer(redis_server, data) == encode(words[1:], resp3=False)

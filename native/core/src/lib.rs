@@ -28,6 +28,7 @@ pub mod progress;
 pub mod resp;
 pub mod resp_inline;
 pub mod resp_reply;
+pub mod resp_runs;
 pub mod rows;
 pub mod scan;
 pub mod sealed;

@@ -1,6 +1,7 @@
 //! `diskstream._native`: what Python sees of the core. Each call handles a batch, a node or a segment.
 #![forbid(unsafe_code)]
 
+mod add_run;
 mod args;
 mod audit;
 mod columns;
@@ -85,6 +86,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<log::Log>()?;
     module.add_class::<packing::PackedRows>()?;
     module.add_class::<resp::RequestParser>()?;
+    module.add_class::<add_run::AddRun>()?;
     module.add_class::<replies::ReplyEncoder>()?;
     module.add_class::<segments::SegmentView>()?;
     module.add_class::<segments::RowSegment>()?;

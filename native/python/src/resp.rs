@@ -1,10 +1,13 @@
 //! `RequestParser`: the bytes of a client into commands, each piece of them in one call.
 
+use diskstream_core::packing::MAX_ROWS_BYTES;
 use diskstream_core::resp::{Limits, Parser};
+use diskstream_core::resp_runs::Runs;
 use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 
+use crate::add_run::AddRun;
 use crate::errors;
 
 /// Redis's `proto-max-bulk-len` and `client-query-buffer-limit`, where nothing else is said.
@@ -15,6 +18,8 @@ const QUERY_BYTES: usize = 1 << 30;
 #[pyclass(module = "diskstream._native")]
 pub struct RequestParser {
     parser: Parser,
+    /// Whether plain XADDs become runs.
+    runs: bool,
 }
 
 /// Calls `each` with the bytes of an object that lends some. Those that may change meanwhile are copied before.
@@ -28,20 +33,51 @@ fn with_data<R>(data: &Bound<'_, PyAny>, each: impl FnOnce(&[u8]) -> R) -> PyRes
     Ok(each(&copy))
 }
 
-fn listed<'py>(py: Python<'py>, words: &[&[u8]]) -> PyResult<Bound<'py, PyList>> {
-    PyList::new(py, words.iter().map(|word| PyBytes::new(py, word)))
+/// Gathers the commands of one call.
+struct Commands<'py> {
+    found: Bound<'py, PyList>,
+    /// Made anew for each call: what it took for a large command is not kept for every client.
+    runs: Option<Runs>,
+}
+
+impl<'py> Commands<'py> {
+    #[inline]
+    fn add(&mut self, words: &[&[u8]]) -> PyResult<()> {
+        let py = self.found.py();
+        if let Some(runs) = &mut self.runs {
+            let mut before = None;
+            let taken = runs.take(words, |run| before = Some(run));
+            if !taken {
+                before = before.or_else(|| runs.finish());
+            }
+            if let Some(run) = before {
+                self.found.append(AddRun::made(py, run)?)?;
+            }
+            if taken {
+                return Ok(());
+            }
+        }
+        self.found.append(PyList::new(py, words.iter().map(|word| PyBytes::new(py, word)))?)
+    }
+
+    fn finish(mut self) -> PyResult<Bound<'py, PyList>> {
+        if let Some(run) = self.runs.as_mut().and_then(Runs::finish) {
+            self.found.append(AddRun::made(self.found.py(), run)?)?;
+        }
+        Ok(self.found)
+    }
 }
 
 #[pymethods]
 impl RequestParser {
     #[new]
-    #[pyo3(signature = (max_bulk_bytes=BULK_BYTES, max_query_bytes=QUERY_BYTES))]
-    fn new(max_bulk_bytes: usize, max_query_bytes: usize) -> RequestParser {
+    #[pyo3(signature = (max_bulk_bytes=BULK_BYTES, max_query_bytes=QUERY_BYTES, runs=false))]
+    fn new(max_bulk_bytes: usize, max_query_bytes: usize, runs: bool) -> RequestParser {
         let limits = Limits { bulk_bytes: max_bulk_bytes, query_bytes: max_query_bytes };
-        RequestParser { parser: Parser::new(limits) }
+        RequestParser { parser: Parser::new(limits), runs }
     }
 
-    /// Takes bytes. Returns the commands that are whole now, each as the list of its words.
+    /// Takes bytes. Returns the commands that are whole now, each as the list of its words, or several as an `AddRun`.
     #[pyo3(signature = (data, authenticated=true))]
     fn feed<'py>(
         &mut self,
@@ -49,16 +85,17 @@ impl RequestParser {
         data: &Bound<'py, PyAny>,
         authenticated: bool,
     ) -> PyResult<Bound<'py, PyList>> {
-        let commands = PyList::empty(py);
+        let runs = self.runs.then(|| Runs::new(MAX_ROWS_BYTES));
+        let mut commands = Commands { found: PyList::empty(py), runs };
         let mut kept = Ok(());
         with_data(data, |data| {
             self.parser.feed(data, authenticated, |words| {
                 if kept.is_ok() {
-                    kept = listed(py, words).and_then(|words| commands.append(words));
+                    kept = commands.add(words);
                 }
             });
         })?;
-        kept.map(|()| commands)
+        kept.and_then(|()| commands.finish())
     }
 
     /// What a protocol error is answered with, without the sign in front; None where there was none.
