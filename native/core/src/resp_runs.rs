@@ -1,4 +1,4 @@
-//! Runs of the plainest XADD, `XADD key * name value ...` again and again on one key: packed into rows as they are read,
+//! Runs of the plainest XADD, `XADD key * name value ...` again and again on one key: packed into rows as they come,
 //! so that a pipeline of appends becomes one frame without an object for each of its fields.
 
 use crate::block::BlockBuilder;
