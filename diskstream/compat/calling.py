@@ -4,7 +4,7 @@ from typing import Any, TypeAlias
 
 from diskstream.compat.errors import DataError
 
-__all__ = ["Answer", "Calling", "check", "check_count", "check_policy"]
+__all__ = ["Answer", "Calling", "check", "check_count", "check_policy", "is_count"]
 
 # What a method returns, by who has it: the client the reply that its docstring names, the client for asyncio an
 # awaitable of it, a pipeline itself. Python's types cannot say so of one method, and redis-py's overloads for two of
@@ -38,8 +38,12 @@ def check_count(value: object, what: str, least: int = 0) -> None:
     Raises:
         DataError: that.
     """
-    if not isinstance(value, int) or value < least:
-        raise DataError(f"{what} must be a {'positive' if least else 'non-negative'} integer")
+    check(is_count(value, least), f"{what} must be a {'positive' if least else 'non-negative'} integer")
+
+
+def is_count(value: object, least: int = 0) -> bool:
+    """Whether it is a whole number from `least` on."""
+    return isinstance(value, int) and value >= least
 
 
 def check_policy(value: str, command: str) -> None:

@@ -2,7 +2,7 @@
 
 from typing import Any, Literal
 
-from diskstream.compat.calling import Answer, Calling, check, check_count, check_policy
+from diskstream.compat.calling import Answer, Calling, check, check_count, check_policy, is_count
 from diskstream.compat.errors import DataError
 from diskstream.compat.stream_methods import read_words, stream_words
 
@@ -49,7 +49,7 @@ class GroupMethods(Calling):
             raise DataError("XNACK mode must be one of: SILENT, FAIL, FATAL")
         words: list[Any] = ["IDS", len(ids), *ids]
         if retrycount is not None:
-            check_count(retrycount, "XNACK retrycount")
+            check(is_count(retrycount), "XNACK retrycount must be >= 0")
             words += ["RETRYCOUNT", retrycount]
         return self.execute_command("XNACK", name, groupname, mode, *words, *(["FORCE"] if force else []))
 
@@ -97,7 +97,7 @@ class GroupMethods(Calling):
         Raises:
             DataError: an argument is of the wrong kind.
         """
-        check_count(min_idle_time, "XCLAIM min_idle_time")
+        check(is_count(min_idle_time), "XCLAIM min_idle_time must be a non negative integer")
         check(_are_several(message_ids), "XCLAIM message_ids must be a non empty list or tuple of message IDs to claim")
         words: list[Any] = [name, groupname, consumername, min_idle_time, *message_ids]
         for option, value in (("idle", idle), ("time", time), ("retrycount", retrycount)):

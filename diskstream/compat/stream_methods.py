@@ -2,7 +2,7 @@
 
 from typing import Any, Literal
 
-from diskstream.compat.calling import Answer, Calling, check, check_count, check_policy
+from diskstream.compat.calling import Answer, Calling, check, check_count, check_policy, is_count
 from diskstream.compat.errors import DataError
 
 __all__ = ["StreamMethods"]
@@ -48,7 +48,7 @@ class StreamMethods(Calling):
             check(_is_pair(idmp), "XADD idmp must be a tuple of (producer_id, idempotent_id)")
             words += ["IDMP", *idmp]
         if maxlen is not None:
-            check_count(maxlen, "XADD maxlen")
+            check(is_count(maxlen), "XADD maxlen must be non-negative integer")
         words += _trim(maxlen, minid, limit, approximate=approximate)
         check(_is_full(fields), "XADD fields must be a non-empty dict")
         return self.execute_command("XADD", name, *words, id, *(word for pair in fields.items() for word in pair))
