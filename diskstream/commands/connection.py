@@ -12,7 +12,7 @@ from diskstream.commands.table import Command
 __all__ = ["COMMANDS"]
 
 _HELLO_FIRST = (
-    "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> "
+    "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH <user> <pass> "
     "option can be used to authenticate the client and select the RESP protocol version at the same time"
 )
 
