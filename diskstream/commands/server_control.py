@@ -11,6 +11,7 @@ from diskstream.commands.failures import SYNTAX, no_key
 from diskstream.commands.keyspace import DATABASES
 from diskstream.commands.replies import OK, Failure, Raw, Reply, Status
 from diskstream.commands.table import Command, Run
+from diskstream.errors import DiskstreamError
 
 __all__ = ["COMMANDS"]
 
@@ -33,14 +34,23 @@ def _save_behind(caller: Caller, words: list[bytes]) -> Reply:
 
 
 def _rewrite(caller: Caller, _words: list[bytes]) -> Reply:
-    """Compacts what is used: in a thread where there is a server, whose loop must go on."""
-    stores = [caller.keyspace.store(caller.database)]
+    """Compacts the streams of a database: in a thread where there is a server, whose loop must go on."""
+    keyspace = caller.keyspace
+    store = keyspace.store(caller.database)
 
     def compact() -> None:
-        for store in stores:
+        failed = False
+        try:
             store.seal()
             store.compact()
+        except DiskstreamError:
+            failed = True  # INFO says so; where data is damaged, every reader is told
+        finally:
+            keyspace.statistics.compaction_failed = failed
+            keyspace.compacting.release()
 
+    if not keyspace.compacting.acquire(blocking=False):
+        raise Failure("ERR Background append only file rewriting already in progress")
     if caller.host is None:
         compact()
     else:

@@ -85,9 +85,9 @@ def _persistence(caller: Caller) -> Facts:
         "rdb_last_save_time": caller.keyspace.statistics.saved,
         "rdb_last_bgsave_status": "ok",
         "aof_enabled": 1,
-        "aof_rewrite_in_progress": 0,
+        "aof_rewrite_in_progress": int(caller.keyspace.compacting.locked()),
         "aof_rewrite_scheduled": 0,
-        "aof_last_bgrewrite_status": "ok",
+        "aof_last_bgrewrite_status": "err" if caller.keyspace.statistics.compaction_failed else "ok",
         "aof_last_write_status": "ok",
     }
 

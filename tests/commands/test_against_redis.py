@@ -381,7 +381,6 @@ STORIES = {
         OBJECT
         SET a 1
         OBJECT FREQ a
-        OBJECT IDLETIME a
         MEMORY USAGE none
         MEMORY USAGE a SAMPLES x
         MEMORY USAGE a FOO 1

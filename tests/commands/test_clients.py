@@ -121,6 +121,18 @@ def test_what_only_a_server_can_do(connect: Callable[[], Ours], server: Server, 
         assert isinstance(ours.run(line), Refused)
 
 
+def test_a_compaction_goes_on_beside_the_commands(connect: Callable[[], Ours], keyspace: Keyspace) -> None:
+    one = connect()
+    keyspace.stream(0, b"s").add_many([{"f": "1"}] * 9)
+    with keyspace.compacting:
+        assert one.run("BGREWRITEAOF") == Refused(b"ERR Background append only file rewriting already in progress")
+        assert b"aof_rewrite_in_progress:1\r\n" in one.run("INFO persistence")
+    assert one.run("BGREWRITEAOF") == b"Background append only file rewriting started"
+    assert keyspace.compacting.acquire(timeout=30)
+    assert keyspace.stream(0, b"s").info().sealed_segments == 1
+    assert b"aof_last_bgrewrite_status:ok\r\n" in one.run("INFO persistence")
+
+
 def test_client_side_caching_is_refused(ours: Ours) -> None:
     assert ours.run("CLIENT TRACKING on").startswith(b"ERR client-side caching is not supported")
     assert ours.run("CLIENT TRACKING off") == b"OK"

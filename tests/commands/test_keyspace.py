@@ -1,6 +1,6 @@
 """What a keyspace keeps beside its streams: times of expiry, other types, which database is where."""
 
-import os
+import contextlib
 from pathlib import Path
 
 import pytest
@@ -9,8 +9,10 @@ import diskstream
 from diskstream.commands import key_records
 from diskstream.commands.keyspace import Keyspace
 from diskstream.commands.replies import Failure
+from tests.commands import processes
 from tests.commands.conftest import Clock
 from tests.commands.world import Ours, Refused
+from tests.engine.children import child
 
 
 def add(keyspace: Keyspace, key: bytes, database: int = 0) -> None:
@@ -101,19 +103,22 @@ def test_two_openings_see_each_others_changes(tmp_path: Path, clock: Clock) -> N
         assert one.kind(1, b"s") is None
 
 
-def test_a_forked_child_goes_on(tmp_path: Path, clock: Clock) -> None:
-    with Keyspace(tmp_path / "data", clock=clock) as keyspace:
-        keyspace.put_values(0, b"parent", "string", (b"1",))
-        child = os.fork()
-        if child == 0:
-            status = 1
-            try:
-                keyspace.put_values(0, b"child", "string", (b"2",))
-                status = 0 if keyspace.names(0) == [b"child", b"parent"] else 2
-            finally:
-                os._exit(status)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-        assert keyspace.names(0) == [b"child", b"parent"]
+def test_a_forked_child_goes_on(tmp_path: Path) -> None:
+    with child(processes.both_increase, tmp_path / "data", 100) as parent:
+        assert parent.hear() == "0"
+        assert parent.hear() == "200"
+        assert parent.wait() == 0
+
+
+def test_what_several_processes_change_is_changed_by_each(tmp_path: Path, clock: Clock) -> None:
+    with Keyspace(tmp_path / "data", clock=clock) as keyspace, contextlib.ExitStack() as stack:
+        workers = [stack.enter_context(child(processes.increase, tmp_path / "data", 550)) for _ in range(2)]
+        assert [worker.hear() for worker in workers] == ["ready", "ready"]
+        for worker in workers:
+            worker.tell()
+        assert [worker.hear() for worker in workers] == ["done", "done"]
+        assert keyspace.values(0, b"counter", "string") == (b"1100",)
+        assert len(keyspace.values(0, b"list", "list") or ()) == 110
 
 
 def test_a_time_of_expiry_is_of_one_stream_and_not_of_the_next_of_that_name(tmp_path: Path, clock: Clock) -> None:
@@ -203,6 +208,17 @@ def test_what_is_no_stream_is_small(ours: Ours, monkeypatch: pytest.MonkeyPatch)
     assert isinstance(reply, Refused)
     assert reply.count(b"over the limit of 10") == 1
     assert ours.run("GET k") == b"0123456789"
+
+
+def test_a_key_that_is_no_stream_may_have_any_name(ours: Ours) -> None:
+    name = "n" * 5000
+    for key in (name, "''"):
+        assert ours.run(f"EXISTS {key}") == 0
+        assert ours.run(f"DEL {key}") == 0
+        assert ours.run(f"SET {key} 1") == b"OK"
+        assert ours.run(f"TYPE {key}") == b"string"
+        assert ours.run(f"EXPIRE {key} 100") == 1
+        assert ours.run(f"DEL {key}") == 1
 
 
 def test_a_read_only_keyspace_shows_and_changes_nothing(tmp_path: Path, clock: Clock) -> None:
