@@ -161,6 +161,7 @@ def _help(_caller: Caller, _words: list[bytes]) -> Reply:
 
 
 _NONE = (0, 0, 0)
+_SAVE = frozenset({"admin", "no_async_loading", "noscript"})
 _ADMIN = frozenset({"admin", "noscript", "loading", "stale"})
 
 
@@ -192,10 +193,10 @@ def _container(name: str, since: str, below: dict[str, tuple[int, Run]]) -> Comm
 
 
 COMMANDS = (
-    Command("save", 1, _save, _ADMIN, _NONE, "server", "1.0.0", "Makes everything durable."),
-    Command("bgsave", -1, _save_behind, _ADMIN, _NONE, "server", "1.0.0", "Makes everything durable."),
+    Command("save", 1, _save, _SAVE | {"no_multi"}, _NONE, "server", "1.0.0", "Makes everything durable."),
+    Command("bgsave", -1, _save_behind, _SAVE, _NONE, "server", "1.0.0", "Makes everything durable."),
     Command(
-        "bgrewriteaof", 1, _rewrite, _ADMIN, _NONE, "server", "1.0.0", "Compacts the streams of the selected database."
+        "bgrewriteaof", 1, _rewrite, _SAVE, _NONE, "server", "1.0.0", "Compacts the streams of the selected database."
     ),
     Command(
         "shutdown",
@@ -207,12 +208,14 @@ COMMANDS = (
         "1.0.0",
         "Makes everything durable and shuts down.",
     ),
-    Command("wait", 3, _wait, frozenset(), group="generic", since="3.0.0", summary="Waits for replicas: none."),
+    Command(
+        "wait", 3, _wait, frozenset({"noscript"}), group="generic", since="3.0.0", summary="Waits for replicas: none."
+    ),
     Command(
         "waitaof",
         4,
         _wait_durable,
-        frozenset(),
+        frozenset({"noscript"}),
         group="generic",
         since="7.2.0",
         summary="Waits for what is written to be durable.",

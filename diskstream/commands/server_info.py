@@ -203,6 +203,16 @@ COMMANDS = (
         since="1.0.0",
         summary="Returns when everything was last made durable on demand.",
     ),
-    Command("role", 1, _role, _ANYTIME | {"fast"}, group="server", since="2.8.12", summary="Returns the role."),
-    Command("lolwut", -1, _lolwut, _ANYTIME, group="server", since="5.0.0", summary="Displays the version."),
+    Command(
+        "role", 1, _role, _ANYTIME | {"fast", "noscript"}, group="server", since="2.8.12", summary="Returns the role."
+    ),
+    Command(
+        "lolwut",
+        -1,
+        _lolwut,
+        frozenset({"fast", "readonly"}),
+        group="server",
+        since="5.0.0",
+        summary="Displays the version.",
+    ),
 )

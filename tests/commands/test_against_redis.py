@@ -423,3 +423,25 @@ def test_every_reply_is_the_same(here: Ours, theirs: Theirs, story: str) -> None
     told = [(line, in_order(line, here.run(line)), in_order(line, theirs.run(line))) for line in lines]
     wrong = [f"{line}\n  ours:   {ours!r}\n  theirs: {reply!r}" for line, ours, reply in told if ours != reply]
     assert not wrong, "\n" + "\n".join(wrong)
+
+
+# Flags of Redis that say nothing here: of scripts that run too long, of its slow log, of replicas that copy.
+NO_FLAGS = {"allow_busy", "skip_slowlog", "no_async_loading"}
+# Another one since: it may be called with a command alone.
+CHANGED = {"command|getkeys"}
+
+
+def test_what_command_info_says_of_each(theirs: Theirs) -> None:
+    every = [command for top in Ours.TABLE.values() for command in (top, *top.subcommands.values())]
+    wrong = []
+    for command in every:
+        (found,) = theirs.run(f"COMMAND INFO '{command.name}'")
+        if found is None or command.name in CHANGED or command.name.endswith("|help"):
+            continue
+        said = (found[1], tuple(found[3:6]))
+        if said != (command.arity, command.keys):
+            wrong.append(f"{command.name}: arity and keys {said}, not {(command.arity, command.keys)}")
+        flags = {flag.decode() for flag in found[2]} - {"movablekeys"} - NO_FLAGS
+        if not command.subcommands and command.group != "scripting" and flags != command.flags - NO_FLAGS:
+            wrong.append(f"{command.name}: flags {sorted(flags)}, not {sorted(command.flags)}")
+    assert not wrong, "\n" + "\n".join(wrong)
