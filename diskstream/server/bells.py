@@ -40,7 +40,7 @@ class Bells:
         self._watch = Watch()
         self._keys: dict[Key, Place] = {}
         self._listen = threading.Event()
-        self._stopping = False
+        self._stopping = threading.Event()
         self.listening = False
         self._thread: threading.Thread | None = None
 
@@ -96,16 +96,18 @@ class Bells:
     def _run(self) -> None:
         while True:
             self._listen.wait()
-            if self._stopping:
+            if self._stopping.is_set():
                 return
             if self._watch.wait(_LOOK_S):
                 self._listen.clear()
                 self.listening = False
+                if self._stopping.is_set():
+                    return  # `stop` may have said so just before it was cleared
                 self._poke()
 
     def stop(self) -> None:
         """Ends the thread."""
-        self._stopping = True
+        self._stopping.set()
         self._listen.set()
         self._watch.interrupt()
         if self._thread is not None:

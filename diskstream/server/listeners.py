@@ -14,16 +14,17 @@ __all__ = ["DENIED", "Listener", "check_protected", "close_all", "is_local", "op
 
 # Redis's words to a client from elsewhere.
 DENIED = (
-    b"-DENIED Redis is running in protected mode because protected mode is enabled and no password is set for the "
-    b"default user. In this mode connections are only accepted from the loopback interface. If you want to connect "
-    b"from external computers to Redis you may adopt one of the following solutions: 1) Just disable protected mode sending "
-    b"the command 'CONFIG SET protected-mode no' from the loopback interface by connecting to Redis from the same host "
-    b"the server is running, however MAKE SURE Redis is not publicly accessible from internet if you do so. Use CONFIG "
-    b"REWRITE to make this change permanent. 2) Alternatively you can just disable the protected mode by editing the "
-    b"Redis configuration file, and setting the protected mode option to 'no', and then restarting the server. 3) "
-    b"If you started the server manually just for testing, restart it with the '--protected-mode no' option. 4) Setup a an "
-    b"authentication password for the default user. NOTE: You only need to do one of the above things in order for the "
-    b"server to start accepting connections from the outside.\r\n"
+    b"-DENIED Redis is running in protected mode because protected mode is enabled and no password is set for "
+    b"the default user. In this mode connections are only accepted from the loopback interface. If you want to "
+    b"connect from external computers to Redis you may adopt one of the following solutions: 1) Just disable "
+    b"protected mode sending the command 'CONFIG SET protected-mode no' from the loopback interface by "
+    b"connecting to Redis from the same host the server is running, however MAKE SURE Redis is not publicly "
+    b"accessible from internet if you do so. Use CONFIG REWRITE to make this change permanent. 2) Alternatively"
+    b" you can just disable the protected mode by editing the Redis configuration file, and setting the "
+    b"protected mode option to 'no', and then restarting the server. 3) If you started the server manually just"
+    b" for testing, restart it with the '--protected-mode no' option. 4) Setup a an authentication password for"
+    b" the default user. NOTE: You only need to do one of the above things in order for the server to start "
+    b"accepting connections from the outside.\r\n"
 )
 _ALL = {"*": "0.0.0.0", "-::*": "-::", "::*": "::"}  # what Redis writes for every interface
 
@@ -69,12 +70,11 @@ def check_protected(settings: ServerSettings) -> None:
 
 
 def open_listeners(settings: ServerSettings) -> list[Listener]:
-    """Opens all of them.
+    """Opens all of them; `check_protected` comes before.
 
     Raises:
         ServeError: an address cannot be used, or there is nothing to listen on.
     """
-    check_protected(settings)
     found: list[Listener] = []
     try:
         # Port 0 means none beside another way in; alone it is a free one, for tests and tools.

@@ -74,6 +74,11 @@ class Loop:
         self._listeners[listener.fileno()] = (listener, accepted)
         self._poller.register(listener.fileno(), READ)
 
+    @property
+    def resting(self) -> bool:
+        """Whether it accepts nobody for the moment, for want of descriptors."""
+        return self._resting_until is not None
+
     def add(self, connection: Connection) -> None:
         """Takes a client in."""
         self.connections[connection.fd] = connection

@@ -49,4 +49,4 @@ def installed() -> Parts:
     commands: Any = importlib.import_module("diskstream.commands.all_commands")
     dispatching: Any = importlib.import_module("diskstream.commands.dispatch")
     wire: Any = importlib.import_module("diskstream.commands.wire")
-    return Parts(commands.TABLE, dispatching.dispatch, wire.RequestParser, wire.encode)
+    return Parts(commands.table(), dispatching.dispatch, wire.RequestParser, wire.encode)

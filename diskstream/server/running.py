@@ -247,7 +247,7 @@ class Runner:
 
     def pause(self, until: float, *, writes_only: bool) -> None:
         """As `Host.pause`."""
-        self._paused_until, self._pauses_writes_only = until, writes_only
+        self._paused_until, self._pauses_writes_only = max(until, 1e-9), writes_only  # 0 would be no pause at all
         self.end_pause(time.monotonic())
 
     def pause_ends(self) -> float | None:

@@ -18,7 +18,7 @@ from diskstream.server.connection import Connection
 from diskstream.server.counts import Counts
 from diskstream.server.errors import ServeError
 from diskstream.server.facts import facts_of, gauges_of
-from diskstream.server.listeners import close_all, open_listeners
+from diskstream.server.listeners import check_protected, close_all, open_listeners
 from diskstream.server.loop import Loop
 from diskstream.server.metrics import MetricsEndpoint, as_text
 from diskstream.server.parts import Parts, installed
@@ -53,6 +53,7 @@ class Server:
     """
 
     def __init__(self, settings: ServerSettings, parts: Parts | None = None) -> None:
+        check_protected(settings)
         self.settings, self.parts = settings, parts or installed()
         self.counts = Counts()
         self.started = time.monotonic()
