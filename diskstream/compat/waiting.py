@@ -31,7 +31,7 @@ def wait(
         turn: held for each look.
         given_up: ends the wait early, with what it answers at the end of its time.
     """
-    while True:
+    while given_up is None or not given_up.is_set():
         try:
             ends = _ends(keyspace, waiting)  # as of before the look: what is appended after it ends the sleep at once
             with turn():
@@ -39,13 +39,14 @@ def wait(
             if reply is not None:
                 return reply
             left = _left(waiting)
-            if left <= 0 or (given_up is not None and given_up.is_set()):
-                return waiting.otherwise
+            if left <= 0:
+                break
             _sleep(keyspace, waiting, ends, min(left, _SLICE_S))
         except Failure as failure:
             return ErrorReply(failure.text)
         except DiskstreamError as error:
             return ErrorReply(failure_of(error, "wait").text)
+    return waiting.otherwise
 
 
 def _left(waiting: Waiting) -> float:
