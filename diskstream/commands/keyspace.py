@@ -2,13 +2,19 @@
 
 import os
 import threading
+import time
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from diskstream import store as _store
-from diskstream.commands.failures import WRONG_TYPE
+from diskstream.commands.failures import WRONG_TYPE, no_key
+from diskstream.commands.key_records import Key, KeyRecords, Record, clear, gone, places, put
 from diskstream.commands.replies import Failure
+from diskstream.commands.settings import Settings
+from diskstream.commands.statistics import Statistics
+from diskstream.commands.versions import identity, version
+from diskstream.copying import TEMPORARY, copy_stream, temporary_name
 from diskstream.store import Store
 from diskstream.stream import Stream
 
@@ -16,22 +22,36 @@ __all__ = ["DATABASES", "Keyspace"]
 
 DATABASES = 16
 
+# Streams by name that are kept at hand for each database: what is beyond is looked up again, no more.
+_AT_HAND = 4096
+# Keys that one sweep removes at most, so that the server's loop goes on.
+_DUE_AT_ONCE = 100
+
 
 class Keyspace:
     """The databases of a directory, opened as they are used. Safe under threads.
 
     Args:
-        path: the directory; database 0 is the store in it.
+        path: the directory; database 0 is the store in it, as long as SWAPDB has not moved it.
         options: how stores are opened: see `diskstream.open`.
+
+    Attributes:
+        settings: what CONFIG says.
+        statistics: what INFO counts.
+        sweeps: whether `expire_due` does anything (DEBUG SET-ACTIVE-EXPIRE).
     """
 
     def __init__(self, path: str | os.PathLike[str], **options: Any) -> None:
         self.path = Path(path)
         self.options = options
-        self._mutex = threading.Lock()
+        self.settings = Settings(options, self.path)
+        self.statistics = Statistics()
+        self.sweeps = True
+        self._mutex = threading.RLock()
         self._stores: dict[int, Store] = {}
-        self._others: dict[tuple[int, bytes], object] = {}
-        self.store(0)
+        self._streams: dict[Key, Stream] = {}
+        self._place_store(0)
+        self._records = KeyRecords(self.path / "keys", DATABASES, options)
 
     def __enter__(self) -> Self:
         return self
@@ -39,32 +59,66 @@ class Keyspace:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
 
+    # --- stores and streams -------------------------------------------------------------------------------------------
+
     def store(self, database: int) -> Store:
         """The store of a database.
 
         Raises:
             DiskstreamError: it cannot be opened.
         """
+        self._records.refresh()
+        return self._place_store(self._records.places[database])
+
+    def _place_store(self, place: int) -> Store:
+        found = self._stores.get(place)
+        if found is not None:
+            return found
         with self._mutex:
-            found = self._stores.get(database)
+            found = self._stores.get(place)
             if found is None:
-                path = self.path / f"db{database}" if database else self.path
-                found = self._stores[database] = _store.open(path, **self.options)
+                path = self.path / f"db{place}" if place else self.path
+                found = self._stores[place] = _store.open(path, **self.options)
             return found
 
+    def _is_used(self, place: int) -> bool:
+        """Whether the store is there: not every look shall make one."""
+        return place in self._stores or not place or (self.path / f"db{place}" / "store.json").exists()
+
     def stream(self, database: int, key: bytes) -> Stream:
-        """The stream of that name, whether there is one or not.
+        """The stream of that name, whether there is one or not. One that has expired is gone.
 
         Raises:
             Failure: the key is of another type.
         """
-        if self.is_other(database, key):
-            raise Failure(WRONG_TYPE)
-        return self.store(database).stream(key)
+        records = self._records
+        records.refresh()
+        at = records.places[database], key
+        if records.known and at in records.known:
+            record = self._living(at)
+            if record is not None and record.kind:
+                raise Failure(WRONG_TYPE)
+        found = self._streams.get(at)
+        if found is None:
+            if len(self._streams) >= _AT_HAND:
+                self._streams.clear()
+            found = self._streams[at] = self._place_store(at[0]).stream(key)
+        return found
 
-    def is_other(self, database: int, key: bytes) -> bool:
-        """Whether the key holds something else than a stream."""
-        return (database, key) in self._others
+    def sync(self) -> None:
+        """Makes everything durable."""
+        for store in list(self._stores.values()):
+            store.sync()
+        self._records.sync()
+
+    def reopen(self, **options: Any) -> None:
+        """Closes everything and opens it again from disk, with `options` changed."""
+        with self._mutex:
+            self.close()
+            self.options = {**self.options, **options}
+            self._streams = {}
+            self._place_store(0)
+            self._records = KeyRecords(self.path / "keys", DATABASES, self.options)
 
     def close(self) -> None:
         """Closes all stores."""
@@ -72,3 +126,270 @@ class Keyspace:
             stores, self._stores = self._stores, {}
         for store in stores.values():
             store.close()
+        self._records.close()
+
+    # --- keys ---------------------------------------------------------------------------------------------------------
+
+    def now_ms(self) -> int:
+        """Milliseconds since 1970 of the store's clock."""
+        clock = self.options.get("clock")
+        return int(time.time() * 1000) if clock is None else int(clock())
+
+    def _at(self, database: int, key: bytes) -> Key:
+        self._records.refresh()
+        return self._records.places[database], key
+
+    def _living(self, at: Key) -> Record | None:
+        """What is known of a key; once it has expired the key goes, unless its stream is not the one that expires."""
+        record = self._records.known.get(at)
+        if record is None or record.expires is None or record.expires > self.now_ms():
+            return record
+        if self._records.read_only:
+            return record
+        self._expire(at, self.now_ms())
+        return self._records.known.get(at)
+
+    def _expire(self, at: Key, now: int) -> bool:
+        with self._records.changing():
+            record = self._records.known.get(at)
+            if record is None or record.expires is None or record.expires > now:
+                return False
+            ended = bool(record.kind)
+            if not record.kind and record.stream == identity(self._plain(at)):
+                ended = self._place_store(at[0]).delete(at[1])
+            self._records.write(gone(at))
+            self.statistics.expired += ended
+            return ended
+
+    def _plain(self, at: Key) -> Stream | None:
+        """The stream of a place, whatever is known of the key; None where there cannot be one."""
+        return self._place_store(at[0]).stream(at[1]) if at[1] and self._is_used(at[0]) else None
+
+    def _holds_stream(self, at: Key) -> bool:
+        return bool(at[1]) and self._is_used(at[0]) and self._place_store(at[0]).exists(at[1])
+
+    def is_other(self, database: int, key: bytes) -> bool:
+        """Whether the key holds something else than a stream."""
+        record = self._living(self._at(database, key))
+        return record is not None and bool(record.kind)
+
+    def kind(self, database: int, key: bytes) -> str | None:
+        """The type of a key, as ``stream``; None where there is none."""
+        at = self._at(database, key)
+        record = self._living(at)
+        if record is not None and record.kind:
+            return record.kind
+        return "stream" if self._holds_stream(at) else None
+
+    def names(self, database: int) -> list[bytes]:
+        """All keys of a database, in byte order."""
+        self._records.refresh()
+        place = self._records.places[database]
+        now = self.now_ms()
+        for at in [at for at, record in self._records.known.items() if at[0] == place and _is_due(record, now)]:
+            self._living(at)
+        others = {at[1] for at, record in self._records.known.items() if at[0] == place and record.kind}
+        found = self._place_store(place).streams() if self._is_used(place) else []
+        streams = [name for name in found if not name.startswith(TEMPORARY)]
+        return sorted(others.union(streams)) if others else streams
+
+    def delete(self, database: int, key: bytes) -> bool:
+        """Removes a key with all that belongs to it. Returns whether there was one."""
+        at = self._at(database, key)
+        record = self._living(at)
+        if record is None:
+            return self._holds_stream(at) and self._place_store(at[0]).delete(key)
+        with self._records.changing():
+            had = bool(record.kind)
+            self._records.write(gone(at))
+            if self._holds_stream(at):
+                had = self._place_store(at[0]).delete(key) or had
+        return had
+
+    def version(self, database: int, key: bytes) -> object:
+        """Something that is another one after each change of the key, by whichever process: for WATCH."""
+        at = self._at(database, key)
+        record = self._living(at)
+        if record is not None and record.kind:
+            return record
+        return record if not self._holds_stream(at) else (record, version(self._plain(at)))
+
+    # --- keys of other types ------------------------------------------------------------------------------------------
+
+    def values(self, database: int, key: bytes, kind: str) -> tuple[bytes, ...] | None:
+        """The elements of a key of another type than stream; None where there is none.
+
+        Raises:
+            Failure: the key is of another type than `kind`.
+        """
+        found = self.kind(database, key)
+        if found is None:
+            return None
+        if found != kind:
+            raise Failure(WRONG_TYPE)
+        return self._records.known[self._at(database, key)].values
+
+    def put_values(
+        self, database: int, key: bytes, kind: str, values: tuple[bytes, ...], *, expires: int | None = None
+    ) -> None:
+        """Makes a key hold this, whatever it held before.
+
+        Raises:
+            Failure: the value is too large.
+        """
+        at = self._at(database, key)
+        row = put(at, Record(kind, values, expires))
+        with self._records.changing():
+            if self._holds_stream(at):
+                self._place_store(at[0]).delete(key)
+            self._records.write(row)
+
+    def changing(self) -> Any:
+        """A ``with`` block in which no other process changes keys of other types, or times of expiry."""
+        return self._records.changing()
+
+    # --- times of expiry ----------------------------------------------------------------------------------------------
+
+    def expires_at(self, database: int, key: bytes) -> int | None:
+        """When a key expires, in milliseconds since 1970; None where it does not, or there is none."""
+        at = self._at(database, key)
+        record = self._living(at)
+        if record is None or record.expires is None:
+            return None
+        if record.kind or record.stream == identity(self._plain(at)):
+            return record.expires
+        return None
+
+    def set_expiry(self, database: int, key: bytes, expires: int | None) -> bool:
+        """Sets when a key expires; None is never, what has passed is now. Returns whether there is such a key."""
+        at = self._at(database, key)
+        with self._records.changing():
+            record = self._living(at) or Record()
+            if not record.kind and not self._holds_stream(at):
+                return False
+            if expires is not None and expires <= self.now_ms():
+                self.delete(database, key)
+            elif record.kind:
+                self._records.write(put(at, Record(record.kind, record.values, expires)))
+            elif expires is not None:
+                self._records.write(put(at, Record(expires=expires, stream=identity(self._plain(at)))))
+            elif at in self._records.known:
+                self._records.write(gone(at))
+        return True
+
+    def expire_due(self, now: int | None = None) -> list[tuple[int, bytes]]:
+        """Removes keys that have expired, a hundred at most. Returns (database, key) of those that were there.
+
+        For the server's loop: otherwise a key goes when somebody looks for it.
+        """
+        if not self.sweeps or self._records.read_only:
+            return []
+        self._records.refresh()
+        moment = self.now_ms() if now is None else now
+        ended = [at for at in self._records.due(moment, _DUE_AT_ONCE) if self._expire(at, moment)]
+        return [(self._records.places.index(place), key) for place, key in ended]
+
+    def count_expiring(self, database: int) -> int:
+        """How many keys of a database have a time of expiry."""
+        self._records.refresh()
+        place = self._records.places[database]
+        return sum(at[0] == place and record.expires is not None for at, record in self._records.known.items())
+
+    # --- moving keys --------------------------------------------------------------------------------------------------
+
+    def rename(self, database: int, old: bytes, new: bytes, *, replace: bool = True) -> bool:
+        """Gives a key another name; its time of expiry goes with it. A key that has the name goes, or keeps it.
+
+        Returns:
+            Whether it was renamed: not where `replace` is false and the name is taken.
+
+        Raises:
+            Failure: there is no key `old`.
+        """
+        source, target = self._at(database, old), self._at(database, new)
+        with self._records.changing():
+            record = self._living(source)
+            if self.kind(database, old) is None:
+                raise no_key()
+            if self.kind(database, new) is not None and not replace:
+                return False
+            if old == new:
+                return True
+            if record is not None and record.kind:
+                self.delete(database, new)
+                self._records.write(put(target, record), gone(source))
+                return True
+            # A time of expiry is of one stream: until it has the new name, the record there is nobody's.
+            if record is not None or target in self._records.known:
+                self._records.write(gone(target) if record is None else put(target, record))
+            self._place_store(source[0]).rename(old, new)
+            if record is not None:
+                self._records.write(gone(source))
+        return True
+
+    def copy(self, database: int, key: bytes, to: int, new: bytes, *, replace: bool = False) -> bool:
+        """Copies a key, its time of expiry with it: see `diskstream.copying` for what of a stream cannot be carried.
+
+        Returns:
+            Whether it was: not where there is no such key, or the new name is taken and `replace` is false.
+        """
+        source, target = self._at(database, key), self._at(to, new)
+        with self._records.changing():
+            record = self._living(source)
+            kind = self.kind(database, key)
+            if kind is None or (self.kind(to, new) is not None and not replace):
+                return False
+            if record is not None and record.kind:
+                self.delete(to, new)
+                self._records.write(put(target, record))
+                return True
+            store = self._place_store(target[0])
+            expires = self.expires_at(database, key)
+            fresh = store.stream(temporary_name())
+            try:
+                copy_stream(self.stream(database, key), fresh)
+                self.take(to, new, fresh, expires)
+            except BaseException:
+                store.delete(fresh.name)
+                raise
+        return True
+
+    def take(self, database: int, key: bytes, fresh: Stream, expires: int | None) -> None:
+        """Gives a stream that was made in the same store under a temporary name its place, whatever was there."""
+        at = self._at(database, key)
+        with self._records.changing():
+            if expires is not None:
+                self._records.write(put(at, Record(expires=expires, stream=identity(fresh))))
+            elif at in self._records.known:
+                self._records.write(gone(at))
+            self._place_store(at[0]).rename(fresh.name, key)
+
+    def move(self, database: int, key: bytes, to: int) -> bool:
+        """Moves a key into another database. Returns whether it did: not where there is none, or one there already."""
+        with self._records.changing():
+            return self.copy(database, key, to, key) and self.delete(database, key)
+
+    def swap(self, first: int, second: int) -> None:
+        """Swaps two databases: their numbers, not their directories."""
+        with self._records.changing():
+            numbers = list(self._records.places)
+            numbers[first], numbers[second] = numbers[second], numbers[first]
+            if first != second:
+                self._records.write(places(numbers))
+
+    def flush(self, database: int | None = None) -> None:
+        """Removes all keys of a database, or of all."""
+        self._records.refresh()
+        for each in range(DATABASES) if database is None else [database]:
+            place = self._records.places[each]
+            with self._records.changing():
+                if any(at[0] == place for at in self._records.known):
+                    self._records.write(clear(place))
+                if self._is_used(place):
+                    store = self._place_store(place)
+                    for name in store.streams():
+                        store.delete(name)
+
+
+def _is_due(record: Record, now: int) -> bool:
+    return record.expires is not None and record.expires <= now

@@ -86,9 +86,7 @@ def _xtrim(caller: Caller, given: list[bytes]) -> Reply:
     while words:
         if not trimming.take(words):
             raise Failure(SYNTAX)
-    trimming.check()
-    if not trimming.strategy:
-        raise Failure("ERR syntax error, XTRIM must be called with a trimming strategy")
+    trimming.check(must_trim=True)
     return _stream(caller, given[1]).trim(**trimming.given)
 
 

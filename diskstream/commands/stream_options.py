@@ -99,14 +99,16 @@ class Trimming:
         """Whether something is to be trimmed."""
         return "maxlen" in self.given or "minid" in self.given
 
-    def check(self) -> None:
+    def check(self, *, must_trim: bool = False) -> None:
         """Once all options were taken.
 
         Raises:
-            Failure: LIMIT goes with nothing that is there.
+            Failure: LIMIT goes with nothing that is there, or nothing says how to trim though it must.
         """
         if self.limit_given and self.given["limit"] and not self.strategy:
             raise Failure(_NO_STRATEGY)
+        if must_trim and not self.strategy:
+            raise Failure("ERR syntax error, XTRIM must be called with a trimming strategy")
         if self.limit_given and not self.given.get("approximate"):
             raise Failure(_NOT_EXACT)
 

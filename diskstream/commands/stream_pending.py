@@ -90,7 +90,8 @@ def _xclaim(caller: Caller, given: list[bytes]) -> Reply:
             value = words.take_int(f"ERR Invalid {name.decode()} option argument for XCLAIM")
             options[f"{name.decode().lower()}_ms"] = value
         elif name == b"RETRYCOUNT" and more:
-            options["retry_count"] = words.take_int("ERR Invalid RETRYCOUNT option argument for XCLAIM", least=0)
+            count = words.take_int("ERR Invalid RETRYCOUNT option argument for XCLAIM")
+            options["retry_count"] = count if count >= 0 else None  # as if it were not there, in Redis
         elif name == b"LASTID" and more:
             options["last_id"] = as_id(words.take())
         else:
@@ -102,8 +103,8 @@ def _xclaim(caller: Caller, given: list[bytes]) -> Reply:
 
 
 def _leading_ids(words: Words) -> list[EntryID]:
-    """IDs up to the first word that is none; the first word must be one."""
-    ids = [as_id(words.take())]
+    """IDs up to the first word that is none: Redis takes that for an option, even where it comes first."""
+    ids: list[EntryID] = []
     while words:
         try:
             ids.append(as_id(words.words[words.at]))

@@ -1,0 +1,68 @@
+"""A command on its way: found, allowed, queued where a transaction is being filled, else called and counted."""
+
+from time import perf_counter_ns
+
+from diskstream.commands.caller import Caller
+from diskstream.commands.replies import QUEUED, ErrorReply, Failure, Reply
+from diskstream.commands.table import Command, Table, call, find
+from diskstream.commands.waiting import Waiting
+
+__all__ = ["dispatch", "run"]
+
+# What may be said before one has said who one is.
+_OPEN_TO_ALL = frozenset({"auth", "hello", "quit", "reset"})
+# What is done at once though a transaction is being filled.
+_NEVER_QUEUED = frozenset({"discard", "exec", "multi", "quit", "reset", "watch"})
+# Commands of one transaction: as many as Redis takes in one array of a pipeline.
+_MAX_QUEUED = 1 << 20
+
+
+def dispatch(table: Table, caller: Caller, words: list[bytes]) -> "Reply | Waiting":
+    """What becomes of a command: a reply, `ErrorReply` where something is wrong, or `Waiting` where it waits.
+
+    Args:
+        table: all commands.
+        caller: who it is.
+        words: the command's name and its arguments; one at least.
+    """
+    try:
+        command = find(table, words)
+    except Failure as failure:
+        return _refused(caller, None, failure.text)
+    name = command.name
+    if caller.user is None and name not in _OPEN_TO_ALL:
+        return _refused(caller, command, b"NOAUTH Authentication required.")
+    transaction = caller.transaction
+    if transaction is not None and name not in _NEVER_QUEUED:
+        if "no_multi" in command.flags:
+            return _refused(caller, command, b"ERR Command not allowed inside a transaction")
+        if len(transaction.queue) >= _MAX_QUEUED:
+            return _refused(caller, command, b"ERR a transaction has %d commands at most" % _MAX_QUEUED)
+        transaction.queue.append(words)
+        return QUEUED
+    caller.last_command = name
+    return run(command, caller, words)
+
+
+def run(command: Command, caller: Caller, words: list[bytes]) -> "Reply | Waiting":
+    """Calls a command that was found, and counts it."""
+    statistics = caller.keyspace.statistics
+    calls = statistics.commands.get(command.name) or statistics.of(command.name)
+    started = perf_counter_ns()
+    reply = call(command, caller, words)
+    calls.nanoseconds += perf_counter_ns() - started
+    calls.calls += 1
+    if type(reply) is ErrorReply:
+        calls.failed += 1
+        statistics.count_error(reply.text)
+    return reply
+
+
+def _refused(caller: Caller, command: Command | None, text: bytes) -> ErrorReply:
+    if caller.transaction is not None:
+        caller.transaction.failed = True
+    statistics = caller.keyspace.statistics
+    if command is not None:
+        statistics.of(command.name).rejected += 1
+    statistics.count_error(text)
+    return ErrorReply(text)

@@ -1,0 +1,151 @@
+"""What DUMP gives and RESTORE takes: a key as bytes, in a form of our own.
+
+::
+
+    "DSKS" | version u8 | zlib(JSON, UTF-8) | CRC-32 of all before it u32 little-endian
+
+Bytes are text of Latin-1 within the JSON, an ID is ``[ms, seq]``. What of a stream is left behind says
+`diskstream.copying`.
+"""
+
+import hashlib
+import json
+import zlib
+from typing import Any
+
+from diskstream._native import EntryID
+from diskstream.commands.replies import Failure
+from diskstream.copying import ConsumerState, GroupState, PendingState, StreamState, state_of
+from diskstream.stream import Stream
+
+__all__ = ["MAX_DUMP_BYTES", "Dumped", "digest", "dump_stream", "dump_values", "load"]
+
+_MAGIC = b"DSKS\x01"
+# A payload is whole in memory several times over, and its JSON may be thousand times as large: see `_inflate`.
+MAX_DUMP_BYTES = 64 << 20
+
+Entries = list[tuple[EntryID, list[tuple[bytes, bytes]]]]
+# A kind, with either the elements, or the state and the entries.
+Dumped = tuple[str, tuple[bytes, ...], StreamState | None, Entries]
+
+
+def _text(data: bytes) -> str:
+    return data.decode("latin-1")
+
+
+def _id(entry_id: EntryID) -> list[int]:
+    return [entry_id.ms, entry_id.seq]
+
+
+def _pack(body: Any) -> bytes:
+    packed = _MAGIC + zlib.compress(json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode())
+    return packed + zlib.crc32(packed).to_bytes(4, "little")
+
+
+def _group(group: GroupState) -> list[Any]:
+    consumers = [[_text(each.name), each.seen_ms, each.active_ms] for each in group.consumers]
+    pending = [[_id(row.id), row.consumer, row.delivered_ms, row.deliveries] for row in group.pending]
+    return [_text(group.name), _id(group.last_delivered_id), group.entries_read, consumers, pending]
+
+
+def _body(stream: Stream) -> dict[str, Any]:
+    state = state_of(stream)
+    entries: list[Any] = []
+    size = 0
+    for entry in stream.range("-", state.last_id):
+        size += sum(len(name) + len(value) for name, value in entry.pairs)
+        if size > MAX_DUMP_BYTES:
+            raise Failure(f"ERR the stream is over the limit of DUMP, {MAX_DUMP_BYTES} bytes: use COPY")
+        words = [_text(word) for pair in entry.pairs for word in pair]
+        entries.append([_id(entry.id), words])
+    return {
+        "kind": "stream",
+        "last": _id(state.last_id),
+        "added": state.entries_added,
+        "deleted": _id(state.max_deleted_id),
+        "windows": list(state.windows),
+        "groups": [_group(group) for group in state.groups],
+        "entries": entries,
+    }
+
+
+def dump_stream(stream: Stream) -> bytes:
+    """A stream as bytes.
+
+    Raises:
+        Failure: it is too large.
+        NoSuchStreamError: there is none.
+    """
+    return _pack(_body(stream))
+
+
+def dump_values(kind: str, values: tuple[bytes, ...]) -> bytes:
+    """A key of another type as bytes."""
+    return _pack({"kind": kind, "values": [_text(value) for value in values]})
+
+
+def digest(stream: Stream) -> str:
+    """Forty digits that are the same for streams of the same content."""
+    return hashlib.sha1(json.dumps(_body(stream)).encode(), usedforsecurity=False).hexdigest()
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+def _inflate(packed: bytes) -> Any:
+    """The JSON; what would be larger than any dump of ours is not even unpacked."""
+    unpack = zlib.decompressobj()
+    data = unpack.decompress(packed, 16 * MAX_DUMP_BYTES)
+    if not unpack.eof or unpack.unused_data:
+        raise ValueError("cut")
+    return json.loads(data)
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("latin-1")
+
+
+def _entry_id(pair: list[int]) -> EntryID:
+    ms, seq = pair
+    return EntryID(ms, seq)
+
+
+def _load_group(group: list[Any]) -> GroupState:
+    name, last, read, consumers, pending = group
+    listed = [ConsumerState(_bytes(each), int(seen), active) for each, seen, active in consumers]
+    rows = [PendingState(_entry_id(at), int(who), int(when), int(count)) for at, who, when, count in pending]
+    if any(not -1 <= row.consumer < len(listed) for row in rows):
+        raise ValueError("an owner that is not there")
+    return GroupState(_bytes(name), _entry_id(last), read, listed, rows)
+
+
+def load(payload: bytes) -> Dumped:
+    """What a payload holds.
+
+    Raises:
+        Failure: it is none of ours, or damaged.
+    """
+    if not payload.startswith(_MAGIC) or zlib.crc32(payload[:-4]).to_bytes(4, "little") != payload[-4:]:
+        raise Failure("ERR DUMP payload version or checksum are wrong")
+    try:
+        body = _inflate(payload[len(_MAGIC) : -4])
+        if body["kind"] in ("string", "list", "set"):
+            return body["kind"], tuple(_bytes(value) for value in body["values"]), None, []
+        duration, size = body["windows"]
+        state = StreamState(
+            _entry_id(body["last"]),
+            int(body["added"]),
+            _entry_id(body["deleted"]),
+            (int(duration), int(size)),
+            [_load_group(group) for group in body["groups"]],
+        )
+        entries = [
+            (
+                _entry_id(at),
+                [(_bytes(name), _bytes(value)) for name, value in zip(words[::2], words[1::2], strict=True)],
+            )
+            for at, words in body["entries"]
+        ]
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError, AttributeError, zlib.error) as error:
+        raise Failure("ERR Bad data format") from error
+    return "stream", (), state, entries

@@ -1,0 +1,49 @@
+"""Redis's glob patterns: ``*``, ``?``, ``[abc]``, ``[^a-c]``, and a backslash before what stands for itself."""
+
+import re
+
+__all__ = ["glob"]
+
+
+def _class(pattern: bytes, at: int) -> tuple[bytes, int]:
+    """A character class that begins behind ``[``, as a regular expression, and where it ends; as Redis reads it."""
+    negated = pattern[at : at + 1] == b"^"
+    at += negated
+    parts: list[bytes] = []
+    while at < len(pattern) and pattern[at : at + 1] != b"]":
+        if pattern[at : at + 1] == b"\\" and at + 1 < len(pattern):
+            at += 1
+            parts.append(re.escape(pattern[at : at + 1]))
+        elif pattern[at + 1 : at + 2] == b"-" and at + 2 < len(pattern):
+            low, high = sorted((pattern[at], pattern[at + 2]))
+            parts.append(b"%s-%s" % (re.escape(bytes([low])), re.escape(bytes([high]))))
+            at += 2
+        else:
+            parts.append(re.escape(pattern[at : at + 1]))
+        at += 1
+    if not parts:
+        return (b"." if negated else b"(?!)"), at + 1
+    return b"[%s%s]" % (b"^" if negated else b"", b"".join(parts)), at + 1
+
+
+def glob(pattern: bytes) -> re.Pattern[bytes]:
+    """The regular expression of a pattern, for `fullmatch`."""
+    parts: list[bytes] = []
+    at = 0
+    while at < len(pattern):
+        char = pattern[at : at + 1]
+        at += 1
+        if char == b"*":
+            if parts[-1:] != [b".*"]:
+                parts.append(b".*")
+        elif char == b"?":
+            parts.append(b".")
+        elif char == b"[":
+            part, at = _class(pattern, at)
+            parts.append(part)
+        else:
+            if char == b"\\" and at < len(pattern):
+                char = pattern[at : at + 1]
+                at += 1
+            parts.append(re.escape(char))
+    return re.compile(b"".join(parts), re.DOTALL)

@@ -1,0 +1,125 @@
+"""What is to be known of how a key is kept: OBJECT and MEMORY."""
+
+import re
+
+from diskstream.commands.arguments import as_int
+from diskstream.commands.caller import Caller
+from diskstream.commands.failures import SYNTAX
+from diskstream.commands.replies import OK, Failure, Reply
+from diskstream.commands.table import Command, Run
+
+__all__ = ["COMMANDS"]
+
+_NO_FREQUENCY = (
+    "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching "
+    "between maxmemory policies at runtime LFU and LRU data will take some time to adjust."
+)
+_EMBEDDED_BYTES = 44  # of a string, as Redis has it
+_RECORD_BYTES = 64  # of a key in memory, about
+
+
+def _encoding(caller: Caller, words: list[bytes]) -> Reply:
+    keyspace, key = caller.keyspace, words[2]
+    kind = keyspace.kind(caller.database, key)
+    if kind is None or kind == "stream":
+        return kind
+    values = keyspace.values(caller.database, key, kind) or ()
+    if kind == "string":
+        if re.fullmatch(rb"0|-?[1-9][0-9]{0,18}", values[0]):
+            return "int"
+        return "embstr" if len(values[0]) <= _EMBEDDED_BYTES else "raw"
+    if kind == "set" and all(re.fullmatch(rb"0|-?[1-9][0-9]{0,18}", value) for value in values):
+        return "intset"
+    return "listpack"
+
+
+def _if_there(value: Reply) -> Run:
+    def run(caller: Caller, words: list[bytes]) -> Reply:
+        return None if caller.keyspace.kind(caller.database, words[2]) is None else value
+
+    return run
+
+
+def _frequency(caller: Caller, words: list[bytes]) -> Reply:
+    if caller.keyspace.kind(caller.database, words[2]) is None:
+        return None
+    raise Failure(_NO_FREQUENCY)
+
+
+def _object_help(_caller: Caller, _words: list[bytes]) -> Reply:
+    return [
+        "OBJECT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+        "ENCODING",
+        "FREQ",
+        "IDLETIME",
+        "REFCOUNT",
+    ]
+
+
+def _usage(caller: Caller, words: list[bytes]) -> Reply:
+    if len(words) > 3:  # noqa: PLR2004
+        if len(words) != 5 or words[3].upper() != b"SAMPLES":  # noqa: PLR2004
+            raise Failure(SYNTAX)
+        if as_int(words[4]) < 0:
+            raise Failure(SYNTAX)
+    keyspace, key = caller.keyspace, words[2]
+    kind = keyspace.kind(caller.database, key)
+    if kind is None:
+        return None
+    if kind == "stream":
+        return keyspace.stream(caller.database, key).info().size_bytes
+    return len(key) + sum(map(len, keyspace.values(caller.database, key, kind) or ())) + _RECORD_BYTES
+
+
+def _doctor(_caller: Caller, _words: list[bytes]) -> Reply:
+    return "Streams are on disk here: MEMORY USAGE tells the bytes of a stream's files, and INFO those of the process."
+
+
+def _purge(_caller: Caller, _words: list[bytes]) -> Reply:
+    return OK
+
+
+def _memory_help(_caller: Caller, _words: list[bytes]) -> Reply:
+    return ["MEMORY <subcommand> [<arg> [value] [opt] ...]. Subcommands are:", "DOCTOR", "PURGE", "USAGE <key>"]
+
+
+_READ = frozenset({"readonly"})
+
+
+def _sub(name: str, arity: int, run: Run, since: str, summary: str) -> Command:
+    keys = (0, 0, 0) if arity == 2 else (2, 2, 1)  # noqa: PLR2004  # no more than both names
+    group = "generic" if name.startswith("object") else "server"
+    return Command(name, arity, run, _READ if keys[0] else frozenset(), keys, group, since, summary)
+
+
+COMMANDS = (
+    Command(
+        "object",
+        -2,
+        None,
+        group="generic",
+        since="2.2.3",
+        summary="A container for object introspection commands.",
+        subcommands={
+            "encoding": _sub("object|encoding", 3, _encoding, "2.2.3", "Returns the internal encoding of a key."),
+            "freq": _sub("object|freq", 3, _frequency, "4.0.0", "Returns the access frequency index of a key."),
+            "idletime": _sub("object|idletime", 3, _if_there(0), "2.2.3", "Returns the time since the last access."),
+            "refcount": _sub("object|refcount", 3, _if_there(1), "2.2.3", "Returns the reference count of a key."),
+            "help": _sub("object|help", 2, _object_help, "6.2.0", "Returns helpful text."),
+        },
+    ),
+    Command(
+        "memory",
+        -2,
+        None,
+        group="server",
+        since="4.0.0",
+        summary="A container for memory diagnostics commands.",
+        subcommands={
+            "usage": _sub("memory|usage", -3, _usage, "4.0.0", "Estimates the size of a key: on disk, of a stream."),
+            "doctor": _sub("memory|doctor", 2, _doctor, "4.0.0", "Outputs a report."),
+            "purge": _sub("memory|purge", 2, _purge, "4.0.0", "Does nothing."),
+            "help": _sub("memory|help", 2, _memory_help, "4.0.0", "Returns helpful text."),
+        },
+    ),
+)

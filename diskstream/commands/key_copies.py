@@ -1,0 +1,130 @@
+"""Keys from one place into another: COPY, MOVE, SWAPDB, DUMP, RESTORE; and FLUSHDB, FLUSHALL."""
+
+from diskstream.commands.arguments import Words, as_int
+from diskstream.commands.caller import Caller
+from diskstream.commands.dumps import dump_stream, dump_values, load
+from diskstream.commands.failures import SYNTAX
+from diskstream.commands.keyspace import DATABASES
+from diskstream.commands.replies import OK, Failure, Reply
+from diskstream.commands.table import Command, Run
+from diskstream.copying import fill, temporary_name
+from diskstream.errors import ArgumentError
+
+__all__ = ["COMMANDS"]
+
+_SAME = "ERR source and destination objects are the same"
+
+
+def _database(word: bytes, error: str | None = None) -> int:
+    number = as_int(word) if error is None else as_int(word, error)
+    if not 0 <= number < DATABASES:
+        raise Failure("ERR DB index is out of range")
+    return number
+
+
+def _copy(caller: Caller, words: list[bytes]) -> Reply:
+    database, replace = caller.database, False
+    left = Words(words, 3)
+    while left:
+        option = left.take().upper()
+        if option == b"REPLACE":
+            replace = True
+        elif option == b"DB":
+            database = _database(left.take())
+        else:
+            raise Failure(SYNTAX)
+    if database == caller.database and words[1] == words[2]:
+        raise Failure(_SAME)
+    return int(caller.keyspace.copy(caller.database, words[1], database, words[2], replace=replace))
+
+
+def _move(caller: Caller, words: list[bytes]) -> Reply:
+    database = _database(words[2])
+    if database == caller.database:
+        raise Failure(_SAME)
+    return int(caller.keyspace.move(caller.database, words[1], database))
+
+
+def _swap(caller: Caller, words: list[bytes]) -> Reply:
+    numbers = [as_int(words[1], "ERR invalid first DB index"), as_int(words[2], "ERR invalid second DB index")]
+    if not all(0 <= number < DATABASES for number in numbers):
+        raise Failure("ERR DB index is out of range")
+    caller.keyspace.swap(*numbers)
+    return OK
+
+
+def _flush(*, every: bool) -> Run:
+    def run(caller: Caller, words: list[bytes]) -> Reply:
+        if len(words) > 2 or (len(words) == 2 and words[1].upper() not in (b"ASYNC", b"SYNC")):  # noqa: PLR2004
+            raise Failure(SYNTAX)
+        caller.keyspace.flush(None if every else caller.database)
+        return OK
+
+    return run
+
+
+def _dump(caller: Caller, words: list[bytes]) -> Reply:
+    keyspace, key = caller.keyspace, words[1]
+    kind = keyspace.kind(caller.database, key)
+    if kind is None:
+        return None
+    if kind == "stream":
+        return dump_stream(keyspace.stream(caller.database, key))
+    return dump_values(kind, keyspace.values(caller.database, key, kind) or ())
+
+
+def _restore(caller: Caller, words: list[bytes]) -> Reply:
+    replace = absolute = False
+    left = Words(words, 4)
+    while left:
+        option = left.take().upper()
+        if option == b"REPLACE":
+            replace = True
+        elif option == b"ABSTTL":
+            absolute = True
+        elif option == b"IDLETIME":
+            left.take_int("ERR Invalid IDLETIME value, must be >= 0", least=0)
+        elif option == b"FREQ":
+            left.take_int("ERR Invalid FREQ value, must be >= 0 and <= 255", least=0, most=255)
+        else:
+            raise Failure(SYNTAX)
+    keyspace, key = caller.keyspace, words[1]
+    if not replace and keyspace.kind(caller.database, key) is not None:
+        raise Failure("BUSYKEY Target key name already exists.")
+    life = as_int(words[2])
+    if life < 0:
+        raise Failure("ERR Invalid TTL value, must be >= 0")
+    kind, values, state, entries = load(words[3])
+    expires = None if not life else life if absolute else keyspace.now_ms() + life
+    if expires is not None and expires <= keyspace.now_ms():
+        keyspace.delete(caller.database, key)
+        return OK
+    if state is None:
+        keyspace.put_values(caller.database, key, kind, values, expires=expires)
+        return OK
+    store = keyspace.store(caller.database)
+    fresh = store.stream(temporary_name())
+    try:
+        fill(fresh, state, entries)
+        keyspace.take(caller.database, key, fresh, expires)
+    except ArgumentError as error:
+        store.delete(fresh.name)
+        raise Failure("ERR Bad data format") from error
+    except BaseException:
+        store.delete(fresh.name)
+        raise
+    return OK
+
+
+_WRITE, _READ = frozenset({"write"}), frozenset({"readonly"})
+_ONE, _TWO, _NONE = (1, 1, 1), (1, 2, 1), (0, 0, 0)
+
+COMMANDS = (
+    Command("copy", -3, _copy, _WRITE, _TWO, "generic", "6.2.0", "Copies the value of a key to a new key."),
+    Command("move", 3, _move, _WRITE | {"fast"}, _ONE, "generic", "1.0.0", "Moves a key to another database."),
+    Command("dump", 2, _dump, _READ, _ONE, "generic", "2.6.0", "Returns a serialized representation of a key."),
+    Command("restore", -4, _restore, _WRITE, _ONE, "generic", "2.6.0", "Creates a key from what DUMP returned."),
+    Command("swapdb", 3, _swap, _WRITE | {"fast"}, _NONE, "server", "4.0.0", "Swaps two databases."),
+    Command("flushdb", -1, _flush(every=False), _WRITE, _NONE, "server", "1.0.0", "Removes all keys of a database."),
+    Command("flushall", -1, _flush(every=True), _WRITE, _NONE, "server", "1.0.0", "Removes all keys of all databases."),
+)

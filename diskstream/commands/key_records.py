@@ -1,0 +1,214 @@
+"""What is known of keys beside their streams: times of expiry, and the keys of other types.
+
+It is kept as a stream of its own, in the store ``keys`` below the directory: each change is one frame, so that it is
+as durable as the store's policy says, is seen by every process, and survives what a stream survives. Its only stream,
+``keys``, is read from its beginning when it is opened, and begun anew once most of it is of the past.
+
+::
+
+    field       value
+    put         a key; what was known of it before is replaced
+    gone        a key of which nothing is known any more; with `put` and `gone` comes
+    place         the number of the directory: 0 is the store itself, N is ``dbN``
+    kind          of `put`: ``string``, ``list`` or ``set``; empty for a stream
+    expires       of `put`: milliseconds since 1970, or empty
+    stream        of `put`: the UUID of the stream that expires, in hex; another stream of that name does not
+    value         of `put`: as often as there are elements
+    clear       a place, of which nothing is known any more
+    places      for each database in order its place, with commas between them (SWAPDB)
+"""
+
+import contextlib
+import fcntl
+import heapq
+import os
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from diskstream import store as _store
+from diskstream._native import Entry
+from diskstream.commands.replies import Failure
+from diskstream.errors import ReadOnlyError
+from diskstream.ids import MIN_ID
+
+__all__ = ["Key", "KeyRecords", "Record", "Row", "clear", "gone", "places", "put"]
+
+Key = tuple[int, bytes]  # the number of the directory, and the name
+Row = list[tuple[bytes, bytes]]
+
+# Of what is no stream only so much is held as Redis's rules about types need: see docs/architecture-server.md.
+MAX_VALUE_BYTES = 1 << 20
+# Begun anew once there are so many more entries than records: then it is read in the time of at most three passes.
+_SPARE = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What is known of a key.
+
+    Attributes:
+        kind: ``string``, ``list``, ``set``, or empty for a stream.
+        values: the elements.
+        expires: when it does, in milliseconds since 1970.
+        stream: the UUID of the stream that does.
+    """
+
+    kind: str = ""
+    values: tuple[bytes, ...] = ()
+    expires: int | None = None
+    stream: bytes = b""
+
+
+def put(key: Key, record: Record) -> Row:
+    """The row that replaces what is known of a key.
+
+    Raises:
+        Failure: the value is too large.
+    """
+    if (size := sum(map(len, record.values))) > MAX_VALUE_BYTES:
+        raise Failure(f"ERR a value of {size} bytes is over the limit of {MAX_VALUE_BYTES}: only streams may be large")
+    return [
+        (b"put", key[1]),
+        (b"place", b"%d" % key[0]),
+        (b"kind", record.kind.encode()),
+        (b"expires", b"" if record.expires is None else b"%d" % record.expires),
+        (b"stream", record.stream.hex().encode()),
+        *((b"value", value) for value in record.values),
+    ]
+
+
+def gone(key: Key) -> Row:
+    """The row after which nothing is known of a key."""
+    return [(b"gone", key[1]), (b"place", b"%d" % key[0])]
+
+
+def clear(place: int) -> Row:
+    """The row after which nothing is known of a place."""
+    return [(b"clear", b"%d" % place)]
+
+
+def places(numbers: list[int]) -> Row:
+    """The row that says where each database is."""
+    return [(b"places", b",".join(b"%d" % number for number in numbers))]
+
+
+class KeyRecords:
+    """The records of a directory, in memory as of the last look. Safe under threads."""
+
+    def __init__(self, path: Path, databases: int, options: dict[str, Any]) -> None:
+        self.read_only = bool(options.get("read_only", False))
+        self.known: dict[Key, Record] = {}
+        self.places = list(range(databases))
+        self._databases = databases
+        self._path = path
+        self._mutex = threading.RLock()
+        self._held = 0
+        self._due: list[tuple[int, Key]] = []
+        self._at = MIN_ID
+        self._entries = 0
+        self._store = None
+        if not self.read_only or (path / "store.json").exists():
+            kept = {name: options[name] for name in ("fsync", "read_only", "files") if name in options}
+            self._store = _store.open(path, segment_bytes=1 << 20, cache_bytes=1 << 20, audit=False, **kept)
+            self._stream = self._store.stream(b"keys")
+            self._last_id = self._stream.last_id
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Learns what other processes have changed."""
+        if self._store is None or self._last_id() == self._at:
+            return
+        with self._mutex:
+            after = self._at.next()
+            for entry in self._stream.range(self._at if after is None else after):
+                self._apply(entry)
+                self._at = entry.id
+                self._entries += 1
+
+    def _apply(self, entry: Entry) -> None:
+        word, name = entry.pairs[0]
+        if word in (b"put", b"gone"):
+            key = int(entry.pairs[1][1]), bytes(name)
+            if word == b"gone":
+                self.known.pop(key, None)
+                return
+            (_, kind), (_, expires), (_, stream) = entry.pairs[2:5]
+            values = tuple(value for _, value in entry.pairs[5:])
+            record = Record(kind.decode(), values, int(expires) if expires else None, bytes.fromhex(stream.decode()))
+            self.known[key] = record
+            if record.expires is not None:
+                heapq.heappush(self._due, (record.expires, key))
+        elif word == b"clear":
+            place = int(name)
+            self.known = {key: record for key, record in self.known.items() if key[0] != place}
+        elif word == b"places":
+            numbers = [int(number) for number in name.split(b",")]
+            self.places = numbers + list(range(len(numbers), self._databases))
+
+    @contextlib.contextmanager
+    def changing(self) -> Iterator[None]:
+        """No other thread or process changes anything meanwhile; all that was changed before is known."""
+        with self._mutex:
+            if self._held or self.read_only:
+                yield
+                return
+            # Opened each time: a lock on a descriptor that a forked child has too would be the child's as well.
+            lock = os.open(self._path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                self._held += 1
+                self.refresh()
+                yield
+            finally:
+                self._held -= 1
+                os.close(lock)
+
+    def write(self, *rows: Row) -> None:
+        """Changes records, all of them or none; within `changing`.
+
+        Raises:
+            StorageError: the disk said no.
+        """
+        if not rows:
+            return
+        if self._store is None:
+            raise ReadOnlyError(str(self._path))
+        self._stream.add_many(rows)
+        self.refresh()
+        if self._entries > 2 * len(self.known) + _SPARE:
+            self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        """Writes all that is known once more, and drops what came before."""
+        rows = [places(self.places), *(put(key, record) for key, record in self.known.items())]
+        ids = self._stream.add_many(rows)
+        if ids:
+            self._stream.trim(minid=ids[0])
+        self.refresh()
+        self._entries = len(rows)
+        self._due = [(record.expires, key) for key, record in self.known.items() if record.expires is not None]
+        heapq.heapify(self._due)
+
+    def due(self, now: int, limit: int) -> list[Key]:
+        """Keys that expire at `now`, in the order of their times; each is named once."""
+        found: list[Key] = []
+        with self._mutex:
+            while self._due and self._due[0][0] <= now and len(found) < limit:
+                expires, key = heapq.heappop(self._due)
+                record = self.known.get(key)
+                if record is not None and record.expires == expires:
+                    found.append(key)
+        return found
+
+    def sync(self) -> None:
+        """Makes all changes durable."""
+        if self._store is not None:
+            self._store.sync()
+
+    def close(self) -> None:
+        """Lets go of the directory."""
+        if self._store is not None:
+            self._store.close()

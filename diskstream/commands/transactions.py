@@ -1,0 +1,96 @@
+"""MULTI, EXEC, DISCARD, WATCH, UNWATCH."""
+
+from diskstream.commands.caller import Caller, Transaction
+from diskstream.commands.dispatch import run
+from diskstream.commands.replies import NIL_ARRAY, OK, ErrorReply, Failure, Reply
+from diskstream.commands.table import Command, Table, find
+from diskstream.commands.waiting import Waiting
+
+__all__ = ["commands"]
+
+_FAST = frozenset({"noscript", "loading", "stale", "fast"})
+_SLOW = frozenset({"noscript", "loading", "stale"})
+
+
+def _multi(caller: Caller, _words: list[bytes]) -> Reply:
+    if caller.transaction is not None:
+        raise Failure("ERR MULTI calls can not be nested")
+    caller.transaction = Transaction()
+    return OK
+
+
+def _discard(caller: Caller, _words: list[bytes]) -> Reply:
+    if caller.transaction is None:
+        raise Failure("ERR DISCARD without MULTI")
+    caller.transaction = None
+    caller.watched.clear()
+    return OK
+
+
+def _watch(caller: Caller, words: list[bytes]) -> Reply:
+    if caller.transaction is not None:
+        raise Failure("ERR WATCH inside MULTI is not allowed")
+    known = {(database, key) for database, key, _ in caller.watched}
+    for key in dict.fromkeys(words[1:]):
+        if (caller.database, key) not in known:
+            version = caller.keyspace.version(caller.database, key)
+            caller.watched.append((caller.database, key, version))
+    return OK
+
+
+def _unwatch(caller: Caller, _words: list[bytes]) -> Reply:
+    caller.watched.clear()
+    return OK
+
+
+def _execute(table: Table, caller: Caller) -> Reply:
+    transaction, watched = caller.transaction, caller.watched
+    if transaction is None:
+        raise Failure("ERR EXEC without MULTI")
+    caller.transaction, caller.watched = None, []
+    if transaction.failed:
+        raise Failure("EXECABORT Transaction discarded because of previous errors.")
+    keyspace = caller.keyspace
+    if any(keyspace.version(database, key) != version for database, key, version in watched):
+        return NIL_ARRAY
+    may_wait, caller.may_wait = caller.may_wait, False
+    try:
+        return [_one(table, caller, words) for words in transaction.queue]
+    finally:
+        caller.may_wait = may_wait
+
+
+def _one(table: Table, caller: Caller, words: list[bytes]) -> Reply:
+    try:
+        command = find(table, words)
+    except Failure as failure:
+        return ErrorReply(failure.text)
+    reply = run(command, caller, words)
+    return reply.otherwise if isinstance(reply, Waiting) else reply
+
+
+def commands(table: Table) -> tuple[Command, ...]:
+    """The commands; EXEC looks up in `table` what was queued."""
+
+    def execute(caller: Caller, _words: list[bytes]) -> Reply:
+        return _execute(table, caller)
+
+    group = "transactions"
+    return (
+        Command("multi", 1, _multi, _FAST, group=group, since="1.2.0", summary="Starts a transaction."),
+        Command(
+            "exec", 1, execute, _SLOW, group=group, since="1.2.0", summary="Executes all commands in a transaction."
+        ),
+        Command("discard", 1, _discard, _FAST, group=group, since="2.0.0", summary="Discards a transaction."),
+        Command(
+            "watch",
+            -2,
+            _watch,
+            _FAST,
+            (1, -1, 1),
+            group=group,
+            since="2.2.0",
+            summary="Monitors changes to keys to determine the execution of a transaction.",
+        ),
+        Command("unwatch", 1, _unwatch, _FAST, group=group, since="2.2.0", summary="Forgets about watched keys."),
+    )

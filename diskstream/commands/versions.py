@@ -1,0 +1,34 @@
+"""Which stream a name stands for, and in which state it is."""
+
+from typing import Any
+
+from diskstream.membership import looked
+from diskstream.stream import Stream
+
+__all__ = ["identity", "version"]
+
+
+def identity(stream: Stream | None) -> bytes:
+    """The UUID of a stream: another one once it was deleted and made again. Empty where there is none."""
+
+    def look(log: Any) -> bytes:
+        log.refresh()
+        found: bytes = log.native.uuid
+        return found
+
+    return b"" if stream is None else stream._use(look, b"")
+
+
+def version(stream: Stream | None) -> object:
+    """A stream's state as far as commands change it: entries, groups, consumers, windows, and which stream it is.
+
+    Not the place in its log: marks and rolls, which happen by themselves, change that too.
+    """
+
+    def look(log: Any) -> object:
+        groups = log.native.groups()
+        consumers = tuple(tuple(log.native.consumers(group[0])) for group in groups)
+        windows = log.native.windows(0)[:2]
+        return log.native.uuid, log.native.counters(), tuple(groups), consumers, windows
+
+    return None if stream is None else stream._use(lambda log: looked(log, look), None)

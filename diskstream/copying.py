@@ -1,0 +1,184 @@
+"""All of a stream's state at once: to copy a stream, within a store or into another, and to dump and restore it.
+
+Carried are the entries with their IDs, the last ID, entries added, the greatest deleted ID, the windows of idempotent
+appends, and the groups with their last delivered ID, entries read, consumers (seen and active time) and pending entries
+(owner, time and number of deliveries). Left behind are the messages that idempotent producers have sent, what writers
+have committed (`add_many(commit=...)`), the audit, and the order in which entries were given back: it becomes that of
+their IDs. What others write to the source meanwhile is in the copy or not.
+"""
+
+import secrets
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from typing import TypeVar
+
+from diskstream import idempotence
+from diskstream._native import Entry, EntryID
+from diskstream.engine.log import StreamLog
+from diskstream.engine.state import BY_ID
+from diskstream.errors import NoSuchStreamError
+from diskstream.ids import MIN_ID
+from diskstream.membership import locked, looked, make_consumer, now_ms
+from diskstream.stream import Stream
+
+__all__ = [
+    "TEMPORARY",
+    "ConsumerState",
+    "GroupState",
+    "PendingState",
+    "StreamState",
+    "copy_stream",
+    "fill",
+    "state_of",
+    "temporary_name",
+]
+
+# What a stream that is not whole yet is called, so that one that a crash left behind is not taken for somebody's.
+TEMPORARY = b"\0diskstream-unfinished\0"
+
+_AT_ONCE = 4096  # entries, or pending entries, of one frame
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class PendingState:
+    """A pending entry: `consumer` is a place in the group's list, -1 where it was given back and nobody has it."""
+
+    id: EntryID
+    consumer: int
+    delivered_ms: int
+    deliveries: int
+
+
+@dataclass(frozen=True)
+class ConsumerState:
+    """A consumer: see `ConsumerInfo`."""
+
+    name: bytes
+    seen_ms: int
+    active_ms: int | None
+
+
+@dataclass(frozen=True)
+class GroupState:
+    """A group: see `GroupInfo`."""
+
+    name: bytes
+    last_delivered_id: EntryID
+    entries_read: int | None
+    consumers: list[ConsumerState]
+    pending: list[PendingState]
+
+
+@dataclass(frozen=True)
+class StreamState:
+    """All of a stream but its entries; `windows` are seconds and messages of a producer."""
+
+    last_id: EntryID
+    entries_added: int
+    max_deleted_id: EntryID
+    windows: tuple[int, int]
+    groups: list[GroupState]
+
+
+def temporary_name() -> bytes:
+    """A name for a stream that is being made."""
+    return TEMPORARY + secrets.token_hex(8).encode()
+
+
+def state_of(stream: Stream) -> StreamState:
+    """All of a stream's state but its entries.
+
+    Raises:
+        NoSuchStreamError: there is no stream.
+    """
+    found: StreamState | None = stream._use(lambda log: looked(log, _state), None)
+    if found is None:
+        raise NoSuchStreamError(stream.name)
+    return found
+
+
+def _state(log: StreamLog) -> StreamState:
+    _, last, added, deleted = log.native.counters()
+    duration, size, *_ = log.native.windows(now_ms(log))
+    groups = []
+    for number, name, delivered, read, *_ in log.native.groups():
+        listed = log.native.consumers(number)
+        places = {consumer: place for place, (consumer, *_) in enumerate(listed)}
+        consumers = [ConsumerState(its_name, seen, active) for _, its_name, seen, active, _ in listed]
+        rows = log.pending.rows(number, BY_ID, (0, 0, 0))
+        pending = [PendingState(row[0], places.get(row[1], -1), row[2], row[3]) for row in rows]
+        groups.append(GroupState(name, delivered, read, consumers, pending))
+    return StreamState(last, added, deleted, (duration, size), groups)
+
+
+def fill(
+    stream: Stream, state: StreamState, entries: Iterable[Entry | tuple[EntryID, list[tuple[bytes, bytes]]]]
+) -> None:
+    """Makes a stream that is not there yet.
+
+    Raises:
+        ArgumentError: the state contradicts itself, or the entries.
+        StorageError: the disk said no; the stream may be there in part.
+    """
+    listed = (entry if isinstance(entry, tuple) else (entry.id, entry.pairs) for entry in entries)
+    for part in _parts(listed):
+        stream.add_many([pairs for _, pairs in part], ids=[entry_id for entry_id, _ in part])
+    if not stream.exists():
+        stream.create_group(b"", "0", mkstream=True)
+        stream.group(b"", create=False).destroy()
+    stream.set_id(state.last_id, entries_added=state.entries_added, max_deleted_id=state.max_deleted_id)
+    stream._use(lambda log: locked(log, lambda log: idempotence.configure(log, *state.windows)), None)
+    for group in state.groups:
+        _fill_group(stream, group)
+
+
+def _fill_group(stream: Stream, state: GroupState) -> None:
+    stream.create_group(state.name, state.last_delivered_id, entries_read=state.entries_read)
+
+    def put_consumer(log: StreamLog, consumer: ConsumerState, rows: list[tuple[EntryID, int, int]]) -> None:
+        group = log.native.group_number(state.name)
+        if group is None:
+            return  # somebody has removed it
+        make_consumer(log, group, consumer.name)
+        number = log.native.consumer_number(group, consumer.name)
+        # An assignment counts as seen, and where it says so as active, at the time of its frame.
+        active = consumer.active_ms is not None
+        at = consumer.seen_ms if consumer.active_ms is None else consumer.active_ms
+        log.pending.change([("assign", group, number, active, rows)], at)
+        log.retry(lambda: log.native.change([("seen", group, number)], consumer.seen_ms), held=True)
+
+    def refuse(log: StreamLog, rows: list[tuple[EntryID, int]]) -> None:
+        group = log.native.group_number(state.name)
+        if group is not None:
+            log.pending.change([("refuse", group, rows)], now_ms(log))
+
+    def change(action: Callable[[StreamLog], None]) -> None:
+        stream._use(lambda log: locked(log, action), None)
+
+    for place, consumer in enumerate(state.consumers):
+        owned = [(row.id, row.delivered_ms, row.deliveries) for row in state.pending if row.consumer == place]
+        for part in _parts(owned) if owned else [[]]:
+            change(partial(put_consumer, consumer=consumer, rows=part))
+    unowned = [(row.id, row.deliveries) for row in state.pending if row.consumer < 0]
+    for few in _parts(unowned):
+        change(partial(refuse, rows=few))
+
+
+def copy_stream(source: Stream, target: Stream) -> None:
+    """Copies a stream under a name that is free, of the same store or another: see above for what is carried.
+
+    Raises:
+        NoSuchStreamError: there is no stream `source`.
+        StorageError: the disk said no; the target may be there in part.
+    """
+    state = state_of(source)
+    fill(target, state, source.range(MIN_ID, state.last_id))
+
+
+def _parts(rows: Iterable[_T]) -> Iterator[list[_T]]:
+    iterator = iter(rows)
+    while part := list(islice(iterator, _AT_ONCE)):
+        yield part
