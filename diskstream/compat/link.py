@@ -1,7 +1,6 @@
 """What a client, a pipeline and their counterparts for asyncio have in common: words in, shaped replies out."""
 
 import functools
-import importlib
 import os
 import threading
 import weakref
@@ -10,7 +9,9 @@ from contextlib import AbstractContextManager
 from typing import Any, TypeAlias
 
 from diskstream import EntryID
+from diskstream.commands.all_commands import table
 from diskstream.commands.caller import Caller
+from diskstream.commands.dispatch import dispatch
 from diskstream.commands.replies import Reply
 from diskstream.commands.table import Table
 from diskstream.commands.waiting import Waiting
@@ -25,13 +26,6 @@ Dispatch: TypeAlias = Callable[[Table, Caller, list[bytes]], "Reply | Waiting"]
 Commands: TypeAlias = tuple[Dispatch, Table]
 # The option of redis-py's methods whose reply is bytes whatever the client decodes (DUMP).
 NEVER_DECODE = "NEVER_DECODE"
-
-
-def _commands() -> Commands:
-    # By name until both modules are there for a plain import.
-    dispatch: Dispatch = importlib.import_module("diskstream.commands.dispatch").dispatch
-    table: Table = importlib.import_module("diskstream.commands.all_commands").table()
-    return dispatch, table
 
 
 class Link:
@@ -69,7 +63,7 @@ class Link:
         self.encoding, self.encoding_errors = encoding, encoding_errors
         text = functools.partial(str, encoding=encoding, errors=encoding_errors)
         self._decode: Decode = text if decode_responses else bytes
-        self._dispatch, self._table = commands or _commands()
+        self._dispatch, self._table = commands or (dispatch, table())
         self._own = threading.local()
         self._shared = OPEN.take(path, options)
         self._give_back = weakref.finalize(self, OPEN.give_back, self._shared)

@@ -1,6 +1,5 @@
 """The same methods over a store, and of redis-py over a server."""
 
-import importlib.util
 import threading
 import time
 from collections.abc import Iterator
@@ -12,18 +11,17 @@ import redis
 import redis.asyncio
 
 from diskstream import compat
+from diskstream.commands.all_commands import table
 from diskstream.commands.caller import Caller
+from diskstream.commands.dispatch import dispatch
 from diskstream.commands.replies import Reply
 from diskstream.commands.table import Table
 from diskstream.commands.waiting import Waiting
-from diskstream.compat.link import Commands, Dispatch, _commands
-from tests.compat import stand_in
+from diskstream.compat.link import Commands, Dispatch
 from tests.conftest import RedisServer
 
 # Both sides use databases other than 0, so that those work too; a Redis server keeps other tests' keys elsewhere.
 DATABASE = 3
-STAND_IN: Commands = (stand_in.dispatch, stand_in.TABLE)
-COMMANDS_ARE_THERE = importlib.util.find_spec("diskstream.commands.all_commands") is not None
 
 
 class Backend:
@@ -73,7 +71,7 @@ class Compat(Backend):
         self.path = path
         self.options: dict[str, Any] = {"fsync": "os"}
         self._waits = threading.Semaphore(0)
-        self.options["commands"] = self._noticed(*(_commands() if COMMANDS_ARE_THERE else STAND_IN))
+        self.options["commands"] = self._noticed(dispatch, table())
 
     def _noticed(self, dispatch: Dispatch, table: Table) -> Commands:
         """The same commands; tells of each wait that begins."""
@@ -133,14 +131,6 @@ def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Backend]
     made = _made(request.param, request, tmp_path)
     yield made
     made.close()
-
-
-@pytest.fixture
-def with_keys(backend: Backend) -> Backend:
-    """A backend whose commands for keys are there: of compat, the stand-in has but some."""
-    if backend.name == "compat" and not COMMANDS_ARE_THERE:
-        pytest.skip("needs diskstream.commands.all_commands, which is not there yet")
-    return backend
 
 
 @pytest.fixture(params=["compat", "server"])

@@ -12,8 +12,8 @@ from tests.compat.conftest import Backend
 
 
 @pytest.fixture
-def client(with_keys: Backend) -> Any:
-    made = with_keys.client()
+def client(backend: Backend) -> Any:
+    made = backend.client()
     for number in range(30):
         made.xadd(f"s{number}", {"a": number}, id="1-1")
     return made
@@ -35,9 +35,9 @@ def test_keys_are_scanned(client: Any) -> None:
     assert client.randomkey() in NAMES
 
 
-def test_keys_are_scanned_by_a_task(with_keys: Backend, client: Any) -> None:
+def test_keys_are_scanned_by_a_task(backend: Backend, client: Any) -> None:
     async def main() -> set[str]:
-        async with with_keys.aio(decode_responses=True) as other:
+        async with backend.aio(decode_responses=True) as other:
             return {name async for name in other.scan_iter("s*", count=4)}
 
     assert asyncio.run(main()) == {name.decode() for name in NAMES}
@@ -54,8 +54,8 @@ def test_keys_end(client: Any) -> None:
 
 
 @pytest.mark.parametrize("decode", [False, True])
-def test_keys_are_dumped_and_restored(with_keys: Backend, client: Any, decode: bool) -> None:
-    other = with_keys.client(decode_responses=decode)
+def test_keys_are_dumped_and_restored(backend: Backend, client: Any, decode: bool) -> None:
+    other = backend.client(decode_responses=decode)
     dumped = other.dump("s5")
     assert isinstance(dumped, bytes)
     assert other.restore("copy", 0, dumped) == ("OK" if decode else b"OK")

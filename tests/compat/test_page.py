@@ -2,16 +2,12 @@
 
 from pathlib import Path
 
-import pytest
-
 from diskstream.compat import aio, waiting
-from tests.compat.conftest import COMMANDS_ARE_THERE
 from tests.test_docs import ROOT, blocks, printed
 
 PAGE = (ROOT / "docs" / "compat.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.skipif(not COMMANDS_ARE_THERE, reason="needs diskstream.commands.all_commands, which is not there yet")
 def test_the_program_prints_what_the_page_says(tmp_path: Path) -> None:
     [program], [output] = blocks(PAGE, "python"), blocks(PAGE, "text")
     assert printed(program, tmp_path) == output
