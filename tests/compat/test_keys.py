@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import redis
 
-from tests.compat.conftest import Backend
+from tests.compat.backends import Backend
 
 
 @pytest.fixture
@@ -85,3 +85,13 @@ def test_watch_is_for_pipelines(client: Any) -> None:
         client.watch("s1")
     with pytest.warns(DeprecationWarning, match="from a Pipeline"):
         client.unwatch()
+
+
+def test_a_key_of_another_type_is_no_stream(backend: Backend, client: Any) -> None:
+    assert client.execute_command("SET", "word", "x") is True
+    with pytest.raises(redis.ResponseError, match=r"^WRONGTYPE Operation against a key"):
+        client.xadd("word", {"a": 1})
+    with pytest.raises(redis.ResponseError, match=r"^WRONGTYPE Operation against a key"):
+        client.xread({"word": "$"}, block=1)
+    assert client.type("word") == b"string"
+    assert client.exists("word", "s1") == 2

@@ -11,7 +11,7 @@ from diskstream.commands.caller import Caller
 from diskstream.commands.replies import Reply
 from diskstream.commands.table import Table
 from diskstream.commands.waiting import Waiting
-from tests.compat.conftest import Backend, Compat
+from tests.compat.backends import Backend, Compat
 
 
 def test_methods_return_the_pipeline(backend: Backend) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import redis
 
-from tests.compat.conftest import Backend
+from tests.compat.backends import Backend
 from tests.compat.scenarios import GROUPS, KEYS, REFUSED, STREAMS, Call
 
 SCENARIOS = {"streams": STREAMS, "groups": GROUPS, "refused": REFUSED}
