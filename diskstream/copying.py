@@ -2,14 +2,15 @@
 
 Carried are the entries with their IDs, the last ID, entries added, the greatest deleted ID, the windows of idempotent
 appends, and the groups with their last delivered ID, entries read, consumers (seen and active time) and pending entries
-(owner, time and number of deliveries). Left behind are the messages that idempotent producers have sent, what writers
-have committed (`add_many(commit=...)`), the audit, and the order in which entries were given back: it becomes that of
-their IDs. What others write to the source meanwhile is in the copy or not.
+(owner, time and number of deliveries; those that nobody has, in the order in which they were given back). Left behind
+are the messages that idempotent producers have sent, what writers have committed (`add_many(commit=...)`), and the
+audit. Pending entries are in memory meanwhile, entries are not. What others write to the source then is in the copy or
+not.
 """
 
 import secrets
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from typing import TypeVar
@@ -44,7 +45,14 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class PendingState:
-    """A pending entry: `consumer` is a place in the group's list, -1 where it was given back and nobody has it."""
+    """A pending entry.
+
+    Attributes:
+        id: the entry's ID.
+        consumer: a place in the group's list; -1 where it was given back and nobody has it.
+        delivered_ms: when; where nobody has it, its place in the order in which they were given back.
+        deliveries: how often.
+    """
 
     id: EntryID
     consumer: int
@@ -109,9 +117,16 @@ def _state(log: StreamLog) -> StreamState:
         places = {consumer: place for place, (consumer, *_) in enumerate(listed)}
         consumers = [ConsumerState(its_name, seen, active) for _, its_name, seen, active, _ in listed]
         rows = log.pending.rows(number, BY_ID, (0, 0, 0))
-        pending = [PendingState(row[0], places.get(row[1], -1), row[2], row[3]) for row in rows]
+        pending = _ranked([PendingState(row[0], places.get(row[1], -1), row[2], row[3]) for row in rows])
         groups.append(GroupState(name, delivered, read, consumers, pending))
     return StreamState(last, added, deleted, (duration, size), groups)
+
+
+def _ranked(pending: list[PendingState]) -> list[PendingState]:
+    """The same with a rank in the place of the time where nobody has an entry: in this order they were given back."""
+    unowned = sorted((row for row in pending if row.consumer < 0), key=lambda row: row.delivered_ms)
+    ranks = {row.id: rank for rank, row in enumerate(unowned, 1)}
+    return [replace(row, delivered_ms=ranks[row.id]) if row.consumer < 0 else row for row in pending]
 
 
 def fill(
@@ -162,8 +177,8 @@ def _fill_group(stream: Stream, state: GroupState) -> None:
         owned = [(row.id, row.delivered_ms, row.deliveries) for row in state.pending if row.consumer == place]
         for part in _parts(owned) if owned else [[]]:
             change(partial(put_consumer, consumer=consumer, rows=part))
-    unowned = [(row.id, row.deliveries) for row in state.pending if row.consumer < 0]
-    for few in _parts(unowned):
+    unowned = sorted((row for row in state.pending if row.consumer < 0), key=lambda row: row.delivered_ms)
+    for few in _parts((row.id, row.deliveries) for row in unowned):
         change(partial(refuse, rows=few))
 
 

@@ -12,7 +12,7 @@ from diskstream.commands.table import Command
 __all__ = ["COMMANDS"]
 
 _HELLO_FIRST = (
-    "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> "
+    "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH <user> <pass> "
     "option can be used to authenticate the client and select the RESP protocol version at the same time"
 )
 
@@ -97,7 +97,7 @@ _ANYONE = frozenset({"fast", "loading", "no_auth", "noscript", "stale"})
 COMMANDS = (
     Command("hello", -1, _hello, _ANYONE, _NONE, "connection", "6.0.0", "Handshakes with the server."),
     Command("ping", -1, _ping, _FAST, _NONE, "connection", "1.0.0", "Returns the server's liveliness response."),
-    Command("echo", 2, _echo, _FAST, _NONE, "connection", "1.0.0", "Returns the given string."),
+    Command("echo", 2, _echo, _FAST | {"loading", "stale"}, _NONE, "connection", "1.0.0", "Returns the given string."),
     Command(
         "select",
         2,

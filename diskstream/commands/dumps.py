@@ -11,9 +11,11 @@ Bytes are text of Latin-1 within the JSON, an ID is ``[ms, seq]``. What of a str
 import hashlib
 import json
 import zlib
+from itertools import pairwise
 from typing import Any
 
 from diskstream._native import EntryID
+from diskstream.commands.arguments import INT_MAX
 from diskstream.commands.replies import Failure
 from diskstream.copying import ConsumerState, GroupState, PendingState, StreamState, state_of
 from diskstream.stream import Stream
@@ -110,13 +112,28 @@ def _entry_id(pair: list[int]) -> EntryID:
     return EntryID(ms, seq)
 
 
+def _number(value: object, least: int = 0, most: int = INT_MAX) -> int:
+    if type(value) is not int or not least <= value <= most:
+        raise ValueError(f"{value!r} instead of a number from {least} to {most}")
+    return value
+
+
+def _maybe(value: object) -> int | None:
+    return None if value is None else _number(value)
+
+
 def _load_group(group: list[Any]) -> GroupState:
     name, last, read, consumers, pending = group
-    listed = [ConsumerState(_bytes(each), int(seen), active) for each, seen, active in consumers]
-    rows = [PendingState(_entry_id(at), int(who), int(when), int(count)) for at, who, when, count in pending]
-    if any(not -1 <= row.consumer < len(listed) for row in rows):
-        raise ValueError("an owner that is not there")
-    return GroupState(_bytes(name), _entry_id(last), read, listed, rows)
+    listed = [ConsumerState(_bytes(each), _number(seen), _maybe(active)) for each, seen, active in consumers]
+    rows = [
+        PendingState(_entry_id(at), _number(who, -1, len(listed) - 1), _number(when), _number(count))
+        for at, who, when, count in pending
+    ]
+    if any(row.id >= following.id for row, following in pairwise(rows)):
+        raise ValueError("pending entries out of order")
+    if len({consumer.name for consumer in listed}) < len(listed):
+        raise ValueError("two consumers of one name")
+    return GroupState(_bytes(name), _entry_id(last), _maybe(read), listed, rows)
 
 
 def load(payload: bytes) -> Dumped:
@@ -134,11 +151,13 @@ def load(payload: bytes) -> Dumped:
         duration, size = body["windows"]
         state = StreamState(
             _entry_id(body["last"]),
-            int(body["added"]),
+            _number(body["added"]),
             _entry_id(body["deleted"]),
-            (int(duration), int(size)),
+            (_number(duration), _number(size)),
             [_load_group(group) for group in body["groups"]],
         )
+        if len({group.name for group in state.groups}) < len(state.groups):
+            raise ValueError("two groups of one name")  # noqa: TRY301  # one way out
         entries = [
             (
                 _entry_id(at),

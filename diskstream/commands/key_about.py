@@ -12,7 +12,7 @@ __all__ = ["COMMANDS"]
 
 _NO_FREQUENCY = (
     "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching "
-    "between maxmemory policies at runtime LFU and LRU data will take some time to adjust."
+    "between policies at runtime LRU and LFU data will take some time to adjust."
 )
 _EMBEDDED_BYTES = 44  # of a string, as Redis has it
 _RECORD_BYTES = 64  # of a key in memory, about

@@ -120,10 +120,21 @@ _WRITE, _READ = frozenset({"write"}), frozenset({"readonly"})
 _ONE, _TWO, _NONE = (1, 1, 1), (1, 2, 1), (0, 0, 0)
 
 COMMANDS = (
-    Command("copy", -3, _copy, _WRITE, _TWO, "generic", "6.2.0", "Copies the value of a key to a new key."),
+    Command(
+        "copy", -3, _copy, _WRITE | {"denyoom"}, _TWO, "generic", "6.2.0", "Copies the value of a key to a new key."
+    ),
     Command("move", 3, _move, _WRITE | {"fast"}, _ONE, "generic", "1.0.0", "Moves a key to another database."),
     Command("dump", 2, _dump, _READ, _ONE, "generic", "2.6.0", "Returns a serialized representation of a key."),
-    Command("restore", -4, _restore, _WRITE, _ONE, "generic", "2.6.0", "Creates a key from what DUMP returned."),
+    Command(
+        "restore",
+        -4,
+        _restore,
+        _WRITE | {"denyoom"},
+        _ONE,
+        "generic",
+        "2.6.0",
+        "Creates a key from what DUMP returned.",
+    ),
     Command("swapdb", 3, _swap, _WRITE | {"fast"}, _NONE, "server", "4.0.0", "Swaps two databases."),
     Command("flushdb", -1, _flush(every=False), _WRITE, _NONE, "server", "1.0.0", "Removes all keys of a database."),
     Command("flushall", -1, _flush(every=True), _WRITE, _NONE, "server", "1.0.0", "Removes all keys of all databases."),

@@ -124,7 +124,7 @@ COMMANDS = (
         "keys",
         2,
         _keys,
-        _READ | {"dangerous"},
+        _READ,
         _NONE,
         "generic",
         "1.0.0",

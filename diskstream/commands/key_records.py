@@ -43,6 +43,7 @@ Row = list[tuple[bytes, bytes]]
 MAX_VALUE_BYTES = 1 << 20
 # Begun anew once there are so many more entries than records: then it is read in the time of at most three passes.
 _SPARE = 1024
+_NAME = b"keys"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,20 +109,33 @@ class KeyRecords:
         self._held = 0
         self._due: list[tuple[int, Key]] = []
         self._at = MIN_ID
+        self._visible: tuple[int, int] | None = None
         self._entries = 0
         self._store = None
         if not self.read_only or (path / "store.json").exists():
             kept = {name: options[name] for name in ("fsync", "read_only", "files") if name in options}
             self._store = _store.open(path, segment_bytes=1 << 20, cache_bytes=1 << 20, audit=False, **kept)
-            self._stream = self._store.stream(b"keys")
+            self._stream = self._store.stream(_NAME)
             self._last_id = self._stream.last_id
         self.refresh()
+        if not self.read_only and self._at == MIN_ID:
+            with self.changing():
+                if self._at == MIN_ID:  # still: nobody else was first
+                    self.write(places(self.places))  # so that looking for changes is looking at its page
 
     def refresh(self) -> None:
         """Learns what other processes have changed."""
-        if self._store is None or self._last_id() == self._at:
+        if self._store is None:
+            return
+        # Called for each command: where the log's page says what it said before, nobody has written.
+        log = self._store._logs.get(_NAME)
+        visible = None if log is None or self.read_only else log.ctl.visible
+        if visible is not None and visible == self._visible:
             return
         with self._mutex:
+            if self._last_id() == self._at:
+                self._visible = visible
+                return
             after = self._at.next()
             for entry in self._stream.range(self._at if after is None else after):
                 self._apply(entry)
@@ -192,6 +206,10 @@ class KeyRecords:
         self._due = [(record.expires, key) for key, record in self.known.items() if record.expires is not None]
         heapq.heapify(self._due)
 
+    def all(self) -> list[tuple[Key, Record]]:
+        """All records as of now, whatever other threads change."""
+        return list(self.known.items())
+
     def due(self, now: int, limit: int) -> list[Key]:
         """Keys that expire at `now`, in the order of their times; each is named once."""
         found: list[Key] = []
@@ -202,6 +220,10 @@ class KeyRecords:
                 if record is not None and record.expires == expires:
                     found.append(key)
         return found
+
+    def after_fork(self) -> None:
+        """In a forked child: the threads that held the locks are the parent's."""
+        self._mutex, self._held = threading.RLock(), 0
 
     def sync(self) -> None:
         """Makes all changes durable."""

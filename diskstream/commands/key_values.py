@@ -180,21 +180,48 @@ def _cardinality(caller: Caller, words: list[bytes]) -> Reply:
     return len(_values(caller, words[1], "set"))
 
 
-_READ, _WRITE = frozenset({"readonly", "fast"}), frozenset({"write", "fast"})
+_READ, _WRITE = frozenset({"readonly", "fast"}), frozenset({"write", "fast", "denyoom"})
 _BLOCKING = frozenset({"write", "blocking", "noscript"})
 _ONE, _KEYS = (1, 1, 1), (1, -2, 1)
 
 
 COMMANDS = (
-    Command("set", -3, _set, _WRITE, _ONE, "string", "1.0.0", "Sets the string value of a key, whatever its type."),
+    Command(
+        "set",
+        -3,
+        _set,
+        _WRITE - {"fast"},
+        _ONE,
+        "string",
+        "1.0.0",
+        "Sets the string value of a key, whatever its type.",
+    ),
     Command("get", 2, _get, _READ, _ONE, "string", "1.0.0", "Returns the string value of a key."),
     Command("incr", 2, _increase, _WRITE, _ONE, "string", "1.0.0", "Increments the integer value of a key by one."),
     Command("lpush", -3, _push, _WRITE, _ONE, "list", "1.0.0", "Prepends elements to a list."),
     Command("rpush", -3, _push, _WRITE, _ONE, "list", "1.0.0", "Appends elements to a list."),
-    Command("lrange", 4, _range, _READ, _ONE, "list", "1.0.0", "Returns a range of elements of a list."),
+    Command("lrange", 4, _range, _READ - {"fast"}, _ONE, "list", "1.0.0", "Returns a range of elements of a list."),
     Command("llen", 2, _length, _READ, _ONE, "list", "1.0.0", "Returns the length of a list."),
-    Command("lpop", -2, _pop, _WRITE, _ONE, "list", "1.0.0", "Removes and returns the first elements of a list."),
-    Command("rpop", -2, _pop, _WRITE, _ONE, "list", "1.0.0", "Removes and returns the last elements of a list."),
+    Command(
+        "lpop",
+        -2,
+        _pop,
+        _WRITE - {"denyoom"},
+        _ONE,
+        "list",
+        "1.0.0",
+        "Removes and returns the first elements of a list.",
+    ),
+    Command(
+        "rpop",
+        -2,
+        _pop,
+        _WRITE - {"denyoom"},
+        _ONE,
+        "list",
+        "1.0.0",
+        "Removes and returns the last elements of a list.",
+    ),
     Command(
         "blpop", -3, _pop_or_wait, _BLOCKING, _KEYS, "list", "1.0.0", "Removes the first element of a list, or waits."
     ),
@@ -202,7 +229,7 @@ COMMANDS = (
         "brpop", -3, _pop_or_wait, _BLOCKING, _KEYS, "list", "1.0.0", "Removes the last element of a list, or waits."
     ),
     Command("sadd", -3, _add, _WRITE, _ONE, "set", "1.0.0", "Adds members to a set."),
-    Command("srem", -3, _remove, _WRITE, _ONE, "set", "1.0.0", "Removes members of a set."),
-    Command("smembers", 2, _members, _READ, _ONE, "set", "1.0.0", "Returns all members of a set."),
+    Command("srem", -3, _remove, _WRITE - {"denyoom"}, _ONE, "set", "1.0.0", "Removes members of a set."),
+    Command("smembers", 2, _members, _READ - {"fast"}, _ONE, "set", "1.0.0", "Returns all members of a set."),
     Command("scard", 2, _cardinality, _READ, _ONE, "set", "1.0.0", "Returns the number of members of a set."),
 )

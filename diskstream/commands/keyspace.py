@@ -3,6 +3,7 @@
 import os
 import threading
 import time
+import weakref
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -24,8 +25,13 @@ DATABASES = 16
 
 # Streams by name that are kept at hand for each database: what is beyond is looked up again, no more.
 _AT_HAND = 4096
+# What a store takes for the name of a stream, in bytes; keys of other types may be longer.
+_MAX_STREAM_NAME = 4096
 # Keys that one sweep removes at most, so that the server's loop goes on.
 _DUE_AT_ONCE = 100
+
+# Only to reach them in a forked child, where their locks may be held by threads that are the parent's.
+_KEYSPACES: "weakref.WeakSet[Keyspace]" = weakref.WeakSet()
 
 
 class Keyspace:
@@ -39,6 +45,7 @@ class Keyspace:
         settings: what CONFIG says.
         statistics: what INFO counts.
         sweeps: whether `expire_due` does anything (DEBUG SET-ACTIVE-EXPIRE).
+        compacting: held while BGREWRITEAOF is under way.
     """
 
     def __init__(self, path: str | os.PathLike[str], **options: Any) -> None:
@@ -47,11 +54,13 @@ class Keyspace:
         self.settings = Settings(options, self.path)
         self.statistics = Statistics()
         self.sweeps = True
+        self.compacting = threading.Lock()
         self._mutex = threading.RLock()
         self._stores: dict[int, Store] = {}
         self._streams: dict[Key, Stream] = {}
         self._place_store(0)
         self._records = KeyRecords(self.path / "keys", DATABASES, options)
+        _KEYSPACES.add(self)
 
     def __enter__(self) -> Self:
         return self
@@ -128,6 +137,10 @@ class Keyspace:
             store.close()
         self._records.close()
 
+    def _after_fork(self) -> None:
+        self._mutex, self.compacting = threading.RLock(), threading.Lock()
+        self._records.after_fork()
+
     # --- keys ---------------------------------------------------------------------------------------------------------
 
     def now_ms(self) -> int:
@@ -163,10 +176,13 @@ class Keyspace:
 
     def _plain(self, at: Key) -> Stream | None:
         """The stream of a place, whatever is known of the key; None where there cannot be one."""
-        return self._place_store(at[0]).stream(at[1]) if at[1] and self._is_used(at[0]) else None
+        return self._place_store(at[0]).stream(at[1]) if self._may_be_stream(at) else None
+
+    def _may_be_stream(self, at: Key) -> bool:
+        return 0 < len(at[1]) <= _MAX_STREAM_NAME and self._is_used(at[0])
 
     def _holds_stream(self, at: Key) -> bool:
-        return bool(at[1]) and self._is_used(at[0]) and self._place_store(at[0]).exists(at[1])
+        return self._may_be_stream(at) and self._place_store(at[0]).exists(at[1])
 
     def is_other(self, database: int, key: bytes) -> bool:
         """Whether the key holds something else than a stream."""
@@ -186,9 +202,9 @@ class Keyspace:
         self._records.refresh()
         place = self._records.places[database]
         now = self.now_ms()
-        for at in [at for at, record in self._records.known.items() if at[0] == place and _is_due(record, now)]:
+        for at in [at for at, record in self._records.all() if at[0] == place and _is_due(record, now)]:
             self._living(at)
-        others = {at[1] for at, record in self._records.known.items() if at[0] == place and record.kind}
+        others = {at[1] for at, record in self._records.all() if at[0] == place and record.kind}
         found = self._place_store(place).streams() if self._is_used(place) else []
         streams = [name for name in found if not name.startswith(TEMPORARY)]
         return sorted(others.union(streams)) if others else streams
@@ -293,7 +309,7 @@ class Keyspace:
         """How many keys of a database have a time of expiry."""
         self._records.refresh()
         place = self._records.places[database]
-        return sum(at[0] == place and record.expires is not None for at, record in self._records.known.items())
+        return sum(at[0] == place and record.expires is not None for at, record in self._records.all())
 
     # --- moving keys --------------------------------------------------------------------------------------------------
 
@@ -365,7 +381,11 @@ class Keyspace:
             self._place_store(at[0]).rename(fresh.name, key)
 
     def move(self, database: int, key: bytes, to: int) -> bool:
-        """Moves a key into another database. Returns whether it did: not where there is none, or one there already."""
+        """Moves a key into another database, as a copy and a deletion: a crash in between leaves both.
+
+        Returns:
+            Whether it did: not where there is no such key, or one there already.
+        """
         with self._records.changing():
             return self.copy(database, key, to, key) and self.delete(database, key)
 
@@ -383,7 +403,7 @@ class Keyspace:
         for each in range(DATABASES) if database is None else [database]:
             place = self._records.places[each]
             with self._records.changing():
-                if any(at[0] == place for at in self._records.known):
+                if any(at[0] == place for at, _ in self._records.all()):
                     self._records.write(clear(place))
                 if self._is_used(place):
                     store = self._place_store(place)
@@ -393,3 +413,11 @@ class Keyspace:
 
 def _is_due(record: Record, now: int) -> bool:
     return record.expires is not None and record.expires <= now
+
+
+def _after_fork() -> None:
+    for keyspace in list(_KEYSPACES):
+        keyspace._after_fork()  # the class's own module
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -11,6 +11,7 @@ from diskstream.commands.failures import SYNTAX, no_key
 from diskstream.commands.keyspace import DATABASES
 from diskstream.commands.replies import OK, Failure, Raw, Reply, Status
 from diskstream.commands.table import Command, Run
+from diskstream.errors import DiskstreamError
 
 __all__ = ["COMMANDS"]
 
@@ -33,14 +34,23 @@ def _save_behind(caller: Caller, words: list[bytes]) -> Reply:
 
 
 def _rewrite(caller: Caller, _words: list[bytes]) -> Reply:
-    """Compacts what is used: in a thread where there is a server, whose loop must go on."""
-    stores = [caller.keyspace.store(caller.database)]
+    """Compacts the streams of a database: in a thread where there is a server, whose loop must go on."""
+    keyspace = caller.keyspace
+    store = keyspace.store(caller.database)
 
     def compact() -> None:
-        for store in stores:
+        failed = False
+        try:
             store.seal()
             store.compact()
+        except DiskstreamError:
+            failed = True  # INFO says so; where data is damaged, every reader is told
+        finally:
+            keyspace.statistics.compaction_failed = failed
+            keyspace.compacting.release()
 
+    if not keyspace.compacting.acquire(blocking=False):
+        raise Failure("ERR Background append only file rewriting already in progress")
     if caller.host is None:
         compact()
     else:
@@ -151,6 +161,7 @@ def _help(_caller: Caller, _words: list[bytes]) -> Reply:
 
 
 _NONE = (0, 0, 0)
+_SAVE = frozenset({"admin", "no_async_loading", "noscript"})
 _ADMIN = frozenset({"admin", "noscript", "loading", "stale"})
 
 
@@ -182,10 +193,10 @@ def _container(name: str, since: str, below: dict[str, tuple[int, Run]]) -> Comm
 
 
 COMMANDS = (
-    Command("save", 1, _save, _ADMIN, _NONE, "server", "1.0.0", "Makes everything durable."),
-    Command("bgsave", -1, _save_behind, _ADMIN, _NONE, "server", "1.0.0", "Makes everything durable."),
+    Command("save", 1, _save, _SAVE | {"no_multi"}, _NONE, "server", "1.0.0", "Makes everything durable."),
+    Command("bgsave", -1, _save_behind, _SAVE, _NONE, "server", "1.0.0", "Makes everything durable."),
     Command(
-        "bgrewriteaof", 1, _rewrite, _ADMIN, _NONE, "server", "1.0.0", "Compacts the streams of the selected database."
+        "bgrewriteaof", 1, _rewrite, _SAVE, _NONE, "server", "1.0.0", "Compacts the streams of the selected database."
     ),
     Command(
         "shutdown",
@@ -197,12 +208,14 @@ COMMANDS = (
         "1.0.0",
         "Makes everything durable and shuts down.",
     ),
-    Command("wait", 3, _wait, frozenset(), group="generic", since="3.0.0", summary="Waits for replicas: none."),
+    Command(
+        "wait", 3, _wait, frozenset({"noscript"}), group="generic", since="3.0.0", summary="Waits for replicas: none."
+    ),
     Command(
         "waitaof",
         4,
         _wait_durable,
-        frozenset(),
+        frozenset({"noscript"}),
         group="generic",
         since="7.2.0",
         summary="Waits for what is written to be durable.",

@@ -85,9 +85,9 @@ def _persistence(caller: Caller) -> Facts:
         "rdb_last_save_time": caller.keyspace.statistics.saved,
         "rdb_last_bgsave_status": "ok",
         "aof_enabled": 1,
-        "aof_rewrite_in_progress": 0,
+        "aof_rewrite_in_progress": int(caller.keyspace.compacting.locked()),
         "aof_rewrite_scheduled": 0,
-        "aof_last_bgrewrite_status": "ok",
+        "aof_last_bgrewrite_status": "err" if caller.keyspace.statistics.compaction_failed else "ok",
         "aof_last_write_status": "ok",
     }
 
@@ -203,6 +203,16 @@ COMMANDS = (
         since="1.0.0",
         summary="Returns when everything was last made durable on demand.",
     ),
-    Command("role", 1, _role, _ANYTIME | {"fast"}, group="server", since="2.8.12", summary="Returns the role."),
-    Command("lolwut", -1, _lolwut, _ANYTIME, group="server", since="5.0.0", summary="Displays the version."),
+    Command(
+        "role", 1, _role, _ANYTIME | {"fast", "noscript"}, group="server", since="2.8.12", summary="Returns the role."
+    ),
+    Command(
+        "lolwut",
+        -1,
+        _lolwut,
+        frozenset({"fast", "readonly"}),
+        group="server",
+        since="5.0.0",
+        summary="Displays the version.",
+    ),
 )

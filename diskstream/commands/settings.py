@@ -7,6 +7,7 @@ from typing import Any
 
 from diskstream.commands.arguments import INT_MAX
 from diskstream.commands.caller import Caller
+from diskstream.commands.failures import SYNTAX
 from diskstream.commands.globs import glob
 from diskstream.commands.replies import OK, Failure, Map, Reply
 from diskstream.commands.table import Command
@@ -214,7 +215,7 @@ def _get(caller: Caller, words: list[bytes]) -> Reply:
 
 def _set(caller: Caller, words: list[bytes]) -> Reply:
     if len(words) % 2:
-        raise Failure("ERR wrong number of arguments for 'config|set' command")
+        raise Failure(SYNTAX)
 
     def apply(name: str, value: str) -> str | None:
         if name == "appendfsync":

@@ -34,6 +34,7 @@ class Statistics:
         errors: by code, as ``ERR``.
         expired: keys that expired.
         started: by `time.time`.
+        compaction_failed: whether the last BGREWRITEAOF did.
         saved: when everything was last made durable on demand.
     """
 
@@ -41,6 +42,7 @@ class Statistics:
     errors: dict[str, int] = field(default_factory=dict)
     expired: int = 0
     started: float = field(default_factory=time.time)
+    compaction_failed: bool = False
     saved: int = field(default_factory=lambda: int(time.time()))
 
     def of(self, name: str) -> Calls:

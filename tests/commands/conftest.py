@@ -1,4 +1,4 @@
-"""A client of the table of commands: no server, no socket."""
+"""A keyspace, a caller of it, and clients of the table of commands: no server, no socket."""
 
 import shlex
 from collections.abc import Callable, Iterator
@@ -13,14 +13,38 @@ from diskstream.commands.keyspace import Keyspace
 from diskstream.commands.replies import Reply
 from diskstream.commands.waiting import Waiting
 from diskstream.commands.wire import encode
+from tests.commands.world import Ours
 
 Say = Callable[[str], str]
 
 
+class Clock:
+    """A clock that goes when it is told."""
+
+    def __init__(self) -> None:
+        self.now = 1_700_000_000_000
+
+    def __call__(self) -> int:
+        return self.now
+
+
 @pytest.fixture
-def keyspace(tmp_path: Path) -> Iterator[Keyspace]:
-    with Keyspace(tmp_path / "store", fsync="os") as opened:
+def clock() -> Clock:
+    """The clock of `keyspace`."""
+    return Clock()
+
+
+@pytest.fixture
+def keyspace(tmp_path: Path, clock: Clock) -> Iterator[Keyspace]:
+    """A new keyspace, with a clock that goes when it is told."""
+    with Keyspace(tmp_path / "data", clock=clock) as opened:
         yield opened
+
+
+@pytest.fixture
+def ours(keyspace: Keyspace) -> Ours:
+    """A caller of it."""
+    return Ours(keyspace)
 
 
 @pytest.fixture
