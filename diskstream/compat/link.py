@@ -1,6 +1,6 @@
 """What a client, a pipeline and their counterparts for asyncio have in common: words in, shaped replies out."""
 
-import importlib
+import functools
 import os
 import threading
 import weakref
@@ -9,12 +9,14 @@ from contextlib import AbstractContextManager
 from typing import Any, TypeAlias
 
 from diskstream import EntryID
+from diskstream.commands.all_commands import table
 from diskstream.commands.caller import Caller
+from diskstream.commands.dispatch import dispatch
 from diskstream.commands.replies import Reply
 from diskstream.commands.table import Table
 from diskstream.commands.waiting import Waiting
 from diskstream.compat.errors import ConnectionError, DataError, RedisError  # noqa: A004  # its name in redis-py
-from diskstream.compat.shapes import RESP3, parsed, shapes_for
+from diskstream.compat.shapes import RESP3, Decode, Shape, parsed, shapes_for
 from diskstream.compat.sharing import OPEN
 from diskstream.compat.waiting import wait
 
@@ -24,13 +26,6 @@ Dispatch: TypeAlias = Callable[[Table, Caller, list[bytes]], "Reply | Waiting"]
 Commands: TypeAlias = tuple[Dispatch, Table]
 # The option of redis-py's methods whose reply is bytes whatever the client decodes (DUMP).
 NEVER_DECODE = "NEVER_DECODE"
-
-
-def _commands() -> Commands:
-    # By name until both modules are there for a plain import.
-    dispatch: Dispatch = importlib.import_module("diskstream.commands.dispatch").dispatch
-    table: Table = importlib.import_module("diskstream.commands.all_commands").table()
-    return dispatch, table
 
 
 class Link:
@@ -65,8 +60,10 @@ class Link:
         self.path, self.database = path, db
         self._wire = protocol or RESP3
         self._shapes = shapes_for(protocol, legacy=legacy_responses)
-        self.encoding, self.encoding_errors, self.decode_responses = encoding, encoding_errors, decode_responses
-        self._dispatch, self._table = commands or _commands()
+        self.encoding, self.encoding_errors = encoding, encoding_errors
+        text = functools.partial(str, encoding=encoding, errors=encoding_errors)
+        self._decode: Decode = text if decode_responses else bytes
+        self._dispatch, self._table = commands or (dispatch, table())
         self._own = threading.local()
         self._shared = OPEN.take(path, options)
         self._give_back = weakref.finalize(self, OPEN.give_back, self._shared)
@@ -137,13 +134,14 @@ class Link:
             return wait(self._shared.keyspace, found, turn, given_up)
         return found
 
-    def parse(self, reply: Reply, options: Mapping[str, Any]) -> Any:
-        """A reply as redis-py's parser gives it; an error is an exception, not raised."""
-        return parsed(reply, self._wire, bytes if NEVER_DECODE in options else self._decode)
+    def parse(self, reply: Reply, name: Any, options: Mapping[str, Any]) -> Any:
+        """A reply as redis-py's parser gives it, ready for `shape`; an error is an exception, not raised."""
+        for_shape = self._shape_of(name) is not None
+        return parsed(reply, self._wire, bytes if NEVER_DECODE in options else self._decode, for_shape=for_shape)
 
     def shape(self, found: Any, name: Any, options: Mapping[str, Any]) -> Any:
         """What was parsed as redis-py's methods return it."""
-        shape = self._shapes.get(name.upper()) if isinstance(name, str) else None
+        shape = self._shape_of(name)
         return found if shape is None else shape(found, options)
 
     def finish(self, reply: Reply, name: Any, options: Mapping[str, Any]) -> Any:
@@ -152,10 +150,10 @@ class Link:
         Raises:
             RedisError: it is an error.
         """
-        found = self.parse(reply, options)
+        found = self.parse(reply, name, options)
         if isinstance(found, RedisError):
             raise found
         return self.shape(found, name, options)
 
-    def _decode(self, word: bytes) -> bytes | str:
-        return word.decode(self.encoding, self.encoding_errors) if self.decode_responses else word
+    def _shape_of(self, name: Any) -> Shape | None:
+        return self._shapes.get(name.upper()) if isinstance(name, str) else None

@@ -5,8 +5,8 @@ import threading
 from types import TracebackType
 from typing import Any, Self
 
+from diskstream.commands.caller import Caller
 from diskstream.commands.replies import ErrorReply
-from diskstream.commands.waiting import Waiting
 from diskstream.compat.calling import Answer
 from diskstream.compat.errors import ExecAbortError, RedisError, ResponseError, WatchError, error_of
 from diskstream.compat.group_methods import GroupMethods
@@ -94,18 +94,18 @@ class Stack(StreamMethods, GroupMethods, KeyMethods):
         return found
 
     def _run(self, raise_on_error: bool, given_up: threading.Event | None = None) -> list[Any]:
-        stack = self.command_stack
+        stack, caller = self.command_stack, self._caller
         if not stack and not self.watching:
             return []
-        words = [self._link.words(args) for args, _ in stack]  # what cannot be encoded is refused before anything runs
         try:
-            found = (
-                self._transaction(words)
-                if self.transaction or self.explicit_transaction
-                else self._each(words, given_up)
-            )
+            words = [self._link.words(args) for args, _ in stack]  # what cannot be sent is refused before anything runs
+            if self.transaction or self.explicit_transaction:
+                found = self._transaction(caller, words, stack)
+            else:
+                found = self._each(caller, words, stack, given_up)
         finally:
-            self._clear()
+            if self._caller is caller:  # else it was reset meanwhile: a task that ran this was cancelled
+                self._clear()
         if raise_on_error:
             for number, (one, (args, _)) in enumerate(zip(found, stack, strict=True), 1):
                 if isinstance(one, ResponseError):
@@ -115,33 +115,34 @@ class Stack(StreamMethods, GroupMethods, KeyMethods):
             for one, (args, options) in zip(found, stack, strict=True)
         ]
 
-    def _each(self, commands: list[list[bytes]], given_up: threading.Event | None) -> list[Any]:
+    def _each(
+        self, caller: Caller, commands: list[list[bytes]], stack: list[_Command], given_up: threading.Event | None
+    ) -> list[Any]:
         found = []
-        for words, (_, options) in zip(commands, self.command_stack, strict=True):
-            one = self._link.parse(self._link.answer(self._link.run(self._caller, words), given_up), options)
+        for words, (args, options) in zip(commands, stack, strict=True):
+            one = self._link.parse(self._link.answer(self._link.run(caller, words), given_up), args[0], options)
             if isinstance(one, RedisError) and not isinstance(one, ResponseError):
                 raise one
             found.append(one)
         return found
 
-    def _transaction(self, commands: list[list[bytes]]) -> list[Any]:
-        self._link.run(self._caller, [b"MULTI"])
+    def _transaction(self, caller: Caller, commands: list[list[bytes]], stack: list[_Command]) -> list[Any]:
+        self._link.run(caller, [b"MULTI"])
         refused = None
-        for number, (words, (args, _)) in enumerate(zip(commands, self.command_stack, strict=True), 1):
-            queued = self._link.run(self._caller, words)
+        for number, (words, (args, _)) in enumerate(zip(commands, stack, strict=True), 1):
+            queued = self._link.run(caller, words)
             if isinstance(queued, ErrorReply) and refused is None:
                 refused = _annotated(error_of(queued), number, args)
-        replies = self._link.run(self._caller, [b"EXEC"])
+        replies = self._link.run(caller, [b"EXEC"])
         if isinstance(replies, ErrorReply):
             error = error_of(replies)
             raise refused if refused is not None and isinstance(error, ExecAbortError) else error
         if not isinstance(replies, list | tuple):
-            assert not isinstance(replies, Waiting)  # nothing waits within EXEC
             raise WatchError("Watched variable changed.")
         if len(replies) != len(commands):
             raise ResponseError("Wrong number of response items from pipeline execution")
         return [
-            self._link.parse(reply, options) for reply, (_, options) in zip(replies, self.command_stack, strict=True)
+            self._link.parse(reply, args[0], options) for reply, (args, options) in zip(replies, stack, strict=True)
         ]
 
 

@@ -20,13 +20,14 @@ Shape: TypeAlias = Callable[[Any, Mapping[str, Any]], Any]
 Shapes: TypeAlias = Mapping[str, Shape]
 
 
-def parsed(reply: Reply, protocol: int, decode: Decode) -> Any:
+def parsed(reply: Reply, protocol: int, decode: Decode, *, for_shape: bool = False) -> Any:
     """A reply as redis-py's parser gives it, had it come over a socket: errors are exceptions, not raised.
 
     Args:
         reply: see docs/architecture-server.md.
         protocol: 2 or 3.
-        decode: what becomes of each string.
+        decode: what becomes of each string; `bytes` is nothing.
+        for_shape: an entry's fields are a dictionary at once, of which a shape would only make one.
     """
     if reply is None or isinstance(reply, NilArray):
         return None
@@ -37,15 +38,21 @@ def parsed(reply: Reply, protocol: int, decode: Decode) -> Any:
     if isinstance(reply, int):
         return reply
     if isinstance(reply, Entry):
-        if isinstance(reply, Delivery) and reply.gone:
-            return [decode(bytes(reply.id)), None]
-        return [decode(bytes(reply.id)), [decode(_bytes(word)) for pair in reply.pairs for word in pair]]
+        return [decode(bytes(reply.id)), _entry_fields(reply, decode, for_shape=for_shape)]
     if isinstance(reply, list | tuple):
-        return [parsed(one, protocol, decode) for one in reply]
+        return [parsed(one, protocol, decode, for_shape=for_shape) for one in reply]
     if isinstance(reply, Map):
-        pairs = [(parsed(name, protocol, decode), parsed(value, protocol, decode)) for name, value in reply.pairs]
-        return dict(pairs) if protocol == RESP3 else [part for pair in pairs for part in pair]
+        parts = [parsed(part, protocol, decode, for_shape=for_shape) for pair in reply.pairs for part in pair]
+        return dict(zip(parts[::2], parts[1::2], strict=True)) if protocol == RESP3 else parts
     return _rarely(reply, protocol, decode)
+
+
+def _entry_fields(entry: Entry, decode: Decode, *, for_shape: bool) -> Any:
+    if isinstance(entry, Delivery) and entry.gone:
+        return None
+    if not for_shape:
+        return [decode(word) for pair in entry.pairs for word in pair]
+    return entry.fields if decode is bytes else {decode(name): decode(value) for name, value in entry.pairs}
 
 
 def _rarely(reply: Reply, protocol: int, decode: Decode) -> Any:
@@ -64,10 +71,6 @@ def _rarely(reply: Reply, protocol: int, decode: Decode) -> Any:
     raise TypeError(f"a command answered with {type(reply).__name__}, which is no reply")
 
 
-def _bytes(word: bytes | str) -> bytes:
-    return word if isinstance(word, bytes) else word.encode()
-
-
 # --- what methods return ----------------------------------------------------------------------------------------------
 
 
@@ -83,7 +86,9 @@ def _ok(reply: Any, _options: Mapping[str, Any]) -> bool:
     return bool(_text(reply) == "OK")
 
 
-def _fields(flat: list[Any] | None) -> dict[Any, Any]:
+def _fields(flat: list[Any] | dict[Any, Any] | None) -> dict[Any, Any]:
+    if isinstance(flat, dict):
+        return flat
     words = iter(flat or ())
     return dict(zip(words, words, strict=False))
 

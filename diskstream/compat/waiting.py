@@ -10,11 +10,14 @@ from diskstream.commands.keyspace import Keyspace
 from diskstream.commands.replies import ErrorReply, Failure, Reply
 from diskstream.commands.waiting import Waiting
 from diskstream.errors import DiskstreamError
+from diskstream.watching import Watch
 
 __all__ = ["wait"]
 
-# The longest sleep: so soon notices a waiting thread that it was given up, and a change that rings no bell.
+# The longest sleep: so soon a thread notices that it was given up, or that a group changed, which rings no bell.
 _SLICE_S = 0.05
+# The shortest: what is ripe but locked by another process is not asked for in circles.
+_SHORTEST_S = 0.001
 
 
 def wait(
@@ -31,40 +34,31 @@ def wait(
         turn: held for each look.
         given_up: ends the wait early, with what it answers at the end of its time.
     """
-    while True:
-        try:
-            ends = _ends(keyspace, waiting)  # as of before the look: what is appended after it ends the sleep at once
-            with turn():
-                reply = waiting.again()
-            if reply is not None:
-                return reply
-            left = _left(waiting)
-            if left <= 0 or (given_up is not None and given_up.is_set()):
-                return waiting.otherwise
-            _sleep(keyspace, waiting, ends, min(left, _SLICE_S))
-        except Failure as failure:
-            return ErrorReply(failure.text)
-        except DiskstreamError as error:
-            return ErrorReply(failure_of(error, "wait").text)
+    try:
+        with Watch() as watch:
+            store = keyspace.store(waiting.database)
+            for key in waiting.keys:
+                watch.add(store, key)
+            while given_up is None or not given_up.is_set():
+                watch.changed()  # before the look: what is appended after it ends the sleep at once
+                with turn():
+                    reply = waiting.again()
+                if reply is not None:
+                    return reply
+                if (left := _left(waiting)) <= 0:
+                    break
+                watch.wait(left)
+    except Failure as failure:
+        return ErrorReply(failure.text)
+    except DiskstreamError as error:
+        return ErrorReply(failure_of(error, "wait").text)
+    return waiting.otherwise
 
 
 def _left(waiting: Waiting) -> float:
-    return _SLICE_S if waiting.until is None else waiting.until - time.monotonic()
-
-
-# --- until there is a watch over several streams ----------------------------------------------------------------------
-# These two sleep in the store's own read of several streams: it ends with an append of any process. A group that is
-# given entries back, or is gone, is noticed at the end of a slice.
-
-
-def _ends(keyspace: Keyspace, waiting: Waiting) -> dict[bytes, str]:
-    store = keyspace.store(waiting.database)
-    return {key: str(store.stream(key).last_id()) for key in waiting.keys}
-
-
-def _sleep(keyspace: Keyspace, waiting: Waiting, ends: dict[bytes, str], most_s: float) -> None:
-    ripe_at = waiting.ripe_at()
-    if ripe_at is not None:
-        most_s = min(most_s, max(ripe_at - time.monotonic(), 0.0))
-    if most_s > 0:
-        keyspace.store(waiting.database).read(ends, count=1, block=most_s)
+    """Seconds to the next look that no bell calls for; 0 or less at the end of the time."""
+    now = time.monotonic()
+    if waiting.until is not None and waiting.until <= now:
+        return 0
+    due = (when for when in (waiting.until, waiting.ripe_at(), now + _SLICE_S) if when is not None)
+    return max(min(due) - now, _SHORTEST_S)

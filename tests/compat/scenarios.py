@@ -181,7 +181,6 @@ KEYS = [
     call("unlink", "t", "none"),
     call("delete", "s", "none"),
     call("randomkey"),
-    call("execute_command", "GETRANGE"),
     call("flushdb"),
     call("flushdb", asynchronous=True),
     call("dbsize"),

@@ -11,7 +11,7 @@ import pytest
 import redis
 
 import diskstream
-from tests.compat.conftest import Backend, Compat
+from tests.compat.backends import Backend, Compat
 
 PATIENCE_MS = 20_000
 

@@ -18,7 +18,7 @@ from diskstream.compat.facts import facts_of_info
 from diskstream.compat.opening import parse_url
 from diskstream.compat.shapes import parsed
 from diskstream.compat.turns import Turns
-from tests.compat.conftest import Backend, Compat
+from tests.compat.backends import Backend, Compat
 
 
 @pytest.fixture

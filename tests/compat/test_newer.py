@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.compat.conftest import Backend
+from tests.compat.backends import Backend
 
 
 def filled(backend: Backend, protocol: int | None) -> Any:

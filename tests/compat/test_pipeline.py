@@ -1,12 +1,17 @@
 """Pipelines: in one go, as a transaction, with WATCH."""
 
 import asyncio
+import threading
 from typing import Any
 
 import pytest
 import redis
 
-from tests.compat.conftest import Backend
+from diskstream.commands.caller import Caller
+from diskstream.commands.replies import Reply
+from diskstream.commands.table import Table
+from diskstream.commands.waiting import Waiting
+from tests.compat.backends import Backend, Compat
 
 
 def test_methods_return_the_pipeline(backend: Backend) -> None:
@@ -131,3 +136,39 @@ def test_the_same_for_asyncio(backend: Backend) -> None:
 
 def test_nothing_waits_within_a_transaction(backend: Backend) -> None:
     assert backend.client().pipeline().xread({"s": "$"}, block=0).execute() == [[]]
+
+
+def test_a_transaction_whose_task_is_cancelled_stays_one(ours: Backend) -> None:
+    """The pipeline is reset while its commands are still given: the rest must not be executed one by one."""
+    if not isinstance(ours, Compat):
+        pytest.skip("of compat only")
+    given, go = threading.Event(), threading.Event()
+    dispatch, table = ours.options["commands"]
+
+    def late(table: Table, caller: Caller, words: list[bytes]) -> Reply | Waiting:
+        if words[0] == b"XADD":
+            given.set()
+            go.wait(20)
+        return dispatch(table, caller, words)
+
+    async def execute(client: Any) -> None:
+        async with client.pipeline() as pipe:
+            await pipe.xadd("s", {"a": 1}).xadd("s", {"a": 2}).execute()
+
+    async def main() -> int:
+        async with ours.aio() as client:
+            task = asyncio.create_task(execute(client))
+            await asyncio.to_thread(given.wait, 20)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            go.set()
+            for thread in threading.enumerate():
+                if thread.name.startswith("diskstream waiting"):
+                    client._threads.close()
+                    await asyncio.to_thread(thread.join, 20)
+            length: int = await client.xlen("s")
+            return length
+
+    ours.options["commands"] = late, table
+    assert asyncio.run(main()) == 2

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import redis
 
-from tests.compat.conftest import COMMANDS_ARE_THERE, Backend
+from tests.compat.backends import Backend
 from tests.compat.scenarios import GROUPS, KEYS, REFUSED, STREAMS, Call
 
 SCENARIOS = {"streams": STREAMS, "groups": GROUPS, "refused": REFUSED}
@@ -128,7 +128,6 @@ def test_unified_shapes_are_those_of_redis_py(ours: Backend, theirs: Backend, pr
     compare(ours, theirs, [*STREAMS, *GROUPS], "client", {"protocol": protocol, "legacy_responses": False})
 
 
-@pytest.mark.skipif(not COMMANDS_ARE_THERE, reason="needs diskstream.commands.all_commands, which is not there yet")
 @pytest.mark.parametrize("decode", [False, True], ids=["bytes", "text"])
 @pytest.mark.parametrize("protocol", [None, 2, 3])
 @pytest.mark.parametrize("way", ["client", "transaction", "aio"])
