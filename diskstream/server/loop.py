@@ -57,7 +57,7 @@ class Loop:
         self.connections: dict[int, Connection] = {}
         self._listeners: dict[int, tuple[socket.socket, Callable[[socket.socket], None]]] = {}
         self._resting_until: float | None = None
-        self._broken: list[Connection] = []
+        self._behind: list[Connection] = []
         self._poked, self._poke = socket.socketpair()
         for end in (self._poked, self._poke):
             end.setblocking(False)
@@ -107,8 +107,8 @@ class Loop:
             runner.run(arrived)
         elif not events and runner.waiters.count and not runner.bells.listening:
             runner.bells.listen()
-        if self._broken:
-            self._refuse()
+        if self._behind:
+            self._look_behind()
         self._serve(now)
         runner.run_resumed()
         while runner.dirty:
@@ -217,20 +217,31 @@ class Loop:
         commands = parser.feed(data, caller.user is not None)
         if connection.waiter is not None or connection.paused:
             self._set_mask(connection, HANGUP)  # what came is kept; more is not taken before that is run
-        if parser.error is not None:
-            self._broken.append(connection)
+        if parser.error is not None or parser.held_back or parser.limit_passed:
+            self._behind.append(connection)
         return commands
 
-    def _refuse(self) -> None:
-        """Ends those of whom something came that is no request, behind the replies to what came before it."""
-        broken, self._broken = self._broken, []
-        for connection in broken:
-            if not connection.closed:
+    def _look_behind(self) -> None:
+        """Those whose parser had more to say, once the commands before it have run."""
+        behind, self._behind = self._behind, []
+        for connection in behind:
+            parser = connection.parser
+            while parser.held_back and not connection.held():  # its size may depend on what ran just now
+                self.runner.run([(connection, parser.feed(b"", connection.caller.user is not None))])
+            if connection.closed:
+                continue
+            if parser.limit_passed:
+                self._counts.query_limit += 1
+                _LOG.warning("closing %s: its request is over the limit", connection)
+                self.close(connection)
+            elif parser.error is not None:
                 self._counts.protocol_errors += 1
                 self.runner.waiters.drop(connection)
                 connection.pending.clear()
-                connection.replies.append(ErrorReply(connection.parser.error or b""))
+                connection.replies.append(ErrorReply(parser.error))
                 self.end(connection)
+            elif parser.held_back:
+                self._behind.append(connection)
 
     # --- sending ------------------------------------------------------------------------------------------------------
 

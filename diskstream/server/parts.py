@@ -23,6 +23,14 @@ class Parser(Protocol):
     def buffered_bytes(self) -> int:
         """Bytes of a command that is not whole yet."""
 
+    @property
+    def limit_passed(self) -> bool:
+        """Whether `max_query_bytes` were passed: nothing more is taken, and nobody is answered."""
+
+    @property
+    def held_back(self) -> bool:
+        """Whether to `feed` once more, with nothing if nothing came, after the commands so far have run."""
+
     def feed(self, data: bytes, authenticated: bool = True) -> list[list[bytes]]:
         """Takes bytes; returns the commands that are whole by now."""
 

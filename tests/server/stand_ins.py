@@ -17,6 +17,7 @@ class SlowParser:
 
     def __init__(self, max_bulk_bytes: int = 512 << 20, max_query_bytes: int = 1 << 30, runs: bool = False) -> None:
         self._data = b""
+        self.limit_passed = self.held_back = False
         self._max_bulk, self._max_query = max_bulk_bytes, max_query_bytes
         self.error: bytes | None = None
 
@@ -31,7 +32,7 @@ class SlowParser:
             if command:
                 found.append(command)
         if len(self._data) > self._max_query:
-            self.error = b"ERR Protocol error: too big query"
+            self.limit_passed = True
         return found
 
     def _line(self, at: int) -> tuple[bytes, int] | None:

@@ -64,6 +64,7 @@ def test_the_query_limit_closes(tmp_path: Path) -> None:
                 client.sock.sendall(_LARGE)
         with Client.to(server) as other:
             assert other.call("PING") == b"PONG"
+        assert server.counts.query_limit == 1
 
 
 def test_idle_clients_are_closed_and_those_that_wait_are_not(tmp_path: Path) -> None:
@@ -129,5 +130,8 @@ def test_a_password(tmp_path: Path) -> None:
         for words in (("PING",), ("XADD", "s", "*", "a", "b"), ("XLEN", "s")):
             assert str(client.call(*words)) == "NOAUTH Authentication required."
         assert str(client.call("AUTH", "wrong")).startswith("WRONGPASS")
-        assert client.call("AUTH", "secret") == b"OK"
-        assert client.call("XLEN", "s") == 0
+        large = b"x" * 100_000  # more than who has not said the password may send
+        client.sock.sendall(packed("AUTH", "secret") + packed("XADD", "s", "*", "a", large) + packed("XLEN", "s"))
+        assert client.reply() == b"OK"
+        assert isinstance(client.reply(), bytes)
+        assert client.reply() == 1
