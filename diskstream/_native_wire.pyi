@@ -47,6 +47,11 @@ class AddRun:
     def commands(self) -> list[list[bytes]]: ...  # The commands, for when they must be run one by one
     def replies(self, first: EntryID) -> bytes:
         """Their replies, IDs as bulk strings, where the first became the entry `first`."""
+    def replies_each(self, first: EntryID, counts: list[int]) -> list[bytes]:
+        """The same apart for each of several who sent `counts` of them, in order."""
+    @staticmethod
+    def joined(runs: list[AddRun]) -> AddRun | None:
+        """One run of the rows of several, in order, for the first one's key; None where they are too much for a frame."""
 
 @final
 class ReplyEncoder:

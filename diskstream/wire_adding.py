@@ -41,3 +41,23 @@ class WireAdding:
             return b"" if added is None else run.replies(added[0])
 
         return self._write(append) or b""
+
+    def add_runs(self, runs: list[AddRun], *, durable: bool = False) -> list[bytes]:
+        """The same for runs of several clients: one frame if they fit, else one for each.
+
+        Returns:
+            The replies to each run.
+
+        Raises:
+            As `add_run`. Where they did not fit into one frame, those before the error are added.
+        """
+        joined = AddRun.joined(runs) if len(runs) > 1 else None
+        if joined is None:
+            return [self.add_run(run, durable=durable) for run in runs]
+        counts, whole = [len(run) for run in runs], joined
+
+        def append(log: StreamLog) -> list[bytes]:
+            added = log.native.add_packed(whole.rows, durable, False, log.now())
+            return [] if added is None else whole.replies_each(added[0], counts)
+
+        return self._write(append) or []

@@ -70,6 +70,30 @@ impl Runs {
     }
 }
 
+/// One run of the rows of several, in order; `None` where they do not fit into one frame.
+pub fn join<'a>(runs: impl Iterator<Item = &'a Packed>, limit: usize) -> Result<Option<Packed>> {
+    let mut encoder = RowsEncoder::default();
+    let mut fits = true;
+    for packed in runs {
+        let mut builder = BlockBuilder::default();
+        rows::decode(&packed.payload, Id::MIN, packed.rows, 0..packed.rows, usize::MAX, &mut builder)?;
+        let block = builder.finish();
+        for row in 0..block.len() {
+            encoder.begin();
+            for (name, value) in block.pairs(row) {
+                encoder.field(name, value);
+            }
+            fits &= encoder.payload().len() + encoder.row_bytes() + BESIDE_ROW_BYTES <= limit;
+            if !fits {
+                return Ok(None);
+            }
+            encoder.end(Step::Next)?;
+        }
+    }
+    let rows = encoder.rows();
+    Ok(Some(Packed { payload: encoder.take(), rows, ids: None }))
+}
+
 /// Calls `each` with the fields of every row, names and values in turn.
 pub fn unpack(packed: &Packed, mut each: impl FnMut(&mut dyn Iterator<Item = &[u8]>)) -> Result<()> {
     let mut builder = BlockBuilder::default();
@@ -133,6 +157,30 @@ mod tests {
         );
         let many = format!("XADD k *{}", " a 1".repeat(MAX_FIELDS + 1));
         assert_eq!(gathered(MAX_ROWS_BYTES, &[&many]), [None]);
+    }
+
+    #[test]
+    fn runs_are_joined_in_order_while_they_fit() {
+        let packed = |rows: &[&str]| {
+            let mut runs = Runs::new(MAX_ROWS_BYTES);
+            for row in rows {
+                let line = format!("XADD k * {row}");
+                let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+                assert!(runs.take(&words, |_| panic!("one run")));
+            }
+            runs.finish().unwrap().packed
+        };
+        let parts = [packed(&["a 1", "b 2 a 3"]), packed(&["a 4"]), packed(&["b 5 a 6", "c 7"])];
+        let joined = join(parts.iter(), MAX_ROWS_BYTES).unwrap().unwrap();
+        assert_eq!(joined.rows, 5);
+        let mut found = Vec::new();
+        unpack(&joined, |words| {
+            found.push(words.map(|word| String::from_utf8(word.to_vec()).unwrap()).collect::<Vec<_>>().join(" "));
+        })
+        .unwrap();
+        assert_eq!(found, ["a 1", "b 2 a 3", "a 4", "b 5 a 6", "c 7"]);
+        assert_eq!(joined.payload, packed(&["a 1", "b 2 a 3", "a 4", "b 5 a 6", "c 7"]).payload);
+        assert!(join(parts.iter(), joined.payload.len() / 2).unwrap().is_none());
     }
 
     #[test]

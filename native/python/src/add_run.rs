@@ -1,5 +1,7 @@
 //! `AddRun`: a run of plain XADDs on one key, packed while it was read.
 
+use diskstream_core::id::Id;
+use diskstream_core::packing::MAX_ROWS_BYTES;
 use diskstream_core::resp_reply::put_ids;
 use diskstream_core::resp_runs::{self, Run};
 use pyo3::prelude::*;
@@ -32,6 +34,17 @@ impl AddRun {
         PyBytes::new(py, &self.key)
     }
 
+    /// One run of the rows of several, in order; None where they do not fit into one frame. The key is the first's.
+    #[staticmethod]
+    fn joined(py: Python<'_>, runs: Vec<Bound<'_, AddRun>>) -> PyResult<Option<AddRun>> {
+        let Some(first) = runs.first() else { return Ok(None) };
+        let parts = runs.iter().map(|run| &run.get().rows.get().packed);
+        let joined = resp_runs::join(parts, MAX_ROWS_BYTES).map_err(|error| errors::core(py, "", error))?;
+        joined
+            .map(|packed| Ok(AddRun { key: first.get().key.clone(), rows: Py::new(py, PackedRows { packed })? }))
+            .transpose()
+    }
+
     /// Commands.
     fn __len__(&self) -> usize {
         self.rows.get().packed.rows as usize
@@ -58,5 +71,17 @@ impl AddRun {
         let mut out = Vec::new();
         put_ids(&mut out, first.id, self.rows.get().packed.rows);
         PyBytes::new(py, &out)
+    }
+
+    /// The same apart for each of those who sent them, the first of whom sent `counts[0]`.
+    fn replies_each<'py>(&self, py: Python<'py>, first: &EntryId, counts: Vec<u32>) -> Vec<Bound<'py, PyBytes>> {
+        let mut next = first.id;
+        let each = counts.into_iter().map(|count| {
+            let mut out = Vec::new();
+            put_ids(&mut out, next, count);
+            next = Id::new(next.ms, next.seq.saturating_add(u64::from(count)));
+            PyBytes::new(py, &out)
+        });
+        each.collect()
     }
 }
