@@ -11,6 +11,7 @@ from typing import Any, Self
 from diskstream import store as _store
 from diskstream.commands.failures import WRONG_TYPE, no_key
 from diskstream.commands.key_records import Key, KeyRecords, Record, clear, gone, places, put
+from diskstream.commands.listing import Listing, Order, ordered
 from diskstream.commands.replies import Failure
 from diskstream.commands.settings import Settings
 from diskstream.commands.statistics import Statistics
@@ -58,6 +59,7 @@ class Keyspace:
         self._mutex = threading.RLock()
         self._stores: dict[int, Store] = {}
         self._streams: dict[Key, Stream] = {}
+        self._listings: dict[int, Listing] = {}
         self._place_store(0)
         self._records = KeyRecords(self.path / "keys", DATABASES, options)
         _KEYSPACES.add(self)
@@ -125,7 +127,7 @@ class Keyspace:
         with self._mutex:
             self.close()
             self.options = {**self.options, **options}
-            self._streams = {}
+            self._streams, self._listings = {}, {}
             self._place_store(0)
             self._records = KeyRecords(self.path / "keys", DATABASES, self.options)
 
@@ -198,16 +200,32 @@ class Keyspace:
         return "stream" if self._holds_stream(at) else None
 
     def names(self, database: int) -> list[bytes]:
-        """All keys of a database, in byte order."""
+        """All keys of a database, in byte order; not to be changed."""
+        others, listing = self._listed(database)
+        streams = [] if listing is None else listing.names()
+        return sorted(others.union(streams)) if others else streams
+
+    def order(self, database: int) -> Order:
+        """The same in the order of SCAN: see `ordered`."""
+        others, listing = self._listed(database)
+        if others:
+            return ordered([*others, *([] if listing is None else set(listing.names()) - others)])
+        return [] if listing is None else listing.order()
+
+    def _listed(self, database: int) -> tuple[set[bytes], Listing | None]:
+        """The keys of other types, and the listing of the streams; None where there cannot be any."""
         self._records.refresh()
         place = self._records.places[database]
         now = self.now_ms()
         for at in [at for at, record in self._records.all() if at[0] == place and _is_due(record, now)]:
             self._living(at)
         others = {at[1] for at, record in self._records.all() if at[0] == place and record.kind}
-        found = self._place_store(place).streams() if self._is_used(place) else []
-        streams = [name for name in found if not name.startswith(TEMPORARY)]
-        return sorted(others.union(streams)) if others else streams
+        if not self._is_used(place):
+            return others, None
+        listing = self._listings.get(place)
+        if listing is None:
+            listing = self._listings[place] = Listing(self._place_store(place), TEMPORARY)
+        return others, listing
 
     def delete(self, database: int, key: bytes) -> bool:
         """Removes a key with all that belongs to it. Returns whether there was one."""
