@@ -1,9 +1,11 @@
 """The databases of a directory: streams, and what else a key can be."""
 
+import contextlib
 import os
 import threading
 import time
 import weakref
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -30,6 +32,8 @@ _AT_HAND = 4096
 _MAX_STREAM_NAME = 4096
 # Keys that one sweep removes at most, so that the server's loop goes on.
 _DUE_AT_ONCE = 100
+# Copies that MOVE makes of a stream that others write to, before it gives up.
+_MOVES = 5
 
 # Only to reach them in a forked child, where their locks may be held by threads that are the parent's.
 _KEYSPACES: "weakref.WeakSet[Keyspace]" = weakref.WeakSet()
@@ -368,44 +372,89 @@ class Keyspace:
             Whether it was: not where there is no such key, or the new name is taken and `replace` is false.
         """
         source, target = self._at(database, key), self._at(to, new)
-        with self._records.changing():
-            record = self._living(source)
-            kind = self.kind(database, key)
-            if kind is None or (self.kind(to, new) is not None and not replace):
-                return False
-            if record is not None and record.kind:
+        if not self._may_copy(source, target, replace=replace):
+            return False
+        record = self._records.known.get(source)
+        if record is not None and record.kind:
+            with self._records.changing():
                 self.delete(to, new)
                 self._records.write(put(target, record))
-                return True
-            store = self._place_store(target[0])
-            expires = self.expires_at(database, key)
-            fresh = store.stream(temporary_name())
-            try:
-                copy_stream(self.stream(database, key), fresh)
-                self.take(to, new, fresh, expires)
-            except BaseException:
-                store.delete(fresh.name)
-                raise
+            return True
+        expires = self.expires_at(database, key)
+        with self._copied(source, target) as fresh, self._records.changing():
+            if not self._may_copy(source, target, replace=replace):
+                return False  # somebody was faster
+            self._take(target, fresh, expires)
         return True
+
+    def _kind_at(self, at: Key) -> str | None:
+        return self.kind(self._records.places.index(at[0]), at[1])
+
+    def _may_copy(self, source: Key, target: Key, *, replace: bool) -> bool:
+        return self._kind_at(source) is not None and (replace or self._kind_at(target) is None)
+
+    @contextlib.contextmanager
+    def _copied(self, source: Key, target: Key) -> Iterator[Stream]:
+        """A copy of a stream, in the store of `target`; unless it is given a name, it is gone afterwards."""
+        store = self._place_store(target[0])
+        fresh = store.stream(temporary_name())
+        try:
+            copy_stream(self._place_store(source[0]).stream(source[1]), fresh)
+            yield fresh
+        finally:
+            store.delete(fresh.name)
 
     def take(self, database: int, key: bytes, fresh: Stream, expires: int | None) -> None:
         """Gives a stream that was made in the same store under a temporary name its place, whatever was there."""
-        at = self._at(database, key)
+        self._take(self._at(database, key), fresh, expires)
+
+    def _take(self, at: Key, fresh: Stream, expires: int | None) -> None:
         with self._records.changing():
             if expires is not None:
                 self._records.write(put(at, Record(expires=expires, stream=identity(fresh))))
             elif at in self._records.known:
                 self._records.write(gone(at))
-            self._place_store(at[0]).rename(fresh.name, key)
+            self._place_store(at[0]).rename(fresh.name, at[1])
 
     def move(self, database: int, key: bytes, to: int) -> bool:
-        """Moves a key into another database, as a copy and a deletion: a crash in between leaves both.
+        """Moves a key into another database: as a copy, and a deletion if nobody has written to it meanwhile.
+
+        After a crash in between it is in both.
 
         Returns:
             Whether it did: not where there is no such key, or one there already.
+
+        Raises:
+            Failure: others write to the stream faster than it can be copied.
         """
-        with self._records.changing():
-            return self.copy(database, key, to, key) and self.delete(database, key)
+        source, target = self._at(database, key), self._at(to, key)
+        if self.kind(database, key) != "stream":
+            with self._records.changing():
+                return self.copy(database, key, to, key) and self.delete(database, key)
+        for _ in range(_MOVES):
+            if not self._may_copy(source, target, replace=False):
+                return False
+            before, expires = version(self._plain(source)), self.expires_at(database, key)
+            with self._copied(source, target) as fresh, self._records.changing():
+                if not self._may_copy(source, target, replace=False):
+                    return False
+                self._take(target, fresh, expires)
+                copied = version(self._plain(target))
+                if self._withdraw(source, before):
+                    self._records.write(gone(source))
+                    return True
+                if not self._withdraw(target, copied):
+                    break  # somebody writes to the copy already: both stay
+        raise Failure("ERR the stream is being written to by another process: try again")
+
+    def _withdraw(self, at: Key, before: object) -> bool:
+        """Removes a stream if it is as it was `before`: its name goes first, so that nobody can write to it then."""
+        store, hidden = self._place_store(at[0]), temporary_name()
+        store.rename(at[1], hidden)
+        if version(store.stream(hidden)) == before:
+            return store.delete(hidden)
+        store.rename(hidden, at[1], replace=False)
+        return False
 
     def swap(self, first: int, second: int) -> None:
         """Swaps two databases: their numbers, not their directories."""
