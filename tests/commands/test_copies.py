@@ -99,7 +99,7 @@ def test_what_others_write_during_a_move_is_not_lost(
             left[0] -= 1
             stream.add({"f": "1"})
 
-    monkeypatch.setattr("diskstream.commands.keyspace.copy_stream", copy_and_write)
+    monkeypatch.setattr("diskstream.commands.key_moves.copy_stream", copy_and_write)
     assert ours.run("MOVE s 1") == 1
     assert len(keyspace.stream(1, b"s")) == 3
     assert ours.run("EXISTS s") == 0
