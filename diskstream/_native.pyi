@@ -21,13 +21,16 @@ from diskstream._native_segments import ScanBatch as ScanBatch
 from diskstream._native_segments import SealedSegment as SealedSegment
 from diskstream._native_segments import Sealer as Sealer
 from diskstream._native_segments import SegmentView as SegmentView
+from diskstream._native_wire import AddRun as AddRun
+from diskstream._native_wire import ReplyEncoder as ReplyEncoder
+from diskstream._native_wire import RequestParser as RequestParser
 
 __all__ = ["CTL_BYTES", "FORMAT_VERSION", "LOG_HEADER_BYTES", "MAX_BATCH_BYTES", "MAX_CONSUMERS", "MAX_ENTRY_BYTES"]
 __all__ += ["MAX_GROUPS", "MAX_NAMES_BYTES", "MAX_NAME_BYTES", "TRIM_GRANULE_ENTRIES"]
 __all__ += ["Block", "Changes", "Ctl", "Delivery", "Entry", "EntryID", "Guard", "Log", "LogFile", "RowSegment", "Turn"]
 __all__ += ["AuditFile", "AuditLog", "ColumnBatch", "NodeCache", "PackedRows", "ScanBatch", "SealedSegment", "Sealer"]
 __all__ += ["SegmentView", "check_rows", "delivery", "first_segment", "pack_columns", "pack_pairs", "restore_entry"]
-__all__ += ["wait_bells", "wait_turns"]
+__all__ += ["AddRun", "ReplyEncoder", "RequestParser", "wait_bells", "wait_turns"]
 
 CTL_BYTES: Final[int]
 FORMAT_VERSION: Final[int]

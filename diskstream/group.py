@@ -12,7 +12,7 @@ from diskstream.counts import check_count
 from diskstream.engine import positions, reader
 from diskstream.engine.log import StreamLog
 from diskstream.engine.pending import Row
-from diskstream.engine.state import BY_CONSUMER, BY_ID
+from diskstream.engine.state import BY_CONSUMER, BY_ID, BY_TIME
 from diskstream.errors import (
     XGROUP_NEEDS_STREAM,
     ArgumentError,
@@ -359,6 +359,18 @@ class Group:
             shown = self.shown(log, group, rows)
             idle = (row for row in shown if least_idle <= 0 or row.idle_ms == -1 or row.idle_ms >= least_idle)
             return list(islice(idle, max(0, limit)))
+
+        return self._look(look)
+
+    def ripens_in_s(self, min_idle_ms: int) -> float | None:
+        """Seconds until the next pending entry may be claimed by age; 0 where one may now, None where none is owned."""
+
+        def look(log: StreamLog, group: int) -> float | None:
+            row = log.pending.first(group, BY_TIME, (0, 0, 0))
+            if row is None:
+                return None
+            # Entries that nobody has come first in this order, and may be claimed at once.
+            return max(0.0, (row[2] + min_idle_ms - now_ms(log)) / 1000) if row[1] else 0.0
 
         return self._look(look)
 

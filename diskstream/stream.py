@@ -20,6 +20,7 @@ from diskstream.info import StreamInfo, describe
 from diskstream.last_id import set_last_id
 from diskstream.retention import Trim
 from diskstream.scanned import Scanned
+from diskstream.wire_adding import WireAdding
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,7 +34,7 @@ Fields = Mapping[Any, Any] | Sequence[tuple[Any, Any]]
 _T = TypeVar("_T")
 
 
-class Stream(Grouped, Committing, Scanned):
+class Stream(Grouped, Committing, Scanned, WireAdding):
     """A stream of a store, by name: it need not exist yet, and may come and go."""
 
     def __init__(self, store: "Store", name: bytes) -> None:

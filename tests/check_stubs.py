@@ -9,7 +9,8 @@ from mypy import stubtest
 
 import diskstream._native
 
-PARTS = ["diskstream._native_audit", "diskstream._native_packing", "diskstream._native_segments"]
+NAMES = ["audit", "packing", "segments", "wire"]
+PARTS = [f"diskstream._native_{name}" for name in NAMES]
 
 
 def main() -> int:

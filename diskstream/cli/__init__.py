@@ -27,6 +27,7 @@ _MODULES = {
     "ls": "ls",
     "range": "range",
     "seal": "seal",
+    "serve": "serve",
     "spark": "spark",
     "trim": "trim",
     "verify": "verify",

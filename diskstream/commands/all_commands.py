@@ -15,16 +15,25 @@ from diskstream.commands import (
     server_control,
     server_info,
     settings,
+    stream_adding,
+    stream_group_reading,
+    stream_groups,
+    stream_info,
+    stream_pending,
+    stream_reading,
     transactions,
 )
 from diskstream.commands.table import Command, Table, table_of
 
 __all__ = ["table"]
 
-# The commands on streams: `COMMANDS` of each module of theirs.
-STREAMS: tuple[tuple[Command, ...], ...] = ()
-
-_OTHERS = (
+_LISTED = (
+    stream_adding.COMMANDS,
+    stream_group_reading.COMMANDS,
+    stream_groups.COMMANDS,
+    stream_info.COMMANDS,
+    stream_pending.COMMANDS,
+    stream_reading.COMMANDS,
     clients.COMMANDS,
     connection.COMMANDS,
     key_about.COMMANDS,
@@ -41,7 +50,7 @@ _OTHERS = (
 def table() -> Table:
     """The table of all commands; those that tell of others, or call them, know this one."""
     known: dict[str, Command] = {}
-    known.update(table_of(*STREAMS, *_OTHERS))
+    known.update(table_of(*_LISTED))
     for module in (access, introspection, transactions):
         known.update(table_of(module.commands(known)))
     return MappingProxyType(known)

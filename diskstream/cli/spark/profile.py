@@ -13,7 +13,8 @@ from rich.text import Text
 from diskstream.cli.duration import duration
 from diskstream.cli.options import as_bytes, directory_option, json_option
 from diskstream.cli.output import console, text, write_json
-from diskstream.cli.spark.starting import check_pyspark, master_option, start, time_ms
+from diskstream.cli.spark.options import jobs_or_failure, session_options, started
+from diskstream.cli.spark.times import time_ms
 
 if TYPE_CHECKING:
     from diskstream.spark.jobs.profile import Summary
@@ -31,20 +32,20 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option("--html", type=_FILE, metavar="FILE", help="Write a page to look at: one file.")
 @click.option("--report", "json", type=_FILE, metavar="FILE", help="Write all that was found as JSON.")
 @click.option("--dry-run", is_flag=True, help="Say what would be read, and do nothing.")
-@master_option
+@session_options
 @json_option
-def command(*, directory: Path, as_json: bool, master: str | None, **options: Any) -> None:
+def command(*, directory: Path, as_json: bool, master: str | None, confs: tuple[str, ...], **options: Any) -> None:
     """Tell what STREAMs, or all streams, hold.
 
     Rates over time, silences, sizes, which fields come together, and of each field its type, range, different and
     frequent values. All entries are read, once.
     """
-    check_pyspark()
+    jobs_or_failure()
     from diskstream.spark.jobs.profile import Settings, run
 
     since, until = time_ms(options.pop("since"), "--since"), time_ms(options.pop("until"), "--until")
     settings = Settings(path=str(directory), since_ms=since, until_ms=until, **options).check()
-    summary = run(None if settings.dry_run else start("diskstream profile", master), settings)
+    summary = run(None if settings.dry_run else started("profile", master, confs), settings)
     if as_json:
         write_json(summary.facts())
         return

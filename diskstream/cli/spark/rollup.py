@@ -11,7 +11,8 @@ from rich.text import Text
 
 from diskstream.cli.options import as_bytes, directory_option, json_option
 from diskstream.cli.output import console, text, write_json
-from diskstream.cli.spark.starting import check_pyspark, master_option, milliseconds, start, time_ms
+from diskstream.cli.spark.options import jobs_or_failure, session_options, started
+from diskstream.cli.spark.times import milliseconds, time_ms
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -40,9 +41,11 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option("--to-stream", type=as_bytes, metavar="STREAM", help="Add windows that are complete to this stream.")
 @click.option("--chart", type=_FILE, metavar="FILE", help="Draw a picture (PNG).")
 @click.option("--dry-run", is_flag=True, help="Say what would be read, and do nothing.")
-@master_option
+@session_options
 @json_option
-def command(*, directory: Path, window: str, as_json: bool, master: str | None, **options: Any) -> None:
+def command(
+    *, directory: Path, window: str, as_json: bool, master: str | None, confs: tuple[str, ...], **options: Any
+) -> None:
     """Aggregate numeric fields of STREAMs, or of all streams, in windows of time.
 
     Count, min, max, sum, mean and quantiles of each field, for each window, stream and group. Quantiles are exact while
@@ -51,7 +54,7 @@ def command(*, directory: Path, window: str, as_json: bool, master: str | None, 
     With --to-stream, each row becomes an entry whose ID is the start of its window; windows that are there already are
     skipped, so that it can run as often as you like.
     """
-    check_pyspark()
+    jobs_or_failure()
     from diskstream.spark.jobs.rollup import QUANTILES, Settings, roll_up
 
     quantiles = () if options.pop("no_quantiles") else options.pop("quantiles") or QUANTILES
@@ -62,7 +65,7 @@ def command(*, directory: Path, window: str, as_json: bool, master: str | None, 
         path=str(directory), window_ms=milliseconds(window, "--window") or 0, quantiles=tuple(quantiles),
         since_ms=since, until_ms=until, lateness_ms=lateness, **options,
     ).check()  # fmt: skip
-    found, summary = roll_up(None if settings.dry_run else start("diskstream rollup", master), settings)
+    found, summary = roll_up(None if settings.dry_run else started("rollup", master, confs), settings)
     if as_json:
         write_json(summary.facts())
         return

@@ -29,10 +29,12 @@ def session(name: str, *, master: str | None = None, settings: dict[str, str] | 
     if running is None:
         builder = SparkSession.builder.appName(name).config("spark.sql.session.timeZone", "UTC")
         builder = builder.config("spark.ui.showConsoleProgress", "false").config("spark.log.level", "ERROR")
+        submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # by spark-submit, which says where to run
         if master is not None:
             builder = builder.master(master)
-            if master.startswith("local"):  # workers on this machine get the packages that this Python has
-                os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        if master.startswith("local") if master is not None else not submitted:
+            # Workers on this machine get the packages that this Python has, and not those of some python3.
+            os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         for key, value in (settings or {}).items():
             builder = builder.config(key, value)
         try:

@@ -8,7 +8,7 @@ use crate::rows::{RowsEncoder, Step};
 /// What the rows of one frame take at most: a commit record, with a name of 4 KiB, must find room behind them.
 pub const MAX_ROWS_BYTES: usize = MAX_PAYLOAD_BYTES - (16 << 10);
 /// A row takes this much beside its names, lengths and values: two varints of a step, two of a shape.
-const BESIDE_ROW_BYTES: usize = 64;
+pub const BESIDE_ROW_BYTES: usize = 64;
 
 /// What keeps rows from being packed; with the number of the row.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -30,6 +30,12 @@ impl Entry {
         Entry { block: Arc::clone(&self.block), row: self.row, text: self.text }
     }
 
+    /// Where it stands.
+    #[inline]
+    pub fn place(&self) -> (&block::Block, usize) {
+        (&self.block, self.row as usize)
+    }
+
     fn present<'py>(&self, py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
         if self.text {
             return match std::str::from_utf8(bytes) {
@@ -171,6 +177,10 @@ pub struct Delivery {
 }
 
 impl Delivery {
+    pub fn is_gone(&self) -> bool {
+        self.gone
+    }
+
     pub fn made(
         py: Python<'_>,
         entry: Entry,

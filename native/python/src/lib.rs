@@ -1,6 +1,7 @@
 //! `diskstream._native`: what Python sees of the core. Each call handles a batch, a node or a segment.
 #![forbid(unsafe_code)]
 
+mod add_run;
 mod args;
 mod audit;
 mod columns;
@@ -16,6 +17,8 @@ mod log;
 mod log_append;
 mod log_read;
 mod packing;
+mod replies;
+mod resp;
 mod scan;
 mod sealed;
 mod sealer;
@@ -82,6 +85,9 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<view::Changes>()?;
     module.add_class::<log::Log>()?;
     module.add_class::<packing::PackedRows>()?;
+    module.add_class::<resp::RequestParser>()?;
+    module.add_class::<add_run::AddRun>()?;
+    module.add_class::<replies::ReplyEncoder>()?;
     module.add_class::<segments::SegmentView>()?;
     module.add_class::<segments::RowSegment>()?;
     module.add_class::<sealed::SealedSegment>()?;

@@ -14,7 +14,7 @@ use crate::log_append::{part_of, Commit};
 /// The rows of one frame, ready to be appended.
 #[pyclass(frozen, module = "diskstream._native")]
 pub struct PackedRows {
-    packed: Packed,
+    pub packed: Packed,
 }
 
 #[pymethods]

@@ -1,0 +1,71 @@
+"""Redis's protocol, as the native core shows it: a part of `_native.pyi` that has no room there."""
+
+from typing import Any, final
+
+from diskstream._native import EntryID
+from diskstream._native_packing import PackedRows
+
+@final
+class RequestParser:
+    """Takes the bytes of one client, in whatever pieces, and gives its commands.
+
+    Both kinds of request, their limits and the words of the errors are Redis's. One word may have `max_bulk_bytes`, and
+    a request that has not come whole `max_query_bytes`; lines end within 64 KiB, and a request has at most 1,048,576
+    words. Memory is taken for what has come, not for what was announced. With `runs`, plain XADDs come as `AddRun`.
+    """
+
+    def __new__(cls, max_bulk_bytes: int = ..., max_query_bytes: int = ..., runs: bool = False) -> RequestParser: ...
+    def feed(self, data: bytes | bytearray | memoryview, authenticated: bool = True) -> list[list[bytes] | AddRun]:
+        """Takes bytes; the commands that are whole now, those before an error included.
+
+        Each is the list of its words; with `runs` an `AddRun` stands for one or more.
+        Who is not `authenticated` may send 10 words of 16 KiB. A larger request behind other commands, which may
+        authenticate, is held back: see `held_back`.
+        """
+    @property
+    def error(self) -> bytes | None: ...  # The answer to a protocol error, without the "-": nothing comes any more
+    @property
+    def buffered_bytes(self) -> int: ...  # Bytes kept of what has not come whole
+    @property
+    def limit_passed(self) -> bool: ...  # Whether `max_query_bytes` were passed: nothing comes, nobody is answered
+    @property
+    def held_back(self) -> bool: ...  # Whether to `feed` once more, b"" if nothing came, after the last commands ran
+
+@final
+class AddRun:
+    """Commands ``XADD key * name value ...`` that came one behind the other in one `feed`: the rows of one frame.
+
+    One command is a run too. A run ends with another key or command, and where a frame is full; a command that is too
+    large for an entry is in none.
+    """
+
+    @property
+    def key(self) -> bytes: ...  # The stream's name
+    @property
+    def rows(self) -> PackedRows: ...  # What `Log.add_packed` takes
+    def __len__(self) -> int: ...  # Commands
+    def commands(self) -> list[list[bytes]]: ...  # The commands, for when they must be run one by one
+    def replies(self, first: EntryID) -> bytes:
+        """Their replies, IDs as bulk strings, where the first became the entry `first`."""
+
+@final
+class ReplyEncoder:
+    """Writes replies, many in one call; made with the classes for what plain values cannot say.
+
+    Those are, in order, `Status`, `ErrorReply`, `Map`, `Raw` and `NilArray` of `diskstream.commands.replies`.
+    """
+
+    def __new__(
+        cls,
+        status_type: type[Any],
+        error_type: type[Any],
+        map_type: type[Any],
+        raw_type: type[Any],
+        nil_array_type: type[Any],
+    ) -> ReplyEncoder: ...
+    def encode(self, replies: list[Any], resp3: bool) -> bytes:
+        """The replies one behind the other. A `Delivery` has two elements, the second a null array where it is `gone`.
+
+        Raises ArgumentError: more than 32 lists within each other, a number of more than 64 bits, or a value of a class
+        that is no reply (ArgumentTypeError).
+        """

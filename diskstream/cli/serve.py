@@ -1,0 +1,57 @@
+"""`diskstream serve`: Redis Streams for any Redis client, over a store."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+import diskstream
+from diskstream.server.serving import LOG_LEVELS, Server
+from diskstream.server.settings import ServerSettings, merged, names
+
+
+def _options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """An option for each setting, without a default: what is not given is looked for elsewhere."""
+    defaults = ServerSettings().as_text()
+    for name, text in reversed(names().items()):
+        also = {"dir": ["-d"], "appendfsync": ["--fsync"]}.get(name, [])
+        shown = f"{text} [default: {defaults[name]}]" if defaults[name] else text
+        metavar = "STORE" if name == "dir" else "VALUE"
+        function = click.option(f"--{name}", *also, name.replace("-", "_"), metavar=metavar, help=shown)(function)
+    return function
+
+
+@click.command("serve")
+@click.option("--config", type=click.Path(dir_okay=False, path_type=Path), help="A file in the syntax of redis.conf.")
+@_options
+def command(*, config: Path | None, **given: str | None) -> None:
+    """Serve the store to Redis clients until SIGTERM, SIGINT or SHUTDOWN.
+
+    An option counts more than the environment (--port is DISKSTREAM_PORT), and that more than the file.
+    """
+    chosen = {name.replace("_", "-"): value for name, value in given.items() if value is not None}
+    if chosen.get("appendfsync") == "os":
+        chosen["appendfsync"] = "no"  # what the other verbs call it
+    settings = merged(chosen, config=config)
+    _log(settings)
+    with Server(settings) as server, server.signals():
+        where = ", ".join(f"{each.name} ({each.kind})" for each in server.listeners)
+        click.echo(f"diskstream {diskstream.__version__} serves {settings.dir} at {where}, fsync {settings.fsync}")
+        if server.metrics is not None:
+            click.echo(f"metrics at http://{settings.metrics_bind}:{server.metrics.port}/metrics")
+        server.run()
+
+
+def _log(settings: ServerSettings) -> None:
+    handler = logging.FileHandler(settings.logfile) if settings.logfile else logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    logger = logging.getLogger("diskstream.server")
+    logger.addHandler(handler)
+    logger.setLevel(LOG_LEVELS[settings.loglevel])
+    logger.propagate = False
+    for name in settings.ignored:
+        logger.warning("the setting %s means nothing here and is ignored", name)

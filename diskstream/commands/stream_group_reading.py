@@ -1,0 +1,124 @@
+"""XREADGROUP: reading as a consumer of a group."""
+
+import time
+
+from diskstream._native import Delivery, Entry, EntryID
+from diskstream.commands.arguments import as_id
+from diskstream.commands.caller import Caller
+from diskstream.commands.failures import no_group
+from diskstream.commands.replies import Failure, Reply
+from diskstream.commands.stream_read_options import Found, ReadOptions, answer, as_reply, in_runs, parse_read
+from diskstream.commands.stream_reading import read_keys
+from diskstream.commands.table import Command
+from diskstream.commands.waiting import Waiting
+from diskstream.errors import NoGroupError
+from diskstream.ids import MAX_ID
+
+__all__ = ["COMMANDS"]
+
+_MEANINGLESS = (
+    "ERR The %s ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by "
+    "specifying a proper ID, or use the > ID to get new messages. The %s ID would just return an empty result set."
+)
+_WHERE = b" in XREADGROUP with GROUP option"
+
+
+def _after(word: bytes) -> str | EntryID:
+    if word == b">":
+        return ">"
+    if word in (b"$", b"+"):
+        shown = word.decode()
+        raise Failure(_MEANINGLESS % (shown, shown))
+    found = as_id(word)
+    return ">" if found == MAX_ID else found
+
+
+class _GroupRead:
+    """One call of XREADGROUP, which may look several times."""
+
+    def __init__(self, caller: Caller, asked: ReadOptions) -> None:
+        self.caller, self.asked = caller, asked
+        self.group = asked.group or b""
+        self.database, self.store = caller.database, caller.store
+        self.positions: list[tuple[bytes, EntryID | str]] = []
+        for key, word in zip(asked.keys, asked.ids, strict=True):
+            stream = caller.keyspace.stream(self.database, key)
+            if not stream.exists() or not stream.group(self.group, create=False).exists():
+                raise no_group(key, self.group, where=_WHERE)
+            self.positions.append((key, _after(word)))
+        # An ID of the history switches CLAIM off for the streams behind it, in Redis and here.
+        places = (place for place, (_, after) in enumerate(self.positions) if after != ">")
+        claiming = self.positions[: next(places, len(self.positions))] if asked.claim_ms is not None else []
+        self.claiming = {key for key, _ in claiming}
+
+    def look(self) -> Reply | None:
+        """What there is now; None where there is nothing.
+
+        Raises:
+            Failure: a key is of another type, or the group is gone.
+        """
+        for key in self.asked.keys:
+            self.caller.keyspace.stream(self.database, key)
+        try:
+            found = in_runs(self.positions, self.asked, self._read)
+        except NoGroupError as error:
+            raise no_group(error.stream, error.group, where=_WHERE) from None
+        if not found:
+            return None
+        shown = ((key, _with_counts(entries) if key in self.claiming else entries) for key, entries in found)
+        return as_reply(self.caller, list(shown))
+
+    def _read(self, run: dict[bytes, EntryID | str], max_count: int | None, max_bytes: int | None) -> Found:
+        asked = self.asked
+        found = self.store.read_group(
+            self.group,
+            asked.consumer,
+            run,
+            count=asked.count,
+            max_count=max_count,
+            max_bytes=max_bytes,
+            noack=asked.noack,
+            claim_ms=asked.claim_ms,
+        )
+        return [(key, [*entries]) for key, entries in found.items()]
+
+    def ripe_at(self) -> float | None:
+        """When the next pending entry of a stream may be claimed by age."""
+        times = []
+        for key in self.claiming:
+            try:
+                group = self.caller.keyspace.stream(self.database, key).group(self.group, create=False)
+                left = group.ripens_in_s(self.asked.claim_ms or 0)
+            except (NoGroupError, Failure):
+                left = 0.0  # the next look tells
+            if left is not None:
+                times.append(time.monotonic() + left)
+        return min(times, default=None)
+
+
+def _with_counts(entries: list[Entry]) -> Reply:
+    """With CLAIM each entry has its idle time and its deliveries before."""
+    shown: list[Reply] = []
+    for entry in entries:
+        assert isinstance(entry, Delivery)
+        pairs = [word for pair in entry.pairs for word in pair]
+        shown.append([entry.id, pairs, entry.idle_ms, entry.deliveries])
+    return shown
+
+
+def _xreadgroup(caller: Caller, given: list[bytes]) -> Reply | Waiting:
+    asked = parse_read(given, grouped=True)
+    reading = _GroupRead(caller, asked)
+    return answer(caller, asked, reading.look, reading.ripe_at)
+
+
+COMMANDS = (
+    Command(
+        "xreadgroup",
+        -7,
+        _xreadgroup,
+        frozenset({"write", "blocking", "movablekeys"}),
+        find_keys=read_keys,
+        summary="Entries for a consumer of a group; may wait for some.",
+    ),
+)

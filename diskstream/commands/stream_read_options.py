@@ -1,0 +1,159 @@
+"""What XREAD and XREADGROUP ask for, and the way in which both look, answer, or wait."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from diskstream._native import Entry, EntryID
+from diskstream.commands.arguments import Words, as_int
+from diskstream.commands.caller import Caller
+from diskstream.commands.failures import SYNTAX
+from diskstream.commands.replies import NIL_ARRAY, Failure, Map, Reply
+from diskstream.commands.waiting import Waiting
+
+__all__ = ["Found", "ReadOptions", "answer", "as_reply", "in_runs", "parse_read"]
+
+Found = list[tuple[bytes, list[Entry]]]
+Positions = list[tuple[bytes, EntryID | str]]
+
+
+@dataclass
+class ReadOptions:
+    """The options of XREAD or, where `grouped`, of XREADGROUP, with the words for keys and IDs."""
+
+    grouped: bool
+    count: int | None = None
+    max_count: int | None = None
+    max_bytes: int | None = None
+    block_ms: int | None = None
+    claim_ms: int | None = None
+    noack: bool = False
+    group: bytes | None = None
+    consumer: bytes = b""
+    keys: list[bytes] = field(default_factory=list)
+    ids: list[bytes] = field(default_factory=list)
+
+    # --- one option each ----------------------------------------------------------------------------------------------
+
+    def _count(self, words: Words) -> None:
+        count = words.take_int()
+        self.count = count if count > 0 else None
+
+    def _max_count(self, words: Words) -> None:
+        self.max_count = words.take_int("ERR MAXCOUNT must be a positive integer", least=1)
+
+    def _max_size(self, words: Words) -> None:
+        self.max_bytes = words.take_int("ERR MAXSIZE must be a positive integer", least=1)
+
+    def _block(self, words: Words) -> None:
+        self.block_ms = words.take_int("ERR timeout is not an integer or out of range")
+        if self.block_ms < 0:
+            raise Failure("ERR timeout is negative")
+
+    def _claim(self, words: Words) -> None:
+        self._of_groups("CLAIM")
+        self.claim_ms = as_int(words.take(), "ERR min-idle-time is not an integer or out of range")
+        if self.claim_ms < 0:
+            raise Failure("ERR min-idle-time must be a positive integer")
+
+    def _group(self, words: Words) -> None:
+        self._of_groups("GROUP")
+        self.group, self.consumer = words.take(), words.take()
+
+    def _noack(self, _: Words) -> None:
+        self._of_groups("NOACK")
+        self.noack = True
+
+    def _streams(self, words: Words) -> None:
+        rest = words.rest()
+        if len(rest) % 2:
+            name, what = ("xreadgroup", "an ID or '>'") if self.grouped else ("xread", "an ID, '+', or '$'")
+            text = f"list of streams: for each stream key {what} must be specified."
+            raise Failure(f"ERR Unbalanced '{name}' {text}")
+        half = len(rest) // 2
+        self.keys, self.ids = rest[:half], rest[half:]
+
+    def _of_groups(self, option: str) -> None:
+        if not self.grouped:
+            raise Failure(f"ERR The {option} option is only supported by XREADGROUP. You called XREAD instead.")
+
+
+# The words that each option needs behind it, and what takes them.
+_OPTIONS: dict[bytes, tuple[int, Callable[[ReadOptions, Words], None]]] = {
+    b"BLOCK": (1, ReadOptions._block),
+    b"CLAIM": (1, ReadOptions._claim),
+    b"COUNT": (1, ReadOptions._count),
+    b"GROUP": (2, ReadOptions._group),
+    b"MAXCOUNT": (1, ReadOptions._max_count),
+    b"MAXSIZE": (1, ReadOptions._max_size),
+    b"NOACK": (0, ReadOptions._noack),
+    b"STREAMS": (1, ReadOptions._streams),
+}
+
+
+def parse_read(given: list[bytes], *, grouped: bool) -> ReadOptions:
+    """The options among the words of a command.
+
+    Raises:
+        Failure: they are wrong, in Redis's words.
+    """
+    asked, words = ReadOptions(grouped), Words(given)
+    while words:
+        needed, take = _OPTIONS.get(words.option(), (len(given), ReadOptions._noack))
+        if words.left <= needed:
+            raise Failure(SYNTAX)
+        words.take()
+        take(asked, words)
+    if not asked.keys:
+        raise Failure(SYNTAX)
+    if grouped and asked.group is None:
+        raise Failure("ERR Missing GROUP option for XREADGROUP")
+    if asked.max_count is not None and asked.count is not None and asked.max_count < asked.count:
+        raise Failure("ERR MAXCOUNT must be greater than or equal to COUNT")
+    return asked
+
+
+def in_runs(
+    positions: Positions,
+    asked: ReadOptions,
+    read: Callable[[dict[bytes, EntryID | str], int | None, int | None], Found],
+) -> Found:
+    """Reads the streams in order, within the caps over all of them. A key that is named twice is read twice."""
+    found: Found = []
+    max_count, max_bytes = asked.max_count, asked.max_bytes
+    at = 0
+    while at < len(positions):
+        run: dict[bytes, EntryID | str] = {}
+        while at < len(positions) and positions[at][0] not in run:
+            run[positions[at][0]] = positions[at][1]
+            at += 1
+        some = read(run, max_count, max_bytes)
+        found += some
+        if at < len(positions):
+            entries = [entry for _, its in some for entry in its]
+            max_count = None if max_count is None else max_count - len(entries)
+            max_bytes = None if max_bytes is None else max_bytes - sum(entry.size_bytes for entry in entries)
+            if (max_count is not None and max_count <= 0) or (max_bytes is not None and max_bytes <= 0):
+                break
+    return found
+
+
+def as_reply(caller: Caller, found: list[tuple[bytes, Reply]]) -> Reply:
+    """Streams with what they gave: a map of RESP3, a list of pairs of RESP2."""
+    return Map(found) if caller.protocol > 2 else [list(each) for each in found]  # noqa: PLR2004  # RESP3
+
+
+def answer(
+    caller: Caller,
+    asked: ReadOptions,
+    again: Callable[[], Reply | None],
+    ripe_at: Callable[[], float | None] = lambda: None,
+) -> Reply | Waiting:
+    """Looks once; where there is nothing, waits if it was told to and may."""
+    reply = again()
+    if reply is not None:
+        return reply
+    if asked.block_ms is None or not caller.may_wait:
+        return NIL_ARRAY
+    until = time.monotonic() + asked.block_ms / 1000 if asked.block_ms else None
+    return Waiting(caller.database, tuple(dict.fromkeys(asked.keys)), until, again, ripe_at)

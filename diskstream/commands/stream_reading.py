@@ -1,0 +1,89 @@
+"""Commands that read entries, whoever was given them: XRANGE, XREVRANGE and XREAD."""
+
+from diskstream._native import EntryID
+from diskstream.commands.arguments import Words, as_id
+from diskstream.commands.caller import Caller
+from diskstream.commands.failures import SYNTAX
+from diskstream.commands.replies import NIL_ARRAY, Failure, Reply
+from diskstream.commands.stream_options import as_end, as_start
+from diskstream.commands.stream_read_options import Found, answer, as_reply, in_runs, parse_read
+from diskstream.commands.table import Command
+from diskstream.commands.waiting import Waiting
+
+__all__ = ["COMMANDS", "read_keys"]
+
+_ONLY_GROUPS = "ERR The > ID can be specified only when calling XREADGROUP using the GROUP <group> <consumer> option."
+
+
+def _range(caller: Caller, given: list[bytes], start: bytes, end: bytes, *, reverse: bool) -> Reply:
+    low, high = as_start(start), as_end(end)
+    words, count = Words(given, 4), -1
+    while words:
+        if words.option() != b"COUNT" or words.left < 2:  # noqa: PLR2004  # the word and its value
+            raise Failure(SYNTAX)
+        words.take()
+        count = max(0, words.take_int())
+    stream = caller.keyspace.stream(caller.database, given[1])
+    if not stream.exists():
+        return []
+    if count == 0:
+        return NIL_ARRAY
+    limit = None if count < 0 else count
+    return list(stream.revrange(high, low, limit) if reverse else stream.range(low, high, limit))
+
+
+def _xrange(caller: Caller, given: list[bytes]) -> Reply:
+    return _range(caller, given, given[2], given[3], reverse=False)
+
+
+def _xrevrange(caller: Caller, given: list[bytes]) -> Reply:
+    return _range(caller, given, given[3], given[2], reverse=True)
+
+
+def _xread(caller: Caller, given: list[bytes]) -> Reply | Waiting:
+    asked = parse_read(given, grouped=False)
+    database, keyspace, store = caller.database, caller.keyspace, caller.store
+    positions: list[tuple[bytes, EntryID | str]] = []
+    for key, word in zip(asked.keys, asked.ids, strict=True):
+        stream = keyspace.stream(database, key)
+        if word == b"$":
+            positions.append((key, stream.last_id()))
+        elif word == b"+":
+            positions.append((key, "+"))  # the last entry as of each look
+        elif word == b">":
+            raise Failure(_ONLY_GROUPS)
+        else:
+            positions.append((key, as_id(word)))
+
+    def read(run: dict[bytes, EntryID | str], max_count: int | None, max_bytes: int | None) -> Found:
+        return list(store.read(run, count=asked.count, max_count=max_count, max_bytes=max_bytes).items())
+
+    def look() -> Reply | None:
+        # A key that became of another type while this waits is passed over, as one that is gone.
+        there = [(key, after) for key, after in positions if not keyspace.is_other(database, key)]
+        found = in_runs(there, asked, read)
+        return as_reply(caller, [*found]) if found else None
+
+    return answer(caller, asked, look)
+
+
+def read_keys(given: list[bytes]) -> list[bytes]:
+    """The keys of XREAD and XREADGROUP: the first half of what stands behind STREAMS."""
+    at = next((place for place, word in enumerate(given) if word.upper() == b"STREAMS"), len(given))
+    rest = given[at + 1 :]
+    return rest[: len(rest) // 2]
+
+
+_READ = frozenset({"readonly"})
+COMMANDS = (
+    Command("xrange", -4, _xrange, _READ, (1, 1, 1), summary="Entries from an ID to another."),
+    Command("xrevrange", -4, _xrevrange, _READ, (1, 1, 1), summary="The same backwards."),
+    Command(
+        "xread",
+        -4,
+        _xread,
+        _READ | {"blocking", "movablekeys"},
+        find_keys=read_keys,
+        summary="Entries behind an ID in each of several streams; may wait for some.",
+    ),
+)

@@ -1,0 +1,174 @@
+"""The same for asyncio: redis-py's ``redis.asyncio`` over a store in this process.
+
+::
+
+    async with diskstream.compat.aio.Redis("data") as client:
+        await client.xadd("race:france", {"rider": "Castilla"})
+"""
+
+import asyncio
+import inspect
+import os
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from diskstream.commands.replies import Reply
+from diskstream.commands.waiting import Waiting
+from diskstream.compat.errors import WatchError
+from diskstream.compat.group_methods import GroupMethods
+from diskstream.compat.key_methods import KeyMethods
+from diskstream.compat.opening import Opened
+from diskstream.compat.pipeline import Stack
+from diskstream.compat.stream_methods import StreamMethods
+
+__all__ = ["Pipeline", "Redis"]
+
+_T = TypeVar("_T")
+# Threads of one client that may wait at once. They are not those of `asyncio.to_thread`, of which there are few:
+# readers that wait must not hold up the append that they wait for.
+_MOST_WAITING = 256
+
+
+class _Threads:
+    """Where a client's commands run."""
+
+    def __init__(self) -> None:
+        self._waiting = ThreadPoolExecutor(_MOST_WAITING, thread_name_prefix="diskstream waiting")
+
+    async def wait(self, call: Callable[[threading.Event], _T]) -> _T:
+        """A call that may wait, and stops where the event is set: a task that is cancelled leaves no thread behind."""
+        given_up = threading.Event()
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._waiting, call, given_up)
+        finally:
+            given_up.set()
+
+    def close(self) -> None:
+        """Takes no more."""
+        self._waiting.shutdown(wait=False)
+
+
+class Redis(Opened, StreamMethods, GroupMethods, KeyMethods):
+    """`diskstream.compat.Redis` with methods to be awaited."""
+
+    def __init__(self, path: str | os.PathLike[str], db: int = 0, **options: Any) -> None:
+        super().__init__(path, db, **options)
+        self._threads = _Threads()
+
+    def __await__(self) -> Generator[Any, None, Self]:
+        return self.__aenter__().__await__()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Lets go of the directory. Twice is fine."""
+        self._threads.close()
+        await asyncio.to_thread(self._link.close)
+
+    close = aclose
+
+    async def execute_command(self, *args: Any, **options: Any) -> Any:
+        """Executes any command. Returns its reply in redis-py's shape.
+
+        Raises:
+            RedisError: it was refused.
+        """
+        link, words = self._link, self._link.words(args)
+        found: Reply | Waiting = await asyncio.to_thread(lambda: link.run(link.caller(), words))
+        if isinstance(found, Waiting):
+            waiting = found
+            found = await self._threads.wait(lambda given_up: link.answer(waiting, given_up))
+        return link.finish(found, args[0], options)
+
+    async def scan_iter(
+        self, match: Any = None, count: int | None = None, _type: str | None = None, **kwargs: Any
+    ) -> AsyncIterator[Any]:
+        """All keys, one after the other."""
+        cursor: Any = "0"
+        while cursor != 0:
+            cursor, names = await self.scan(cursor, match=match, count=count, _type=_type, **kwargs)
+            for name in names:
+                yield name
+
+    def pipeline(self, transaction: bool = True, shard_hint: object = None) -> "Pipeline":  # noqa: ARG002  # redis-py's
+        """Several commands in one go: see `Pipeline`."""
+        return Pipeline(self, transaction=transaction)
+
+    async def transaction(
+        self,
+        func: "Callable[[Pipeline], Any | Awaitable[Any]]",
+        *watches: Any,
+        shard_hint: str | None = None,
+        value_from_callable: bool = False,
+        watch_delay: float | None = None,
+    ) -> Any:
+        """Calls `func` with a pipeline that watches keys: see `diskstream.compat.Redis.transaction`."""
+        async with self.pipeline(transaction=True, shard_hint=shard_hint) as pipe:
+            while True:
+                try:
+                    if watches:
+                        await pipe.watch(*watches)
+                    value = func(pipe)
+                    if inspect.isawaitable(value):
+                        value = await value
+                    replies = await pipe.execute()
+                except WatchError:
+                    await asyncio.sleep(watch_delay or 0)
+                    continue
+                return value if value_from_callable else replies
+
+
+class Pipeline(Stack):
+    """Commands for one go: methods return the pipeline, `execute` is awaited for the list of their replies."""
+
+    def __init__(self, client: Redis, *, transaction: bool) -> None:
+        super().__init__(client._link, transaction=transaction)
+        self._threads = client._threads
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        await self.reset()
+
+    def __await__(self) -> Generator[Any, None, Self]:
+        return self.__aenter__().__await__()
+
+    async def immediate_execute_command(self, *args: Any, **options: Any) -> Any:
+        """Executes a command at once.
+
+        Raises:
+            RedisError: it was refused.
+        """
+        return await self._threads.wait(lambda given_up: self._call(args, options, given_up))
+
+    async def execute(self, raise_on_error: bool = True) -> list[Any]:
+        """Executes what was kept: see `diskstream.compat.Pipeline.execute`."""
+        return await self._threads.wait(lambda given_up: self._run(raise_on_error, given_up))
+
+    async def unwatch(self) -> bool:
+        """Watches nothing any more."""
+        if self.watching:
+            await self.execute_command("UNWATCH")
+        return True
+
+    async def discard(self) -> None:
+        """Keeps nothing of what was kept."""
+        await self.execute_command("DISCARD")
+
+    async def reset(self) -> None:
+        """Forgets everything."""
+        self._clear()
+
+    aclose = reset

@@ -1,0 +1,159 @@
+"""What a client, a pipeline and their counterparts for asyncio have in common: words in, shaped replies out."""
+
+import functools
+import os
+import threading
+import weakref
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from typing import Any, TypeAlias
+
+from diskstream import EntryID
+from diskstream.commands.all_commands import table
+from diskstream.commands.caller import Caller
+from diskstream.commands.dispatch import dispatch
+from diskstream.commands.replies import Reply
+from diskstream.commands.table import Table
+from diskstream.commands.waiting import Waiting
+from diskstream.compat.errors import ConnectionError, DataError, RedisError  # noqa: A004  # its name in redis-py
+from diskstream.compat.shapes import RESP3, Decode, Shape, parsed, shapes_for
+from diskstream.compat.sharing import OPEN
+from diskstream.compat.waiting import wait
+
+__all__ = ["NEVER_DECODE", "Commands", "Dispatch", "Link"]
+
+Dispatch: TypeAlias = Callable[[Table, Caller, list[bytes]], "Reply | Waiting"]
+Commands: TypeAlias = tuple[Dispatch, Table]
+# The option of redis-py's methods whose reply is bytes whatever the client decodes (DUMP).
+NEVER_DECODE = "NEVER_DECODE"
+
+
+class Link:
+    """A keyspace as one client sees it. Safe under threads: each has a caller of its own.
+
+    Args:
+        path: the directory.
+        db: the number of the database.
+        protocol: 2, 3, or None for the shapes of 2 with what only 3 tells, as redis-py's default is.
+        legacy_responses: as with redis-py.
+        decode_responses: strings come out as str.
+        encoding, encoding_errors: of str.
+        options: how the store is opened.
+        commands: other commands than diskstream's own; for tests.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        db: int,
+        protocol: int | None,
+        legacy_responses: bool,
+        decode_responses: bool,
+        encoding: str,
+        encoding_errors: str,
+        options: dict[str, Any],
+        commands: Commands | None = None,
+    ) -> None:
+        if protocol not in (None, 2, 3):
+            raise ConnectionError("protocol must be either 2 or 3")
+        self.path, self.database = path, db
+        self._wire = protocol or RESP3
+        self._shapes = shapes_for(protocol, legacy=legacy_responses)
+        self.encoding, self.encoding_errors = encoding, encoding_errors
+        text = functools.partial(str, encoding=encoding, errors=encoding_errors)
+        self._decode: Decode = text if decode_responses else bytes
+        self._dispatch, self._table = commands or (dispatch, table())
+        self._own = threading.local()
+        self._shared = OPEN.take(path, options)
+        self._give_back = weakref.finalize(self, OPEN.give_back, self._shared)
+
+    def close(self) -> None:
+        """Lets go of the keyspace. Closing twice is fine."""
+        self._give_back()
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return not self._give_back.alive
+
+    def new_caller(self) -> Caller:
+        """A caller with a state of its own: a database, watched keys, a transaction."""
+        return Caller(self._shared.keyspace, database=self.database, protocol=self._wire)
+
+    def caller(self) -> Caller:
+        """This thread's caller."""
+        found: Caller | None = getattr(self._own, "caller", None)
+        if found is None:
+            found = self._own.caller = self.new_caller()
+        return found
+
+    # --- words --------------------------------------------------------------------------------------------------------
+
+    def encode(self, value: Any) -> bytes:
+        """A word as bytes.
+
+        Raises:
+            DataError: it is of a type that says nothing of its bytes.
+        """
+        if isinstance(value, bytes):
+            return value
+        if isinstance(value, str):
+            return value.encode(self.encoding, self.encoding_errors)
+        if isinstance(value, bytearray | memoryview | EntryID):
+            return bytes(value)
+        if isinstance(value, int) and not isinstance(value, bool):
+            return b"%d" % value
+        if isinstance(value, float):
+            return float.__repr__(value).encode()
+        kind = type(value).__name__
+        raise DataError(f"Invalid input of type: '{kind}'. Convert to a bytes, string, int or float first.")
+
+    def words(self, args: tuple[Any, ...]) -> list[bytes]:
+        """A command as bytes; its name may be two words, as ``XGROUP CREATE``."""
+        return [*self.encode(args[0]).split(), *map(self.encode, args[1:])]
+
+    # --- calls --------------------------------------------------------------------------------------------------------
+
+    def run(self, caller: Caller, words: list[bytes]) -> "Reply | Waiting":
+        """Runs a command; one that waits says so.
+
+        Raises:
+            ConnectionError: the client is closed.
+        """
+        if self.closed:
+            raise ConnectionError(f"the client of {os.fspath(self.path)} is closed")
+        turn = self._shared.turns.alone if words[0].upper() == b"EXEC" else self._shared.turns.shared
+        with turn():
+            return self._dispatch(self._table, caller, words)
+
+    def answer(self, found: "Reply | Waiting", given_up: threading.Event | None = None) -> Reply:
+        """The reply, waited for where the command waits."""
+        if isinstance(found, Waiting):
+            turn: Callable[[], AbstractContextManager[None]] = self._shared.turns.shared
+            return wait(self._shared.keyspace, found, turn, given_up)
+        return found
+
+    def parse(self, reply: Reply, name: Any, options: Mapping[str, Any]) -> Any:
+        """A reply as redis-py's parser gives it, ready for `shape`; an error is an exception, not raised."""
+        for_shape = self._shape_of(name) is not None
+        return parsed(reply, self._wire, bytes if NEVER_DECODE in options else self._decode, for_shape=for_shape)
+
+    def shape(self, found: Any, name: Any, options: Mapping[str, Any]) -> Any:
+        """What was parsed as redis-py's methods return it."""
+        shape = self._shape_of(name)
+        return found if shape is None else shape(found, options)
+
+    def finish(self, reply: Reply, name: Any, options: Mapping[str, Any]) -> Any:
+        """A reply as redis-py's methods return it.
+
+        Raises:
+            RedisError: it is an error.
+        """
+        found = self.parse(reply, name, options)
+        if isinstance(found, RedisError):
+            raise found
+        return self.shape(found, name, options)
+
+    def _shape_of(self, name: Any) -> Shape | None:
+        return self._shapes.get(name.upper()) if isinstance(name, str) else None

@@ -1,0 +1,197 @@
+"""Several commands in one go, as a transaction or not, with redis-py's WATCH."""
+
+import textwrap
+import threading
+from types import TracebackType
+from typing import Any, Self
+
+from diskstream.commands.caller import Caller
+from diskstream.commands.replies import ErrorReply
+from diskstream.compat.calling import Answer
+from diskstream.compat.errors import ExecAbortError, RedisError, ResponseError, WatchError, error_of
+from diskstream.compat.group_methods import GroupMethods
+from diskstream.compat.key_methods import KeyMethods
+from diskstream.compat.link import Link
+from diskstream.compat.stream_methods import StreamMethods
+
+__all__ = ["Pipeline", "Stack"]
+
+_Command = tuple[tuple[Any, ...], dict[str, Any]]
+_UNWATCHING = ("DISCARD", "EXEC", "UNWATCH")
+_SHOWN = 100  # characters of a command in the text of its error
+
+
+class Stack(StreamMethods, GroupMethods, KeyMethods):
+    """Commands that are kept until `execute`: what the pipelines have in common. Not for several threads at once.
+
+    Args:
+        link: of the client.
+        transaction: whether nobody sees the store between two of them.
+    """
+
+    def __init__(self, link: Link, *, transaction: bool) -> None:
+        self._link, self.transaction = link, transaction
+        self._clear()
+
+    def _clear(self) -> None:
+        self.command_stack: list[_Command] = []
+        self._caller = self._link.new_caller()  # a new one watches nothing and is in no transaction
+        self.watching = False
+        self.explicit_transaction = False
+
+    def __len__(self) -> int:
+        return len(self.command_stack)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def multi(self) -> None:
+        """Begins the transaction, after `watch` and what was looked at.
+
+        Raises:
+            RedisError: it has begun, or there are commands.
+        """
+        if self.explicit_transaction:
+            raise RedisError("Cannot issue nested calls to MULTI")
+        if self.command_stack:
+            raise RedisError("Commands without an initial WATCH have already been issued")
+        self.explicit_transaction = True
+
+    def execute_command(self, *args: Any, **options: Any) -> Answer:
+        """Keeps a command, and returns the pipeline; after `watch` and before `multi` executes it at once."""
+        if (self.watching or args[0] == "WATCH") and not self.explicit_transaction:
+            return self.immediate_execute_command(*args, **options)
+        return self.pipeline_execute_command(*args, **options)
+
+    def immediate_execute_command(self, *args: Any, **options: Any) -> Answer:
+        """Executes a command at once."""
+        raise NotImplementedError
+
+    def pipeline_execute_command(self, *args: Any, **options: Any) -> Self:
+        """Keeps a command."""
+        self.command_stack.append((args, options))
+        return self
+
+    def watch(self, *names: Any) -> Answer:
+        """Watches keys: the transaction fails where one changes before it.
+
+        Raises:
+            RedisError: it has begun.
+        """
+        if self.explicit_transaction:
+            raise RedisError("Cannot issue a WATCH after a MULTI")
+        return self.execute_command("WATCH", *names)
+
+    # --- what is executed, in the calling thread ----------------------------------------------------------------------
+
+    def _call(self, args: tuple[Any, ...], options: dict[str, Any], given_up: threading.Event | None = None) -> Any:
+        reply = self._link.answer(self._link.run(self._caller, self._link.words(args)), given_up)
+        found = self._link.finish(reply, args[0], options)
+        if args[0] in _UNWATCHING:
+            self.watching = False
+        elif args[0] == "WATCH":
+            self.watching = True
+        return found
+
+    def _run(self, raise_on_error: bool, given_up: threading.Event | None = None) -> list[Any]:
+        stack, caller = self.command_stack, self._caller
+        if not stack and not self.watching:
+            return []
+        try:
+            words = [self._link.words(args) for args, _ in stack]  # what cannot be sent is refused before anything runs
+            if self.transaction or self.explicit_transaction:
+                found = self._transaction(caller, words, stack)
+            else:
+                found = self._each(caller, words, stack, given_up)
+        finally:
+            if self._caller is caller:  # else it was reset meanwhile: a task that ran this was cancelled
+                self._clear()
+        if raise_on_error:
+            for number, (one, (args, _)) in enumerate(zip(found, stack, strict=True), 1):
+                if isinstance(one, ResponseError):
+                    raise _annotated(one, number, args)
+        return [
+            one if isinstance(one, RedisError) else self._link.shape(one, args[0], options)
+            for one, (args, options) in zip(found, stack, strict=True)
+        ]
+
+    def _each(
+        self, caller: Caller, commands: list[list[bytes]], stack: list[_Command], given_up: threading.Event | None
+    ) -> list[Any]:
+        found = []
+        for words, (args, options) in zip(commands, stack, strict=True):
+            one = self._link.parse(self._link.answer(self._link.run(caller, words), given_up), args[0], options)
+            if isinstance(one, RedisError) and not isinstance(one, ResponseError):
+                raise one
+            found.append(one)
+        return found
+
+    def _transaction(self, caller: Caller, commands: list[list[bytes]], stack: list[_Command]) -> list[Any]:
+        self._link.run(caller, [b"MULTI"])
+        refused = None
+        for number, (words, (args, _)) in enumerate(zip(commands, stack, strict=True), 1):
+            queued = self._link.run(caller, words)
+            if isinstance(queued, ErrorReply) and refused is None:
+                refused = _annotated(error_of(queued), number, args)
+        replies = self._link.run(caller, [b"EXEC"])
+        if isinstance(replies, ErrorReply):
+            error = error_of(replies)
+            raise refused if refused is not None and isinstance(error, ExecAbortError) else error
+        if not isinstance(replies, list | tuple):
+            raise WatchError("Watched variable changed.")
+        if len(replies) != len(commands):
+            raise ResponseError("Wrong number of response items from pipeline execution")
+        return [
+            self._link.parse(reply, args[0], options) for reply, (args, options) in zip(replies, stack, strict=True)
+        ]
+
+
+def _annotated(error: RedisError, number: int, args: tuple[Any, ...]) -> RedisError:
+    command = " ".join(arg.decode("utf-8", "replace") if isinstance(arg, bytes) else str(arg) for arg in args)
+    shown = textwrap.shorten(command, width=_SHOWN, placeholder="...")
+    error.args = (f"Command # {number} ({shown}) of pipeline caused error: {error.args[0]}", *error.args[1:])
+    return error
+
+
+class Pipeline(Stack):
+    """Commands for one go: methods return the pipeline, `execute` the list of their replies."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.reset()
+
+    def immediate_execute_command(self, *args: Any, **options: Any) -> Any:
+        """Executes a command at once.
+
+        Raises:
+            RedisError: it was refused.
+        """
+        return self._call(args, options)
+
+    def execute(self, raise_on_error: bool = True) -> list[Any]:
+        """Executes what was kept.
+
+        Args:
+            raise_on_error: raises the first error; else errors are in the list.
+
+        Raises:
+            WatchError: a watched key changed; nothing was executed.
+            ResponseError: a command was refused.
+        """
+        return self._run(raise_on_error)
+
+    def unwatch(self) -> bool:
+        """Watches nothing any more."""
+        return bool((self.watching and self.execute_command("UNWATCH")) or True)
+
+    def discard(self) -> None:
+        """Keeps nothing of what was kept."""
+        self.execute_command("DISCARD")
+
+    def reset(self) -> None:
+        """Forgets everything."""
+        self._clear()
+
+    close = reset

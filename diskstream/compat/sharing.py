@@ -1,0 +1,62 @@
+"""One keyspace for all clients of a process that open the same directory in the same way."""
+
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+from diskstream.commands.keyspace import Keyspace
+from diskstream.compat.turns import Turns
+
+__all__ = ["OPEN", "Keyspaces", "Shared"]
+
+
+class Shared:
+    """An open keyspace, and how many clients have it.
+
+    Attributes:
+        keyspace: the databases.
+        turns: what keeps a transaction alone.
+    """
+
+    def __init__(self, key: object, keyspace: Keyspace) -> None:
+        self.key, self.keyspace, self.turns = key, keyspace, Turns()
+        self.clients = 0
+
+
+class Keyspaces:
+    """The open ones by directory and options. The last client that gives one back closes it."""
+
+    def __init__(self) -> None:
+        # Reentrant: a client that is collected as garbage gives its keyspace back, in whichever thread that happens.
+        self._mutex = threading.RLock()
+        self._open: dict[object, Shared] = {}
+
+    def take(self, path: str | os.PathLike[str], options: dict[str, Any]) -> Shared:
+        """The keyspace of a directory, opened where it is not.
+
+        Raises:
+            DiskstreamError: it cannot be opened.
+        """
+        # A forked child opens its own: counting clients together would close what the other still has.
+        key = (os.getpid(), Path(path).resolve(), tuple(sorted(options.items())))
+        with self._mutex:
+            found = self._open.get(key)
+            if found is None:
+                found = self._open[key] = Shared(key, Keyspace(path, **options))
+            found.clients += 1
+            return found
+
+    def give_back(self, shared: Shared) -> None:
+        """One client less."""
+        with self._mutex:
+            shared.clients -= 1
+            if shared.clients:
+                return
+            self._open.pop(shared.key, None)
+        shared.keyspace.close()
+
+
+# The one thing that all clients of a process have to know of each other: without it each would watch for changes, and
+# hold transactions apart, for itself alone.
+OPEN = Keyspaces()

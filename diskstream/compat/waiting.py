@@ -1,0 +1,64 @@
+"""A command that waits, in a thread: looks again when one of its streams changes, until there is a reply."""
+
+import threading
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
+from diskstream.commands.failures import failure_of
+from diskstream.commands.keyspace import Keyspace
+from diskstream.commands.replies import ErrorReply, Failure, Reply
+from diskstream.commands.waiting import Waiting
+from diskstream.errors import DiskstreamError
+from diskstream.watching import Watch
+
+__all__ = ["wait"]
+
+# The longest sleep: so soon a thread notices that it was given up, or that a group changed, which rings no bell.
+_SLICE_S = 0.05
+# The shortest: what is ripe but locked by another process is not asked for in circles.
+_SHORTEST_S = 0.001
+
+
+def wait(
+    keyspace: Keyspace,
+    waiting: Waiting,
+    turn: Callable[[], AbstractContextManager[None]],
+    given_up: threading.Event | None = None,
+) -> Reply:
+    """The reply of a command that waits. Errors are replies.
+
+    Args:
+        keyspace: where its keys are.
+        waiting: what the command returned.
+        turn: held for each look.
+        given_up: ends the wait early, with what it answers at the end of its time.
+    """
+    try:
+        with Watch() as watch:
+            store = keyspace.store(waiting.database)
+            for key in waiting.keys:
+                watch.add(store, key)
+            while given_up is None or not given_up.is_set():
+                watch.changed()  # before the look: what is appended after it ends the sleep at once
+                with turn():
+                    reply = waiting.again()
+                if reply is not None:
+                    return reply
+                if (left := _left(waiting)) <= 0:
+                    break
+                watch.wait(left)
+    except Failure as failure:
+        return ErrorReply(failure.text)
+    except DiskstreamError as error:
+        return ErrorReply(failure_of(error, "wait").text)
+    return waiting.otherwise
+
+
+def _left(waiting: Waiting) -> float:
+    """Seconds to the next look that no bell calls for; 0 or less at the end of the time."""
+    now = time.monotonic()
+    if waiting.until is not None and waiting.until <= now:
+        return 0
+    due = (when for when in (waiting.until, waiting.ripe_at(), now + _SLICE_S) if when is not None)
+    return max(min(due) - now, _SHORTEST_S)

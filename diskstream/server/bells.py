@@ -1,0 +1,115 @@
+"""What other processes append to the keys that clients wait for: a thread sleeps on the bells and wakes the loop."""
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import Protocol
+
+from diskstream.commands.keyspace import Keyspace
+from diskstream.errors import DiskstreamError
+from diskstream.server.waiters import Key
+from diskstream.watching import Place, Watch
+
+__all__ = ["Bells"]
+
+_LOG = logging.getLogger("diskstream.server")
+_LOOK_S = 1.0
+# Keys that nobody waits for any more are watched on, since a consumer soon waits again; beyond so many they are let go.
+_KEPT_KEYS = 64
+
+
+class _Waited(Protocol):
+    """The waiters, as far as the bells are concerned."""
+
+    def __contains__(self, key: Key) -> bool: ...
+
+
+class Bells:
+    """The bells of the keys that are waited for.
+
+    The loop asks with `changed` in its turns. Only when it goes to sleep it lets the thread listen, with `listen`: so a
+    server with much to do is not woken by its own writes.
+
+    Args:
+        keyspace: where the keys are.
+        poke: wakes the loop; called in the thread.
+    """
+
+    def __init__(self, keyspace: Keyspace, poke: Callable[[], None]) -> None:
+        self._keyspace, self._poke = keyspace, poke
+        self._watch = Watch()
+        self._keys: dict[Key, Place] = {}
+        self._listen = threading.Event()
+        self._stopping = threading.Event()
+        self.listening = False
+        self._thread: threading.Thread | None = None
+
+    def add(self, key: Key) -> bool:
+        """Watches a key. Returns whether it was not: then the stream is to be looked at once more."""
+        if key in self._keys:
+            return False
+        try:
+            store = self._keyspace.store(key[0])
+            self._watch.add(store, key[1])
+        except DiskstreamError:
+            return False  # the command that waits has met it already, or will at its next look
+        self._keys[key] = (store, key[1])
+        if self.listening:
+            self._watch.interrupt()  # and the thread listens anew, to this one too
+        return True
+
+    def changed(self, waited: _Waited) -> list[Key]:
+        """The keys that may have changed since the last call; those that nobody waits for are let go."""
+        if len(self._keys) > _KEPT_KEYS:
+            self._forget([key for key in self._keys if key not in waited])
+        if not self._keys:
+            return []
+        return self._found(self._watch.changed())
+
+    def stale(self) -> list[Key]:
+        """The keys whose page has become another one. For a look each second."""
+        return self._found(self._watch.stale()) if self._keys else []
+
+    def _found(self, places: list[Place]) -> list[Key]:
+        if not places:
+            return []
+        found = set(places)
+        return [key for key, place in self._keys.items() if place in found]
+
+    def _forget(self, keys: list[Key]) -> None:
+        for key in keys:
+            store, name = self._keys.pop(key)
+            self._watch.remove(store, name)
+
+    def forget_all(self) -> None:
+        """Lets go of every key: the stores are opened anew."""
+        self._forget(list(self._keys))
+
+    def listen(self) -> None:
+        """Lets the thread listen until a bell rings."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="diskstream bells", daemon=True)
+            self._thread.start()
+        self.listening = True
+        self._listen.set()
+
+    def _run(self) -> None:
+        while True:
+            self._listen.wait()
+            if self._stopping.is_set():
+                return
+            if self._watch.wait(_LOOK_S):
+                self._listen.clear()
+                self.listening = False
+                if self._stopping.is_set():
+                    return  # `stop` may have said so just before it was cleared
+                self._poke()
+
+    def stop(self) -> None:
+        """Ends the thread."""
+        self._stopping.set()
+        self._listen.set()
+        self._watch.interrupt()
+        if self._thread is not None:
+            self._thread.join()
+        self._watch.close()

@@ -1,0 +1,141 @@
+"""One client: its socket, what came and is not run yet, and what is to be sent."""
+
+import socket
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+from diskstream.commands.caller import Caller
+from diskstream.commands.replies import Reply
+from diskstream.server.parts import Parser
+from diskstream.server.poller import READ
+
+if TYPE_CHECKING:
+    from diskstream.server.waiters import Waiter
+
+__all__ = ["SOFT_OUT_BYTES", "Connection", "Socket"]
+
+# A client that does not read: with so much to send to it, no more of its commands are run. Its memory is bounded by
+# this and one reply.
+SOFT_OUT_BYTES = 1 << 20
+# More is sent in pieces, so that one client does not copy hundreds of megabytes to hand the kernel one.
+_PIECE_BYTES = 1 << 20
+
+
+class Socket(Protocol):
+    """What is used of a socket; one with TLS behaves the same."""
+
+    def recv(self, size: int, /) -> bytes:
+        """Some bytes; none at the end. Raises BlockingIOError where there are none yet."""
+
+    def send(self, data: bytes | memoryview, /) -> int:
+        """Sends some. Raises BlockingIOError where nothing can go now."""
+
+    def fileno(self) -> int:
+        """The descriptor."""
+
+    def close(self) -> None:
+        """Closes it."""
+
+
+class Connection:
+    """A client of the server.
+
+    Attributes:
+        caller: what commands know of it.
+        parser: of its bytes.
+        replies: not encoded yet.
+        protocol: the one they are for.
+        out: encoded, not sent yet.
+        pending: commands that came and must not run yet: it waits, is paused, or does not read its replies.
+        waiter: the wait it is in.
+        paused: whether CLIENT PAUSE holds it back.
+        clogged: whether it must first read what was sent.
+        closing: whether it is closed once all is sent.
+        closed: whether it is.
+        mask: what the poller waits for.
+        dirty: whether it is on the list of those to send to.
+    """
+
+    __slots__ = (
+        "_encode",
+        "caller",
+        "clogged",
+        "closed",
+        "closing",
+        "dirty",
+        "fd",
+        "last_used",
+        "mask",
+        "out",
+        "parser",
+        "paused",
+        "pending",
+        "protocol",
+        "receive",
+        "replies",
+        "send",
+        "sock",
+        "waiter",
+    )
+
+    def __init__(
+        self, sock: "Socket | socket.socket", caller: Caller, parser: Parser, encode: Callable[..., bytes]
+    ) -> None:
+        self.sock, self.caller, self.parser, self._encode = sock, caller, parser, encode
+        self.fd = sock.fileno()
+        self.receive, self.send = sock.recv, sock.send
+        self.replies: list[Reply] = []
+        self.protocol = caller.protocol
+        self.out = bytearray()
+        self.pending: deque[list[bytes]] = deque()
+        self.waiter: Waiter | None = None
+        self.paused = self.clogged = self.closing = self.closed = self.dirty = False
+        self.mask = READ
+        self.last_used = caller.last_used
+
+    def __repr__(self) -> str:
+        return f"<Connection {self.caller.id} from {self.caller.address}>"
+
+    def held(self) -> bool:
+        """Whether its commands must not run now."""
+        return self.waiter is not None or self.paused or self.clogged or self.closing or self.closed
+
+    def encode(self) -> None:
+        """Turns the replies so far into bytes: they may be large, or the protocol changes."""
+        if self.replies:
+            self.out += self._encode(self.replies, resp3=self.protocol == 3)  # noqa: PLR2004  # RESP3
+            self.replies = []
+
+    def flush(self) -> int:
+        """Sends what can be sent now. Returns how many bytes went.
+
+        Raises:
+            OSError: the client is gone.
+        """
+        if not self.out:
+            if not self.replies:
+                return 0
+            data = self._encode(self.replies, resp3=self.protocol == 3)  # noqa: PLR2004  # RESP3
+            self.replies = []
+            if len(data) <= _PIECE_BYTES:
+                try:
+                    sent = self.send(data)
+                except (BlockingIOError, InterruptedError):
+                    sent = 0
+                if sent < len(data):
+                    self.out += data[sent:]
+                return sent
+            self.out += data
+        else:
+            self.encode()
+        total = 0
+        while self.out:
+            with memoryview(self.out) as view, view[:_PIECE_BYTES] as piece:
+                try:
+                    sent = self.send(piece)
+                except (BlockingIOError, InterruptedError):
+                    break
+            del self.out[:sent]
+            total += sent
+        return total

@@ -1,0 +1,330 @@
+"""The turns of the server: take what came, run it, send what is to be sent."""
+
+import contextlib
+import errno
+import logging
+import math
+import socket
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from diskstream.commands.replies import ErrorReply
+from diskstream.server.connection import SOFT_OUT_BYTES, Connection
+from diskstream.server.counts import Counts
+from diskstream.server.poller import GONE, HANGUP, READ, WRITE, Poller
+from diskstream.server.running import Arrived, Runner
+
+__all__ = ["Limits", "Loop"]
+
+_LOG = logging.getLogger("diskstream.server")
+_RECEIVE_BYTES = 64 << 10
+# So long nothing happens before the thread of the bells is woken: it would only be in the way of a busy server.
+_QUIET_S = 0.001
+_SECOND = 1.0
+# Without descriptors for more clients, the listeners are left alone for so long.
+_NO_DESCRIPTORS_S = 0.1
+_NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+
+
+class Limits(Protocol):
+    """The settings that the loop looks at each time, since they may change."""
+
+    timeout: int
+    client_output_buffer_limit: int
+
+
+class Loop:
+    """Turns, until `stopping`.
+
+    Args:
+        runner: makes what runs the commands; takes `poke` and `close`.
+        counts: what is counted.
+        limits: the settings.
+        each_second: what else is to be done now and then.
+    """
+
+    def __init__(
+        self,
+        runner: Callable[..., Runner],
+        counts: Counts,
+        limits: Limits,
+        *,
+        each_second: Callable[[float], None],
+    ) -> None:
+        self._counts, self._limits, self._each_second = counts, limits, each_second
+        self._poller = Poller()
+        self.connections: dict[int, Connection] = {}
+        self._listeners: dict[int, tuple[socket.socket, Callable[[socket.socket], None]]] = {}
+        self._resting_until: float | None = None
+        self._behind: list[Connection] = []
+        self._poked, self._poke = socket.socketpair()
+        for end in (self._poked, self._poke):
+            end.setblocking(False)
+        self._poller.register(self._poked.fileno(), READ)
+        self.runner = runner(poke=self.poke, close=self.close)
+        self.stopping = False
+        self._second = 0.0
+
+    # --- what it listens to -------------------------------------------------------------------------------------------
+
+    def listen(self, listener: socket.socket, accepted: Callable[[socket.socket], None]) -> None:
+        """Accepts clients of a listening socket; `accepted` gets each."""
+        listener.setblocking(False)
+        self._listeners[listener.fileno()] = (listener, accepted)
+        self._poller.register(listener.fileno(), READ)
+
+    @property
+    def resting(self) -> bool:
+        """Whether it accepts nobody for the moment, for want of descriptors."""
+        return self._resting_until is not None
+
+    def add(self, connection: Connection) -> None:
+        """Takes a client in."""
+        self.connections[connection.fd] = connection
+        self._poller.register(connection.fd, READ)
+
+    def poke(self) -> None:
+        """Wakes the loop. Safe from any thread, and from a signal."""
+        with contextlib.suppress(OSError):  # full of pokes, or closed
+            self._poke.send(b"!")
+
+    # --- turns --------------------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Turns until `stopping`, and sends what can be sent of the last one's replies."""
+        while not self.stopping:
+            self.turn()
+
+    def turn(self) -> None:
+        """One turn; waits for something to do."""
+        runner = self.runner
+        events = self._poller.ready(self._patience())
+        runner.now = now = time.monotonic()
+        arrived = self._take(events, now)
+        if arrived:
+            self._counts.turns += 1
+            runner.run(arrived)
+        elif not events and runner.waiters.count and not runner.bells.listening:
+            runner.bells.listen()
+        if self._behind:
+            self._look_behind()
+        self._serve(now)
+        runner.run_resumed()
+        while runner.dirty:
+            dirty, runner.dirty = runner.dirty, []
+            for connection in dirty:
+                self._send(connection)
+            runner.run_resumed()  # who could not be sent to before
+
+    def _take(self, events: list[tuple[int, int]], now: float) -> Arrived:
+        """What came from those that are ready."""
+        arrived: Arrived = []
+        connections = self.connections
+        for fd, mask in events:
+            connection = connections.get(fd)
+            if connection is None:
+                self._other(fd)
+                continue
+            if mask != READ:
+                if mask & (GONE | HANGUP) and not mask & READ:
+                    self.close(connection)
+                    continue
+                if mask & WRITE:
+                    self._send(connection)
+                    if connection.closed:
+                        continue
+            if mask & READ:
+                commands = self._receive(connection, now)
+                if commands:
+                    arrived.append((connection, commands))
+        return arrived
+
+    def _patience(self) -> float:
+        """Seconds for which the poller may sleep."""
+        runner = self.runner
+        now = time.monotonic() if runner.waiters.count or runner.pause_ends() or self._resting_until else runner.now
+        until = min(self._second, runner.waiters.next_due(), runner.pause_ends() or math.inf)
+        if self._resting_until is not None:
+            until = min(until, self._resting_until)
+        if runner.waiters.count and not runner.bells.listening:
+            until = min(until, now + _QUIET_S)
+        return max(0.0, until - now)
+
+    def _serve(self, now: float) -> None:
+        """Whoever waits for something that has come, or for a time that has come."""
+        runner = self.runner
+        if runner.waiters.count:
+            changed = runner.bells.changed(runner.waiters)
+            if changed:
+                runner.waiters.serve(changed, now)
+            runner.waiters.serve_due(now)
+        runner.end_pause(now)
+        if self._resting_until is not None and self._resting_until <= now:
+            self._resting_until = None
+            for fd in self._listeners:
+                self._poller.register(fd, READ)
+        if self._second <= now:
+            self._second = now + _SECOND
+            runner.waiters.serve(runner.bells.stale(), now)
+            self._close_idle(now)
+            self._each_second(now)
+
+    def _other(self, fd: int) -> None:
+        if fd == self._poked.fileno():
+            with contextlib.suppress(BlockingIOError):
+                while self._poked.recv(4096):
+                    pass
+            return
+        found = self._listeners.get(fd)
+        if found is not None and self._resting_until is None:
+            self._accept(*found)
+
+    def _accept(self, listener: socket.socket, accepted: Callable[[socket.socket], None]) -> None:
+        for _ in range(64):  # and back to those that are connected
+            try:
+                client, _ = listener.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                if error.errno not in _NO_DESCRIPTORS:
+                    _LOG.warning("could not accept a client: %s", error)
+                    return
+                _LOG.warning("no descriptors for more clients: %s", error)
+                self._resting_until = time.monotonic() + _NO_DESCRIPTORS_S
+                for fd in self._listeners:
+                    self._poller.unregister(fd)
+                return
+            accepted(client)
+
+    # --- reading ------------------------------------------------------------------------------------------------------
+
+    def _receive(self, connection: Connection, now: float) -> list[list[bytes]]:
+        """The commands that came; the last reply is given here where what came is no command."""
+        try:
+            data = connection.receive(_RECEIVE_BYTES)
+        except (BlockingIOError, InterruptedError):
+            return []
+        except OSError:
+            data = b""
+        if not data:
+            self.close(connection)
+            return []
+        self._counts.bytes_in += len(data)
+        caller = connection.caller
+        caller.last_used = now
+        parser = connection.parser
+        commands = parser.feed(data, caller.user is not None)
+        if connection.waiter is not None or connection.paused:
+            self._set_mask(connection, HANGUP)  # what came is kept; more is not taken before that is run
+        if parser.error is not None or parser.held_back or parser.limit_passed:
+            self._behind.append(connection)
+        return commands
+
+    def _look_behind(self) -> None:
+        """Those whose parser had more to say, once the commands before it have run."""
+        behind, self._behind = self._behind, []
+        for connection in behind:
+            parser = connection.parser
+            while parser.held_back and not connection.held():  # its size may depend on what ran just now
+                self.runner.run([(connection, parser.feed(b"", connection.caller.user is not None))])
+            if connection.closed:
+                continue
+            if parser.limit_passed:
+                self._counts.query_limit += 1
+                _LOG.warning("closing %s: its request is over the limit", connection)
+                self.close(connection)
+            elif parser.error is not None:
+                self._counts.protocol_errors += 1
+                self.runner.waiters.drop(connection)
+                connection.pending.clear()
+                connection.replies.append(ErrorReply(parser.error))
+                self.end(connection)
+            elif parser.held_back:
+                self._behind.append(connection)
+
+    # --- sending ------------------------------------------------------------------------------------------------------
+
+    def _send(self, connection: Connection) -> None:
+        connection.dirty = False
+        if connection.closed:
+            return
+        try:
+            self._counts.bytes_out += connection.flush()
+        except OSError:
+            self.close(connection)
+            return
+        if connection.out or connection.mask != READ or connection.closing or connection.clogged or connection.pending:
+            self._settle(connection)
+
+    def _settle(self, connection: Connection) -> None:
+        """Closes it where it is time to, and else sets what it waits for."""
+        if connection.closed:
+            return
+        waiting = len(connection.out)
+        if connection.closing and not waiting:
+            self.close(connection)
+            return
+        limit = self._limits.client_output_buffer_limit
+        if limit and waiting > limit:
+            self._counts.output_limit += 1
+            _LOG.warning("closing %s: it does not read, and %d bytes wait for it", connection, waiting)
+            self.close(connection)
+            return
+        if waiting > SOFT_OUT_BYTES:
+            connection.clogged = True
+        elif connection.clogged and waiting <= SOFT_OUT_BYTES // 2:
+            connection.clogged = False
+            self.runner.resumed.append(connection)
+        reads = not (connection.clogged or connection.closing or (connection.held() and connection.pending))
+        self._set_mask(connection, (READ if reads else 0) | (WRITE if waiting else 0) or HANGUP)
+
+    def _set_mask(self, connection: Connection, mask: int) -> None:
+        if mask != connection.mask:
+            connection.mask = mask
+            self._poller.modify(connection.fd, mask)
+
+    # --- ending -------------------------------------------------------------------------------------------------------
+
+    def end(self, connection: Connection) -> None:
+        """Closes a connection once all its replies are sent."""
+        connection.closing = True
+        if not connection.dirty:
+            connection.dirty = True
+            self.runner.dirty.append(connection)
+
+    def close(self, connection: Connection) -> None:
+        """Closes a connection at once."""
+        if connection.closed:
+            return
+        connection.closed = True
+        self.runner.waiters.drop(connection)
+        self.connections.pop(connection.fd, None)
+        with contextlib.suppress(OSError, ValueError):
+            self._poller.unregister(connection.fd)
+        connection.sock.close()
+        connection.pending.clear()
+        connection.replies.clear()
+        connection.out.clear()
+
+    def _close_idle(self, now: float) -> None:
+        timeout = self._limits.timeout
+        if not timeout:
+            return
+        for connection in list(self.connections.values()):
+            if connection.waiter is None and not connection.paused and now - connection.caller.last_used > timeout:
+                self._counts.idle += 1
+                _LOG.info("closing %s: idle for %d s", connection, timeout)
+                self.close(connection)
+
+    def stop(self) -> None:
+        """Sends what can be sent, and closes everything."""
+        for connection in list(self.connections.values()):
+            with contextlib.suppress(OSError):
+                connection.flush()
+            self.close(connection)
+        self.runner.bells.stop()
+        self._listeners.clear()
+        self._poller.close()
+        self._poked.close()
+        self._poke.close()

@@ -1,0 +1,92 @@
+"""Prometheus: what the server counts, in the text format, on a port of its own."""
+
+import dataclasses
+import threading
+from collections.abc import Callable, Iterable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from diskstream.server.counts import Counts
+from diskstream.server.errors import ServeError
+
+__all__ = ["Gauge", "MetricsEndpoint", "as_text"]
+
+_HELP = {
+    "connections": "Clients accepted.",
+    "rejected": "Clients turned away.",
+    "commands": "Commands run.",
+    "batched": "Entries that were added several at a time.",
+    "bytes_in": "Bytes received.",
+    "bytes_out": "Bytes sent.",
+    "turns": "Turns of the loop that had something to do.",
+    "query_limit": "Clients closed since their request was too long.",
+    "output_limit": "Clients closed since they did not read.",
+    "idle": "Clients closed since they were idle.",
+    "protocol_errors": "Clients closed since they did not speak RESP.",
+    "waits": "Commands that waited.",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Gauge:
+    """A value that goes up and down."""
+
+    name: str
+    help: str
+    value: float
+
+
+def as_text(counts: Counts, gauges: Iterable[Gauge]) -> str:
+    """All of them as Prometheus reads them."""
+    lines: list[str] = []
+    for name, text in _HELP.items():
+        full = f"diskstream_server_{name}_total"
+        lines += [f"# HELP {full} {text}", f"# TYPE {full} counter", f"{full} {getattr(counts, name)}"]
+    for gauge in gauges:
+        full = f"diskstream_server_{gauge.name}"
+        lines += [f"# HELP {full} {gauge.help}", f"# TYPE {full} gauge", f"{full} {gauge.value:g}"]
+    return "\n".join(lines) + "\n"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    text: Callable[[], str]
+    timeout = 10
+
+    def do_GET(self) -> None:  # the name is http.server's
+        """Answers with the metrics."""
+        if self.path.partition("?")[0] not in ("/metrics", "/"):
+            self.send_error(404)
+            return
+        body = type(self).text().encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the name is http.server's
+        """Says nothing: a scrape each few seconds is no news."""
+
+
+class MetricsEndpoint:
+    """A thread that answers Prometheus.
+
+    Raises:
+        ServeError: the port cannot be used.
+    """
+
+    def __init__(self, address: str, port: int, text: Callable[[], str]) -> None:
+        handler = type("Handler", (_Handler,), {"text": staticmethod(text)})
+        try:
+            self._server = ThreadingHTTPServer((address, port), handler)
+        except OSError as error:
+            raise ServeError(f"cannot serve metrics on {address} port {port}: {error.strerror or error}") from None
+        self._server.daemon_threads = True
+        self.port = int(self._server.server_address[1])
+        self._thread = threading.Thread(target=self._server.serve_forever, name="diskstream metrics", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends it."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()

@@ -1,0 +1,60 @@
+"""What the server is put together from: the commands, and the two ends of the wire."""
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from diskstream.commands.caller import Caller
+from diskstream.commands.replies import Reply
+from diskstream.commands.table import Table
+
+__all__ = ["Parser", "Parts", "installed"]
+
+
+class Parser(Protocol):
+    """Takes a client's bytes as they come and gives whole commands."""
+
+    @property
+    def error(self) -> bytes | None:
+        """What is wrong with what came, in Redis's words without the sign; nothing more is taken then."""
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Bytes of a command that is not whole yet."""
+
+    @property
+    def limit_passed(self) -> bool:
+        """Whether `max_query_bytes` were passed: nothing more is taken, and nobody is answered."""
+
+    @property
+    def held_back(self) -> bool:
+        """Whether to `feed` once more, with nothing if nothing came, after the commands so far have run."""
+
+    def feed(self, data: bytes, authenticated: bool = True) -> list[list[bytes]]:
+        """Takes bytes; returns the commands that are whole by now."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What the server is put together from.
+
+    Attributes:
+        table: the commands.
+        dispatch: calls one for a caller: `dispatch(table, caller, words)` gives a reply or a `Waiting`.
+        parser: makes a `Parser`; takes `max_bulk_bytes` and `max_query_bytes`.
+        encode: replies as bytes for the wire: `encode(replies, resp3=...)`.
+    """
+
+    table: Table
+    dispatch: Callable[[Table, Caller, list[bytes]], Reply]
+    parser: Callable[..., Parser]
+    encode: Callable[..., bytes]
+
+
+def installed() -> Parts:
+    """The parts of this package. Looked up when a server starts, since a store is also used where none does."""
+    commands: Any = importlib.import_module("diskstream.commands.all_commands")
+    dispatching: Any = importlib.import_module("diskstream.commands.dispatch")
+    wire: Any = importlib.import_module("diskstream.commands.wire")
+    return Parts(commands.table(), dispatching.dispatch, wire.RequestParser, wire.encode)

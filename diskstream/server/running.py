@@ -1,0 +1,286 @@
+"""Running the commands of a turn, in the order in which they came."""
+
+import time
+from collections.abc import Callable
+
+from diskstream.commands.caller import Transaction
+from diskstream.commands.keyspace import Keyspace
+from diskstream.commands.replies import ErrorReply, Map, Reply
+from diskstream.commands.table import Command
+from diskstream.commands.waiting import Waiting
+from diskstream.server.batching import AddBatch, is_plain_add
+from diskstream.server.bells import Bells
+from diskstream.server.connection import SOFT_OUT_BYTES, Connection
+from diskstream.server.counts import Counts
+from diskstream.server.parts import Parts
+from diskstream.server.poller import READ
+from diskstream.server.waiters import Key, Waiters
+
+__all__ = ["Arrived", "Runner"]
+
+Arrived = list[tuple[Connection, list[list[bytes]]]]
+
+# A reply of so many bytes is encoded at once, so that a turn's replies never fill the memory.
+_LARGE_BYTES = 64 << 10
+_POISONED = b"takes no more writes"
+
+
+class Runner:
+    """Runs commands and collects replies.
+
+    Args:
+        parts: the commands.
+        keyspace: what they work on.
+        counts: what is counted.
+        poke: wakes the loop; called in the thread of the bells.
+        close: ends a connection at once.
+
+    Attributes:
+        dirty: who has replies to be sent.
+        resumed: whose commands may go on.
+        current: whose command is running.
+        poisoned: whether a stream takes no more writes until it is opened anew.
+    """
+
+    def __init__(
+        self,
+        parts: Parts,
+        keyspace: Keyspace,
+        counts: Counts,
+        *,
+        poke: Callable[[], None],
+        close: Callable[[Connection], None],
+    ) -> None:
+        self._table, self._dispatch, self._keyspace = parts.table, parts.dispatch, keyspace
+        self._counts, self._close = counts, close
+        self._batches = "xadd" in parts.table
+        self._adds = AddBatch(keyspace, self._call)
+        self.waiters = Waiters(self._finished)
+        self.bells = Bells(keyspace, poke)
+        self.dirty: list[Connection] = []
+        self.resumed: list[Connection] = []
+        self.current: Connection | None = None
+        self.poisoned = False
+        self.now = time.monotonic()
+        self._paused: list[Connection] = []
+        self._paused_until, self._pauses_writes_only = 0.0, False
+
+    # --- a turn -------------------------------------------------------------------------------------------------------
+
+    def run(self, arrived: Arrived) -> None:
+        """Runs commands; those of a connection that must wait are kept with it."""
+        adds = self._adds
+        for connection, commands in arrived:
+            if connection.held():
+                if not connection.closed and not connection.closing:
+                    connection.pending.extend(commands)
+                continue
+            caller = connection.caller
+            for at, words in enumerate(commands):
+                if (
+                    self._batches
+                    and is_plain_add(words)
+                    and caller.transaction is None
+                    and caller.user is not None
+                    and caller.reply_mode == "on"
+                    and not self._paused_until
+                ):
+                    if not adds.take(connection, words):
+                        self._run_adds()
+                        adds.take(connection, words)
+                    if adds.place in self.waiters:
+                        self._run_adds()  # each entry wakes whoever waits, before the next one is added
+                    continue
+                if adds:
+                    self._run_adds()
+                self._run_one(connection, words)
+                if connection.held():
+                    if not connection.closed and not connection.closing:
+                        connection.pending.extend(commands[at + 1 :])
+                    break
+        if adds:
+            self._run_adds()
+
+    def run_resumed(self) -> None:
+        """Goes on with the commands of those who need not wait any more."""
+        while self.resumed:
+            resumed, self.resumed = self.resumed, []
+            arrived: Arrived = []
+            for connection in resumed:
+                if connection.closed:
+                    continue
+                if not connection.dirty:  # so that it is read from again
+                    connection.dirty = True
+                    self.dirty.append(connection)
+                if not connection.held() and connection.pending:
+                    commands, connection.pending = list(connection.pending), type(connection.pending)()
+                    arrived.append((connection, commands))
+            self.run(arrived)
+
+    def _run_adds(self) -> None:
+        place = self._adds.place
+        count = len(self._adds)
+        self._counts.commands += count
+        if count > 1:
+            self._counts.batched += count
+        for connection, reply in self._adds.run():
+            self._answer(connection, reply)
+        if place in self.waiters:
+            self.waiters.serve([place], self.now)
+
+    def _call(self, connection: Connection, words: list[bytes]) -> Reply:
+        return self._dispatch(self._table, connection.caller, words)
+
+    def _run_one(self, connection: Connection, words: list[bytes]) -> None:
+        caller = connection.caller
+        if self._paused_until and self._is_paused(connection, words):
+            connection.paused = True
+            connection.pending.append(words)
+            self._paused.append(connection)
+            return
+        self._counts.commands += 1
+        transaction, mode = caller.transaction, caller.reply_mode
+        watched = self._written(transaction, caller.database, words) if self.waiters.count else ()
+        self.current = connection
+        try:
+            reply = self._dispatch(self._table, caller, words)
+        finally:
+            self.current = None
+        if isinstance(reply, Waiting):
+            self._wait(connection, reply)
+        elif mode == "on" and caller.reply_mode == "on":
+            if caller.protocol != connection.protocol:
+                connection.encode()
+                connection.protocol = caller.protocol
+            self._answer(connection, reply)
+        else:
+            self._answer_by_mode(connection, reply, mode)
+        if watched:
+            self.waiters.serve(watched, self.now)
+
+    def _answer_by_mode(self, connection: Connection, reply: Reply, before: str) -> None:
+        """CLIENT REPLY: OFF and SKIP are not answered, and SKIP swallows the reply of the next command too."""
+        caller = connection.caller
+        if caller.reply_mode == "on":
+            self._answer(connection, reply)
+        elif before == "skip":
+            caller.reply_mode = "on"
+
+    def _answer(self, connection: Connection, reply: Reply) -> None:
+        if connection.closed:
+            return
+        connection.replies.append(reply)
+        if not connection.dirty:
+            connection.dirty = True
+            self.dirty.append(connection)
+        kind = type(reply)
+        if kind is list or kind is tuple or kind is Map or (kind is bytes and len(reply) > _LARGE_BYTES):
+            connection.encode()
+            if len(connection.out) > SOFT_OUT_BYTES:
+                self._send_early(connection)
+        elif kind is ErrorReply and _POISONED in reply.text:
+            self.poisoned = True
+
+    def _send_early(self, connection: Connection) -> None:
+        try:
+            self._counts.bytes_out += connection.flush()
+        except OSError:
+            self._close(connection)
+            return
+        connection.clogged = len(connection.out) > SOFT_OUT_BYTES
+
+    # --- waiting ------------------------------------------------------------------------------------------------------
+
+    def _wait(self, connection: Connection, waiting: Waiting) -> None:
+        self._counts.waits += 1
+        waiter = self.waiters.add(connection, waiting, self.now)
+        # A key that nobody listened for may have been written since the command looked.
+        fresh = [key for key in waiter.places() if self.bells.add(key)]
+        if fresh:
+            self.waiters.serve(fresh, self.now)
+
+    def watch_again(self) -> None:
+        """After stores were opened anew: listens to the same keys, and looks at all of them."""
+        keys = list(self.waiters.keys())
+        for key in keys:
+            self.bells.add(key)
+        self.waiters.serve(keys, self.now)
+
+    def _finished(self, connection: Connection, reply: Reply) -> None:
+        """A wait has ended."""
+        if connection.caller.reply_mode == "on":
+            self._answer(connection, reply)
+        elif connection.caller.reply_mode == "skip":
+            connection.caller.reply_mode = "on"
+        if connection.pending or connection.mask != READ:
+            self.resumed.append(connection)
+
+    def _written(self, transaction: Transaction | None, database: int, words: list[bytes]) -> list[Key]:
+        """The keys that a command may write and that somebody waits for."""
+        if transaction is None:
+            return self._written_by(words, database)
+        if words[0].lower() != b"exec":
+            return []
+        found: dict[Key, None] = {}
+        for queued in transaction.queue:
+            if queued[0].lower() == b"select" and len(queued) > 1 and queued[1].isdigit():
+                database = int(queued[1])
+            found.update(dict.fromkeys(self._written_by(queued, database)))
+        return list(found)
+
+    def _written_by(self, words: list[bytes], database: int) -> list[Key]:
+        command = self._command(words)
+        if command is None or "write" not in command.flags or "blocking" in command.flags:
+            return []
+        keys = _keys(command, words)
+        if not keys:
+            return list(self.waiters.keys())  # FLUSHALL, SWAPDB and the like
+        return [place for key in keys if (place := (database, key)) in self.waiters]
+
+    def _command(self, words: list[bytes]) -> Command | None:
+        command = self._table.get(words[0].decode("latin-1").lower())
+        if command is not None and command.subcommands and len(words) > 1:
+            return command.subcommands.get(words[1].decode("latin-1").lower())
+        return command
+
+    # --- CLIENT PAUSE -------------------------------------------------------------------------------------------------
+
+    def pause(self, until: float, *, writes_only: bool) -> None:
+        """As `Host.pause`."""
+        self._paused_until, self._pauses_writes_only = max(until, 1e-9), writes_only  # 0 would be no pause at all
+        self.end_pause(time.monotonic())
+
+    def pause_ends(self) -> float | None:
+        """When, by `time.monotonic`; None where there is no pause."""
+        return self._paused_until or None
+
+    def end_pause(self, now: float) -> None:
+        """Lets those go on whom it held back, once it is over."""
+        if self._paused_until and self._paused_until <= now:
+            self._paused_until = 0.0
+            paused, self._paused = self._paused, []
+            for connection in paused:
+                connection.paused = False
+            self.resumed += paused
+
+    def _is_paused(self, connection: Connection, words: list[bytes]) -> bool:
+        if not self._pauses_writes_only:
+            return True
+        transaction = connection.caller.transaction
+        if transaction is not None:
+            queue = transaction.queue if words[0].lower() == b"exec" else []
+            return any(self._writes(queued) for queued in queue)
+        return self._writes(words)
+
+    def _writes(self, words: list[bytes]) -> bool:
+        command = self._command(words)
+        return command is not None and "write" in command.flags
+
+
+def _keys(command: Command, words: list[bytes]) -> list[bytes]:
+    if command.find_keys is not None:
+        return command.find_keys(words)
+    first, last, step = command.keys
+    if not first:
+        return []
+    return words[first : (last if last >= 0 else len(words) + last) + 1 : max(step, 1)]

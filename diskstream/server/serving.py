@@ -1,0 +1,222 @@
+"""The server: its listeners, its clients, its life from start to stop."""
+
+import contextlib
+import logging
+import resource
+import signal
+import time
+from collections.abc import Iterator
+from types import FrameType, TracebackType
+from typing import Self
+
+from diskstream.commands.caller import Caller
+from diskstream.commands.keyspace import Keyspace
+from diskstream.errors import DiskstreamError
+from diskstream.server import upkeep
+from diskstream.server.accepting import Door
+from diskstream.server.connection import Connection
+from diskstream.server.counts import Counts
+from diskstream.server.errors import ServeError
+from diskstream.server.facts import facts_of, gauges_of
+from diskstream.server.listeners import check_protected, close_all, open_listeners
+from diskstream.server.loop import Loop
+from diskstream.server.metrics import MetricsEndpoint, as_text
+from diskstream.server.parts import Parts, installed
+from diskstream.server.running import Runner
+from diskstream.server.settings import ServerSettings
+from diskstream.server.tls import context_of
+
+__all__ = ["LOG_LEVELS", "Server"]
+
+_LOG = logging.getLogger("diskstream.server")
+LOG_LEVELS = {
+    "debug": logging.DEBUG,
+    "verbose": logging.INFO,
+    "notice": logging.INFO,
+    "warning": logging.WARNING,
+    "nothing": logging.CRITICAL + 1,
+}
+# Descriptors that are no clients: listeners, two for each open stream, segments being read.
+_OTHER_DESCRIPTORS = 1024
+
+
+class Server:
+    """A server over the store in `settings.dir`. It listens from the start; `run` serves until `stop`.
+
+    Args:
+        settings: see `ServerSettings`.
+        parts: the commands and the wire; None takes those of this package.
+
+    Raises:
+        ServeError: it cannot start as it is set.
+        DiskstreamError: the store cannot be opened.
+    """
+
+    def __init__(self, settings: ServerSettings, parts: Parts | None = None) -> None:
+        check_protected(settings)
+        self.settings, self.parts = settings, parts or installed()
+        self.counts = Counts()
+        self.started = time.monotonic()
+        context = context_of(settings) if settings.tls_port else None
+        self._limit_descriptors()
+        with contextlib.ExitStack() as opened:
+            self.listeners = open_listeners(settings)
+            opened.callback(close_all, self.listeners)
+            self.keyspace = Keyspace(settings.dir, **settings.store_options())
+            opened.callback(self.keyspace.close)
+            upkeep.publish(self.keyspace, settings)
+            self.loop = Loop(self._runner, self.counts, settings, each_second=self._each_second)
+            opened.callback(self.loop.stop)
+            door = Door(settings, self.parts, self.keyspace, self.loop, self.counts, host=self, context=context)
+            for each in self.listeners:
+                self.loop.listen(each.sock, door.accepts(each))
+            self.metrics: MetricsEndpoint | None = None
+            if settings.metrics_port:  # below zero, which only a program can set, is a free one
+                self.metrics = MetricsEndpoint(settings.metrics_bind, max(settings.metrics_port, 0), self._metrics)
+                opened.callback(self.metrics.stop)
+            self._opened = opened.pop_all()
+
+    def _runner(self, **ends: object) -> Runner:
+        return Runner(self.parts, self.keyspace, self.counts, **ends)  # type: ignore[arg-type]  # poke and close
+
+    def _limit_descriptors(self) -> None:
+        """As many descriptors as clients need; fewer clients where the system gives no more."""
+        wanted = self.settings.maxclients + _OTHER_DESCRIPTORS
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if soft != resource.RLIM_INFINITY and soft < wanted:
+            best = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+            with contextlib.suppress(OSError, ValueError):
+                resource.setrlimit(resource.RLIMIT_NOFILE, (max(best, soft), hard))
+                soft = max(best, soft)
+            if soft < wanted:
+                _LOG.warning(
+                    "the limit of %d descriptors is below what %d clients need", soft, self.settings.maxclients
+                )
+
+    # --- life ---------------------------------------------------------------------------------------------------------
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    @property
+    def port(self) -> int:
+        """The TCP port that it listens on; 0 where there is none."""
+        return next((int(each.sock.getsockname()[1]) for each in self.listeners if each.kind == "tcp"), 0)
+
+    def run(self) -> None:
+        """Serves until `stop` is called, or a client says SHUTDOWN."""
+        _LOG.info("listening on %s", ", ".join(each.name for each in self.listeners))
+        self.loop.run()
+        _LOG.info("stopping")
+
+    def stop(self) -> None:
+        """Ends `run` after its turn. Safe from any thread, and from a signal."""
+        self.loop.stopping = True
+        self.loop.poke()
+
+    @contextlib.contextmanager
+    def signals(self) -> Iterator[None]:
+        """While it lasts, SIGTERM and SIGINT stop the server; for the main thread."""
+
+        def handle(_number: int, _frame: FrameType | None) -> None:
+            self.stop()
+
+        before = {each: signal.signal(each, handle) for each in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def close(self) -> None:
+        """Closes clients and listeners, and makes everything durable. Closing twice is fine.
+
+        Raises:
+            StorageError: a last flush failed.
+        """
+        self._opened.close()
+
+    # --- what commands ask of it: `diskstream.commands.caller.Host` ---------------------------------------------------
+
+    def clients(self) -> list[Caller]:
+        """As `Host.clients`."""
+        return sorted((each.caller for each in self.loop.connections.values()), key=lambda caller: caller.id)
+
+    def _connection(self, caller: Caller) -> Connection | None:
+        return next((each for each in self.loop.connections.values() if each.caller is caller), None)
+
+    def kill(self, caller: Caller) -> None:
+        """As `Host.kill`."""
+        connection = self._connection(caller)
+        if connection is None:
+            return
+        if connection is self.loop.runner.current:
+            self.loop.end(connection)
+        else:
+            self.loop.close(connection)
+
+    def unblock(self, caller: Caller, *, with_error: bool) -> bool:
+        """As `Host.unblock`."""
+        connection = self._connection(caller)
+        return connection is not None and self.loop.runner.waiters.unblock(connection, with_error=with_error)
+
+    def pause(self, until: float, *, writes_only: bool) -> None:
+        """As `Host.pause`."""
+        self.loop.runner.pause(until, writes_only=writes_only)
+
+    def shut_down(self) -> None:
+        """As `Host.shut_down`."""
+        self.stop()
+
+    def facts(self) -> dict[str, dict[str, int | float | str]]:
+        """As `Host.facts`."""
+        return facts_of(self)
+
+    def set_setting(self, name: str, value: str) -> str | None:
+        """As `Host.set_setting`; what the server has nothing to do with is well."""
+        if name == "appendfsync":
+            self.settings.set(name, value)
+            self._watch_again()  # whoever changes it has opened the stores anew
+            return None
+        if name not in self.settings.as_text():
+            return None
+        if not self.settings.can_change(name):
+            return "can't be changed while the server runs"
+        try:
+            self.settings.set(name, value)
+        except ServeError as error:
+            return str(error)
+        if name == "loglevel":
+            _LOG.setLevel(LOG_LEVELS[value.lower()])
+        if name == "maxclients":
+            self._limit_descriptors()
+        return None
+
+    # --- now and then -------------------------------------------------------------------------------------------------
+
+    def _metrics(self) -> str:
+        return as_text(self.counts, gauges_of(self))
+
+    def _each_second(self, now: float) -> None:
+        """Removes what has expired, and opens stores anew where writes have failed: the disk may be well again."""
+        runner = self.loop.runner
+        try:
+            expired = upkeep.expire(self.keyspace)
+            if expired:
+                runner.waiters.serve(expired, now)
+            if runner.poisoned:
+                runner.poisoned = False
+                if upkeep.reopen(self.keyspace):
+                    _LOG.warning("opened the stores anew after a failed write")
+                    self._watch_again()
+        except DiskstreamError as error:
+            runner.poisoned = True
+            _LOG.error("%s; tried again in a second", error)  # expected, and no place of ours
+
+    def _watch_again(self) -> None:
+        """The stores are others now: their bells too."""
+        self.loop.runner.bells.forget_all()
+        self.loop.runner.watch_again()

@@ -1,0 +1,80 @@
+"""TLS: the context made of the settings, and a socket that behaves as a plain one does in the loop."""
+
+import contextlib
+import socket
+import ssl
+
+from diskstream.server.errors import ServeError
+from diskstream.server.settings import ServerSettings
+
+__all__ = ["TlsSocket", "context_of"]
+
+
+def context_of(settings: ServerSettings) -> ssl.SSLContext:
+    """The context for the server's side.
+
+    Raises:
+        ServeError: a certificate or key is missing, cannot be read, or they do not belong together.
+    """
+    if not settings.tls_cert_file or not settings.tls_key_file:
+        raise ServeError("tls-port needs tls-cert-file and tls-key-file")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(settings.tls_cert_file, settings.tls_key_file)
+        if settings.tls_auth_clients != "no":
+            if not settings.tls_ca_cert_file:
+                raise ServeError(
+                    "tls-auth-clients needs tls-ca-cert-file",
+                    hint="set tls-auth-clients to no where clients have no certificates of their own",
+                )
+            context.load_verify_locations(settings.tls_ca_cert_file)
+            wanted = settings.tls_auth_clients == "yes"
+            context.verify_mode = ssl.CERT_REQUIRED if wanted else ssl.CERT_OPTIONAL
+    except OSError as error:  # an SSLError is one
+        files = f"{settings.tls_cert_file}, {settings.tls_key_file}"
+        raise ServeError(f"cannot use the certificates ({files}): {error}") from None
+    return context
+
+
+class TlsSocket:
+    """A socket with TLS, as the loop wants it: the handshake is made by the first reads."""
+
+    def __init__(self, plain: socket.socket, context: ssl.SSLContext) -> None:
+        self._socket = context.wrap_socket(plain, server_side=True, do_handshake_on_connect=False)
+        self._socket.setblocking(False)
+
+    def recv(self, size: int, /) -> bytes:
+        """Some bytes, at least a record where it is there.
+
+        Raises:
+            BlockingIOError: there are none yet.
+            OSError: the client is gone, or does not speak TLS.
+        """
+        try:
+            return self._socket.recv(size)
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError) as error:
+            raise BlockingIOError from error
+
+    def send(self, data: bytes | memoryview, /) -> int:
+        """Sends some.
+
+        Raises:
+            BlockingIOError: nothing can go now.
+            OSError: the client is gone.
+        """
+        try:
+            return self._socket.send(data)
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError) as error:
+            raise BlockingIOError from error
+
+    def fileno(self) -> int:
+        """The descriptor."""
+        return self._socket.fileno()
+
+    def close(self) -> None:
+        """Closes it; says good-bye where that needs no waiting."""
+        with contextlib.suppress(OSError, ValueError):
+            self._socket.settimeout(0)
+            self._socket.unwrap()
+        self._socket.close()

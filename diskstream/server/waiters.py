@@ -1,0 +1,153 @@
+"""Blocked clients: who waits for which key, in the order in which they began to, and until when."""
+
+import heapq
+import itertools
+import math
+from collections.abc import Callable, Iterable, Iterator
+
+from diskstream.commands.failures import failure_of
+from diskstream.commands.replies import ErrorReply, Failure, Reply
+from diskstream.commands.waiting import Waiting
+from diskstream.errors import DiskstreamError
+from diskstream.server.connection import Connection
+
+__all__ = ["UNBLOCKED", "Key", "Waiter", "Waiters"]
+
+UNBLOCKED = ErrorReply(b"UNBLOCKED client unblocked via CLIENT UNBLOCK")
+# Rows of the heap that stand for nothing any more are swept once they are more than the rest, and more than this.
+_STALE_ROWS = 1024
+
+Key = tuple[int, bytes]
+
+
+class Waiter:
+    """A client in a wait."""
+
+    __slots__ = ("connection", "due", "number", "waiting")
+
+    def __init__(self, connection: Connection, waiting: Waiting, number: int) -> None:
+        self.connection, self.waiting, self.number = connection, waiting, number
+        self.due = math.inf  # of its row in the heap that counts
+
+    def places(self) -> Iterator[Key]:
+        """What may end the wait."""
+        return ((self.waiting.database, key) for key in self.waiting.keys)
+
+    def next_due(self, now: float) -> float:
+        """When it is to be looked at though nothing has changed."""
+        until, ripe = self.waiting.until, self.waiting.ripe_at()
+        due = math.inf if until is None else until
+        # What is ripe and was not taken is somebody else's to take: a look each millisecond is enough.
+        return due if ripe is None else min(due, max(ripe, now + 0.001))
+
+    def look(self) -> Reply | None:
+        """The reply, where there is one by now."""
+        try:
+            return self.waiting.again()
+        except Failure as failure:
+            return ErrorReply(failure.text)
+        except DiskstreamError as error:
+            return ErrorReply(failure_of(error, self.connection.caller.last_command).text)
+
+
+class Waiters:
+    """All of them.
+
+    Args:
+        finished: takes the connection and the reply of each wait that ends.
+    """
+
+    def __init__(self, finished: Callable[[Connection, Reply], None]) -> None:
+        self._finished = finished
+        self._queues: dict[Key, dict[Waiter, None]] = {}
+        self._due: list[tuple[float, int, Waiter]] = []
+        self._numbers = itertools.count()
+        self.count = 0
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._queues
+
+    def keys(self) -> Iterable[Key]:
+        """Those that somebody waits for."""
+        return self._queues.keys()
+
+    def add(self, connection: Connection, waiting: Waiting, now: float) -> Waiter:
+        """Begins a wait, behind all others for its keys."""
+        waiter = Waiter(connection, waiting, next(self._numbers))
+        connection.waiter, connection.caller.waiting = waiter, waiting
+        for key in waiter.places():
+            self._queues.setdefault(key, {})[waiter] = None
+        self.count += 1
+        self._schedule(waiter, now)
+        return waiter
+
+    def _schedule(self, waiter: Waiter, now: float) -> None:
+        due = waiter.next_due(now)
+        if due != waiter.due:
+            waiter.due = due
+            if due < math.inf:
+                heapq.heappush(self._due, (due, waiter.number, waiter))
+        if len(self._due) > 2 * self.count + _STALE_ROWS:
+            self._due = [row for row in self._due if row[2].connection.waiter is row[2] and row[2].due == row[0]]
+            heapq.heapify(self._due)
+
+    def drop(self, connection: Connection) -> None:
+        """Ends a client's wait without a reply."""
+        waiter = connection.waiter
+        if waiter is None:
+            return
+        connection.waiter = connection.caller.waiting = None
+        self.count -= 1
+        for key in waiter.places():
+            queue = self._queues.get(key)
+            if queue is not None:
+                queue.pop(waiter, None)
+                if not queue:
+                    del self._queues[key]
+
+    def end(self, connection: Connection, reply: Reply) -> None:
+        """Ends a client's wait with a reply."""
+        self.drop(connection)
+        self._finished(connection, reply)
+
+    def unblock(self, connection: Connection, *, with_error: bool) -> bool:
+        """As CLIENT UNBLOCK. Returns whether it was waiting."""
+        waiter = connection.waiter
+        if waiter is None:
+            return False
+        self.end(connection, UNBLOCKED if with_error else waiter.waiting.otherwise)
+        return True
+
+    def serve(self, keys: Iterable[Key], now: float) -> None:
+        """Looks again for everybody who waits for one of the keys, in the order in which they began to."""
+        for key in keys:
+            for waiter in list(self._queues.get(key, ())):
+                if waiter.connection.waiter is waiter:  # else it was served meanwhile, or has gone
+                    self._look(waiter, now)
+
+    def _look(self, waiter: Waiter, now: float) -> None:
+        reply = waiter.look()
+        if reply is None:
+            self._schedule(waiter, now)
+        else:
+            self.end(waiter.connection, reply)
+
+    def next_due(self) -> float:
+        """When somebody is due, by `time.monotonic`."""
+        while self._due:
+            due, _, waiter = self._due[0]
+            if waiter.connection.waiter is waiter and waiter.due == due:
+                return due
+            heapq.heappop(self._due)
+        return math.inf
+
+    def serve_due(self, now: float) -> None:
+        """Ends the waits whose time is up, and looks at what has ripened."""
+        while self.next_due() <= now:
+            waiter = heapq.heappop(self._due)[2]
+            waiter.due = math.inf
+            until = waiter.waiting.until
+            if until is not None and until <= now:
+                self.end(waiter.connection, waiter.waiting.otherwise)
+            else:
+                self._look(waiter, now)

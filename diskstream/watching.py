@@ -1,0 +1,106 @@
+"""Noticing that streams have changed, whoever changed them: this process or another one."""
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from diskstream._native import Ctl, wait_bells
+from diskstream.engine.page import Page
+from diskstream.errors import DiskstreamError
+
+if TYPE_CHECKING:
+    from diskstream.store import Store
+
+__all__ = ["Place", "Watch"]
+
+Place = tuple["Store", bytes]
+
+
+class Watch:
+    """Streams of one store or several, by name, whether they are there or not, and the bells that ring for them.
+
+    A bell is read by `add`, and again by `changed`: who reads a stream *after* that misses nothing. One thread adds,
+    removes and asks what has changed; another may `wait`.
+
+    A stream's bell rings at each append and when the stream is moved or removed; the store's rings when one comes.
+    What changes a group alone rings none.
+    """
+
+    def __init__(self) -> None:
+        self._own = Page.private()  # a bell of its own, to end a wait with
+        self._own_bell = self._own.ctl.bell
+        self._bells: dict[Place, tuple[Ctl, int]] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def __len__(self) -> int:
+        return len(self._bells)
+
+    def add(self, store: "Store", name: bytes) -> bool:
+        """Watches a stream from now on. Returns False where it was watched already.
+
+        Raises:
+            DiskstreamError: the store is closed, or the stream cannot be opened.
+        """
+        if (store, name) in self._bells:
+            return False
+        self._bells[store, name] = _bell(store, name)
+        return True
+
+    def remove(self, store: "Store", name: bytes) -> None:
+        """Watches it no longer."""
+        self._bells.pop((store, name), None)
+
+    def clear(self) -> None:
+        """Watches nothing any more."""
+        self._bells.clear()
+
+    def changed(self) -> list[Place]:
+        """Those that may have changed since they were added, or since the last call."""
+        found = [place for place, (ctl, seen) in self._bells.items() if ctl.bell != seen]
+        for place in found:
+            self._renew(place)
+        return found
+
+    def stale(self) -> list[Place]:
+        """Those that have another bell by now, since the stream was closed here meanwhile. For a look now and then."""
+        before = dict(self._bells)
+        for place in before:
+            self._renew(place)
+        return [place for place, (ctl, _) in before.items() if self._bells[place][0] is not ctl]
+
+    def _renew(self, place: Place) -> None:
+        try:
+            self._bells[place] = _bell(*place)
+        except DiskstreamError:  # whoever looks at the stream meets it
+            ctl, _ = self._bells[place]
+            self._bells[place] = (ctl, ctl.bell)
+
+    def wait(self, timeout_s: float) -> bool:
+        """Sleeps until something may have changed, `interrupt` is called, or the time is up. Whether one rang.
+
+        What rang before the call, and was not asked for by `changed`, ends it at once.
+        """
+        bells = [(self._own.ctl, self._own_bell), *list(self._bells.values())]
+        rang = wait_bells(bells, timeout_s)
+        self._own_bell = self._own.ctl.bell
+        return rang
+
+    def interrupt(self) -> None:
+        """Ends a wait, this one or the next one. Safe from any thread."""
+        self._own.ctl.ring()
+
+    def close(self) -> None:
+        """Lets go of everything; nobody may be waiting."""
+        self._bells.clear()
+        self._own.close()
+
+
+def _bell(store: "Store", name: bytes) -> tuple[Ctl, int]:
+    """The bell that rings when another look at the stream is worth it: its own, or where there is none its store's."""
+    found = (store._page.ctl, store._page.ctl.bell)  # before the look: the stream may come just now
+    log = store._log(name, create=False)
+    return found if log is None else (log.ctl, log.ctl.bell)

@@ -1,0 +1,43 @@
+"""What a stream does for a server: a pipeline of XADDs, packed while it was read, becomes one frame."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+from diskstream._native import AddRun
+from diskstream.engine.log import StreamLog
+
+__all__ = ["WireAdding"]
+
+_T = TypeVar("_T")
+
+
+class WireAdding:
+    """The part of `Stream` that takes entries as they came over the wire."""
+
+    if TYPE_CHECKING:
+
+        def _write(self, action: Callable[[StreamLog], _T], *, create: bool = True) -> _T | None: ...
+
+    def add_run(self, run: AddRun, *, durable: bool = False) -> bytes:
+        """Adds the entries of a run of XADDs as one frame, as `add_many` does: all of them or, after a crash, none.
+
+        The stream is this one, whatever key the run names. A run is never too large for a frame: commands that could
+        fail by their size are none of a run.
+
+        Args:
+            run: what `RequestParser` of the native core made of commands.
+            durable: return when the entries are on disk, whatever the store's policy.
+
+        Returns:
+            The replies to the commands: their IDs as bulk strings of RESP, one behind the other.
+
+        Raises:
+            IDExhaustedError: there is no ID left. Nothing is added.
+            StorageError: the disk said no. `DiskFullError`: nothing was added; else reopen the store to know.
+        """
+
+        def append(log: StreamLog) -> bytes:
+            added = log.native.add_packed(run.rows, durable, False, log.now())
+            return b"" if added is None else run.replies(added[0])
+
+        return self._write(append) or b""

@@ -1,0 +1,62 @@
+//! `AddRun`: a run of plain XADDs on one key, packed while it was read.
+
+use diskstream_core::resp_reply::put_ids;
+use diskstream_core::resp_runs::{self, Run};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyList};
+
+use crate::errors;
+use crate::id::EntryId;
+use crate::packing::PackedRows;
+
+/// Commands `XADD key * name value ...` that follow one another: the rows of one frame.
+#[pyclass(frozen, module = "diskstream._native")]
+pub struct AddRun {
+    key: Vec<u8>,
+    /// What `Log.add_packed` takes.
+    #[pyo3(get)]
+    rows: Py<PackedRows>,
+}
+
+impl AddRun {
+    pub fn made(py: Python<'_>, run: Run) -> PyResult<Bound<'_, AddRun>> {
+        Bound::new(py, AddRun { key: run.key, rows: Py::new(py, PackedRows { packed: run.packed })? })
+    }
+}
+
+#[pymethods]
+impl AddRun {
+    /// The stream's name.
+    #[getter]
+    fn key<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.key)
+    }
+
+    /// Commands.
+    fn __len__(&self) -> usize {
+        self.rows.get().packed.rows as usize
+    }
+
+    /// The commands as lists of words, for when they must be run one by one.
+    fn commands<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let (name, key, id) = (PyBytes::new(py, b"XADD"), self.key(py), PyBytes::new(py, b"*"));
+        let commands = PyList::empty(py);
+        let mut kept = Ok(());
+        let unpacked = resp_runs::unpack(&self.rows.get().packed, |fields| {
+            let words = [name.clone(), key.clone(), id.clone()].into_iter();
+            let words: Vec<_> = words.chain(fields.map(|word| PyBytes::new(py, word))).collect();
+            if kept.is_ok() {
+                kept = PyList::new(py, words).and_then(|words| commands.append(words));
+            }
+        });
+        unpacked.map_err(|error| errors::core(py, "", error))?;
+        kept.map(|()| commands)
+    }
+
+    /// The replies to the commands, the first of which became the entry `first`: IDs that follow one another.
+    fn replies<'py>(&self, py: Python<'py>, first: &EntryId) -> Bound<'py, PyBytes> {
+        let mut out = Vec::new();
+        put_ids(&mut out, first.id, self.rows.get().packed.rows);
+        PyBytes::new(py, &out)
+    }
+}

@@ -1,0 +1,96 @@
+"""Reads that wait: for an append, by this client or another, until the time is over, or until they are given up."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import pytest
+import redis
+
+import diskstream
+from tests.compat.backends import Backend, Compat
+
+PATIENCE_MS = 20_000
+
+
+def begun(backend: Backend, read: Callable[[], Any]) -> Future[Any]:
+    """A read in a thread, which has begun to wait."""
+    pool = ThreadPoolExecutor(1)
+    future = pool.submit(read)
+    pool.shutdown(wait=False)
+    backend.until_one_waits()
+    return future
+
+
+def test_a_read_waits_for_an_append(backend: Backend) -> None:
+    reader, writer = backend.client(), backend.client()
+    reading = begun(backend, lambda: reader.xread({"s": "$", "t": "$"}, block=PATIENCE_MS))
+    writer.xadd("t", {"a": 1}, id="5-1")
+    assert reading.result(PATIENCE_MS / 1000) == [[b"t", [(b"5-1", {b"a": b"1"})]]]
+
+
+def test_a_group_waits_for_an_append(backend: Backend) -> None:
+    client = backend.client(protocol=3)
+    client.xgroup_create("s", "g", mkstream=True)
+    reading = begun(backend, lambda: client.xreadgroup("g", "ann", {"s": ">"}, block=PATIENCE_MS))
+    client.xadd("s", {"a": 1}, id="5-1")
+    assert reading.result(PATIENCE_MS / 1000) == {b"s": [[(b"5-1", {b"a": b"1"})]]}
+
+
+def test_a_group_that_goes_ends_the_wait(backend: Backend) -> None:
+    client = backend.client()
+    client.xgroup_create("s", "g", mkstream=True)
+    reading = begun(backend, lambda: client.xreadgroup("g", "ann", {"s": ">"}, block=PATIENCE_MS))
+    client.xgroup_destroy("s", "g")
+    with pytest.raises(redis.ResponseError, match="NOGROUP"):
+        reading.result(PATIENCE_MS / 1000)
+
+
+@pytest.mark.parametrize(("protocol", "empty"), [(None, []), (2, []), (3, {})])
+def test_the_time_is_over(backend: Backend, protocol: int | None, empty: object) -> None:
+    client, began = backend.client(protocol=protocol), time.monotonic()
+    assert client.xread({"s": "$"}, block=30) == empty
+    assert 0.03 <= time.monotonic() - began < 20
+
+
+def test_tasks_wait_for_an_append(backend: Backend) -> None:
+    async def main() -> None:
+        async with backend.aio() as client:
+            reads = [asyncio.create_task(client.xread({f"s{n}": "0"}, block=PATIENCE_MS)) for n in range(20)]
+            await asyncio.gather(*(client.xadd(f"s{n}", {"n": n}, id="1-1") for n in range(20)))
+            for n, found in enumerate(await asyncio.gather(*reads)):
+                assert found == [[b"s%d" % n, [(b"1-1", {b"n": b"%d" % n})]]]
+
+    asyncio.run(main())
+
+
+def test_another_opening_of_the_store_ends_the_wait(ours: Backend) -> None:
+    if not isinstance(ours, Compat):
+        pytest.skip("of compat only")
+    client = ours.client(db=0)
+    reading = begun(ours, lambda: client.xread({"s": "$"}, block=PATIENCE_MS))
+    with diskstream.open(ours.path) as store:
+        id = store.stream("s").add({"a": "1"})
+    assert reading.result(PATIENCE_MS / 1000) == [[b"s", [(str(id).encode(), {b"a": b"1"})]]]
+
+
+def test_a_task_that_is_cancelled_leaves_no_thread_waiting(ours: Backend) -> None:
+    if not isinstance(ours, Compat):
+        pytest.skip("of compat only")
+
+    async def main() -> None:
+        async with ours.aio() as client:
+            read = asyncio.create_task(client.xread({"s": "$"}, block=0))
+            await asyncio.to_thread(ours.until_one_waits)
+            read.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await read
+
+    asyncio.run(main())
+    for thread in threading.enumerate():
+        if thread.name.startswith("diskstream waiting"):
+            thread.join(20)
+            assert not thread.is_alive()

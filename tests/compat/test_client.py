@@ -1,0 +1,226 @@
+"""Opening, closing and sharing a client; its errors with and without redis-py; replies that are rare."""
+
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+from redis._parsers import base, helpers
+
+import diskstream
+from diskstream import compat
+from diskstream.commands.replies import ErrorReply, Map, Raw, Status
+from diskstream.compat import errors, own_errors
+from diskstream.compat.facts import facts_of_info
+from diskstream.compat.opening import parse_url
+from diskstream.compat.shapes import parsed
+from diskstream.compat.turns import Turns
+from tests.compat.backends import Backend, Compat
+
+
+@pytest.fixture
+def local(tmp_path: Path) -> Any:
+    made = Compat(tmp_path / "store")
+    yield made
+    made.close()
+
+
+def test_clients_of_one_directory_share_what_is_open(local: Compat) -> None:
+    first, second = local.client(), local.client(decode_responses=True)
+    assert first._link._shared is second._link._shared
+    first.close()
+    first.close()
+    with pytest.raises(redis.ConnectionError, match="is closed"):
+        first.xlen("s")
+    assert second.xadd("s", {"a": 1}, id="1-1") == "1-1"  # the other one goes on
+    store = second._link._shared.keyspace.store(0)
+    second.close()
+    assert store.closed
+    with local.client() as third:
+        assert third.xlen("s") == 1
+
+
+def test_a_client_that_is_forgotten_gives_back_what_it_had(local: Compat) -> None:
+    client = local.client()
+    store = client._link._shared.keyspace.store(0)
+    local._opened.clear()
+    del client
+    assert store.closed
+
+
+def test_other_options_open_the_directory_once_more(local: Compat) -> None:
+    first = local.client()
+    local.options["fsync"] = "always"
+    second = local.client()
+    assert first._link._shared is not second._link._shared
+    first.xadd("s", {"a": 1})
+    assert second.xlen("s") == 1
+
+
+def test_databases_are_apart(local: Compat) -> None:
+    local.client(db=0).xadd("s", {"a": 1})
+    assert local.client(db=1).xlen("s") == 0
+    assert (local.path / "db1").is_dir()
+    with diskstream.open(local.path) as store:
+        assert len(store.stream("s")) == 1
+
+
+def test_threads_have_a_client_in_common(local: Compat) -> None:
+    client = local.client()
+
+    def add() -> None:
+        for number in range(20):
+            client.pipeline().xadd("s", {"n": number}).xadd("s", {"n": number}).execute()
+
+    threads = [threading.Thread(target=add) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    numbers = [fields[b"n"] for _, fields in client.xrange("s")]
+    assert len(numbers) == 160
+    assert numbers[::2] == numbers[1::2]  # nothing came between the two of one transaction
+
+
+def test_who_wants_to_be_alone_is() -> None:
+    turns, entered = Turns(), threading.Event()
+    seen: list[str] = []
+
+    def alone() -> None:
+        entered.set()
+        with turns.alone():
+            seen.append("alone")
+
+    with turns.shared():
+        thread = threading.Thread(target=alone)
+        thread.start()
+        entered.wait()
+        seen.append("shared")
+    thread.join()
+    assert seen == ["shared", "alone"]
+
+
+@pytest.mark.parametrize(
+    ("url", "path", "found"),
+    [
+        ("diskstream:///var/lib/app/0?decode_responses=1", "/var/lib/app", {"db": 0, "decode_responses": True}),
+        ("diskstream:///var/lib/app", "/var/lib/app", {}),
+        ("diskstream://data/5", "data", {"db": 5}),
+        ("diskstream://./a%20b?db=2&protocol=3", "./a b", {"db": 2, "protocol": 3}),
+        ("diskstream:///data/2024?db=1", "/data/2024", {"db": 1}),
+        (
+            "diskstream:///d?fsync=always&cache_bytes=5&audit=no",
+            "/d",
+            {"fsync": "always", "cache_bytes": 5, "audit": False},
+        ),
+    ],
+)
+def test_urls(url: str, path: str, found: dict[str, object]) -> None:
+    assert parse_url(url) == (path, found)
+
+
+@pytest.mark.parametrize(
+    "url", ["redis://localhost/0", "diskstream:", "diskstream:///d?protocol=x", "diskstream:///d?audit=5"]
+)
+def test_urls_of_something_else(url: str) -> None:
+    with pytest.raises(ValueError, match=r"URL|invalid literal|must be 1 or 0"):
+        parse_url(url)
+
+
+def test_a_client_from_a_url(local: Compat) -> None:
+    url = f"diskstream://{local.path}/{3}?decode_responses=1"
+    with compat.from_url(url, decode_responses=False, **local.options) as client:
+        assert client.xadd("s", {"a": 1}, id="1-1") == "1-1"
+        assert "db=3" in repr(client)
+    assert " closed" in repr(client)
+
+
+def test_text_is_encoded_as_asked(local: Compat) -> None:  # which redis-py with hiredis does not do
+    client = local.client(encoding="latin-1", decode_responses=True)
+    client.xadd("s", {"é": "ü"}, id="1-1")
+    assert client.xrange("s") == [("1-1", {"é": "ü"})]
+    assert local.client().xrange("s") == [(b"1-1", {b"\xe9": b"\xfc"})]
+
+
+@pytest.mark.parametrize("value", [True, None, [1], object()])
+def test_values_without_bytes_are_refused(backend: Backend, value: object) -> None:
+    with pytest.raises(redis.DataError):
+        backend.client().xadd("s", {"a": value})
+
+
+def test_ids_of_diskstream_are_words(local: Compat) -> None:
+    client = local.client()
+    id = diskstream.EntryID("5-3")
+    assert client.xadd("s", {"a": bytearray(b"x"), "b": memoryview(b"y"), "c": 1.5}, id=id) == b"5-3"
+    assert client.xrange("s", id, id) == [(b"5-3", {b"a": b"x", b"b": b"y", b"c": b"1.5"})]
+
+
+# --- errors -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", own_errors.__all__)
+def test_own_errors_have_the_tree_of_redis_py(name: str) -> None:
+    theirs = getattr(redis.exceptions, name)
+    assert [base.__name__ for base in getattr(own_errors, name).__mro__] == [base.__name__ for base in theirs.__mro__]
+    assert getattr(errors, name) is theirs
+
+
+@pytest.mark.parametrize(
+    "text", ["ERR syntax error", "WRONGTYPE Operation", "NOGROUP No such", "EXECABORT discarded", "LOADING x", "OOM x"]
+)
+def test_errors_are_those_that_redis_py_makes_of_a_reply(text: str) -> None:
+    parse: Any = base.BaseParser.parse_error  # it has no types
+    mine, theirs = errors.error_of(ErrorReply(text.encode())), parse(text)
+    assert (type(mine), str(mine), mine.status_code) == (type(theirs), str(theirs), theirs.status_code)
+
+
+def test_it_works_without_redis_py(tmp_path: Path) -> None:
+    program = """
+import sys
+sys.modules["redis"] = None
+from diskstream import compat
+from diskstream.commands.replies import ErrorReply
+client = compat.Redis("store", commands=(lambda table, caller, words: ErrorReply(b"WRONGTYPE no"), {}))
+for call in (lambda: client.xlen("s"), lambda: client.xlen(None)):
+    try:
+        call()
+    except compat.RedisError as error:
+        print(type(error).__module__, type(error).__name__)
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [
+        "diskstream.compat.own_errors",
+        "ResponseError",
+        "diskstream.compat.own_errors",
+        "DataError",
+    ]
+
+
+# --- replies ----------------------------------------------------------------------------------------------------------
+
+
+def test_replies_of_every_kind() -> None:
+    reply = [1, True, 1.5, "text", None, Status(b"OK"), Map([(b"a", [1])]), diskstream.EntryID("1-2")]
+    assert parsed(reply, 2, bytes) == [1, 1, b"1.5", b"text", None, b"OK", [b"a", [1]], b"1-2"]
+    assert parsed(reply, 3, bytes.decode) == [1, True, 1.5, "text", None, "OK", {"a": [1]}, "1-2"]
+    assert isinstance(parsed(ErrorReply(b"ERR no"), 3, bytes), redis.ResponseError)
+    with pytest.raises(TypeError, match="object"):
+        parsed(object(), 3, bytes)
+
+
+def test_replies_that_are_bytes_for_the_wire() -> None:
+    wire = b"*8\r\n:5\r\n$2\r\nab\r\n$-1\r\n*-1\r\n_\r\n#t\r\n,1.5\r\n%1\r\n+a\r\n*1\r\n:1\r\n"
+    assert parsed(Raw(wire), 3, bytes) == [5, b"ab", None, None, None, True, 1.5, {b"a": [1]}]
+    assert parsed(Raw(b":1\r\n:2\r\n"), 3, bytes) == [1, 2]
+    for torn in (b"*2\r\n:1\r\n", b"$5\r\nab\r\n", b"?\r\n", b":1"):
+        with pytest.raises(ValueError, match=r".+"):
+            parsed(Raw(torn), 3, bytes)
+
+
+def test_info_is_read_as_redis_py_reads_it() -> None:
+    text = "# Server\r\nversion:7.0.15\r\nup:5\r\nload:1.5\r\nempty:\r\nlist:a,1,b\r\nno colon\r\n"
+    text += "db0:keys=1,expires=0,x\r\nmodule:name=a,ver=1\r\nmodule:name=b,ver=2\r\nurl:http://a:5\r\nodd:a=b=1\r\n"
+    assert facts_of_info(text) == helpers.parse_info(text)  # type: ignore[no-untyped-call]  # it has no types

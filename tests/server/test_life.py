@@ -1,0 +1,182 @@
+"""How a server starts and ends, what it keeps, and the ways in."""
+
+import contextlib
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import urllib.request
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import diskstream
+from diskstream.cli import main
+from diskstream.server.errors import ServeError
+from diskstream.server.settings import names
+from tests.engine.children import child
+from tests.server.child import serve
+from tests.server.client import Client, packed, serving
+
+
+def connect(port: int) -> Client:
+    return Client(socket.create_connection(("127.0.0.1", port)))
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_and_all_is_kept(tmp_path: Path, how: signal.Signals) -> None:
+    with child(serve, tmp_path / "store", "everysec") as server:
+        with connect(int(server.hear())) as client, connect(client.sock.getpeername()[1]) as waiting:
+            waiting.send("XREAD", "BLOCK", 0, "STREAMS", "x", "$")
+            client.sock.sendall(b"".join(packed("XADD", "s", "*", "n", n) for n in range(1000)))
+            ids = [client.reply() for _ in range(1000)]
+            server.process.send_signal(how)
+            assert client.at_end()
+            assert waiting.at_end()
+        assert server.hear() == "ended"
+        assert server.wait() == 0
+    with diskstream.open(tmp_path / "store", create=False) as store:
+        assert [str(entry.id).encode() for entry in store.stream("s").range()] == ids
+
+
+@pytest.mark.parametrize("fsync", ["always", "everysec"])
+def test_what_was_answered_survives_a_kill(tmp_path: Path, fsync: str) -> None:
+    with child(serve, tmp_path / "store", fsync) as server, connect(int(server.hear())) as client:
+        client.sock.sendall(b"".join(packed("XADD", "s", "*", "n", n) for n in range(300)))
+        ids = [client.reply() for _ in range(300)]
+        server.kill()
+    with diskstream.open(tmp_path / "store", create=False) as store:
+        assert [str(entry.id).encode() for entry in store.stream("s").range()] == ids
+
+
+def test_under_always_a_reply_stands_behind_its_flush(tmp_path: Path) -> None:
+    """Whoever has the reply finds the entry below what the page says is on disk; and a turn's adds share a flush."""
+    with serving(tmp_path / "store", appendfsync="always") as server, Client.to(server) as client:
+        client.sock.sendall(b"".join(packed("XADD", "s", "*", "n", n) for n in range(200)))
+        for _ in range(200):
+            client.reply()
+            log = server.keyspace.store(0)._log(b"s", create=False)
+            assert log is not None
+            assert log.ctl.durable == log.ctl.written
+    assert server.counts.batched > 100
+
+
+def test_shutdown(tmp_path: Path) -> None:
+    with child(serve, tmp_path / "store", "everysec") as server, connect(int(server.hear())) as client:
+        client.call("XADD", "s", "*", "a", "b")
+        client.send("SHUTDOWN")
+        assert server.hear() == "ended"
+    with diskstream.open(tmp_path / "store", create=False) as store:
+        assert len(store.stream("s")) == 1
+
+
+def test_a_unix_socket_and_what_a_killed_server_left_of_one(tmp_path: Path) -> None:
+    path = tmp_path / "socket"
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(str(path))
+    with serving(tmp_path / "store", unixsocket=str(path), unixsocketperm="700") as server:
+        assert path.stat().st_mode & 0o777 == 0o700
+        with socket.socket(socket.AF_UNIX) as sock:
+            sock.connect(str(path))
+            with Client(sock) as client:
+                assert client.call("PING") == b"PONG"
+        with pytest.raises(ServeError, match="in use"), serving(tmp_path / "other", unixsocket=str(path)):
+            pass
+        assert server.port == 0
+    assert not path.exists()
+
+
+def test_a_port_that_is_taken(tmp_path: Path) -> None:
+    with serving(tmp_path / "store") as server:
+        taken = pytest.raises(ServeError, match=f"port {server.port}: .*in use")
+        with taken, serving(tmp_path / "other", port=server.port):
+            pass
+
+
+def test_metrics(tmp_path: Path) -> None:
+    with serving(tmp_path / "store", metrics_port=-1) as server, Client.to(server) as client:
+        client.sock.sendall(packed("XADD", "s", "*", "a", "b") * 10)
+        for _ in range(10):
+            client.reply()
+        assert server.metrics is not None
+        with urllib.request.urlopen(f"http://127.0.0.1:{server.metrics.port}/metrics") as answer:
+            lines = answer.read().decode().splitlines()
+        assert "diskstream_server_commands_total 10" in lines
+        assert "diskstream_server_clients 1" in lines
+        names = {line.split()[2] for line in lines if line.startswith("# TYPE")}
+        assert names == {line.split()[0] for line in lines if not line.startswith("#")}
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> Path:
+    """A certificate that vouches for itself, in `cert.pem` and `key.pem` of a folder."""
+    program = shutil.which("openssl")
+    if program is None:
+        pytest.skip("needs the program openssl, which is not installed")
+    command = [program, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=localhost"]
+    command += ["-addext", "subjectAltName=DNS:localhost", "-keyout", "key.pem", "-out", "cert.pem"]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    return tmp_path
+
+
+def tls_client(context: ssl.SSLContext, port: int) -> Client:
+    plain = socket.create_connection(("127.0.0.1", port))
+    try:
+        return Client(context.wrap_socket(plain, server_hostname="localhost"))
+    except OSError:
+        plain.close()
+        raise
+
+
+@pytest.mark.parametrize("asked", ["no", "yes"])
+def test_tls(certificate: Path, asked: str) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = int(probe.getsockname()[1])
+    files = {"tls_cert_file": certificate / "cert.pem", "tls_key_file": certificate / "key.pem"}
+    settings = {name: str(path) for name, path in files.items()} | {"tls_auth_clients": asked, "tls_port": port}
+    if asked == "yes":
+        settings["tls_ca_cert_file"] = str(certificate / "cert.pem")
+    context = ssl.create_default_context(cafile=str(certificate / "cert.pem"))
+    with serving(certificate / "store", **settings) as server:
+        assert server.port == 0
+        if asked == "yes":
+            with pytest.raises(OSError, match=r"."), tls_client(context, port) as client:
+                client.send("PING")
+                assert client.sock.recv(1) != b""
+            context.load_cert_chain(certificate / "cert.pem", certificate / "key.pem")
+        with tls_client(context, port) as client:
+            large = b"x" * (3 << 20)
+            assert client.call("ECHO", large) == large
+            client.sock.sendall(packed("XADD", "s", "*", "a", "b") * 100)
+            assert len({client.reply() for _ in range(100)}) == 100
+        with socket.create_connection(("127.0.0.1", port)) as plain:
+            plain.sendall(packed("PING"))  # no TLS
+            with contextlib.suppress(ConnectionResetError):
+                assert plain.recv(1 << 16)[:1] != b"+"
+
+
+def test_certificates_that_are_missing_are_named(tmp_path: Path) -> None:
+    with pytest.raises(ServeError, match="tls-cert-file"), serving(tmp_path / "store", tls_port=1):
+        pass
+
+
+def test_the_command_line_tells_of_every_setting() -> None:
+    found = CliRunner().invoke(main, ["serve", "--help"], prog_name="diskstream")
+    assert found.exit_code == 0
+    for name in names():
+        assert f"--{name}" in found.output
+    assert "--fsync" in found.output
+
+
+def test_the_command_line_says_what_is_wrong(tmp_path: Path) -> None:
+    for words, message in (
+        (["--port", "x"], "port must be a number"),
+        (["--bind", "0.0.0.0"], "no password is set"),
+        (["--config", str(tmp_path / "none")], "cannot read"),
+    ):
+        found = CliRunner().invoke(main, ["serve", "--dir", str(tmp_path / "store"), *words])
+        assert found.exit_code == 1
+        assert message in found.output

@@ -1,0 +1,137 @@
+"""What a client may not do: come in too great a number, not read, say nothing, take what it was not given."""
+
+import resource
+import socket
+from pathlib import Path
+
+import pytest
+
+from diskstream.server.errors import ServeError
+from diskstream.server.listeners import DENIED, check_protected, is_local
+from diskstream.server.settings import ServerSettings
+from tests.engine.children import child
+from tests.server.child import few_descriptors
+from tests.server.client import Client, packed, serving, waits_until_blocked
+
+_LARGE = b"x" * (256 << 10)
+
+
+def test_maxclients(tmp_path: Path) -> None:
+    with serving(tmp_path / "store", maxclients=2) as server:
+        with Client.to(server) as one, Client.to(server) as two:
+            assert one.call("PING") == two.call("PING") == b"PONG"
+            with Client.to(server) as three:
+                assert str(three.reply()) == "ERR max number of clients reached"
+                assert three.at_end()
+            assert one.call("PING") == b"PONG"
+        assert server.counts.rejected == 1
+
+
+def test_a_client_that_does_not_read_holds_up_itself_only(tmp_path: Path) -> None:
+    """It asks for gigabytes, and the server keeps a few megabytes for it; once it reads, it gets all of them."""
+    with serving(tmp_path / "store") as server, Client.to(server) as lazy, Client.to(server) as other:
+        for _ in range(8):
+            other.call("XADD", "s", "*", "n", _LARGE)
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        lazy.sock.sendall(packed("XRANGE", "s", "-", "+") * 500 + packed("ECHO", "done"))
+        for _ in range(2000):
+            assert other.call("PING") == b"PONG"
+        connection = next(each for each in server.loop.connections.values() if each.pending)
+        assert len(connection.out) < 8 << 20
+        assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 128 << 10
+        for _ in range(20):
+            assert len(lazy.reply()) == 8
+
+
+def test_the_output_limit_closes(tmp_path: Path) -> None:
+    with serving(tmp_path / "store", client_output_buffer_limit=3 << 20) as server, Client.to(server) as other:
+        for _ in range(64):
+            other.call("XADD", "s", "*", "n", _LARGE)
+        with Client.to(server) as lazy:
+            lazy.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            lazy.send("XRANGE", "s", "-", "+")
+            while not server.counts.output_limit:
+                other.call("PING")
+        assert other.call("PING") == b"PONG"
+
+
+def test_the_query_limit_closes(tmp_path: Path) -> None:
+    settings = {"client_query_buffer_limit": 1 << 20}
+    with serving(tmp_path / "store", **settings) as server, Client.to(server) as client:
+        with pytest.raises(OSError, match=r"."):  # when the server closes is not for us to say
+            client.sock.sendall(b"*2\r\n$4\r\nECHO\r\n$100000000\r\n")
+            while True:
+                client.sock.sendall(_LARGE)
+        with Client.to(server) as other:
+            assert other.call("PING") == b"PONG"
+        assert server.counts.query_limit == 1
+
+
+def test_idle_clients_are_closed_and_those_that_wait_are_not(tmp_path: Path) -> None:
+    with serving(tmp_path / "store", timeout=1) as server, Client.to(server) as idle, Client.to(server) as waiting:
+        waiting.send("XREAD", "BLOCK", 0, "STREAMS", "s", "$")
+        waits_until_blocked(idle, server, 1)
+        assert idle.at_end()
+        with Client.to(server) as other:
+            other.call("XADD", "s", "*", "n", 1)
+        assert waiting.reply() is not None
+
+
+def test_without_descriptors_those_who_are_there_are_served(tmp_path: Path) -> None:
+    """The listeners rest meanwhile, so that the loop does not spin over a client that it cannot take."""
+    with child(few_descriptors, tmp_path / "store") as server:
+        address = ("127.0.0.1", int(server.hear()))
+        clients = [Client(socket.create_connection(address)) for _ in range(80)]
+        assert server.hear() == "full"
+        assert clients[0].call("PING") == b"PONG"
+        for each in clients[:60]:
+            each.close()
+        for each in clients[60:]:
+            assert each.call("PING") == b"PONG"
+            each.close()
+        server.tell()
+        assert server.wait() == 0
+
+
+def test_without_a_password_the_server_is_for_this_machine(tmp_path: Path) -> None:
+    everywhere = ServerSettings(bind=("0.0.0.0",))
+    with pytest.raises(ServeError, match="no password is set") as refused:
+        check_protected(everywhere)
+    assert "requirepass" in (refused.value.hint or "")
+    check_protected(ServerSettings(bind=("0.0.0.0",), requirepass="secret"))
+    check_protected(ServerSettings(bind=("0.0.0.0",), protected_mode=False))
+    check_protected(ServerSettings(bind=("127.0.0.1", "-::1", "localhost")))
+    assert is_local("::ffff:127.0.0.1")
+    assert not is_local("10.0.0.1")
+    with serving(tmp_path / "store", bind=("0.0.0.0",), protected_mode=False) as server:
+        address = own_address()
+        if address is None:
+            pytest.skip("needs an address that is not of the loopback interface")
+        with Client(socket.create_connection((address, server.port))) as client:
+            assert client.call("PING") == b"PONG"
+            assert client.call("CONFIG", "SET", "protected-mode", "yes") == b"OK"
+        with Client(socket.create_connection((address, server.port))) as client:
+            assert client.sock.recv(1 << 16) == DENIED
+
+
+def own_address() -> str | None:
+    """An address of this machine that others may use."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))  # sends nothing
+        except OSError:
+            return None
+        found = str(probe.getsockname()[0])
+    return None if is_local(found) else found
+
+
+def test_a_password(tmp_path: Path) -> None:
+    with serving(tmp_path / "store", requirepass="secret") as server, Client.to(server) as client:
+        for words in (("PING",), ("XADD", "s", "*", "a", "b"), ("XLEN", "s")):
+            assert str(client.call(*words)) == "NOAUTH Authentication required."
+        assert str(client.call("AUTH", "wrong")).startswith("WRONGPASS")
+        large = b"x" * 100_000  # more than who has not said the password may send
+        client.sock.sendall(packed("AUTH", "secret") + packed("XADD", "s", "*", "a", large) + packed("XLEN", "s"))
+        assert client.reply() == b"OK"
+        assert isinstance(client.reply(), bytes)
+        assert client.reply() == 1

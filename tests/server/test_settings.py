@@ -1,0 +1,76 @@
+"""Where settings come from, which counts, and what is refused."""
+
+from pathlib import Path
+
+import pytest
+
+from diskstream.server.config_file import split_line
+from diskstream.server.errors import ServeError
+from diskstream.server.settings import ServerSettings, merged, names, size_of
+
+CONFIG = """
+# a remark
+port 7000
+bind 127.0.0.1 ::1
+requirepass "se cret\\x21"
+appendfsync no
+timeout 5
+save 3600 1
+maxmemory 100mb
+client-output-buffer-limit normal 64mb 16mb 60
+client-output-buffer-limit replica 256mb 64mb 60
+"""
+
+
+def test_an_option_counts_more_than_the_environment_and_that_more_than_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "redis.conf"
+    path.write_text(CONFIG, encoding="utf-8")
+    environment = {"DISKSTREAM_PORT": "7001", "DISKSTREAM_TIMEOUT": "6", "PORT": "1", "DISKSTREAM_NOT_OURS": "x"}
+    found = merged({"port": "7002"}, environment, path)
+    assert (found.port, found.timeout, found.fsync) == (7002, 6, "os")
+    assert found.bind == ("127.0.0.1", "::1")
+    assert found.requirepass == "se cret!"
+    assert found.client_output_buffer_limit == 64 << 20
+    assert found.ignored == ("save", "maxmemory")
+    assert merged({}, environment, path).port == 7001
+    assert merged({}, {}, path).port == 7000
+    assert merged({}, {}) == ServerSettings()
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("prot 1", r"redis\.conf:1: there is no setting prot"),
+        ("port", "port must be a number from 0 to 65535, not ''"),
+        ("port 65536", "port must be a number"),
+        ("appendfsync sometimes", "must be one of always, everysec, no"),
+        ("protected-mode maybe", "must be yes or no"),
+        ("proto-max-bulk-len 1tb", "must be a number of bytes"),
+        ('requirepass "a', "quotes that do not end"),
+    ],
+)
+def test_a_line_that_cannot_be_is_named(tmp_path: Path, line: str, message: str) -> None:
+    path = tmp_path / "redis.conf"
+    path.write_text(line, encoding="utf-8")
+    with pytest.raises(ServeError, match=message):
+        merged({}, {}, path)
+
+
+def test_a_misspelt_name_is_answered_with_the_right_one() -> None:
+    with pytest.raises(ServeError, match="there is no setting max-clients") as refused:
+        merged({"max-clients": "5"}, {})
+    assert refused.value.hint == "did you mean maxclients?"
+
+
+def test_sizes_and_words() -> None:
+    assert [size_of(text) for text in ("5", "1k", "1kb", "2MB", "1gb")] == [5, 1000, 1024, 2 << 20, 1 << 30]
+    assert split_line(""" a  "b \\" c" 'd\\'e' "" """) == ["a", 'b " c', "d'e", ""]
+
+
+def test_every_setting_is_in_the_page_and_shown_as_it_is_set() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "server.md").read_text(encoding="utf-8")
+    shown = ServerSettings().as_text()
+    for name in names():
+        assert f"| `{name}` | {f'`{shown[name]}`' if shown[name] else ''} |".replace("|  |", "| |") in page, name
+    again = merged(shown, {})
+    assert again == ServerSettings()

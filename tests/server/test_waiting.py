@@ -1,0 +1,171 @@
+"""Clients that wait: who wakes them, in which order, and what else ends it."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import diskstream
+from diskstream.server.serving import Server
+from tests.engine.children import child
+from tests.processes.child import hold
+from tests.server.client import Client, packed, serving, waits_until_blocked
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    with serving(tmp_path / "store") as running:
+        yield running
+
+
+@pytest.fixture
+def client(server: Server) -> Iterator[Client]:
+    with Client.to(server) as opened:
+        yield opened
+
+
+def blocked(server: Server, count: int, *words: str | int) -> Client:
+    """A client that waits, as the `count`th."""
+    found = Client.to(server)
+    found.send(*words)
+    with Client.to(server) as other:
+        waits_until_blocked(other, server, count)
+    return found
+
+
+def values(reply: Any) -> list[bytes]:
+    """The values of the entries of the first stream of a reply."""
+    return [entry[1][1] for entry in reply[0][1]]
+
+
+def test_a_read_is_woken_by_another_client(server: Server, client: Client) -> None:
+    for key in ("old", "new"):
+        if key == "old":
+            client.call("XADD", key, "*", "n", 0)
+        with blocked(server, 1, "XREAD", "BLOCK", 0, "STREAMS", key, "$") as reader:
+            client.call("XADD", key, "*", "n", 1)
+            assert values(reader.reply()) == [b"1"]
+            assert reader.call("PING") == b"PONG"
+
+
+def test_a_read_is_woken_by_another_opening_and_by_another_process(server: Server, client: Client) -> None:
+    with diskstream.open(server.settings.dir) as store, child(hold, Path(server.settings.dir), "everysec") as other:
+        assert other.hear() == "ready 0"
+        for n in range(3):
+            with blocked(server, 1, "XREAD", "BLOCK", 0, "STREAMS", "x", "$") as reader:
+                store.stream("x").add({"by": f"store {n}"})
+                assert values(reader.reply()) == [b"store %d" % n]
+        for _ in range(3):
+            with blocked(server, 1, "XREAD", "BLOCK", 0, "STREAMS", "x", "$") as reader:
+                other.ask()
+                assert values(reader.reply()) == [b"child"]
+
+
+def test_a_group_that_waits_is_woken_by_another_process(server: Server, client: Client) -> None:
+    with child(hold, Path(server.settings.dir), "everysec") as other:
+        assert other.hear() == "ready 0"
+        other.ask()
+        client.call("XGROUP", "CREATE", "x", "g", "$")
+        with blocked(server, 1, "XREADGROUP", "GROUP", "g", "c", "BLOCK", 0, "STREAMS", "x", ">") as reader:
+            other.ask()
+            assert values(reader.reply()) == [b"child"]
+
+
+def test_many_readers_all_get_an_entry(server: Server, client: Client) -> None:
+    readers = [blocked(server, n + 1, "XREAD", "BLOCK", 0, "STREAMS", "s", "$") for n in range(8)]
+    client.call("XADD", "s", "*", "n", 7)
+    for reader in readers:
+        assert values(reader.reply()) == [b"7"]
+        reader.close()
+
+
+def test_consumers_are_served_in_the_order_in_which_they_began_to_wait(server: Server, client: Client) -> None:
+    """Also where the entries come together: each goes to who has waited longest."""
+    client.call("XADD", "s", "1-1", "n", 0)
+    client.call("XGROUP", "CREATE", "s", "g", "$")
+    read = ("XREADGROUP", "GROUP", "g", "c", "BLOCK", 0, "STREAMS", "s", ">")
+    readers = [blocked(server, n + 1, *read) for n in range(4)]
+    client.sock.sendall(b"".join(packed("XADD", "s", "*", "n", n) for n in range(3)))
+    for n, reader in enumerate(readers[:3]):
+        assert values(reader.reply()) == [str(n).encode()]
+    assert [isinstance(client.reply(), bytes) for _ in range(3)] == [True] * 3
+    waits_until_blocked(client, server, 1)
+    client.call("XADD", "s", "*", "n", 3)
+    assert values(readers[3].reply()) == [b"3"]
+    for reader in readers:
+        reader.close()
+
+
+def test_one_entry_is_enough_for_whoever_waits_for_several_streams(server: Server, client: Client) -> None:
+    with blocked(server, 1, "XREAD", "BLOCK", 0, "STREAMS", "a", "b", "$", "$") as reader:
+        client.call("XADD", "b", "*", "n", 1)
+        reply = reader.reply()
+        assert [part[0] for part in reply] == [b"b"]
+        client.call("XADD", "a", "*", "n", 2)
+        assert reader.call("PING") == b"PONG"
+    assert server.loop.runner.waiters.count == 0
+
+
+def test_a_wait_ends_at_its_time(server: Server, client: Client) -> None:
+    begun = time.monotonic()
+    assert client.call("XREAD", "BLOCK", 30, "STREAMS", "s", "$") is None
+    assert time.monotonic() - begun >= 0.03
+    assert client.call("PING") == b"PONG"
+
+
+def test_commands_behind_one_that_waits_run_once_it_has_ended(server: Server, client: Client) -> None:
+    with Client.to(server) as reader:
+        wait = packed("XREAD", "BLOCK", 0, "STREAMS", "s", "$")
+        reader.sock.sendall(packed("ECHO", "a") + wait + packed("ECHO", "b"))
+        assert reader.reply() == b"a"
+        waits_until_blocked(client, server, 1)
+        reader.send("ECHO", "c")
+        client.call("XADD", "s", "*", "n", 1)
+        assert values(reader.reply()) == [b"1"]
+        assert reader.reply() == b"b"
+        assert reader.reply() == b"c"
+        assert reader.call("ECHO", "d") == b"d"
+
+
+def test_a_wait_ends_where_the_group_goes(server: Server, client: Client) -> None:
+    for how in (("XGROUP", "DESTROY", "s", "g"), ("DEL", "s")):
+        client.call("XADD", "s", "*", "n", 1)
+        client.call("XGROUP", "CREATE", "s", "g", "$")
+        with blocked(server, 1, "XREADGROUP", "GROUP", "g", "c", "BLOCK", 0, "STREAMS", "s", ">") as reader:
+            client.call(*how)
+            assert str(reader.reply()).startswith("NOGROUP ")
+
+
+def test_client_unblock(server: Server, client: Client) -> None:
+    with Client.to(server) as reader:
+        number = reader.call("CLIENT", "ID")
+        assert client.call("CLIENT", "UNBLOCK", number) == 0
+        for how, reply in (("TIMEOUT", "None"), ("ERROR", "UNBLOCKED client unblocked via CLIENT UNBLOCK")):
+            reader.send("XREAD", "BLOCK", 0, "STREAMS", "s", "$")
+            waits_until_blocked(client, server, 1)
+            assert client.call("CLIENT", "UNBLOCK", number, how) == 1
+            assert str(reader.reply()) == reply
+
+
+def test_who_hangs_up_waits_no_longer(server: Server, client: Client) -> None:
+    blocked(server, 1, "XREAD", "BLOCK", 0, "STREAMS", "s", "$").close()
+    waits_until_blocked(client, server, 0)
+    with blocked(server, 1, "XREAD", "BLOCK", 0, "STREAMS", "s", "$") as reader:
+        reader.send("PING")  # from then on it is not read from
+        waits_until_blocked(client, server, 1)
+    waits_until_blocked(client, server, 0)
+
+
+def test_client_pause_holds_writes_back(server: Server, client: Client) -> None:
+    with Client.to(server) as writer:
+        assert client.call("CLIENT", "PAUSE", 60_000, "WRITE") == b"OK"
+        writer.sock.sendall(packed("XLEN", "s") + packed("XADD", "s", "*", "n", 1) + packed("XLEN", "s"))
+        assert writer.reply() == 0
+        assert client.call("XLEN", "s") == 0
+        assert client.call("CLIENT", "UNPAUSE") == b"OK"
+        assert isinstance(writer.reply(), bytes)
+        assert writer.reply() == 1
+        assert client.call("CLIENT", "PAUSE", 20) == b"OK"
+        assert client.call("XLEN", "s") == 1  # once it is over

@@ -1,0 +1,77 @@
+"""Watching streams for changes, whoever makes them."""
+
+import threading
+from pathlib import Path
+
+import pytest
+
+import diskstream
+from diskstream.watching import Watch
+from tests.engine.children import child
+from tests.processes.child import hold
+
+_LONG_S = 30.0
+
+
+@pytest.fixture
+def other(store: diskstream.Store) -> diskstream.Store:
+    return diskstream.open(store.path)
+
+
+def test_what_changes_is_named(store: diskstream.Store, other: diskstream.Store) -> None:
+    store.stream("old").add({"a": 1})
+    with other, Watch() as watch:
+        for name in (b"old", b"new", b"never"):
+            assert watch.add(store, name)
+            assert not watch.add(store, name)
+        assert watch.changed() == []
+        other.stream("old").add({"a": 2})
+        assert watch.wait(_LONG_S)
+        assert watch.changed() == [(store, b"old")]
+        assert watch.changed() == []
+        other.stream("new").add({"a": 1})
+        assert watch.wait(_LONG_S)
+        assert (store, b"new") in watch.changed()  # and those that could have come instead
+        other.stream("new").add({"a": 2})
+        assert watch.changed() == [(store, b"new")]
+        other.delete("old")
+        assert (store, b"old") in watch.changed()
+        watch.remove(store, b"new")
+        other.stream("new").add({"a": 3})
+        assert (store, b"new") not in watch.changed()
+        assert not watch.wait(0.001)
+
+
+def test_a_wait_ends_when_another_process_appends(store: diskstream.Store) -> None:
+    with child(hold, store.path, "everysec") as process, Watch() as watch:
+        assert process.hear() == "ready 0"
+        watch.add(store, b"x")
+        for _ in range(3):
+            process.tell()
+            while not watch.changed():
+                watch.wait(_LONG_S)
+            process.hear()
+
+
+def test_a_wait_is_interrupted_from_another_thread(store: diskstream.Store) -> None:
+    with Watch() as watch:
+        watch.add(store, b"s")
+        found: list[bool] = []
+        waiting = threading.Thread(target=lambda: found.append(watch.wait(_LONG_S)))
+        waiting.start()
+        watch.interrupt()
+        waiting.join(_LONG_S)
+        assert found == [True]
+        watch.interrupt()
+        assert watch.wait(_LONG_S)  # one that came before
+        assert not watch.wait(0.001)
+
+
+def test_what_cannot_be_opened_changes_once(store: diskstream.Store, tmp_path: Path) -> None:
+    store.stream("s").add({"a": 1})
+    with Watch() as watch:
+        watch.add(store, b"s")
+        store.close()
+        assert watch.changed() == [(store, b"s")]
+        assert watch.changed() == []
+        assert watch.stale() == []
