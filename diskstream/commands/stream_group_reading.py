@@ -117,7 +117,7 @@ COMMANDS = (
         "xreadgroup",
         -7,
         _xreadgroup,
-        frozenset({"write", "blocking", "movablekeys"}),
+        frozenset({"write", "blocking"}),
         find_keys=read_keys,
         summary="Entries for a consumer of a group; may wait for some.",
     ),

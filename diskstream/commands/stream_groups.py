@@ -105,7 +105,15 @@ _WRITE = frozenset({"write"})
 _KEY = (2, 2, 1)
 _BELOW = (
     Command("xgroup|create", -5, _create, _WRITE | {"denyoom"}, _KEY, summary="Makes a group."),
-    Command("xgroup|createconsumer", 5, _create_consumer, _WRITE, _KEY, since="6.2.0", summary="Makes a consumer."),
+    Command(
+        "xgroup|createconsumer",
+        5,
+        _create_consumer,
+        _WRITE | {"denyoom"},
+        _KEY,
+        since="6.2.0",
+        summary="Makes a consumer.",
+    ),
     Command("xgroup|delconsumer", 5, _delete_consumer, _WRITE, _KEY, summary="Removes a consumer."),
     Command("xgroup|destroy", 4, _destroy, _WRITE, _KEY, summary="Removes a group."),
     Command("xgroup|setid", -5, _set_id, _WRITE, _KEY, summary="Sets the last delivered ID of a group."),

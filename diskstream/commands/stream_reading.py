@@ -82,7 +82,7 @@ COMMANDS = (
         "xread",
         -4,
         _xread,
-        _READ | {"blocking", "movablekeys"},
+        _READ | {"blocking"},
         find_keys=read_keys,
         summary="Entries behind an ID in each of several streams; may wait for some.",
     ),
