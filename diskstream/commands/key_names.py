@@ -1,13 +1,12 @@
 """Keys whatever they hold: which there are, of what type, deleting and renaming them."""
 
-import heapq
 import random
-import zlib
 
 from diskstream.commands.arguments import Words, as_int
 from diskstream.commands.caller import Caller
 from diskstream.commands.failures import SYNTAX
 from diskstream.commands.globs import glob
+from diskstream.commands.listing import some_after
 from diskstream.commands.replies import OK, Failure, Reply, Status
 from diskstream.commands.table import Command
 
@@ -54,16 +53,8 @@ def _any(caller: Caller, _words: list[bytes]) -> Reply:
     return random.choice(names) if names else None
 
 
-def _place(name: bytes) -> int:
-    """Where a key stands in the order of SCAN: never 0, which is both its ends."""
-    return zlib.crc32(name) + 1
-
-
 def _scan(caller: Caller, words: list[bytes]) -> Reply:
-    """Keys in the order of a checksum of their names, and a cursor that is the last one's: nothing is remembered.
-
-    Keys with one checksum come together, so each that is there all along comes once.
-    """
+    """Some keys, and where to go on: nothing is remembered, and each that is there all along comes once."""
     digits = words[1].removeprefix(b"-")
     if not digits.isdigit() or int(digits) > _MAX_CURSOR:
         raise Failure("ERR invalid cursor")
@@ -82,18 +73,11 @@ def _scan(caller: Caller, words: list[bytes]) -> Reply:
             kind = left.take().decode("latin-1").lower()
         else:
             raise Failure(SYNTAX)
-    names = caller.keyspace.names(caller.database)
-    following = [(place, name) for name in names if (place := _place(name)) > cursor]
-    few = heapq.nsmallest(count, following) if count < len(following) else sorted(following)
-    done = len(few) == len(following)
-    if not done:
-        last = few[-1][0]
-        few = sorted(item for item in following if item[0] <= last)
-        done = len(few) == len(following)
-    found = [name for _, name in few if pattern is None or pattern.fullmatch(name)]
+    names, place = some_after(caller.keyspace.order(caller.database), cursor, count)
+    found = [name for name in names if pattern is None or pattern.fullmatch(name)]
     if kind is not None:
         found = [name for name in found if caller.keyspace.kind(caller.database, name) == kind]
-    return [b"0" if done else b"%d" % few[-1][0], found]
+    return [b"%d" % place, found]
 
 
 _READ, _WRITE = frozenset({"readonly"}), frozenset({"write"})

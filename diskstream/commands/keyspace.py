@@ -9,13 +9,15 @@ from types import TracebackType
 from typing import Any, Self
 
 from diskstream import store as _store
-from diskstream.commands.failures import WRONG_TYPE, no_key
-from diskstream.commands.key_records import Key, KeyRecords, Record, clear, gone, places, put
+from diskstream.commands.failures import WRONG_TYPE
+from diskstream.commands.key_moves import MovingKeys
+from diskstream.commands.key_records import Key, KeyRecords, Record, clear, gone, put
+from diskstream.commands.listing import Listing, Order, ordered
 from diskstream.commands.replies import Failure
 from diskstream.commands.settings import Settings
 from diskstream.commands.statistics import Statistics
 from diskstream.commands.versions import identity, version
-from diskstream.copying import TEMPORARY, copy_stream, temporary_name
+from diskstream.copying import TEMPORARY
 from diskstream.store import Store
 from diskstream.stream import Stream
 
@@ -34,7 +36,7 @@ _DUE_AT_ONCE = 100
 _KEYSPACES: "weakref.WeakSet[Keyspace]" = weakref.WeakSet()
 
 
-class Keyspace:
+class Keyspace(MovingKeys):
     """The databases of a directory, opened as they are used. Safe under threads.
 
     Args:
@@ -58,6 +60,7 @@ class Keyspace:
         self._mutex = threading.RLock()
         self._stores: dict[int, Store] = {}
         self._streams: dict[Key, Stream] = {}
+        self._listings: dict[int, Listing] = {}
         self._place_store(0)
         self._records = KeyRecords(self.path / "keys", DATABASES, options)
         _KEYSPACES.add(self)
@@ -125,7 +128,7 @@ class Keyspace:
         with self._mutex:
             self.close()
             self.options = {**self.options, **options}
-            self._streams = {}
+            self._streams, self._listings = {}, {}
             self._place_store(0)
             self._records = KeyRecords(self.path / "keys", DATABASES, self.options)
 
@@ -198,16 +201,32 @@ class Keyspace:
         return "stream" if self._holds_stream(at) else None
 
     def names(self, database: int) -> list[bytes]:
-        """All keys of a database, in byte order."""
+        """All keys of a database, in byte order; not to be changed."""
+        others, listing = self._listed(database)
+        streams = [] if listing is None else listing.names()
+        return sorted(others.union(streams)) if others else streams
+
+    def order(self, database: int) -> Order:
+        """The same in the order of SCAN: see `ordered`."""
+        others, listing = self._listed(database)
+        if others:
+            return ordered([*others, *([] if listing is None else set(listing.names()) - others)])
+        return [] if listing is None else listing.order()
+
+    def _listed(self, database: int) -> tuple[set[bytes], Listing | None]:
+        """The keys of other types, and the listing of the streams; None where there cannot be any."""
         self._records.refresh()
         place = self._records.places[database]
         now = self.now_ms()
         for at in [at for at, record in self._records.all() if at[0] == place and _is_due(record, now)]:
             self._living(at)
         others = {at[1] for at, record in self._records.all() if at[0] == place and record.kind}
-        found = self._place_store(place).streams() if self._is_used(place) else []
-        streams = [name for name in found if not name.startswith(TEMPORARY)]
-        return sorted(others.union(streams)) if others else streams
+        if not self._is_used(place):
+            return others, None
+        listing = self._listings.get(place)
+        if listing is None:
+            listing = self._listings[place] = Listing(self._place_store(place), TEMPORARY)
+        return others, listing
 
     def delete(self, database: int, key: bytes) -> bool:
         """Removes a key with all that belongs to it. Returns whether there was one."""
@@ -310,92 +329,6 @@ class Keyspace:
         self._records.refresh()
         place = self._records.places[database]
         return sum(at[0] == place and record.expires is not None for at, record in self._records.all())
-
-    # --- moving keys --------------------------------------------------------------------------------------------------
-
-    def rename(self, database: int, old: bytes, new: bytes, *, replace: bool = True) -> bool:
-        """Gives a key another name; its time of expiry goes with it. A key that has the name goes, or keeps it.
-
-        Returns:
-            Whether it was renamed: not where `replace` is false and the name is taken.
-
-        Raises:
-            Failure: there is no key `old`.
-        """
-        source, target = self._at(database, old), self._at(database, new)
-        with self._records.changing():
-            record = self._living(source)
-            if self.kind(database, old) is None:
-                raise no_key()
-            if self.kind(database, new) is not None and not replace:
-                return False
-            if old == new:
-                return True
-            if record is not None and record.kind:
-                self.delete(database, new)
-                self._records.write(put(target, record), gone(source))
-                return True
-            # A time of expiry is of one stream: until it has the new name, the record there is nobody's.
-            if record is not None or target in self._records.known:
-                self._records.write(gone(target) if record is None else put(target, record))
-            self._place_store(source[0]).rename(old, new)
-            if record is not None:
-                self._records.write(gone(source))
-        return True
-
-    def copy(self, database: int, key: bytes, to: int, new: bytes, *, replace: bool = False) -> bool:
-        """Copies a key, its time of expiry with it: see `diskstream.copying` for what of a stream cannot be carried.
-
-        Returns:
-            Whether it was: not where there is no such key, or the new name is taken and `replace` is false.
-        """
-        source, target = self._at(database, key), self._at(to, new)
-        with self._records.changing():
-            record = self._living(source)
-            kind = self.kind(database, key)
-            if kind is None or (self.kind(to, new) is not None and not replace):
-                return False
-            if record is not None and record.kind:
-                self.delete(to, new)
-                self._records.write(put(target, record))
-                return True
-            store = self._place_store(target[0])
-            expires = self.expires_at(database, key)
-            fresh = store.stream(temporary_name())
-            try:
-                copy_stream(self.stream(database, key), fresh)
-                self.take(to, new, fresh, expires)
-            except BaseException:
-                store.delete(fresh.name)
-                raise
-        return True
-
-    def take(self, database: int, key: bytes, fresh: Stream, expires: int | None) -> None:
-        """Gives a stream that was made in the same store under a temporary name its place, whatever was there."""
-        at = self._at(database, key)
-        with self._records.changing():
-            if expires is not None:
-                self._records.write(put(at, Record(expires=expires, stream=identity(fresh))))
-            elif at in self._records.known:
-                self._records.write(gone(at))
-            self._place_store(at[0]).rename(fresh.name, key)
-
-    def move(self, database: int, key: bytes, to: int) -> bool:
-        """Moves a key into another database, as a copy and a deletion: a crash in between leaves both.
-
-        Returns:
-            Whether it did: not where there is no such key, or one there already.
-        """
-        with self._records.changing():
-            return self.copy(database, key, to, key) and self.delete(database, key)
-
-    def swap(self, first: int, second: int) -> None:
-        """Swaps two databases: their numbers, not their directories."""
-        with self._records.changing():
-            numbers = list(self._records.places)
-            numbers[first], numbers[second] = numbers[second], numbers[first]
-            if first != second:
-                self._records.write(places(numbers))
 
     def flush(self, database: int | None = None) -> None:
         """Removes all keys of a database, or of all."""

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from diskstream import Stream
+from diskstream import Stream, copying
 from diskstream.commands import dumps
 from diskstream.commands.keyspace import Keyspace
 from diskstream.commands.replies import OK, ErrorReply
@@ -83,6 +83,37 @@ def test_a_copy_goes_its_own_way(ours: Ours, keyspace: Keyspace, clock: Clock) -
     assert ours.run("DEBUG DIGEST-VALUE s") != ours.run("DEBUG DIGEST-VALUE t")
     assert len(keyspace.stream(0, b"s")) == 17
     assert group.pending().total == keyspace.stream(0, b"s").group(b"g\xff", create=False).pending().total + 2
+
+
+def test_what_others_write_during_a_move_is_not_lost(
+    ours: Ours, keyspace: Keyspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = keyspace.stream(0, b"s")
+    stream.add({"f": "1"}, "1-0")
+    copy = copying.copy_stream
+    left = [2]
+
+    def copy_and_write(source: Stream, target: Stream) -> None:
+        copy(source, target)
+        if left[0]:
+            left[0] -= 1
+            stream.add({"f": "1"})
+
+    monkeypatch.setattr("diskstream.commands.key_moves.copy_stream", copy_and_write)
+    assert ours.run("MOVE s 1") == 1
+    assert len(keyspace.stream(1, b"s")) == 3
+    assert ours.run("EXISTS s") == 0
+    stream.add({"f": "1"})
+    ours.run("SELECT 1")
+    ours.run("RENAME s t")
+    ours.run("SELECT 0")
+    left[0] = 1000
+    reply = ours.run("MOVE s 1")
+    assert reply == Refused(b"ERR the stream is being written to by another process: try again")
+    assert len(keyspace.stream(0, b"s")) == 1 + 1000 - left[0]
+    assert keyspace.names(1) == [b"t"]
+    for database in (0, 1):
+        assert not any(name.startswith(TEMPORARY) for name in keyspace.store(database).streams())
 
 
 def test_an_empty_stream_is_a_stream(ours: Ours, keyspace: Keyspace) -> None:

@@ -1,7 +1,10 @@
 """SCAN: each key that is there all along comes once, without anything being remembered; and its patterns."""
 
+import os
+
 import pytest
 
+import diskstream
 from diskstream.commands.globs import glob
 from diskstream.commands.keyspace import Keyspace
 from tests.commands.world import Ours
@@ -48,6 +51,19 @@ def test_keys_of_one_checksum_come_together(ours: Ours) -> None:
     ours.run("SET buckeroo 1")
     ours.run("SET other 1")
     assert sorted(scanned(ours, "COUNT 1")) == [b"buckeroo", b"other", b"plumless"]
+
+
+def test_streams_that_others_make_and_remove_are_seen_at_once(ours: Ours, keyspace: Keyspace) -> None:
+    with diskstream.open(keyspace.path) as store:
+        for number in range(30):
+            store.stream(f"s{number}").add({"f": "1"})
+            assert ours.run("DBSIZE") == number + 1
+        os.utime(keyspace.path / "streams", (1, 1))  # long ago, so that the listing is kept
+        assert ours.run("DBSIZE") == 30
+        assert keyspace.names(0) is keyspace.names(0)
+        store.delete("s7")
+        assert ours.run("DBSIZE") == 29
+        assert b"s7" not in scanned(ours)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,163 @@
+"""Keys that get another name, or another database: RENAME, COPY, MOVE, SWAPDB."""
+
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from diskstream.commands.failures import no_key
+from diskstream.commands.key_records import Key, KeyRecords, Record, gone, places, put
+from diskstream.commands.replies import Failure
+from diskstream.commands.versions import identity, version
+from diskstream.copying import copy_stream, temporary_name
+from diskstream.store import Store
+from diskstream.stream import Stream
+
+__all__ = ["MovingKeys"]
+
+# Copies that MOVE makes of a stream that others write to, before it gives up.
+_MOVES = 5
+
+
+class MovingKeys:
+    """The part of `Keyspace` that moves keys."""
+
+    _records: KeyRecords
+
+    if TYPE_CHECKING:
+
+        def _at(self, database: int, key: bytes) -> Key: ...
+        def _living(self, at: Key) -> Record | None: ...
+        def _place_store(self, place: int) -> Store: ...
+        def _plain(self, at: Key) -> Stream | None: ...
+        def delete(self, database: int, key: bytes) -> bool: ...
+        def expires_at(self, database: int, key: bytes) -> int | None: ...
+        def kind(self, database: int, key: bytes) -> str | None: ...
+
+    def rename(self, database: int, old: bytes, new: bytes, *, replace: bool = True) -> bool:
+        """Gives a key another name; its time of expiry goes with it. A key that has the name goes, or keeps it.
+
+        Returns:
+            Whether it was renamed: not where `replace` is false and the name is taken.
+
+        Raises:
+            Failure: there is no key `old`.
+        """
+        source, target = self._at(database, old), self._at(database, new)
+        with self._records.changing():
+            record = self._living(source)
+            if self.kind(database, old) is None:
+                raise no_key()
+            if self.kind(database, new) is not None and not replace:
+                return False
+            if old == new:
+                return True
+            if record is not None and record.kind:
+                self.delete(database, new)
+                self._records.write(put(target, record), gone(source))
+                return True
+            # A time of expiry is of one stream: until it has the new name, the record there is nobody's.
+            if record is not None or target in self._records.known:
+                self._records.write(gone(target) if record is None else put(target, record))
+            self._place_store(source[0]).rename(old, new)
+            if record is not None:
+                self._records.write(gone(source))
+        return True
+
+    def copy(self, database: int, key: bytes, to: int, new: bytes, *, replace: bool = False) -> bool:
+        """Copies a key, its time of expiry with it: see `diskstream.copying` for what of a stream cannot be carried.
+
+        Returns:
+            Whether it was: not where there is no such key, or the new name is taken and `replace` is false.
+        """
+        source, target = self._at(database, key), self._at(to, new)
+        if not self._may_copy(source, target, replace=replace):
+            return False
+        record = self._records.known.get(source)
+        if record is not None and record.kind:
+            with self._records.changing():
+                self.delete(to, new)
+                self._records.write(put(target, record))
+            return True
+        expires = self.expires_at(database, key)
+        with self._copied(source, target) as fresh, self._records.changing():
+            if not self._may_copy(source, target, replace=replace):
+                return False  # somebody was faster
+            self._take(target, fresh, expires)
+        return True
+
+    def _kind_at(self, at: Key) -> str | None:
+        return self.kind(self._records.places.index(at[0]), at[1])
+
+    def _may_copy(self, source: Key, target: Key, *, replace: bool) -> bool:
+        return self._kind_at(source) is not None and (replace or self._kind_at(target) is None)
+
+    @contextlib.contextmanager
+    def _copied(self, source: Key, target: Key) -> Iterator[Stream]:
+        """A copy of a stream, in the store of `target`; unless it is given a name, it is gone afterwards."""
+        store = self._place_store(target[0])
+        fresh = store.stream(temporary_name())
+        try:
+            copy_stream(self._place_store(source[0]).stream(source[1]), fresh)
+            yield fresh
+        finally:
+            store.delete(fresh.name)
+
+    def take(self, database: int, key: bytes, fresh: Stream, expires: int | None) -> None:
+        """Gives a stream that was made in the same store under a temporary name its place, whatever was there."""
+        self._take(self._at(database, key), fresh, expires)
+
+    def _take(self, at: Key, fresh: Stream, expires: int | None) -> None:
+        with self._records.changing():
+            if expires is not None:
+                self._records.write(put(at, Record(expires=expires, stream=identity(fresh))))
+            elif at in self._records.known:
+                self._records.write(gone(at))
+            self._place_store(at[0]).rename(fresh.name, at[1])
+
+    def move(self, database: int, key: bytes, to: int) -> bool:
+        """Moves a key into another database: as a copy, and a deletion if nobody has written to it meanwhile.
+
+        After a crash in between it is in both.
+
+        Returns:
+            Whether it did: not where there is no such key, or one there already.
+
+        Raises:
+            Failure: others write to the stream faster than it can be copied.
+        """
+        source, target = self._at(database, key), self._at(to, key)
+        if self.kind(database, key) != "stream":
+            with self._records.changing():
+                return self.copy(database, key, to, key) and self.delete(database, key)
+        for _ in range(_MOVES):
+            if not self._may_copy(source, target, replace=False):
+                return False
+            before, expires = version(self._plain(source)), self.expires_at(database, key)
+            with self._copied(source, target) as fresh, self._records.changing():
+                if not self._may_copy(source, target, replace=False):
+                    return False
+                self._take(target, fresh, expires)
+                copied = version(self._plain(target))
+                if self._withdraw(source, before):
+                    self._records.write(gone(source))
+                    return True
+                if not self._withdraw(target, copied):
+                    break  # somebody writes to the copy already: both stay
+        raise Failure("ERR the stream is being written to by another process: try again")
+
+    def _withdraw(self, at: Key, before: object) -> bool:
+        """Removes a stream if it is as it was `before`: its name goes first, so that nobody can write to it then."""
+        store, hidden = self._place_store(at[0]), temporary_name()
+        store.rename(at[1], hidden)
+        if version(store.stream(hidden)) == before:
+            return store.delete(hidden)
+        store.rename(hidden, at[1], replace=False)
+        return False
+
+    def swap(self, first: int, second: int) -> None:
+        """Swaps two databases: their numbers, not their directories."""
+        with self._records.changing():
+            numbers = list(self._records.places)
+            numbers[first], numbers[second] = numbers[second], numbers[first]
+            if first != second:
+                self._records.write(places(numbers))
