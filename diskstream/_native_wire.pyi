@@ -51,7 +51,7 @@ class AddRun:
         """The same apart for each of several who sent `counts` of them, in order."""
     @staticmethod
     def joined(runs: list[AddRun]) -> AddRun | None:
-        """One run of the rows of several, in order, for the first one's key; None where they are too much for a frame."""
+        """One run of the rows of several, for the first one's key; None where they are too much for a frame."""
 
 @final
 class ReplyEncoder:

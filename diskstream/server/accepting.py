@@ -87,7 +87,7 @@ class Door:
         )
         settings = self.settings
         parser = self.parts.parser(
-            max_bulk_bytes=settings.proto_max_bulk_len, max_query_bytes=settings.client_query_buffer_limit
+            max_bulk_bytes=settings.proto_max_bulk_len, max_query_bytes=settings.client_query_buffer_limit, runs=True
         )
         self.loop.add(Connection(sock, caller, parser, self.parts.encode))
 

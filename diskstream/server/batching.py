@@ -1,28 +1,22 @@
 """Plain XADDs that stand behind each other in a turn, as one call: one frame, and one flush where there is one."""
 
 from collections.abc import Callable
+from time import perf_counter_ns
 
 from diskstream.commands.keyspace import Keyspace
-from diskstream.commands.replies import Failure, Reply
+from diskstream.commands.replies import Failure, Raw, Reply
+from diskstream.commands.wire import AddRun, encode
 from diskstream.errors import DiskstreamError
 from diskstream.server.connection import Connection
 
-__all__ = ["AddBatch", "is_plain_add"]
+__all__ = ["AddBatch"]
 
 # A frame is read as a whole, and so many entries already share the cost of one call.
-_MOST_ENTRIES = 1024
-_MOST_BYTES = 4 << 20
-_LEAST_WORDS = 5
-
-
-def is_plain_add(words: list[bytes]) -> bool:
-    """Whether it is `XADD key * name value ...` without options."""
-    count = len(words)
-    return count >= _LEAST_WORDS and count & 1 == 1 and words[2] == b"*" and words[0] in (b"XADD", b"xadd", b"Xadd")
+_MOST_ENTRIES = 4096
 
 
 class AddBatch:
-    """Entries for one stream, in the order in which their commands came, and who gets the IDs.
+    """Runs of XADDs for one stream, in the order in which they came, and who gets the IDs.
 
     Args:
         keyspace: where the streams are.
@@ -31,42 +25,46 @@ class AddBatch:
 
     def __init__(self, keyspace: Keyspace, one_by_one: Callable[[Connection, list[bytes]], Reply]) -> None:
         self._keyspace, self._one_by_one = keyspace, one_by_one
-        self._database, self._key, self._bytes = -1, b"", 0
-        self._adds: list[tuple[Connection, list[bytes]]] = []
+        self._database, self._key = -1, b""
+        self._runs: list[tuple[Connection, AddRun]] = []
+        self._entries = 0
 
     def __len__(self) -> int:
-        return len(self._adds)
+        """Entries."""
+        return self._entries
 
     @property
     def place(self) -> tuple[int, bytes]:
         """The database and the key."""
         return self._database, self._key
 
-    def take(self, connection: Connection, words: list[bytes]) -> bool:
-        """Takes a plain XADD. False where it is for another stream, or there is no more room: `run` comes first."""
-        database, key = connection.caller.database, words[1]
-        if not self._adds:
-            self._database, self._key, self._bytes = database, key, 0
-        elif (
-            key != self._key
-            or database != self._database
-            or len(self._adds) >= _MOST_ENTRIES
-            or self._bytes >= _MOST_BYTES
-        ):
+    def take(self, connection: Connection, run: AddRun) -> bool:
+        """Takes a run. False where it is for another stream, or there is no more room: `run` comes first."""
+        database, key = connection.caller.database, run.key
+        if not self._runs:
+            self._database, self._key = database, key
+        elif key != self._key or database != self._database or self._entries >= _MOST_ENTRIES:
             return False
-        self._bytes += sum(map(len, words))
-        self._adds.append((connection, words))
+        self._entries += len(run)
+        self._runs.append((connection, run))
         return True
 
     def run(self) -> list[tuple[Connection, Reply]]:
-        """Adds them, and empties the batch. Returns everybody's reply, in order."""
-        adds, self._adds = self._adds, []
-        if len(adds) > 1:
-            try:
-                stream = self._keyspace.stream(self._database, self._key)
-                ids = stream.add_many([list(zip(words[3::2], words[4::2], strict=True)) for _, words in adds])
-            except (Failure, DiskstreamError):
-                pass  # nothing was added, or the stream takes no more: each meets its own error below
-            else:
-                return [(connection, found) for (connection, _), found in zip(adds, ids, strict=True)]
-        return [(connection, self._one_by_one(connection, words)) for connection, words in adds]
+        """Adds them, and empties the batch. Returns everybody's replies, in order."""
+        runs, self._runs = self._runs, []
+        entries, self._entries = self._entries, 0
+        began = perf_counter_ns()
+        try:
+            stream = self._keyspace.stream(self._database, self._key)
+            replies = stream.add_runs([run for _, run in runs])
+        except (Failure, DiskstreamError):
+            # Nothing was added, or the stream takes no more: each meets its own error.
+            return [(connection, self._apart(connection, run)) for connection, run in runs]
+        calls = self._keyspace.statistics.of("xadd")
+        calls.calls += entries
+        calls.nanoseconds += perf_counter_ns() - began
+        return [(connection, Raw(reply)) for (connection, _), reply in zip(runs, replies, strict=True)]
+
+    def _apart(self, connection: Connection, run: AddRun) -> Reply:
+        replies = [self._one_by_one(connection, words) for words in run.commands()]
+        return replies[0] if len(replies) == 1 else Raw(encode(replies, resp3=connection.protocol > 2))  # noqa: PLR2004

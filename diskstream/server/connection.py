@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from diskstream.commands.caller import Caller
 from diskstream.commands.replies import Reply
+from diskstream.commands.wire import AddRun
 from diskstream.server.parts import Parser
 from diskstream.server.poller import READ
 
@@ -88,7 +89,7 @@ class Connection:
         self.replies: list[Reply] = []
         self.protocol = caller.protocol
         self.out = bytearray()
-        self.pending: deque[list[bytes]] = deque()
+        self.pending: deque[list[bytes] | AddRun] = deque()
         self.waiter: Waiter | None = None
         self.paused = self.clogged = self.closing = self.closed = self.dirty = False
         self.mask = READ

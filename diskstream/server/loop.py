@@ -13,7 +13,7 @@ from diskstream.commands.replies import ErrorReply
 from diskstream.server.connection import SOFT_OUT_BYTES, Connection
 from diskstream.server.counts import Counts
 from diskstream.server.poller import GONE, HANGUP, READ, WRITE, Poller
-from diskstream.server.running import Arrived, Runner
+from diskstream.server.running import Arrived, Commands, Runner
 
 __all__ = ["Limits", "Loop"]
 
@@ -199,7 +199,7 @@ class Loop:
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
-    def _receive(self, connection: Connection, now: float) -> list[list[bytes]]:
+    def _receive(self, connection: Connection, now: float) -> Commands:
         """The commands that came; the last reply is given here where what came is no command."""
         try:
             data = connection.receive(_RECEIVE_BYTES)

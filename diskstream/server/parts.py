@@ -1,13 +1,14 @@
 """What the server is put together from: the commands, and the two ends of the wire."""
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from diskstream.commands.caller import Caller
 from diskstream.commands.replies import Reply
 from diskstream.commands.table import Table
+from diskstream.commands.wire import AddRun
 
 __all__ = ["Parser", "Parts", "installed"]
 
@@ -31,7 +32,7 @@ class Parser(Protocol):
     def held_back(self) -> bool:
         """Whether to `feed` once more, with nothing if nothing came, after the commands so far have run."""
 
-    def feed(self, data: bytes, authenticated: bool = True) -> list[list[bytes]]:
+    def feed(self, data: bytes, authenticated: bool = True) -> Sequence[list[bytes] | AddRun]:
         """Takes bytes; returns the commands that are whole by now."""
 
 
@@ -42,7 +43,7 @@ class Parts:
     Attributes:
         table: the commands.
         dispatch: calls one for a caller: `dispatch(table, caller, words)` gives a reply or a `Waiting`.
-        parser: makes a `Parser`; takes `max_bulk_bytes` and `max_query_bytes`.
+        parser: makes a `Parser`; takes `max_bulk_bytes`, `max_query_bytes` and `runs`.
         encode: replies as bytes for the wire: `encode(replies, resp3=...)`.
     """
 

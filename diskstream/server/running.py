@@ -1,14 +1,16 @@
 """Running the commands of a turn, in the order in which they came."""
 
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
 
 from diskstream.commands.caller import Transaction
 from diskstream.commands.keyspace import Keyspace
 from diskstream.commands.replies import ErrorReply, Map, Reply
 from diskstream.commands.table import Command
 from diskstream.commands.waiting import Waiting
-from diskstream.server.batching import AddBatch, is_plain_add
+from diskstream.commands.wire import AddRun
+from diskstream.server.batching import AddBatch
 from diskstream.server.bells import Bells
 from diskstream.server.connection import SOFT_OUT_BYTES, Connection
 from diskstream.server.counts import Counts
@@ -16,9 +18,10 @@ from diskstream.server.parts import Parts
 from diskstream.server.poller import READ
 from diskstream.server.waiters import Key, Waiters
 
-__all__ = ["Arrived", "Runner"]
+__all__ = ["Arrived", "Commands", "Runner"]
 
-Arrived = list[tuple[Connection, list[list[bytes]]]]
+Commands = Sequence[list[bytes] | AddRun]
+Arrived = list[tuple[Connection, Commands]]
 
 # A reply of so many bytes is encoded at once, so that a turn's replies never fill the memory.
 _LARGE_BYTES = 64 << 10
@@ -53,7 +56,6 @@ class Runner:
     ) -> None:
         self._table, self._dispatch, self._keyspace = parts.table, parts.dispatch, keyspace
         self._counts, self._close = counts, close
-        self._batches = "xadd" in parts.table
         self._adds = AddBatch(keyspace, self._call)
         self.waiters = Waiters(self._finished)
         self.bells = Bells(keyspace, poke)
@@ -69,37 +71,46 @@ class Runner:
 
     def run(self, arrived: Arrived) -> None:
         """Runs commands; those of a connection that must wait are kept with it."""
-        adds = self._adds
         for connection, commands in arrived:
             if connection.held():
                 if not connection.closed and not connection.closing:
                     connection.pending.extend(commands)
                 continue
-            caller = connection.caller
-            for at, words in enumerate(commands):
-                if (
-                    self._batches
-                    and is_plain_add(words)
-                    and caller.transaction is None
-                    and caller.user is not None
-                    and caller.reply_mode == "on"
-                    and not self._paused_until
-                ):
+            self._run_all(connection, commands)
+        if self._adds:
+            self._run_adds()
+
+    def _run_all(self, connection: Connection, commands: Commands) -> None:
+        """Runs the commands of one connection, until it must wait."""
+        adds, left = self._adds, deque(commands)
+        while left:
+            words = left.popleft()
+            if isinstance(words, AddRun):
+                if self._may_batch(connection, words):
                     if not adds.take(connection, words):
                         self._run_adds()
                         adds.take(connection, words)
-                    if adds.place in self.waiters:
-                        self._run_adds()  # each entry wakes whoever waits, before the next one is added
-                    continue
-                if adds:
-                    self._run_adds()
-                self._run_one(connection, words)
-                if connection.held():
-                    if not connection.closed and not connection.closing:
-                        connection.pending.extend(commands[at + 1 :])
-                    break
-        if adds:
-            self._run_adds()
+                else:
+                    left.extendleft(reversed(words.commands()))
+                continue
+            if adds:
+                self._run_adds()
+            self._run_one(connection, words)
+            if connection.held():
+                if not connection.closed and not connection.closing:
+                    connection.pending.extend(left)
+                return
+
+    def _may_batch(self, connection: Connection, run: AddRun) -> bool:
+        """Whether a run of XADDs is run as one: where somebody waits, each entry wakes him before the next is added."""
+        caller = connection.caller
+        return (
+            caller.transaction is None
+            and caller.user is not None
+            and caller.reply_mode == "on"
+            and not self._paused_until
+            and (caller.database, run.key) not in self.waiters
+        )
 
     def run_resumed(self) -> None:
         """Goes on with the commands of those who need not wait any more."""
@@ -118,15 +129,12 @@ class Runner:
             self.run(arrived)
 
     def _run_adds(self) -> None:
-        place = self._adds.place
         count = len(self._adds)
         self._counts.commands += count
         if count > 1:
             self._counts.batched += count
         for connection, reply in self._adds.run():
             self._answer(connection, reply)
-        if place in self.waiters:
-            self.waiters.serve([place], self.now)
 
     def _call(self, connection: Connection, words: list[bytes]) -> Reply:
         return self._dispatch(self._table, connection.caller, words)
