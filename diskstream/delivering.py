@@ -137,7 +137,7 @@ class Reading:
         if start is None:
             return blocks
         entries = 0
-        for block in reader.blocks(self.log, start, MAX_ID, few=limit <= 16):  # noqa: PLR2004  # what `few` unpacks
+        for block in reader.blocks(self.log, start, MAX_ID, enough=limit):
             blocks.append(block)
             entries += len(block)
             if entries >= limit or entries >= 1 << 20:

@@ -220,7 +220,7 @@ class Grouped:
 def _dump(log: StreamLog, limit: int | None) -> FullInfo:
     length, last, added, deleted = log.native.counters()
     first = reader.first_id(log)
-    blocks = reader.blocks(log, first, last, few=False)
+    blocks = reader.blocks(log, first, last)
     entries = list(islice((entry for block in blocks for entry in block.entries()), limit))
     groups = []
     for (number, name, delivered, _, _, pending, refused), info in zip(

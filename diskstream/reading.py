@@ -84,7 +84,7 @@ def _take(log: StreamLog, after: EntryID | None, caps: _Caps) -> list[Entry]:
     if start is None:
         return found
     room = min(caps.count, caps.left)
-    for block in reader.blocks(log, start, MAX_ID, few=room <= 16):  # noqa: PLR2004  # what `few` unpacks at first
+    for block in reader.blocks(log, start, MAX_ID, enough=room):
         if caps.max_bytes < 2**62:
             entries, caps.spent = block.entries_capped(room - len(found), caps.max_bytes, caps.spent)
         else:

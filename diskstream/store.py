@@ -193,7 +193,13 @@ class Store:
     def exists(self, name: str | bytes) -> bool:
         """Whether there is a stream of that name. One without entries is one."""
         self._check_open()
-        return (self._streams / names.encode_name(names.as_name(name))).is_dir()
+        key = names.as_name(name)
+        log = self._logs.get(key)
+        if log is not None and not self.read_only:
+            with contextlib.suppress(StreamMoved):  # one that is open here says so itself where it is moved
+                log.refresh()
+                return True
+        return (self._streams / names.encode_name(key)).is_dir()
 
     __contains__ = exists
 

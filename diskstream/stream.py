@@ -250,8 +250,8 @@ class Stream(Grouped, Committing, Scanned, WireAdding):
                 if begun:
                     return
 
-    def _blocks(self, start: EntryID, end: EntryID, *, reverse: bool, few: bool) -> Iterator[Block]:
-        return self._following(lambda log: reader.blocks(log, start, end, reverse=reverse, few=few))
+    def _blocks(self, start: EntryID, end: EntryID, *, reverse: bool, enough: int = 1 << 20) -> Iterator[Block]:
+        return self._following(lambda log: reader.blocks(log, start, end, reverse=reverse, enough=enough))
 
     def range(self, start: IDLike = "-", end: IDLike = "+", count: int | None = None) -> Iterator[Entry]:
         """Entries from `start` to `end`, both included, as XRANGE; `(` before an ID leaves it out.
@@ -270,7 +270,7 @@ class Stream(Grouped, Committing, Scanned, WireAdding):
 
     def _ranged(self, low: EntryID, high: EntryID, count: int | None, *, reverse: bool) -> Iterator[Entry]:
         if count is None:
-            blocks = self._blocks(low, high, reverse=reverse, few=False)
+            blocks = self._blocks(low, high, reverse=reverse)
             return chain.from_iterable(block.entries(reverse) for block in blocks)
         return self._counted(low, high, count, reverse=reverse)
 
@@ -278,7 +278,7 @@ class Stream(Grouped, Committing, Scanned, WireAdding):
         left = check_count("count", count)
         if left <= 0:
             return
-        for block in self._blocks(low, high, reverse=reverse, few=count <= 16):  # noqa: PLR2004  # what `few` unpacks
+        for block in self._blocks(low, high, reverse=reverse, enough=left):
             entries = block.entries(reverse, left)
             yield from entries
             left -= len(entries)

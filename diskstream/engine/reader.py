@@ -7,7 +7,7 @@ from diskstream._native import Block, ColumnBatch, Entry, EntryID, SegmentView
 from diskstream.engine import names
 from diskstream.engine.log import StreamLog
 from diskstream.engine.positions import id_at
-from diskstream.engine.segment import SegmentGone
+from diskstream.engine.segment import FEWEST_ROWS, ROWS_AT_ONCE, SegmentGone, at_once
 from diskstream.errors import CorruptionError
 
 __all__ = [
@@ -26,8 +26,8 @@ __all__ = [
     "trimmed_to",
 ]
 
-_ROWS_AT_ONCE = 1024
 _BYTES_AT_ONCE = 1 << 20
+_FEW_BYTES = 4096
 _BLOCKS_AT_ONCE = 256  # of one column batch
 
 
@@ -41,19 +41,19 @@ def _missing(log: StreamLog, view: SegmentView) -> CorruptionError:
 
 
 def blocks(
-    log: StreamLog, start: EntryID, end: EntryID, *, reverse: bool = False, few: bool = False
+    log: StreamLog, start: EntryID, end: EntryID, *, reverse: bool = False, enough: int = ROWS_AT_ONCE
 ) -> Iterator[Block]:
     """The blocks within `start..end` as of now, in order; entries that come later are left out: see the next."""
-    for _, block in numbered_blocks(log, start, end, reverse=reverse, few=few):
+    for _, block in numbered_blocks(log, start, end, reverse=reverse, enough=enough):
         yield block
 
 
 def numbered_blocks(
-    log: StreamLog, start: EntryID, end: EntryID, *, reverse: bool = False, few: bool = False
+    log: StreamLog, start: EntryID, end: EntryID, *, reverse: bool = False, enough: int = ROWS_AT_ONCE
 ) -> Iterator[tuple[int, Block]]:
     """The number of the segment, and a block of it, for all within `start..end` as of now.
 
-    `few` says that one or two entries will do: no more is unpacked at a time than is needed for that.
+    So many entries will be `enough`: at first no more of a row file is unpacked than is needed for that.
 
     Raises:
         CorruptionError: something within the range cannot be read. What came before it was right.
@@ -67,7 +67,7 @@ def numbered_blocks(
         raise log.fault
     while start <= end:
         try:
-            for number, block in _pass(log, start, end, reverse=reverse, few=few):
+            for number, block in _pass(log, start, end, reverse=reverse, enough=enough):
                 yield number, block
                 if reverse:
                     end = _before(block)
@@ -90,7 +90,7 @@ def _before(block: Block) -> EntryID:
     return block.id_at(0).prev() or EntryID(0, 0)
 
 
-def _pass(log: StreamLog, start: EntryID, end: EntryID, *, reverse: bool, few: bool) -> Iterator[tuple[int, Block]]:
+def _pass(log: StreamLog, start: EntryID, end: EntryID, *, reverse: bool, enough: int) -> Iterator[tuple[int, Block]]:
     """One pass over the segments as they are listed now."""
     views = log.segments.views()
     active = log.native.tail[0]
@@ -99,22 +99,24 @@ def _pass(log: StreamLog, start: EntryID, end: EntryID, *, reverse: bool, few: b
         for view in views[low:]:
             if view.first > end:
                 return
-            for block in _segment(log, view, start, end, reverse=False):
+            for block in _segment(log, view, start, end, reverse=False, enough=enough):
                 yield view.number, block
-        for block in _active(log, active, start, end, few=few):
+        for block in _active(log, active, start, end, enough=enough):
             yield active, block
         return
-    for block in _active_backwards(log, active, start, end, few=few):
+    for block in _active_backwards(log, active, start, end, enough=enough):
         yield active, block
     for view in reversed(views[low:]):
         if view.first <= end:
-            for block in _segment(log, view, start, end, reverse=True):
+            for block in _segment(log, view, start, end, reverse=True, enough=enough):
                 yield view.number, block
 
 
-def _segment(log: StreamLog, view: SegmentView, start: EntryID, end: EntryID, *, reverse: bool) -> Iterator[Block]:
+def _segment(
+    log: StreamLog, view: SegmentView, start: EntryID, end: EntryID, *, reverse: bool, enough: int
+) -> Iterator[Block]:
     try:
-        yield from log.segments.blocks(view, start, end, reverse=reverse)
+        yield from log.segments.blocks(view, start, end, reverse=reverse, enough=enough)
     except SegmentGone:
         _explain_gone(log, view)
 
@@ -132,11 +134,12 @@ def _explain_gone(log: StreamLog, view: SegmentView) -> None:
     raise _Stale
 
 
-def _active(log: StreamLog, number: int, start: EntryID, end: EntryID, *, few: bool) -> Iterator[Block]:
+def _active(log: StreamLog, number: int, start: EntryID, end: EntryID, *, enough: int) -> Iterator[Block]:
     position = log.native.seek(number, start)
     if position is None:
         raise _Stale
-    rows, size = (16, 4096) if few else (_ROWS_AT_ONCE, _BYTES_AT_ONCE)
+    rows = at_once(enough)
+    size = _BYTES_AT_ONCE if enough > FEWEST_ROWS else _FEW_BYTES
     trimmed = log.native.active_view().trimmed
     position = max(position, trimmed)
     while True:
@@ -147,16 +150,16 @@ def _active(log: StreamLog, number: int, start: EntryID, end: EntryID, *, few: b
             return
         yield block
         position = block.end_position
-        rows, size = _ROWS_AT_ONCE, _BYTES_AT_ONCE
+        rows, size = ROWS_AT_ONCE, _BYTES_AT_ONCE
 
 
-def _active_backwards(log: StreamLog, number: int, start: EntryID, end: EntryID, *, few: bool) -> Iterator[Block]:
+def _active_backwards(log: StreamLog, number: int, start: EntryID, end: EntryID, *, enough: int) -> Iterator[Block]:
     low = log.native.seek(number, start)
     beyond = end.next()
     high = log.native.visible_entries() if beyond is None else log.native.seek(number, beyond)
     if low is None or high is None:
         raise _Stale
-    rows = 16 if few else _ROWS_AT_ONCE
+    rows = at_once(enough)
     low = max(low, log.native.active_view().trimmed)
     while low < high:
         position = max(low, high - rows)
@@ -166,7 +169,7 @@ def _active_backwards(log: StreamLog, number: int, start: EntryID, end: EntryID,
         if block is None:
             return
         yield block
-        high, rows = position, _ROWS_AT_ONCE
+        high, rows = position, ROWS_AT_ONCE
 
 
 def length(log: StreamLog) -> int:
@@ -191,7 +194,7 @@ def find(log: StreamLog, entry_id: EntryID) -> Entry | None:
             return log.segments.find(views[low], entry_id)
         except SegmentGone:
             pass  # the general way finds out why
-    for block in blocks(log, entry_id, entry_id, few=True):
+    for block in blocks(log, entry_id, entry_id, enough=1):
         return block.find(entry_id)
     return None
 
@@ -209,7 +212,7 @@ def first_entry(log: StreamLog) -> Entry | None:
     place = _near_first(log)
     if place is None:
         return None
-    return _live(blocks(log, place, EntryID(2**64 - 1, 2**64 - 1), few=True), reverse=False)
+    return _live(blocks(log, place, EntryID(2**64 - 1, 2**64 - 1), enough=1), reverse=False)
 
 
 def first_id(log: StreamLog) -> EntryID:
@@ -229,8 +232,7 @@ def find_many(log: StreamLog, ids: list[EntryID]) -> dict[EntryID, Entry]:
     found: dict[EntryID, Entry] = {}
     rest = sorted(set(ids))
     while rest:
-        few = len(rest) <= 16  # noqa: PLR2004  # what `few` unpacks
-        found_blocks = blocks(log, rest[0], rest[-1], few=few)
+        found_blocks = blocks(log, rest[0], rest[-1], enough=1 if len(rest) <= FEWEST_ROWS else ROWS_AT_ONCE)
         # A node may end before the first ID that is wanted: the next one begins behind it.
         block = next((each for each in found_blocks if each.id_at(each.row_count - 1) >= rest[0]), None)
         if block is None:
@@ -273,7 +275,7 @@ def trimmed_to(log: StreamLog) -> EntryID | None:
 
 def last_entry(log: StreamLog) -> Entry | None:
     """The newest live entry."""
-    return _live(blocks(log, EntryID(0, 0), EntryID(2**64 - 1, 2**64 - 1), reverse=True, few=True), reverse=True)
+    return _live(blocks(log, EntryID(0, 0), EntryID(2**64 - 1, 2**64 - 1), reverse=True, enough=1), reverse=True)
 
 
 def position_in(log: StreamLog, view: SegmentView, entry_id: EntryID) -> tuple[int, Block | None]:

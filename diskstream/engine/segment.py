@@ -25,13 +25,31 @@ from diskstream.engine.files import wrapped
 from diskstream.errors import CorruptionError, StorageError
 from diskstream.options import Options
 
-__all__ = ["SegmentGone", "Segments", "SharedCache", "open_sealed", "read_back", "snapshot_copy", "whole_blocks"]
+__all__ = [
+    "FEWEST_ROWS",
+    "ROWS_AT_ONCE",
+    "at_once",
+    "SegmentGone",
+    "Segments",
+    "SharedCache",
+    "open_sealed",
+    "read_back",
+    "snapshot_copy",
+    "whole_blocks",
+]
 
 _MAX_OPEN = 512
-_ROWS_AT_ONCE = 1024
+# Rows of a row file that are unpacked at a time: at most, and at least where fewer are wanted.
+ROWS_AT_ONCE = 1024
+FEWEST_ROWS = 16
 _BYTES_AT_ONCE = 1 << 20
 # A scan of more nodes than this leaves the cache to those who come back for a node.
 _SCAN_NODES = 64
+
+
+def at_once(enough: int) -> int:
+    """Rows to be unpacked at first, where so many entries are `enough`."""
+    return min(max(enough, FEWEST_ROWS), ROWS_AT_ONCE)
 
 
 class SegmentGone(Exception):  # noqa: N818  # not an error: the list of segments has changed
@@ -216,8 +234,10 @@ class Segments:
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
-    def blocks(self, view: SegmentView, start: EntryID, end: EntryID, *, reverse: bool) -> Iterator[Block]:
-        """The blocks of a segment that lie within `start..end`."""
+    def blocks(
+        self, view: SegmentView, start: EntryID, end: EntryID, *, reverse: bool, enough: int = ROWS_AT_ONCE
+    ) -> Iterator[Block]:
+        """The blocks of a segment that lie within `start..end`; `enough` entries are wanted."""
         segment = self.get(view)
         if isinstance(segment, SealedSegment):
             first, last = segment.node_of_id(start), segment.node_of_id(end)
@@ -228,27 +248,28 @@ class Segments:
             return
         low, high = max(segment.seek(start), view.trimmed), view.entries
         if reverse:
-            yield from self._rows_backwards(segment, view, (start, end), low)
+            yield from self._rows_backwards(segment, view, (start, end), low, at_once(enough))
             return
+        rows = at_once(enough)
         while low < high:
-            block = segment.read(low, start, end, _ROWS_AT_ONCE, _BYTES_AT_ONCE, view)
+            block = segment.read(low, start, end, rows, _BYTES_AT_ONCE, view)
             if block is None or block.id_at(0) > end:
                 return
             yield block
-            low = block.end_position
+            low, rows = block.end_position, ROWS_AT_ONCE
 
     def _rows_backwards(
-        self, segment: RowSegment, view: SegmentView, within: tuple[EntryID, EntryID], low: int
+        self, segment: RowSegment, view: SegmentView, within: tuple[EntryID, EntryID], low: int, rows: int
     ) -> Iterator[Block]:
         beyond = within[1].next()
         high = view.entries if beyond is None else segment.seek(beyond)
         while low < high:
-            position = max(low, high - _ROWS_AT_ONCE)
+            position = max(low, high - rows)
             block = segment.read(position, *within, high - position, 1 << 40, view)
             if block is None:
                 return
             yield block
-            high = position
+            high, rows = position, ROWS_AT_ONCE
 
     def find(self, view: SegmentView, entry_id: EntryID) -> Entry | None:
         """The live entry with this ID, or None."""
