@@ -28,10 +28,10 @@ from diskstream.options import Options
 __all__ = [
     "FEWEST_ROWS",
     "ROWS_AT_ONCE",
-    "at_once",
     "SegmentGone",
     "Segments",
     "SharedCache",
+    "at_once",
     "open_sealed",
     "read_back",
     "snapshot_copy",
