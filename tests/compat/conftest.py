@@ -1,6 +1,5 @@
 """The same tests for compat, for redis-py over Redis, and for redis-py over diskstream's own server."""
 
-import inspect
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -12,15 +11,11 @@ import pytest
 from diskstream.commands import wire
 from diskstream.commands.all_commands import table
 from diskstream.commands.dispatch import dispatch
-from diskstream.server.bells import Bells
 from diskstream.server.parts import Parts
 from diskstream.server.serving import Server
 from diskstream.server.settings import ServerSettings
 from tests.compat.backends import Backend, Compat, OverSocket
 from tests.conftest import RedisServer
-
-# To be removed once it is so: `Bells.stop` sets what its thread clears once more before that looks.
-SERVER_STOPS = inspect.getsource(Bells._run).count("_stopping") > 1
 
 
 @contextmanager
@@ -46,8 +41,6 @@ def _made(name: str, request: pytest.FixtureRequest, path: Path) -> Iterator[Bac
         if name == "compat":
             made = Compat(path / "compat")
         elif name == "server":
-            if not SERVER_STOPS:
-                pytest.skip("needs a server that stops after clients have waited")
             made = OverSocket(name, unix_socket_path=stack.enter_context(_serving(path)))
         else:
             server: RedisServer = request.getfixturevalue("redis_server")
