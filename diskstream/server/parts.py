@@ -1,14 +1,15 @@
 """What the server is put together from: the commands, and the two ends of the wire."""
 
-import importlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
+from diskstream.commands.all_commands import table
 from diskstream.commands.caller import Caller
+from diskstream.commands.dispatch import dispatch
 from diskstream.commands.replies import Reply
 from diskstream.commands.table import Table
-from diskstream.commands.wire import AddRun
+from diskstream.commands.wire import AddRun, RequestParser, encode
 
 __all__ = ["Parser", "Parts", "installed"]
 
@@ -54,8 +55,5 @@ class Parts:
 
 
 def installed() -> Parts:
-    """The parts of this package. Looked up when a server starts, since a store is also used where none does."""
-    commands: Any = importlib.import_module("diskstream.commands.all_commands")
-    dispatching: Any = importlib.import_module("diskstream.commands.dispatch")
-    wire: Any = importlib.import_module("diskstream.commands.wire")
-    return Parts(commands.table(), dispatching.dispatch, wire.RequestParser, wire.encode)
+    """The parts of this package."""
+    return Parts(table(), dispatch, RequestParser, encode)

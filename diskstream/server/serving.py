@@ -12,7 +12,6 @@ from typing import Self
 from diskstream.commands.caller import Caller
 from diskstream.commands.keyspace import Keyspace
 from diskstream.errors import DiskstreamError
-from diskstream.server import upkeep
 from diskstream.server.accepting import Door
 from diskstream.server.connection import Connection
 from diskstream.server.counts import Counts
@@ -64,7 +63,8 @@ class Server:
             opened.callback(close_all, self.listeners)
             self.keyspace = Keyspace(settings.dir, **settings.store_options())
             opened.callback(self.keyspace.close)
-            upkeep.publish(self.keyspace, settings)
+            for name, value in settings.as_text().items():  # what CONFIG GET says
+                self.keyspace.settings.put(name, value)
             self.loop = Loop(self._runner, self.counts, settings, each_second=self._each_second)
             opened.callback(self.loop.stop)
             door = Door(settings, self.parts, self.keyspace, self.loop, self.counts, host=self, context=context)
@@ -204,14 +204,14 @@ class Server:
         """Removes what has expired, and opens stores anew where writes have failed: the disk may be well again."""
         runner = self.loop.runner
         try:
-            expired = upkeep.expire(self.keyspace)
+            expired = self.keyspace.expire_due()
             if expired:
                 runner.waiters.serve(expired, now)
             if runner.poisoned:
                 runner.poisoned = False
-                if upkeep.reopen(self.keyspace):
-                    _LOG.warning("opened the stores anew after a failed write")
-                    self._watch_again()
+                self.keyspace.reopen()
+                _LOG.warning("opened the stores anew after a failed write")
+                self._watch_again()
         except DiskstreamError as error:
             runner.poisoned = True
             _LOG.error("%s; tried again in a second", error)  # expected, and no place of ours

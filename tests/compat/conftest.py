@@ -4,14 +4,9 @@ import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from diskstream.commands import wire
-from diskstream.commands.all_commands import table
-from diskstream.commands.dispatch import dispatch
-from diskstream.server.parts import Parts
 from diskstream.server.serving import Server
 from diskstream.server.settings import ServerSettings
 from tests.compat.backends import Backend, Compat, OverSocket
@@ -23,8 +18,7 @@ def _serving(path: Path) -> Iterator[str]:
     """diskstream's own server, in a thread; gives the path of its socket."""
     socket = str(path / "socket")
     settings = ServerSettings(dir=str(path / "served"), port=0, unixsocket=socket, appendfsync="no")
-    parser: Any = wire.RequestParser  # its attribute is no property to a type checker
-    with Server(settings, Parts(table(), dispatch, parser, wire.encode)) as server:
+    with Server(settings) as server:
         thread = threading.Thread(target=server.run, name="server")
         thread.start()
         try:

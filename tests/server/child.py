@@ -6,13 +6,13 @@ from pathlib import Path
 from diskstream.server.serving import Server
 from diskstream.server.settings import ServerSettings
 from tests.engine.children import hear, say, until
-from tests.server.client import parts, serving
+from tests.server.client import serving
 
 
 def serve(path: str, fsync: str) -> None:
     """Serves until SIGTERM; says its port, and that it has ended."""
     settings = ServerSettings(dir=path, port=0, bind=("127.0.0.1",), appendfsync=fsync)
-    with Server(settings, parts()) as server, server.signals():
+    with Server(settings) as server, server.signals():
         say(server.port)
         server.run()
     say("ended")

@@ -8,20 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
 
-from diskstream.server.parts import Parts, installed
 from diskstream.server.serving import Server
 from diskstream.server.settings import ServerSettings
-from tests.server.stand_ins import stand_ins
 
 _PATIENCE_S = 20
-
-
-def parts() -> Parts:
-    """The real parts, or the stand-ins where they are not there."""
-    try:
-        return installed()
-    except ImportError:
-        return stand_ins()
 
 
 class ErrorLine(Exception):  # noqa: N818  # what a server answered
@@ -100,7 +90,7 @@ def packed(*words: str | bytes | int) -> bytes:
 def serving(path: Path, **settings: Any) -> Iterator[Server]:
     """A server over `path` in a thread; on a free port of the loopback interface where no port is given."""
     chosen = ServerSettings(dir=str(path), **{"port": 0, "bind": ("127.0.0.1",), **settings})
-    with Server(chosen, parts()) as server:
+    with Server(chosen) as server:
         thread = threading.Thread(target=server.run, name="server under test")
         thread.start()
         try:
