@@ -12,9 +12,21 @@ from bench.model import Result
 
 def all_subjects() -> dict[str, ModuleType]:
     """The subjects of an ordinary run, by name, in the order of the report."""
-    from bench.subjects import add, add_many, always, group_latency, group_reads, pending, ranges, sizes, spark, wakeup
+    from bench.subjects import (
+        add,
+        add_many,
+        always,
+        group_latency,
+        group_reads,
+        pending,
+        ranges,
+        server,
+        sizes,
+        spark,
+        wakeup,
+    )
 
-    modules = (add, add_many, always, ranges, wakeup, group_reads, group_latency, pending, sizes, spark)
+    modules = (add, add_many, always, ranges, wakeup, group_reads, group_latency, pending, sizes, server, spark)
     return {module.NAME: module for module in modules}
 
 
