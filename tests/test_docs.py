@@ -32,12 +32,13 @@ def printed(program: str, folder: Path) -> str:
 
 
 def test_the_fifteen_lines_run(tmp_path: Path) -> None:
-    first, second = blocks(README, "python")
+    first, second, third = blocks(README, "python")
     lines = printed(first, tmp_path).splitlines()
     assert "b'Castilla'" in lines[0]
     assert "b'Norem'" in lines[1]
     assert lines[-1] == "3 3 True"
     assert printed(second, tmp_path) == "b'ann'\nb'ann' 1\nb'bob' 0\nb'eve' 0\nb'joe' 0\n0 0\n"
+    assert printed(third, tmp_path) == "lamp 1\n"
 
 
 def test_the_programs_of_the_page_on_groups_print_what_it_says(tmp_path: Path) -> None:
