@@ -68,19 +68,21 @@ def test_a_pipeline_of_a_thousand_adds_is_one_frame(tmp_path: Path, fsync: str) 
     """And so one flush under `always`. By a Unix socket, which hands over all that was sent."""
     socket_path = tmp_path / "socket"
     pipeline = b"".join(packed("XADD", "s", "*", "n", n) for n in range(1000))
-    with serving(tmp_path / "store", appendfsync=fsync, unixsocket=str(socket_path)) as server:
-        with socket.socket(socket.AF_UNIX) as sock:
-            sock.connect(str(socket_path))
-            with Client(sock) as client:
-                client.call("XADD", "s", "*", "n", "the first makes the stream")
-                log = server.keyspace.store(0)._log(b"s", create=False)
-                assert log is not None
-                before = log.native.tail[2]
-                sock.sendall(pipeline)
-                ids = [client.reply() for _ in range(1000)]
-                assert log.native.tail[2] == before + 1
-                assert len(set(ids)) == 1000
-                assert client.call("XLEN", "s") == 1001
+    with (
+        serving(tmp_path / "store", appendfsync=fsync, unixsocket=str(socket_path)) as server,
+        socket.socket(socket.AF_UNIX) as sock,
+    ):
+        sock.connect(str(socket_path))
+        with Client(sock) as client:
+            client.call("XADD", "s", "*", "n", "the first makes the stream")
+            log = server.keyspace.store(0)._log(b"s", create=False)
+            assert log is not None
+            before = log.native.tail[2]
+            sock.sendall(pipeline)
+            ids = [client.reply() for _ in range(1000)]
+            assert log.native.tail[2] == before + 1
+            assert len(set(ids)) == 1000
+            assert client.call("XLEN", "s") == 1001
 
 
 def test_shutdown(tmp_path: Path) -> None:
