@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from diskstream.commands.keyspace import Keyspace
+    from diskstream.commands.stream_read_options import ReadOptions
     from diskstream.commands.waiting import Waiting
     from diskstream.store import Store
 
@@ -69,6 +70,7 @@ class Caller:
         no_evict, no_touch: flags that it set; they change nothing here.
         created, last_used: by `time.monotonic`.
         last_command: the name of its last command.
+        last_read_words, last_read: its last XREADGROUP, and what was understood.
         host: the server it is a client of.
     """
 
@@ -92,6 +94,8 @@ class Caller:
     created: float = 0.0
     last_used: float = 0.0
     last_command: str = ""
+    last_read_words: list[bytes] | None = None
+    last_read: "ReadOptions | None" = None
     host: Host | None = None
 
     @property

@@ -34,9 +34,13 @@ def _group(caller: Caller, key: bytes, name: bytes) -> Group:
 def _xack(caller: Caller, given: list[bytes]) -> Reply:
     stream = caller.keyspace.stream(caller.database, given[1])
     group = stream.group(given[2], create=False)
-    if not stream.exists() or not group.exists():
-        return 0
-    return group.ack(*[as_id(word) for word in given[3:]])
+    try:
+        ids = [as_id(word) for word in given[3:]]
+    except Failure:
+        if stream.exists() and group.exists():
+            raise
+        return 0  # as Redis, which does not look at IDs then
+    return group.ack(*ids)
 
 
 def _xackdel(caller: Caller, given: list[bytes]) -> Reply:
