@@ -4,11 +4,12 @@ import functools
 import os
 import threading
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, TypeAlias
 
 from diskstream import EntryID
+from diskstream.commands.adding_together import add_together, adds_from
 from diskstream.commands.all_commands import table
 from diskstream.commands.caller import Caller
 from diskstream.commands.dispatch import dispatch
@@ -126,6 +127,29 @@ class Link:
         turn = self._shared.turns.alone if words[0].upper() == b"EXEC" else self._shared.turns.shared
         with turn():
             return self._dispatch(self._table, caller, words)
+
+    def run_each(self, caller: Caller, commands: list[list[bytes]]) -> "Iterator[Reply | Waiting]":
+        """Runs the commands of a pipeline, each when the one before was answered; plain XADDs in a row are one frame.
+
+        Raises:
+            ConnectionError: the client is closed.
+        """
+        at = 0
+        while at < len(commands):
+            count = adds_from(commands, at)
+            replies = self._add_together(caller, commands[at : at + count]) if count > 1 else None
+            if replies is None:
+                yield self.run(caller, commands[at])
+                at += 1
+            else:
+                yield from replies
+                at += count
+
+    def _add_together(self, caller: Caller, commands: list[list[bytes]]) -> list[Reply] | None:
+        if self.closed:
+            return None
+        with self._shared.turns.shared():
+            return add_together(caller, commands)
 
     def answer(self, found: "Reply | Waiting", given_up: threading.Event | None = None) -> Reply:
         """The reply, waited for where the command waits."""

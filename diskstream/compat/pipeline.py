@@ -119,8 +119,8 @@ class Stack(StreamMethods, GroupMethods, KeyMethods):
         self, caller: Caller, commands: list[list[bytes]], stack: list[_Command], given_up: threading.Event | None
     ) -> list[Any]:
         found = []
-        for words, (args, options) in zip(commands, stack, strict=True):
-            one = self._link.parse(self._link.answer(self._link.run(caller, words), given_up), args[0], options)
+        for reply, (args, options) in zip(self._link.run_each(caller, commands), stack, strict=True):
+            one = self._link.parse(self._link.answer(reply, given_up), args[0], options)
             if isinstance(one, RedisError) and not isinstance(one, ResponseError):
                 raise one
             found.append(one)

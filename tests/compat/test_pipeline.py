@@ -2,16 +2,20 @@
 
 import asyncio
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
 import redis
 
+import diskstream
+import diskstream.compat
 from diskstream.commands.caller import Caller
 from diskstream.commands.replies import Reply
 from diskstream.commands.table import Table
 from diskstream.commands.waiting import Waiting
 from tests.compat.backends import Backend, Compat
+from tests.engine.sample import log_of
 
 
 def test_methods_return_the_pipeline(backend: Backend) -> None:
@@ -172,3 +176,28 @@ def test_a_transaction_whose_task_is_cancelled_stays_one(ours: Backend) -> None:
 
     ours.options["commands"] = late, table
     assert asyncio.run(main()) == 2
+
+
+@pytest.mark.parametrize("fsync", ["always", "os"])
+def test_adds_in_a_row_become_one_frame(tmp_path: Path, fsync: str) -> None:
+    """Those for one stream that have no options; each reply is its own."""
+    with (
+        diskstream.compat.Redis(tmp_path / "store", fsync=fsync) as redis,
+        diskstream.open(tmp_path / "store") as other,
+    ):
+        redis.xadd("s", {"n": "the first makes the stream"})
+        log = log_of(other, b"s")
+        before = log.native.tail[2]
+        pipeline = redis.pipeline(transaction=False)
+        for number in range(1000):
+            pipeline.xadd("s", {"n": number})
+        ids = pipeline.xlen("s").xadd("s", {"n": 1000}, id="9999999999999-1").xadd("t", {"n": 0}).execute()
+        log.refresh()
+        assert log.native.tail[2] == before + 2
+        assert ids[1000:1002] == [1001, b"9999999999999-1"]
+        assert [entry_id for entry_id, _ in redis.xrange("s")][1:] == [*ids[:1000], ids[1001]]
+        for value in (1, b"x" * (33 << 20), 2):
+            pipeline.xadd("s", {"a": value})
+        first, error, third = pipeline.execute(raise_on_error=False)
+        assert "too large" in str(error)
+        assert redis.xrevrange("s", count=2) == [(third, {b"a": b"2"}), (first, {b"a": b"1"})]
