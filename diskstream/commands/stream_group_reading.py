@@ -115,7 +115,9 @@ def _xreadgroup(caller: Caller, given: list[bytes]) -> Reply | Waiting:
         asked = parse_read(given, grouped=True)
         caller.last_read_words, caller.last_read = given, asked
     reading = _GroupRead(caller, asked)
-    return answer(caller, asked, reading.look, reading.ripe_at)
+    only_new = asked.claim_ms is None and all(after == ">" for _, after in reading.positions)
+    kin = (caller.database, asked.group, tuple(asked.keys)) if only_new else None
+    return answer(caller, asked, reading.look, reading.ripe_at, kin)
 
 
 COMMANDS = (

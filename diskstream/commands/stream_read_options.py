@@ -1,7 +1,7 @@
 """What XREAD and XREADGROUP ask for, and the way in which both look, answer, or wait."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 
 from diskstream._native import Entry, EntryID
@@ -148,6 +148,7 @@ def answer(
     asked: ReadOptions,
     again: Callable[[], Reply | None],
     ripe_at: Callable[[], float | None] = lambda: None,
+    kin: Hashable = None,
 ) -> Reply | Waiting:
     """Looks once; where there is nothing, waits if it was told to and may."""
     reply = again()
@@ -156,4 +157,4 @@ def answer(
     if asked.block_ms is None or not caller.may_wait:
         return NIL_ARRAY
     until = time.monotonic() + asked.block_ms / 1000 if asked.block_ms else None
-    return Waiting(caller.database, tuple(dict.fromkeys(asked.keys)), until, again, ripe_at)
+    return Waiting(caller.database, tuple(dict.fromkeys(asked.keys)), until, again, ripe_at, kin=kin)

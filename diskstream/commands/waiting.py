@@ -1,6 +1,6 @@
 """A command that waits for entries: which keys may end its wait, until when, and how to look again."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
 from diskstream.commands.replies import NIL_ARRAY, Reply
@@ -21,6 +21,8 @@ class Waiting:
         ripe_at: when a look is due though nothing has changed, by `time.monotonic`: pending entries become claimable by
             age. None is never. Called before each wait.
         otherwise: the reply at the end of the time.
+        kin: waits that are alike have the same: where one found nothing, the others find nothing either at that moment.
+            None is like no other.
     """
 
     database: int
@@ -29,3 +31,4 @@ class Waiting:
     again: Callable[[], Reply | None]
     ripe_at: Callable[[], float | None] = lambda: None
     otherwise: Reply = NIL_ARRAY
+    kin: Hashable = None

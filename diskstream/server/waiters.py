@@ -3,7 +3,7 @@
 import heapq
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 
 from diskstream.commands.failures import failure_of
 from diskstream.commands.replies import ErrorReply, Failure, Reply
@@ -119,18 +119,27 @@ class Waiters:
         return True
 
     def serve(self, keys: Iterable[Key], now: float) -> None:
-        """Looks again for everybody who waits for one of the keys, in the order in which they began to."""
-        for key in keys:
-            for waiter in list(self._queues.get(key, ())):
-                if waiter.connection.waiter is waiter:  # else it was served meanwhile, or has gone
-                    self._look(waiter, now)
+        """Looks again for everybody who waits for one of the keys, in the order in which they began to.
 
-    def _look(self, waiter: Waiter, now: float) -> None:
+        Where one of a group's consumers finds nothing, the others are not asked: hundreds may wait for one entry.
+        """
+        for key in keys:
+            empty_handed: set[Hashable] = set()
+            for waiter in list(self._queues.get(key, ())):
+                kin = waiter.waiting.kin
+                if waiter.connection.waiter is not waiter or kin in empty_handed:
+                    continue  # it was served meanwhile, or has gone
+                if not self._look(waiter, now) and kin is not None:
+                    empty_handed.add(kin)
+
+    def _look(self, waiter: Waiter, now: float) -> bool:
+        """Whether that ended the wait."""
         reply = waiter.look()
         if reply is None:
             self._schedule(waiter, now)
-        else:
-            self.end(waiter.connection, reply)
+            return False
+        self.end(waiter.connection, reply)
+        return True
 
     def next_due(self) -> float:
         """When somebody is due, by `time.monotonic`."""

@@ -9,6 +9,7 @@ import pytest
 
 import diskstream
 from diskstream.server.serving import Server
+from diskstream.server.waiters import Waiter
 from tests.engine.children import child
 from tests.processes.child import hold
 from tests.server.client import Client, packed, serving, waits_until_blocked
@@ -94,6 +95,29 @@ def test_consumers_are_served_in_the_order_in_which_they_began_to_wait(server: S
     waits_until_blocked(client, server, 1)
     client.call("XADD", "s", "*", "n", 3)
     assert values(readers[3].reply()) == [b"3"]
+    for reader in readers:
+        reader.close()
+
+
+def test_one_entry_makes_one_consumer_look_and_not_all_of_them(
+    server: Server, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.call("XGROUP", "CREATE", "s", "g", "$", "MKSTREAM")
+    read = ("BLOCK", 0, "STREAMS", "s", ">")
+    readers = [blocked(server, n + 1, "XREADGROUP", "GROUP", "g", f"c{n}", *read) for n in range(30)]
+    looks: list[Waiter] = []
+
+    def counted(waiter: Waiter) -> Any:
+        looks.append(waiter)
+        return real(waiter)
+
+    real = Waiter.look
+    monkeypatch.setattr(Waiter, "look", counted)
+    for n in range(3):
+        client.call("XADD", "s", "*", "n", n)
+        assert values(readers[n].reply()) == [str(n).encode()]
+    client.call("PING")
+    assert 3 <= len(looks) < 30
     for reader in readers:
         reader.close()
 
