@@ -48,10 +48,9 @@ def test_writes_are_refused_reads_go_on_and_room_helps(server: Server, reserve: 
         assert client.call("XLEN", "s") == len(ids)
         assert str(client.call("XADD", "s", "*", "pad", VALUE)).startswith("MISCONF ")
         reserve.unlink()
-        for _ in range(100_000):  # at once, or when the stores were opened anew: within a second
-            added = client.call("XADD", "s", "*", "pad", "there is room")
-            if not isinstance(added, ErrorLine):
-                break
+        tries = (client.call("XADD", "s", "*", "pad", "there is room") for _ in range(100_000))
+        # At once, or when the stores were opened anew: within a second.
+        added = next(reply for reply in tries if not isinstance(reply, ErrorLine))
         assert [entry[0] for entry in client.call("XRANGE", "s", "-", "+")] == [*ids, added]
     with diskstream.open(reserve.parent / "store", read_only=True) as store:
         assert [str(entry.id).encode() for entry in store.stream("s").range()] == [*ids, added]
