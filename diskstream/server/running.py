@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from diskstream.commands.caller import Transaction
+from diskstream.commands.introspection import keys_of
 from diskstream.commands.keyspace import Keyspace
 from diskstream.commands.replies import ErrorReply, Map, Reply
 from diskstream.commands.table import Command
@@ -240,7 +241,7 @@ class Runner:
         command = self._command(words)
         if command is None or "write" not in command.flags or "blocking" in command.flags:
             return []
-        keys = _keys(command, words)
+        keys = keys_of(command, words)
         if not keys:
             return list(self.waiters.keys())  # FLUSHALL, SWAPDB and the like
         return [place for key in keys if (place := (database, key)) in self.waiters]
@@ -283,12 +284,3 @@ class Runner:
     def _writes(self, words: list[bytes]) -> bool:
         command = self._command(words)
         return command is not None and "write" in command.flags
-
-
-def _keys(command: Command, words: list[bytes]) -> list[bytes]:
-    if command.find_keys is not None:
-        return command.find_keys(words)
-    first, last, step = command.keys
-    if not first:
-        return []
-    return words[first : (last if last >= 0 else len(words) + last) + 1 : max(step, 1)]
