@@ -36,6 +36,20 @@ def test_the_summary_tells_the_ends_and_who_has_how_many(group: Group, alice: Co
     assert summary.consumers == {b"alice": 2}
 
 
+def test_when_the_next_may_be_claimed_by_age(group: Group, alice: Consumer, bob: Consumer, clock: Clock) -> None:
+    assert group.ripens_in_s(1000) is None
+    alice.read(count=1)
+    clock.now += 400
+    bob.read(count=1)
+    assert group.ripens_in_s(1000) == 0.6
+    clock.now += 5000
+    assert group.ripens_in_s(1000) == 0
+    group.ack("1-0")
+    assert group.ripens_in_s(10_000) == 5
+    group.nack("2-0")
+    assert group.ripens_in_s(10_000) == 0
+
+
 def test_the_list_tells_who_has_what_since_when(group: Group, alice: Consumer, bob: Consumer, clock: Clock) -> None:
     start = clock.now
     alice.read(count=2)
