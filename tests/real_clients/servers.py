@@ -28,9 +28,10 @@ class Target:
 
 
 def clients(admin: Client) -> list[dict[str, str]]:
-    """What CLIENT LIST says of each."""
+    """What CLIENT LIST says of each in our database."""
     text = admin.call("CLIENT", "LIST").decode()
-    return [dict(word.split("=", 1) for word in line.split()) for line in text.splitlines()]
+    found = [dict(word.split("=", 1) for word in line.split()) for line in text.splitlines()]
+    return [client for client in found if client["db"] == str(DATABASE)]
 
 
 def until_waiting(admin: Client, *names: str) -> None:
@@ -41,3 +42,16 @@ def until_waiting(admin: Client, *names: str) -> None:
         if waiting == sorted(names):
             return
     raise AssertionError(f"{waiting} wait, not {sorted(names)}")
+
+
+def kill_until_it_waits_again(admin: Client, name: str) -> dict[str, str]:
+    """Closes the connections of that name; what the server says of the next one, once it waits for an entry."""
+    killed = [client["id"] for client in clients(admin) if client["name"] == name]
+    for id in killed:
+        assert admin.call("CLIENT", "KILL", "ID", id) == 1
+    for _ in range(100_000):
+        left = {client["id"]: client for client in clients(admin) if client["name"] == name}
+        if not left.keys() & set(killed) and any("b" in client["flags"] for client in left.values()):
+            (client,) = left.values()
+            return client
+    raise AssertionError(f"{name} does not wait again")

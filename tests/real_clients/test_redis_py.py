@@ -12,7 +12,7 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from tests.real_clients.servers import DATABASE, Target, clients, until_waiting
+from tests.real_clients.servers import DATABASE, Target, clients, kill_until_it_waits_again, until_waiting
 from tests.server.client import Client, serving
 
 PATIENCE_MS = 20_000
@@ -124,14 +124,8 @@ def test_a_waiting_worker_whose_connection_is_killed_waits_again(target: Target,
     with redis.Redis(connection_pool=pool(target, protocol=protocol, client_name="ann")) as client:
         client.xgroup_create("jobs", "g", mkstream=True)
         reading = waiting(client, admin)
-        killed = [each["id"] for each in clients(admin) if each["name"] == "ann"]
-        for id in killed:
-            assert admin.call("CLIENT", "KILL", "ID", id) == 1
-        while not any("b" in each["flags"] and each["id"] not in killed for each in clients(admin)):
-            assert not reading.done()
-        again = [each for each in clients(admin) if each["name"] == "ann"]
-        assert [each["id"] in killed for each in again] == [False]
-        assert (again[0]["db"], again[0].get("resp", str(protocol))) == (str(DATABASE), str(protocol))
+        again = kill_until_it_waits_again(admin, "ann")
+        assert (again["db"], again.get("resp", str(protocol))) == (str(DATABASE), str(protocol))
         admin.call("XADD", "jobs", "5-1", "n", 1)
         assert entries(reading.result(20)) == [("5-1", {"n": "1"})]
         client.connection_pool.disconnect()

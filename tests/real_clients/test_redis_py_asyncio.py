@@ -11,7 +11,7 @@ import redis.asyncio
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
-from tests.real_clients.servers import Target, clients, until_waiting
+from tests.real_clients.servers import Target, kill_until_it_waits_again, until_waiting
 from tests.real_clients.test_redis_py import PATIENCE_MS, entries
 
 PROTOCOLS = pytest.mark.parametrize("protocol", [2, 3])
@@ -90,11 +90,7 @@ def test_a_task_whose_connection_is_killed_waits_again(target: Target, protocol:
                 await client.xgroup_create("jobs", "g", mkstream=True)
                 reading = asyncio.create_task(client.xreadgroup("g", "ann", {"jobs": ">"}, block=PATIENCE_MS))
                 await asyncio.to_thread(until_waiting, admin, "ann")
-                killed = [each["id"] for each in clients(admin) if each["name"] == "ann"]
-                for id in killed:
-                    assert admin.call("CLIENT", "KILL", "ID", id) == 1
-                await asyncio.to_thread(until_waiting, admin, "ann")
-                assert [each["id"] in killed for each in clients(admin) if each["name"] == "ann"] == [False]
+                await asyncio.to_thread(kill_until_it_waits_again, admin, "ann")
                 admin.call("XADD", "jobs", "5-1", "n", 1)
                 assert entries(await reading) == [("5-1", {"n": "1"})]
 
