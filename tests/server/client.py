@@ -28,7 +28,11 @@ class Client:
 
     @classmethod
     def to(cls, server: Server) -> Self:
-        return cls(socket.create_connection(("127.0.0.1", server.port), timeout=_PATIENCE_S))
+        return cls.connected("127.0.0.1", server.port)
+
+    @classmethod
+    def connected(cls, host: str, port: int) -> Self:
+        return cls(socket.create_connection((host, port), timeout=_PATIENCE_S))
 
     def __enter__(self) -> Self:
         return self
