@@ -38,7 +38,8 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     except subprocess.TimeoutExpired:
         pytest.skip("needs packages from the registry of npm, which does not answer")
     if done.returncode != 0:
-        pytest.skip(f"needs packages from the registry of npm, which npm did not get: {done.stderr.strip()[:500]}")
+        why = " ".join(done.stderr.split())[:200]
+        pytest.skip(f"needs packages from the registry of npm, which npm did not get: {why}")
     return folder
 
 
