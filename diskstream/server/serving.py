@@ -81,7 +81,7 @@ class Server:
 
     def _limit_descriptors(self) -> None:
         """As many descriptors as clients need; fewer clients where the system gives no more."""
-        wanted = self.settings.maxclients + _OTHER_DESCRIPTORS
+        wanted = self.settings.maxclients + 2 * self.settings.max_open_streams + _OTHER_DESCRIPTORS
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         if soft != resource.RLIM_INFINITY and soft < wanted:
             best = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)

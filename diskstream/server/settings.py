@@ -108,6 +108,9 @@ class ServerSettings:
         _output_limit, 1 << 30, "Bytes that wait for one client, at most; 0 is no limit.", changes=True
     )
     proto_max_bulk_len: int = _set(size_of, 512 << 20, "Bytes of one word of a request, at most.", changes=True)
+    max_open_streams: int = _set(
+        _number(1, 100_000), 1024, "Streams kept open, with two descriptors each; more are opened in turn."
+    )
     metrics_port: int = _set(_number(0, 65535), 0, "Port for Prometheus; 0 is none.")
     metrics_bind: str = _set(str, "127.0.0.1", "Address for Prometheus.")
     loglevel: str = _set(
@@ -155,7 +158,7 @@ class ServerSettings:
 
     def store_options(self) -> dict[str, Any]:
         """How stores are opened: the arguments of `diskstream.open`."""
-        return {"fsync": Options(fsync=self.fsync).fsync}
+        return {"fsync": Options(fsync=self.fsync).fsync, "max_open_streams": self.max_open_streams}
 
 
 _FIELDS: Mapping[str, "dataclasses.Field[Any]"] = {
