@@ -31,6 +31,7 @@ from typing import Any
 from diskstream import store as _store
 from diskstream._native import Entry
 from diskstream.commands.replies import Failure
+from diskstream.engine.files import wrapped
 from diskstream.errors import ReadOnlyError
 from diskstream.ids import MIN_ID
 
@@ -170,9 +171,12 @@ class KeyRecords:
                 yield
                 return
             # Opened each time: a lock on a descriptor that a forked child has too would be the child's as well.
-            lock = os.open(self._path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            place = self._path / "lock"
+            with wrapped(place, "open"):
+                lock = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
-                fcntl.flock(lock, fcntl.LOCK_EX)
+                with wrapped(place, "lock"):
+                    fcntl.flock(lock, fcntl.LOCK_EX)
                 self._held += 1
                 self.refresh()
                 yield

@@ -1,12 +1,14 @@
 """Running the commands of a turn, in the order in which they came."""
 
+import contextlib
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
 
+from diskstream.commands.arguments import as_int
 from diskstream.commands.caller import Transaction
 from diskstream.commands.keyspace import Keyspace
-from diskstream.commands.replies import ErrorReply, Map, Reply
+from diskstream.commands.replies import ErrorReply, Failure, Map, Reply
 from diskstream.commands.table import Command
 from diskstream.commands.waiting import Waiting
 from diskstream.commands.wire import AddRun
@@ -231,8 +233,9 @@ class Runner:
             return []
         found: dict[Key, None] = {}
         for queued in transaction.queue:
-            if queued[0].lower() == b"select" and len(queued) > 1 and queued[1].isdigit():
-                database = int(queued[1])
+            if queued[0].lower() == b"select" and len(queued) > 1:
+                with contextlib.suppress(Failure):  # it will be told so
+                    database = as_int(queued[1])
             found.update(dict.fromkeys(self._written_by(queued, database)))
         return list(found)
 

@@ -46,7 +46,7 @@ class Waiter:
             return self.waiting.again()
         except Failure as failure:
             return ErrorReply(failure.text)
-        except DiskstreamError as error:
+        except (DiskstreamError, OSError) as error:
             return ErrorReply(failure_of(error, self.connection.caller.last_command).text)
 
 

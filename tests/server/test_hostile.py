@@ -1,0 +1,97 @@
+"""Requests and circumstances that once ended the server, hung it, or made it answer wrongly."""
+
+import json
+import shutil
+import zlib
+from pathlib import Path
+
+import pytest
+
+import diskstream
+from diskstream.commands.globs import glob
+from tests.server.client import Client, packed, serving, waits_until_blocked
+
+
+def test_numbers_of_thousands_of_digits(tmp_path: Path) -> None:
+    """Python refuses to read them, and what it raised then ended the server."""
+    long = "9" * 5000
+    with serving(tmp_path / "store") as server, Client.to(server) as client, Client.to(server) as waiting:
+        assert str(client.call("SCAN", long)) == "ERR invalid cursor"
+        waiting.send("XREAD", "BLOCK", 0, "STREAMS", "s", "$")
+        waits_until_blocked(client, server, 1)
+        client.sock.sendall(packed("MULTI") + packed("SELECT", long) + packed("SELECT", 1) + packed("EXEC"))
+        *_, executed = [client.reply() for _ in range(4)]
+        assert [str(executed[0]), executed[1]] == ["ERR value is not an integer or out of range", b"OK"]
+
+
+@pytest.mark.parametrize("body", [{"kind": "string", "values": []}, {"kind": "list", "values": []}])
+def test_a_payload_without_a_value_is_refused(tmp_path: Path, body: object) -> None:
+    """It made a string of no value, which OBJECT ENCODING looked at."""
+    payload = b"DSKS\x01" + zlib.compress(json.dumps(body).encode())
+    payload += zlib.crc32(payload).to_bytes(4, "little")
+    with serving(tmp_path / "store") as server, Client.to(server) as client:
+        assert str(client.call("RESTORE", "k", 0, payload)) == "ERR Bad data format"
+        assert client.call("OBJECT", "ENCODING", "k") is None
+
+
+def test_a_pattern_of_many_stars_takes_no_power_of_the_name() -> None:
+    """Forty stars against a long name: the server would have looked for longer than the world is old."""
+    assert glob(b"*a" * 40 + b"b").fullmatch(b"a" * 4096) is None
+    assert glob(b"*a" * 40 + b"*").fullmatch(b"a" * 4096)
+
+
+@pytest.mark.parametrize("gone", ["", "keys", "streams"])
+def test_a_directory_that_is_removed_under_the_server(tmp_path: Path, gone: str) -> None:
+    """Every command gets a reply, if only an error; the next SET, EXPIRE or KEYS was the server's end."""
+    with serving(tmp_path / "store") as server, Client.to(server) as client, Client.to(server) as waiting:
+        client.call("XADD", "s", "1-1", "n", 0)
+        client.call("XGROUP", "CREATE", "s", "g", "$")
+        waiting.send("XREADGROUP", "GROUP", "g", "c", "BLOCK", 0, "CLAIM", 1, "STREAMS", "s", ">")
+        waits_until_blocked(client, server, 1)
+        shutil.rmtree(tmp_path / "store" / gone)
+        for words in (
+            *(("SET", "k", "v"), ("KEYS", "*"), ("EXPIRE", "s", 9), ("XADD", "new", "*", "n", 1), ("INFO",)),
+            *(("FLUSHALL",), ("COPY", "s", "t"), ("DEBUG", "RELOAD"), ("SCAN", 0), ("BGREWRITEAOF",)),
+        ):
+            client.call(*words)
+        assert client.call("PING") == b"PONG"
+
+
+def test_who_waits_through_a_swap_reads_the_database_that_has_its_number(tmp_path: Path) -> None:
+    """It went on reading the store that had the number before."""
+    read = ("XREADGROUP", "GROUP", "g", "c", "BLOCK", 0, "STREAMS", "s", ">")
+    with serving(tmp_path / "store") as server, Client.to(server) as client, Client.to(server) as other:
+        for database in (0, 1):
+            client.call("SELECT", database)
+            client.call("XADD", "s", "1-1", "n", 0)
+            client.call("XGROUP", "CREATE", "s", "g", "$")
+        client.call("SELECT", 0)
+        for words in (read, ("XREAD", "BLOCK", 0, "STREAMS", "s", "$")):
+            other.send(*words)
+            waits_until_blocked(client, server, 1)
+            assert client.call("SWAPDB", 0, 1) == b"OK"
+            added = client.call("XADD", "s", "*", "n", 1)
+            assert other.reply() == [[b"s", [[added, [b"n", b"1"]]]]]
+
+
+def test_who_waits_through_a_swap_hears_other_processes(tmp_path: Path) -> None:
+    with serving(tmp_path / "store") as server, Client.to(server) as client, Client.to(server) as other:
+        other.send("XREAD", "BLOCK", 0, "STREAMS", "s", "$")
+        waits_until_blocked(client, server, 1)
+        client.call("SWAPDB", 0, 1)
+        waits_until_blocked(client, server, 1)
+        with diskstream.open(tmp_path / "store" / "db1") as store:
+            added = store.stream("s").add({"n": "1"})
+        assert other.reply() == [[b"s", [[str(added).encode(), [b"n", b"1"]]]]]
+
+
+@pytest.mark.parametrize("how", [("DEBUG", "RELOAD"), ("CONFIG", "SET", "appendfsync", "always")])
+def test_who_waits_while_the_stores_are_opened_anew_waits_on(tmp_path: Path, how: tuple[str, ...]) -> None:
+    """It was told LOADING at the next entry: it looked into the store that had been closed."""
+    with serving(tmp_path / "store") as server, Client.to(server) as client, Client.to(server) as other:
+        client.call("XADD", "s", "1-1", "n", 0)
+        other.send("XREAD", "BLOCK", 0, "STREAMS", "s", "$")
+        waits_until_blocked(client, server, 1)
+        assert client.call(*how) == b"OK"
+        added = client.call("XADD", "s", "*", "n", 1)
+        assert other.reply() == [[b"s", [[added, [b"n", b"1"]]]]]
