@@ -47,7 +47,7 @@ def failure_of(error: DiskstreamError | OSError, command: str) -> Failure:
         return Failure("BUSYGROUP Consumer Group name already exists")
     if isinstance(error, InvalidIDError):
         return Failure("ERR Invalid stream ID specified as stream command argument")
-    if isinstance(error, LimitError):
+    if isinstance(error, LimitError) and "name" not in error.what:
         return Failure("ERR Elements are too large to be stored")
     if isinstance(error, ArgumentError):
         return Failure(f"ERR {_one_line(error)}")

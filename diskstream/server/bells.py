@@ -69,7 +69,7 @@ class Bells:
         return self._found(self._watch.changed()) + moved
 
     def _moved(self) -> list[Key]:
-        """The keys that are in another store by now, since databases were swapped or stores opened anew: listens there."""
+        """The keys that are in another store by now, after SWAPDB or a reopening: listens there."""
         arranged = self._keyspace.arrangement()
         if all(one is other for one, other in zip(arranged, self._arranged, strict=True)):
             return []

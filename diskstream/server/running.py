@@ -151,6 +151,8 @@ class Runner:
         self._counts.commands += 1
         transaction, mode = caller.transaction, caller.reply_mode
         watched = self._written(transaction, caller.database, words) if self.waiters.count else ()
+        if mode == "skip":
+            caller.reply_mode = "skipping"
         self.current = connection
         try:
             reply = self._dispatch(self._table, caller, words)
@@ -164,16 +166,16 @@ class Runner:
                 connection.protocol = caller.protocol
             self._answer(connection, reply)
         else:
-            self._answer_by_mode(connection, reply, mode)
+            self._answer_by_mode(connection, reply)
         if watched:
             self.waiters.serve(watched, self.now)
 
-    def _answer_by_mode(self, connection: Connection, reply: Reply, before: str) -> None:
+    def _answer_by_mode(self, connection: Connection, reply: Reply) -> None:
         """CLIENT REPLY: OFF and SKIP are not answered, and SKIP swallows the reply of the next command too."""
         caller = connection.caller
         if caller.reply_mode == "on":
             self._answer(connection, reply)
-        elif before == "skip":
+        elif caller.reply_mode == "skipping":  # and was not told OFF, or SKIP once more, by this very command
             caller.reply_mode = "on"
 
     def _answer(self, connection: Connection, reply: Reply) -> None:
@@ -220,7 +222,7 @@ class Runner:
         """A wait has ended."""
         if connection.caller.reply_mode == "on":
             self._answer(connection, reply)
-        elif connection.caller.reply_mode == "skip":
+        elif connection.caller.reply_mode == "skipping":
             connection.caller.reply_mode = "on"
         if connection.pending or connection.mask != READ:
             self.resumed.append(connection)

@@ -9,6 +9,7 @@ import pytest
 
 import diskstream
 from diskstream.commands.globs import glob
+from diskstream.server.serving import Server
 from tests.server.client import Client, packed, serving, waits_until_blocked
 
 
@@ -95,3 +96,51 @@ def test_who_waits_while_the_stores_are_opened_anew_waits_on(tmp_path: Path, how
         assert client.call(*how) == b"OK"
         added = client.call("XADD", "s", "*", "n", 1)
         assert other.reply() == [[b"s", [[added, [b"n", b"1"]]]]]
+
+
+def _answers(server: Server, *commands: tuple[str | int, ...]) -> list[object]:
+    """All replies to a pipeline, an ECHO behind it being the last."""
+    with Client.to(server) as client:
+        client.sock.sendall(b"".join(packed(*words) for words in (*commands, ("ECHO", "end"))))
+        found: list[object] = []
+        while not found or found[-1] != b"end":
+            found.append(client.reply())
+        return [str(reply) if isinstance(reply, Exception) else reply for reply in found[:-1]]
+
+
+def test_client_reply_skip_before_another_one(tmp_path: Path) -> None:
+    """The second was taken for the command that is skipped, and every reply after that was to another command."""
+    skip, off, on = (("CLIENT", "REPLY", how) for how in ("SKIP", "OFF", "ON"))
+    wait = ("XREAD", "BLOCK", 1, "STREAMS", "s", "$")
+    with serving(tmp_path / "store") as server:
+        assert _answers(server, skip, skip, ("ECHO", "a"), ("ECHO", "b")) == [b"b"]
+        assert _answers(server, skip, off, ("ECHO", "a"), on) == [b"OK"]
+        assert _answers(server, skip, on, ("ECHO", "a")) == [b"OK", b"a"]
+        assert _answers(server, skip, wait, ("ECHO", "a")) == [b"a"]
+        assert _answers(server, skip, ("NOSUCH",), ("ECHO", "a")) == [b"a"]
+
+
+def test_an_exec_with_words_behind_it_ends_the_transaction(tmp_path: Path) -> None:
+    with serving(tmp_path / "store") as server:
+        assert _answers(server, ("MULTI",), ("EXEC", "x"), ("EXEC",)) == [
+            b"OK",
+            "EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command",
+            "ERR EXEC without MULTI",
+        ]
+
+
+def test_what_is_no_command_is_told_once_what_came_before_it_is_answered(tmp_path: Path) -> None:
+    """The wait was given up, and commands that a pause held back were thrown away, for what came behind them."""
+    with serving(tmp_path / "store") as server, Client.to(server) as client, Client.to(server) as other:
+        client.sock.sendall(packed("XREAD", "BLOCK", 0, "STREAMS", "s", "$") + packed("ECHO", "a") + b"*1\r\nx\r\n")
+        waits_until_blocked(other, server, 1)
+        added = other.call("XADD", "s", "*", "n", 1)
+        assert client.reply() == [[b"s", [[added, [b"n", b"1"]]]]]
+        assert client.reply() == b"a"
+        assert str(client.reply()) == "ERR Protocol error: expected '$', got 'x'"
+        assert client.at_end()
+
+
+def test_a_name_that_is_too_long_is_told(tmp_path: Path) -> None:
+    with serving(tmp_path / "store") as server, Client.to(server) as client:
+        assert "the name of a stream" in str(client.call("XLEN", "k" * 5000))
