@@ -2,7 +2,12 @@
 
 import re
 
+from diskstream.commands.replies import Failure
+
 __all__ = ["glob"]
+
+# Four times the longest name of a stream; `re` keeps the last 512, and takes milliseconds for one of this length.
+_MAX_BYTES = 16 << 10
 
 
 def _class(pattern: bytes, at: int) -> tuple[bytes, int]:
@@ -27,7 +32,13 @@ def _class(pattern: bytes, at: int) -> tuple[bytes, int]:
 
 
 def glob(pattern: bytes) -> re.Pattern[bytes]:
-    """The regular expression of a pattern, for `fullmatch`."""
+    """The regular expression of a pattern, for `fullmatch`.
+
+    Raises:
+        Failure: it is too long.
+    """
+    if len(pattern) > _MAX_BYTES:
+        raise Failure(f"ERR a pattern of {len(pattern)} bytes is over the limit of {_MAX_BYTES}")
     # What stands between two stars is of one length: its first place is as good as any, and none other is tried. So a
     # match takes the product of both lengths at worst, and not their power.
     parts: list[bytes] = []

@@ -70,8 +70,10 @@ def put(key: Key, record: Record) -> Row:
     """The row that replaces what is known of a key.
 
     Raises:
-        Failure: the value is too large.
+        Failure: the value is too large, or the key.
     """
+    if len(key[1]) > MAX_VALUE_BYTES:
+        raise Failure(f"ERR a key of {len(key[1])} bytes is over the limit of {MAX_VALUE_BYTES}")
     if (size := sum(map(len, record.values))) > MAX_VALUE_BYTES:
         raise Failure(f"ERR a value of {size} bytes is over the limit of {MAX_VALUE_BYTES}: only streams may be large")
     return [

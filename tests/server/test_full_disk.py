@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -48,6 +49,7 @@ def test_writes_are_refused_reads_go_on_and_room_helps(server: Server, reserve: 
         assert client.call("XLEN", "s") == len(ids)
         assert str(client.call("XADD", "s", "*", "pad", VALUE)).startswith("MISCONF ")
         reserve.unlink()
+        added: Any = None
         for _ in range(100_000):  # at once, or when the stores were opened anew: within a second
             added = client.call("XADD", "s", "*", "pad", "there is room")
             if not isinstance(added, ErrorLine):

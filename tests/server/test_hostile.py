@@ -144,3 +144,14 @@ def test_what_is_no_command_is_told_once_what_came_before_it_is_answered(tmp_pat
 def test_a_name_that_is_too_long_is_told(tmp_path: Path) -> None:
     with serving(tmp_path / "store") as server, Client.to(server) as client:
         assert "the name of a stream" in str(client.call("XLEN", "k" * 5000))
+
+
+def test_patterns_and_keys_have_limits(tmp_path: Path) -> None:
+    """A pattern of half a gigabyte was made a regular expression; a key of 50 MiB was written, and kept in memory."""
+    with serving(tmp_path / "store") as server, Client.to(server) as client:
+        for words in (("KEYS", "?*" * 10_000), ("SCAN", 0, "MATCH", "[a" * 10_000), ("CONFIG", "GET", "a" * 20_000)):
+            assert str(client.call(*words)) == "ERR a pattern of 20000 bytes is over the limit of 16384"
+        assert (
+            str(client.call("SET", b"k" * (2 << 20), "v")) == "ERR a key of 2097152 bytes is over the limit of 1048576"
+        )
+        assert client.call("SET", b"k" * 5000, "v") == b"OK"
