@@ -119,10 +119,15 @@ class Waiters:
         return True
 
     def serve(self, keys: Iterable[Key], now: float) -> None:
-        """Looks again for everybody who waits for one of the keys, in the order in which they began to."""
+        """Looks again for everybody who waits for one of the keys, in the order in which they began to.
+
+        Once for each of them, whose look is at all its keys: as many as it has keys would be the square of them.
+        """
+        looked: set[Waiter] = set()
         for key in keys:
             for waiter in list(self._queues.get(key, ())):
-                if waiter.connection.waiter is waiter:  # else it was served meanwhile, or has gone
+                if waiter.connection.waiter is waiter and waiter not in looked:  # else it was served, or has gone
+                    looked.add(waiter)
                     self._look(waiter, now)
 
     def _look(self, waiter: Waiter, now: float) -> None:

@@ -10,6 +10,7 @@ import pytest
 import diskstream
 from diskstream.commands.globs import glob
 from diskstream.server.serving import Server
+from diskstream.server.waiters import Waiter
 from tests.server.client import Client, packed, serving, waits_until_blocked
 
 
@@ -155,3 +156,22 @@ def test_patterns_and_keys_have_limits(tmp_path: Path) -> None:
             str(client.call("SET", b"k" * (2 << 20), "v")) == "ERR a key of 2097152 bytes is over the limit of 1048576"
         )
         assert client.call("SET", b"k" * 5000, "v") == b"OK"
+
+
+def test_a_wait_on_many_keys_is_looked_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was looked at once for each key, at all of them each time: a thousand keys were ten seconds."""
+    looks: list[Waiter] = []
+    look = Waiter.look
+
+    def counted(waiter: Waiter) -> object:
+        looks.append(waiter)
+        return look(waiter)
+
+    monkeypatch.setattr(Waiter, "look", counted)
+    keys = [f"k{n}" for n in range(300)]
+    with serving(tmp_path / "store") as server, Client.to(server) as client, Client.to(server) as other:
+        client.send("XREAD", "BLOCK", 0, "STREAMS", *keys, *["$"] * len(keys))
+        waits_until_blocked(other, server, 1)
+        other.call("XADD", "k7", "1-1", "n", 1)
+        assert client.reply() == [[b"k7", [[b"1-1", [b"n", b"1"]]]]]
+    assert len(looks) < 30
