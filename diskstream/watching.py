@@ -75,7 +75,7 @@ class Watch:
     def _renew(self, place: Place) -> None:
         try:
             self._bells[place] = _bell(*place)
-        except DiskstreamError:  # whoever looks at the stream meets it
+        except (DiskstreamError, OSError):  # whoever looks at the stream meets it
             ctl, _ = self._bells[place]
             self._bells[place] = (ctl, ctl.bell)
 

@@ -66,7 +66,7 @@ class Caller:
         transaction: the MULTI it is in.
         watched: (database, key, version) of what WATCH named.
         waiting: the wait it is in.
-        reply_mode: ``on``, ``off`` or ``skip`` (CLIENT REPLY).
+        reply_mode: ``on``, ``off`` or ``skip`` (CLIENT REPLY); ``skipping`` while the command runs that is skipped.
         no_evict, no_touch: flags that it set; they change nothing here.
         created, last_used: by `time.monotonic`.
         last_command: the name of its last command.

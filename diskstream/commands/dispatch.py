@@ -28,6 +28,11 @@ def dispatch(table: Table, caller: Caller, words: list[bytes]) -> "Reply | Waiti
     try:
         command = find(table, words)
     except Failure as failure:
+        if words[0].lower() == b"exec":  # with words behind it: the transaction ends, as in Redis
+            caller.transaction = None
+            caller.watched.clear()
+            why = failure.text.removeprefix(b"ERR ")
+            return _refused(caller, None, b"EXECABORT Transaction discarded because of: " + why)
         return _refused(caller, None, failure.text)
     name = command.name
     if caller.user is None and name not in _OPEN_TO_ALL:

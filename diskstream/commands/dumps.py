@@ -147,7 +147,10 @@ def load(payload: bytes) -> Dumped:
     try:
         body = _inflate(payload[len(_MAGIC) : -4])
         if body["kind"] in ("string", "list", "set"):
-            return body["kind"], tuple(_bytes(value) for value in body["values"]), None, []
+            values = tuple(_bytes(value) for value in body["values"])
+            if not values or (body["kind"] == "string" and len(values) > 1):
+                raise ValueError("no such value")  # noqa: TRY301  # one way out
+            return body["kind"], values, None, []
         duration, size = body["windows"]
         state = StreamState(
             _entry_id(body["last"]),

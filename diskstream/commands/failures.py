@@ -34,7 +34,7 @@ def no_group(key: bytes, group: bytes, *, where: bytes = b"") -> Failure:
     return Failure(b"NOGROUP No such key '%s' or consumer group '%s'%s" % (key, group, where))
 
 
-def failure_of(error: DiskstreamError, command: str) -> Failure:
+def failure_of(error: DiskstreamError | OSError, command: str) -> Failure:
     """What a client is told of an error that a command did not expect, without what only an embedding program can do.
 
     Disks that are full or say no are Redis's MISCONF: writes fail, reads go on, and writes resume by themselves.
@@ -47,7 +47,7 @@ def failure_of(error: DiskstreamError, command: str) -> Failure:
         return Failure("BUSYGROUP Consumer Group name already exists")
     if isinstance(error, InvalidIDError):
         return Failure("ERR Invalid stream ID specified as stream command argument")
-    if isinstance(error, LimitError):
+    if isinstance(error, LimitError) and "name" not in error.what:
         return Failure("ERR Elements are too large to be stored")
     if isinstance(error, ArgumentError):
         return Failure(f"ERR {_one_line(error)}")

@@ -2,7 +2,12 @@
 
 import re
 
+from diskstream.commands.replies import Failure
+
 __all__ = ["glob"]
+
+# Four times the longest name of a stream; `re` keeps the last 512, and takes milliseconds for one of this length.
+_MAX_BYTES = 16 << 10
 
 
 def _class(pattern: bytes, at: int) -> tuple[bytes, int]:
@@ -27,15 +32,24 @@ def _class(pattern: bytes, at: int) -> tuple[bytes, int]:
 
 
 def glob(pattern: bytes) -> re.Pattern[bytes]:
-    """The regular expression of a pattern, for `fullmatch`."""
+    """The regular expression of a pattern, for `fullmatch`.
+
+    Raises:
+        Failure: it is too long.
+    """
+    if len(pattern) > _MAX_BYTES:
+        raise Failure(f"ERR a pattern of {len(pattern)} bytes is over the limit of {_MAX_BYTES}")
+    # What stands between two stars is of one length: its first place is as good as any, and none other is tried. So a
+    # match takes the product of both lengths at worst, and not their power.
     parts: list[bytes] = []
-    at = 0
+    stars, at = 0, 0
     while at < len(pattern):
         char = pattern[at : at + 1]
         at += 1
         if char == b"*":
-            if parts[-1:] != [b".*"]:
-                parts.append(b".*")
+            if parts[-1:] != [b".*?"]:
+                stars += 1
+                parts += [b")(?>" if stars > 1 else b"(?>", b".*?"]
         elif char == b"?":
             parts.append(b".")
         elif char == b"[":
@@ -46,4 +60,7 @@ def glob(pattern: bytes) -> re.Pattern[bytes]:
                 char = pattern[at : at + 1]
                 at += 1
             parts.append(re.escape(char))
+    if stars:
+        last = len(parts) - parts[::-1].index(b".*?") - 2  # behind the last star anything goes, up to the end
+        parts[last : last + 2] = [b")" if stars > 1 else b"", b".*"]
     return re.compile(b"".join(parts), re.DOTALL)

@@ -13,6 +13,7 @@ from diskstream.commands.table import Command
 __all__ = ["COMMANDS"]
 
 _MAX_CURSOR = 2**64 - 1
+_CURSOR_DIGITS = 20  # Python takes no number of thousands of digits
 
 
 def _delete(caller: Caller, words: list[bytes]) -> Reply:
@@ -56,7 +57,7 @@ def _any(caller: Caller, _words: list[bytes]) -> Reply:
 def _scan(caller: Caller, words: list[bytes]) -> Reply:
     """Some keys, and where to go on: nothing is remembered, and each that is there all along comes once."""
     digits = words[1].removeprefix(b"-")
-    if not digits.isdigit() or int(digits) > _MAX_CURSOR:
+    if not digits.isdigit() or len(digits) > _CURSOR_DIGITS or int(digits) > _MAX_CURSOR:
         raise Failure("ERR invalid cursor")
     cursor = int(digits) if digits == words[1] else _MAX_CURSOR
     count, pattern, kind = 10, None, None

@@ -29,8 +29,9 @@ from pathlib import Path
 from typing import Any
 
 from diskstream import store as _store
-from diskstream._native import Entry
+from diskstream._native import Entry, EntryID
 from diskstream.commands.replies import Failure
+from diskstream.engine.files import wrapped
 from diskstream.errors import ReadOnlyError
 from diskstream.ids import MIN_ID
 
@@ -43,6 +44,8 @@ Row = list[tuple[bytes, bytes]]
 MAX_VALUE_BYTES = 1 << 20
 # Begun anew once there are so many more entries than records: then it is read in the time of at most three passes.
 _SPARE = 1024
+# Rows that are written together; a frame takes some more, and one value is a mebibyte at most.
+_FRAME_BYTES = 8 << 20
 _NAME = b"keys"
 
 
@@ -67,8 +70,10 @@ def put(key: Key, record: Record) -> Row:
     """The row that replaces what is known of a key.
 
     Raises:
-        Failure: the value is too large.
+        Failure: the value is too large, or the key.
     """
+    if len(key[1]) > MAX_VALUE_BYTES:
+        raise Failure(f"ERR a key of {len(key[1])} bytes is over the limit of {MAX_VALUE_BYTES}")
     if (size := sum(map(len, record.values))) > MAX_VALUE_BYTES:
         raise Failure(f"ERR a value of {size} bytes is over the limit of {MAX_VALUE_BYTES}: only streams may be large")
     return [
@@ -136,28 +141,43 @@ class KeyRecords:
             if self._last_id() == self._at:
                 self._visible = visible
                 return
-            after = self._at.next()
-            for entry in self._stream.range(self._at if after is None else after):
-                self._apply(entry)
-                self._at = entry.id
-                self._entries += 1
+            while not self._catch_up():
+                pass
 
-    def _apply(self, entry: Entry) -> None:
+    def _catch_up(self) -> bool:
+        """Reads what is new; False where another process began the stream anew meanwhile."""
+        first = self._first_id()
+        known, at, entries = self.known, self._at, self._entries
+        if first is not None and first > at:  # what came after the last look is gone already: all of it again
+            known, at, entries, self._due = {}, MIN_ID, 0, []
+        after = at.next()
+        for entry in self._stream.range(at if after is None else after):
+            self._apply(entry, known)
+            at = entry.id
+            entries += 1
+        self.known, self._at, self._entries = known, at, entries
+        return self._first_id() == first
+
+    def _first_id(self) -> EntryID | None:
+        return next((entry.id for entry in self._stream.range(count=1)), None)
+
+    def _apply(self, entry: Entry, known: dict[Key, Record]) -> None:
         word, name = entry.pairs[0]
         if word in (b"put", b"gone"):
             key = int(entry.pairs[1][1]), bytes(name)
             if word == b"gone":
-                self.known.pop(key, None)
+                known.pop(key, None)
                 return
             (_, kind), (_, expires), (_, stream) = entry.pairs[2:5]
             values = tuple(value for _, value in entry.pairs[5:])
             record = Record(kind.decode(), values, int(expires) if expires else None, bytes.fromhex(stream.decode()))
-            self.known[key] = record
+            known[key] = record
             if record.expires is not None:
                 heapq.heappush(self._due, (record.expires, key))
         elif word == b"clear":
             place = int(name)
-            self.known = {key: record for key, record in self.known.items() if key[0] != place}
+            for key in [key for key in known if key[0] == place]:
+                del known[key]
         elif word == b"places":
             numbers = [int(number) for number in name.split(b",")]
             self.places = numbers + list(range(len(numbers), self._databases))
@@ -170,9 +190,12 @@ class KeyRecords:
                 yield
                 return
             # Opened each time: a lock on a descriptor that a forked child has too would be the child's as well.
-            lock = os.open(self._path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            place = self._path / "lock"
+            with wrapped(place, "open"):
+                lock = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
-                fcntl.flock(lock, fcntl.LOCK_EX)
+                with wrapped(place, "lock"):
+                    fcntl.flock(lock, fcntl.LOCK_EX)
                 self._held += 1
                 self.refresh()
                 yield
@@ -197,12 +220,19 @@ class KeyRecords:
 
     def _begin_anew(self) -> None:
         """Writes all that is known once more, and drops what came before."""
-        rows = [places(self.places), *(put(key, record) for key, record in self.known.items())]
+        rows, size = [places(self.places)], 0
+        first: EntryID | None = None
+        for key, record in self.known.items():
+            if size > _FRAME_BYTES:
+                ids = self._stream.add_many(rows)
+                first = first or ids[0]
+                rows, size = [], 0
+            rows.append(put(key, record))
+            size += sum(map(len, record.values)) + len(key[1])
         ids = self._stream.add_many(rows)
-        if ids:
-            self._stream.trim(minid=ids[0])
         self.refresh()
-        self._entries = len(rows)
+        self._stream.trim(minid=first or ids[0])
+        self._entries = len(self.known) + 1
         self._due = [(record.expires, key) for key, record in self.known.items() if record.expires is not None]
         heapq.heapify(self._due)
 

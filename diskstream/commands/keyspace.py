@@ -117,6 +117,10 @@ class Keyspace(MovingKeys):
             found = self._streams[at] = self._place_store(at[0]).stream(key)
         return found
 
+    def arrangement(self) -> tuple[object, object]:
+        """Two objects that stay the same ones as long as each database is in the same store, opened as it is."""
+        return self._records, self._records.places
+
     def sync(self) -> None:
         """Makes everything durable."""
         for store in list(self._stores.values()):

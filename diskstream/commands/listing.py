@@ -4,6 +4,7 @@ import time
 import zlib
 from bisect import bisect_right
 
+from diskstream.engine.files import wrapped
 from diskstream.store import Store
 
 __all__ = ["Listing", "ordered", "some_after"]
@@ -45,7 +46,8 @@ class Listing:
     def names(self) -> list[bytes]:
         """All names in byte order, but those that begin as hidden ones do; not to be changed."""
         now = time.time_ns()
-        stamp = self._path.stat().st_mtime_ns
+        with wrapped(self._path, "look at"):
+            stamp = self._path.stat().st_mtime_ns
         if stamp != self._stamp:
             found = [name for name in self._store.streams() if not name.startswith(self._hidden)]
             self._names, self._order = found, None

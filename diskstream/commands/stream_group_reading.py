@@ -11,7 +11,7 @@ from diskstream.commands.stream_read_options import Found, ReadOptions, answer, 
 from diskstream.commands.stream_reading import read_keys
 from diskstream.commands.table import Command
 from diskstream.commands.waiting import Waiting
-from diskstream.errors import NoGroupError
+from diskstream.errors import DiskstreamError, NoGroupError
 from diskstream.ids import MAX_ID
 
 __all__ = ["COMMANDS"]
@@ -39,7 +39,7 @@ class _GroupRead:
     def __init__(self, caller: Caller, asked: ReadOptions) -> None:
         self.caller, self.asked = caller, asked
         self.group = asked.group or b""
-        self.database, self.store = caller.database, caller.store
+        self.database = caller.database
         self.positions: list[tuple[bytes, EntryID | str]] = []
         simple = asked.ids == [b">"]  # then the first look finds all that is to be found
         for key, word in zip(asked.keys, asked.ids, strict=True):
@@ -72,7 +72,8 @@ class _GroupRead:
 
     def _read(self, run: dict[bytes, EntryID | str], max_count: int | None, max_bytes: int | None) -> Found:
         asked = self.asked
-        found = self.store.read_group(
+        store = self.caller.keyspace.store(self.database)  # another one, perhaps, than when the wait began
+        found = store.read_group(
             self.group,
             asked.consumer,
             run,
@@ -91,7 +92,7 @@ class _GroupRead:
             try:
                 group = self.caller.keyspace.stream(self.database, key).group(self.group, create=False)
                 left = group.ripens_in_s(self.asked.claim_ms or 0)
-            except (NoGroupError, Failure):
+            except (DiskstreamError, Failure, OSError):
                 left = 0.0  # the next look tells
             if left is not None:
                 times.append(time.monotonic() + left)

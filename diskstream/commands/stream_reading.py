@@ -42,7 +42,7 @@ def _xrevrange(caller: Caller, given: list[bytes]) -> Reply:
 
 def _xread(caller: Caller, given: list[bytes]) -> Reply | Waiting:
     asked = parse_read(given, grouped=False)
-    database, keyspace, store = caller.database, caller.keyspace, caller.store
+    database, keyspace = caller.database, caller.keyspace
     positions: list[tuple[bytes, EntryID | str]] = []
     for key, word in zip(asked.keys, asked.ids, strict=True):
         stream = keyspace.stream(database, key)
@@ -56,6 +56,7 @@ def _xread(caller: Caller, given: list[bytes]) -> Reply | Waiting:
             positions.append((key, as_id(word)))
 
     def read(run: dict[bytes, EntryID | str], max_count: int | None, max_bytes: int | None) -> Found:
+        store = keyspace.store(database)  # another one by now where it waited through a SWAPDB, or DEBUG RELOAD
         return list(store.read(run, count=asked.count, max_count=max_count, max_bytes=max_bytes).items())
 
     def look() -> Reply | None:

@@ -88,5 +88,5 @@ def call(command: Command, caller: Caller, words: list[bytes]) -> "Reply | Waiti
         return command.run(caller, words)
     except Failure as failure:
         return ErrorReply(failure.text)
-    except DiskstreamError as error:
+    except (DiskstreamError, OSError) as error:  # the latter where the directory was removed, say
         return ErrorReply(failure_of(error, command.name).text)

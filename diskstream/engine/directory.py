@@ -128,7 +128,7 @@ def _make_store(path: Path, files: Files, *, create: bool) -> None:
 
 def list_streams(streams: Path) -> list[bytes]:
     """The names of all streams, in byte order."""
-    with os.scandir(streams) as entries:
+    with wrapped(streams, "list"), os.scandir(streams) as entries:
         found = [names.decode_directory(Path(entry.path)) for entry in entries if entry.is_dir(follow_symlinks=False)]
     return sorted(name for name in found if name is not None)
 

@@ -57,7 +57,7 @@ class AddBatch:
         try:
             stream = self._keyspace.stream(self._database, self._key)
             replies = stream.add_runs([run for _, run in runs])
-        except (Failure, DiskstreamError):
+        except (Failure, DiskstreamError, OSError):
             # Nothing was added, or the stream takes no more: each meets its own error.
             return [(connection, self._apart(connection, run)) for connection, run in runs]
         calls = self._keyspace.statistics.of("xadd")

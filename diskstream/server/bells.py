@@ -38,6 +38,7 @@ class Bells:
     def __init__(self, keyspace: Keyspace, poke: Callable[[], None]) -> None:
         self._keyspace, self._poke = keyspace, poke
         self._watch = Watch()
+        self._arranged = keyspace.arrangement()
         self._keys: dict[Key, Place] = {}
         self._listen = threading.Event()
         self._stopping = threading.Event()
@@ -51,7 +52,7 @@ class Bells:
         try:
             store = self._keyspace.store(key[0])
             self._watch.add(store, key[1])
-        except DiskstreamError:
+        except (DiskstreamError, OSError):
             return False  # the command that waits has met it already, or will at its next look
         self._keys[key] = (store, key[1])
         if self.listening:
@@ -60,11 +61,24 @@ class Bells:
 
     def changed(self, waited: _Waited) -> list[Key]:
         """The keys that may have changed since the last call; those that nobody waits for are let go."""
+        moved = self._moved()
         if len(self._keys) > _KEPT_KEYS:
             self._forget([key for key in self._keys if key not in waited])
         if not self._keys:
             return []
-        return self._found(self._watch.changed())
+        return self._found(self._watch.changed()) + moved
+
+    def _moved(self) -> list[Key]:
+        """The keys that are in another store by now, after SWAPDB or a reopening: listens there."""
+        arranged = self._keyspace.arrangement()
+        if all(one is other for one, other in zip(arranged, self._arranged, strict=True)):
+            return []
+        keys = list(self._keys)
+        self.forget_all()
+        for key in keys:
+            self.add(key)
+        self._arranged = arranged
+        return keys
 
     def stale(self) -> list[Key]:
         """The keys whose page has become another one. For a look each second."""

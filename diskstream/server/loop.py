@@ -116,6 +116,8 @@ class Loop:
             for connection in dirty:
                 self._send(connection)
             runner.run_resumed()  # who could not be sent to before
+        if self._behind and not all(each.held() for each in self._behind):
+            self.poke()  # what held them up is over
 
     def _take(self, events: list[tuple[int, int]], now: float) -> Arrived:
         """What came from those that are ready."""
@@ -234,10 +236,10 @@ class Loop:
                 self._counts.query_limit += 1
                 _LOG.warning("closing %s: its request is over the limit", connection)
                 self.close(connection)
+            elif parser.error is not None and (connection.held() or connection.pending) and not connection.closing:
+                self._behind.append(connection)  # what came before it is answered first
             elif parser.error is not None:
                 self._counts.protocol_errors += 1
-                self.runner.waiters.drop(connection)
-                connection.pending.clear()
                 connection.replies.append(ErrorReply(parser.error))
                 self.end(connection)
             elif parser.held_back:

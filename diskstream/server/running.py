@@ -1,13 +1,15 @@
 """Running the commands of a turn, in the order in which they came."""
 
+import contextlib
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
 
+from diskstream.commands.arguments import as_int
 from diskstream.commands.caller import Transaction
 from diskstream.commands.introspection import keys_of
 from diskstream.commands.keyspace import Keyspace
-from diskstream.commands.replies import ErrorReply, Map, Reply
+from diskstream.commands.replies import ErrorReply, Failure, Map, Reply
 from diskstream.commands.table import Command
 from diskstream.commands.waiting import Waiting
 from diskstream.commands.wire import AddRun
@@ -150,6 +152,8 @@ class Runner:
         self._counts.commands += 1
         transaction, mode = caller.transaction, caller.reply_mode
         watched = self._written(transaction, caller.database, words) if self.waiters.count else ()
+        if mode == "skip":
+            caller.reply_mode = "skipping"
         self.current = connection
         try:
             reply = self._dispatch(self._table, caller, words)
@@ -163,16 +167,16 @@ class Runner:
                 connection.protocol = caller.protocol
             self._answer(connection, reply)
         else:
-            self._answer_by_mode(connection, reply, mode)
+            self._answer_by_mode(connection, reply)
         if watched:
             self.waiters.serve(watched, self.now)
 
-    def _answer_by_mode(self, connection: Connection, reply: Reply, before: str) -> None:
+    def _answer_by_mode(self, connection: Connection, reply: Reply) -> None:
         """CLIENT REPLY: OFF and SKIP are not answered, and SKIP swallows the reply of the next command too."""
         caller = connection.caller
         if caller.reply_mode == "on":
             self._answer(connection, reply)
-        elif before == "skip":
+        elif caller.reply_mode == "skipping":  # and was not told OFF, or SKIP once more, by this very command
             caller.reply_mode = "on"
 
     def _answer(self, connection: Connection, reply: Reply) -> None:
@@ -219,7 +223,7 @@ class Runner:
         """A wait has ended."""
         if connection.caller.reply_mode == "on":
             self._answer(connection, reply)
-        elif connection.caller.reply_mode == "skip":
+        elif connection.caller.reply_mode == "skipping":
             connection.caller.reply_mode = "on"
         if connection.pending or connection.mask != READ:
             self.resumed.append(connection)
@@ -232,8 +236,9 @@ class Runner:
             return []
         found: dict[Key, None] = {}
         for queued in transaction.queue:
-            if queued[0].lower() == b"select" and len(queued) > 1 and queued[1].isdigit():
-                database = int(queued[1])
+            if queued[0].lower() == b"select" and len(queued) > 1:
+                with contextlib.suppress(Failure):  # it will be told so
+                    database = as_int(queued[1])
             found.update(dict.fromkeys(self._written_by(queued, database)))
         return list(found)
 

@@ -212,7 +212,7 @@ class Server:
                 self.keyspace.reopen()
                 _LOG.warning("opened the stores anew after a failed write")
                 self._watch_again()
-        except DiskstreamError as error:
+        except (DiskstreamError, OSError) as error:
             runner.poisoned = True
             _LOG.error("%s; tried again in a second", error)  # expected, and no place of ours
 

@@ -46,7 +46,7 @@ class Waiter:
             return self.waiting.again()
         except Failure as failure:
             return ErrorReply(failure.text)
-        except DiskstreamError as error:
+        except (DiskstreamError, OSError) as error:
             return ErrorReply(failure_of(error, self.connection.caller.last_command).text)
 
 
@@ -121,14 +121,17 @@ class Waiters:
     def serve(self, keys: Iterable[Key], now: float) -> None:
         """Looks again for everybody who waits for one of the keys, in the order in which they began to.
 
-        Where one of a group's consumers finds nothing, the others are not asked: hundreds may wait for one entry.
+        Once for each of them, whose look is at all its keys: as many as it has keys would be the square of them. Where
+        one of a group's consumers finds nothing, the others are not asked: hundreds may wait for one entry.
         """
+        looked: set[Waiter] = set()
+        empty_handed: set[Hashable] = set()
         for key in keys:
-            empty_handed: set[Hashable] = set()
             for waiter in list(self._queues.get(key, ())):
                 kin = waiter.waiting.kin
-                if waiter.connection.waiter is not waiter or kin in empty_handed:
+                if waiter.connection.waiter is not waiter or waiter in looked or kin in empty_handed:
                     continue  # it was served meanwhile, or has gone
+                looked.add(waiter)
                 if not self._look(waiter, now) and kin is not None:
                     empty_handed.add(kin)
 

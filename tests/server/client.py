@@ -67,7 +67,7 @@ class Client:
         if sign == b"":
             raise EOFError
         if sign == b"-":
-            return ErrorLine(rest.decode())
+            return ErrorLine(rest.decode(errors="backslashreplace"))
         if sign == b"+":
             return rest
         if sign == b":":

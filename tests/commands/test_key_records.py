@@ -1,0 +1,41 @@
+"""What is known of keys beside their streams, while it is written anew."""
+
+from pathlib import Path
+
+import pytest
+
+from diskstream.commands import key_records
+from diskstream.commands.keyspace import Keyspace
+
+
+@pytest.fixture(autouse=True)
+def little_spare(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(key_records, "_SPARE", 8)
+
+
+def test_who_looked_before_it_was_begun_anew_misses_nothing(tmp_path: Path) -> None:
+    """The rows that said that a key is gone were dropped before the other process read them."""
+    with Keyspace(tmp_path) as one, Keyspace(tmp_path) as other:
+        one.put_values(0, b"k", "string", (b"v",))
+        assert other.kind(0, b"k") == "string"
+        one.delete(0, b"k")
+        one.swap(0, 1)
+        for n in range(20):
+            one.put_values(0, b"n", "string", (b"%d" % n,))
+        assert [other.kind(1, b"k"), other.values(0, b"n", "string")] == [None, (b"19",)]
+        other.put_values(0, b"m", "set", (b"a",))
+        assert one.names(0) == other.names(0) == [b"m", b"n"]
+
+
+def test_more_than_a_frame_is_written_anew_in_several(tmp_path: Path) -> None:
+    """It was written as one frame, which takes 64 MiB: from then on each SET was done, and answered with an error."""
+    value = b"x" * key_records.MAX_VALUE_BYTES
+    with Keyspace(tmp_path, fsync="os") as keyspace:
+        for n in range(66):
+            keyspace.put_values(0, b"large %d" % n, "string", (value,))
+        for n in range(2 * 66 + 20):
+            keyspace.put_values(0, b"small", "string", (b"%d" % n,))
+        assert len(keyspace.names(0)) == 67
+    with Keyspace(tmp_path) as keyspace:
+        assert keyspace.values(0, b"small", "string") == (b"%d" % (2 * 66 + 19),)
+        assert keyspace.values(0, b"large 0", "string") == keyspace.values(0, b"large 65", "string") == (value,)
