@@ -240,7 +240,10 @@ def _take(reading: Reading, log: StreamLog, place: _Place, wanted: Wanted, *, wa
     room = wanted.room - len(entries)
     while room > 0 and not (entries and wanted.spent >= wanted.bytes_limit):
         promised = log.ctl.promised(group, place.turn)
-        entries += reading.new(room, promised)
+        # Who wants more than one entry leaves all of them to whoever has waited longer: these may want several too, and
+        # come first. Where each takes one, one is left for each.
+        if not (promised and waits and wanted.count != 1):
+            entries += reading.new(room, promised)
         if not entries and promised and place.turn is not None and _has_more(log, group):
             place.turn.wake_before()  # what was left to who has waited longer
         if entries or not waits:

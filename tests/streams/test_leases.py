@@ -205,13 +205,13 @@ def test_a_released_lease_is_gone_and_who_reads_it_goes_on(small: Store) -> None
 
 
 def append_until_told(path: str) -> None:
-    """Adds entries, three to a frame, seals now and then, and stops when it is told."""
+    """Adds entries, three to a frame, seals now and then, and stops when it is told, or has added many."""
     import select
     import sys
 
     with small_store(path) as store:
         number = 0
-        while not select.select([sys.stdin], [], [], 0)[0]:
+        while number < 12_000 and not select.select([sys.stdin], [], [], 0)[0]:
             store.stream("x").add_many([{"n": str(number + each), "pad": "." * 50} for each in range(3)])
             number += 3
             if number % 999 == 0:
