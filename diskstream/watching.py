@@ -4,6 +4,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from diskstream._native import Ctl, wait_bells
+from diskstream.engine.log import StreamMoved
 from diskstream.engine.page import Page
 from diskstream.errors import DiskstreamError
 
@@ -101,6 +102,15 @@ class Watch:
 
 def _bell(store: "Store", name: bytes) -> tuple[Ctl, int]:
     """The bell that rings when another look at the stream is worth it: its own, or where there is none its store's."""
-    found = (store._page.ctl, store._page.ctl.bell)  # before the look: the stream may come just now
-    log = store._log(name, create=False)
-    return found if log is None else (log.ctl, log.ctl.bell)
+    while True:
+        coming = (store._page.ctl, store._page.ctl.bell)  # before the look: the stream may come just now
+        log = store._log(name, create=False)
+        if log is None:
+            return coming
+        bell = (log.ctl, log.ctl.bell)
+        try:
+            log.refresh()
+        except StreamMoved:
+            store._forget(name, log)  # its bell rings no more: another stream may have its name by now
+        else:
+            return bell

@@ -42,6 +42,24 @@ def test_what_changes_is_named(store: diskstream.Store, other: diskstream.Store)
         assert not watch.wait(0.001)
 
 
+def test_a_name_that_another_gave_to_a_new_stream_is_watched_on(
+    store: diskstream.Store, other: diskstream.Store
+) -> None:
+    """Though this opening still has the old one, whose bell rings for the last time."""
+    with other, Watch() as watch:
+        for turn in range(5):
+            other.stream("s").add({"turn": turn})
+            store.stream("s").last_id()
+            watch.add(store, b"s")
+            other.delete("s")
+            other.stream("s").add({"turn": turn})
+            assert watch.changed() == [(store, b"s")]
+            other.stream("s").add({"turn": turn})
+            assert watch.changed() == [(store, b"s")]
+            other.delete("s")
+            watch.changed()
+
+
 def test_a_wait_ends_when_another_process_appends(store: diskstream.Store) -> None:
     with child(hold, store.path, "everysec") as process, Watch() as watch:
         assert process.hear() == "ready 0"
