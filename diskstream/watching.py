@@ -67,11 +67,14 @@ class Watch:
         return found
 
     def stale(self) -> list[Place]:
-        """Those that have another bell by now, since the stream was closed here meanwhile. For a look now and then."""
+        """Those that have another bell by now, since the stream was closed here meanwhile. For a look now and then.
+
+        And those whose bell rang since `changed` was asked: it is read anew here, and the ring would be lost.
+        """
         before = dict(self._bells)
         for place in before:
             self._renew(place)
-        return [place for place, (ctl, _) in before.items() if self._bells[place][0] is not ctl]
+        return [place for place, (ctl, seen) in before.items() if self._bells[place][0] is not ctl or ctl.bell != seen]
 
     def _renew(self, place: Place) -> None:
         try:

@@ -68,11 +68,11 @@ def test_who_waits_through_a_swap_reads_the_database_that_has_its_number(tmp_pat
             client.call("XADD", "s", "1-1", "n", 0)
             client.call("XGROUP", "CREATE", "s", "g", "$")
         client.call("SELECT", 0)
-        for words in (read, ("XREAD", "BLOCK", 0, "STREAMS", "s", "$")):
+        for number, words in enumerate((read, ("XREAD", "BLOCK", 0, "STREAMS", "s", "$")), 2):
             other.send(*words)
             waits_until_blocked(client, server, 1)
             assert client.call("SWAPDB", 0, 1) == b"OK"
-            added = client.call("XADD", "s", "*", "n", 1)
+            added = client.call("XADD", "s", f"{number}-1", "n", 1)  # above what `$` was in the other database
             assert other.reply() == [[b"s", [[added, [b"n", b"1"]]]]]
 
 

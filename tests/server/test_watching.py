@@ -60,6 +60,16 @@ def test_a_name_that_another_gave_to_a_new_stream_is_watched_on(
             watch.changed()
 
 
+def test_a_ring_is_not_lost_where_bells_are_looked_up_again(store: diskstream.Store, other: diskstream.Store) -> None:
+    store.stream("s").add({"n": 1})
+    with other, Watch() as watch:
+        watch.add(store, b"s")
+        assert (watch.changed(), watch.stale()) == ([], [])
+        other.stream("s").add({"n": 2})
+        assert watch.stale() == [(store, b"s")]
+        assert (watch.changed(), watch.stale()) == ([], [])
+
+
 def test_a_wait_ends_when_another_process_appends(store: diskstream.Store) -> None:
     with child(hold, store.path, "everysec") as process, Watch() as watch:
         assert process.hear() == "ready 0"
