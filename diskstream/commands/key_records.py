@@ -31,9 +31,9 @@ from typing import Any
 from diskstream import store as _store
 from diskstream._native import Entry, EntryID
 from diskstream.commands.replies import Failure
-from diskstream.engine.files import wrapped
 from diskstream.errors import ReadOnlyError
 from diskstream.ids import MIN_ID
+from diskstream.system_calls import wrapped
 
 __all__ = ["Key", "KeyRecords", "Record", "Row", "clear", "gone", "places", "put"]
 

@@ -4,8 +4,8 @@ import time
 import zlib
 from bisect import bisect_right
 
-from diskstream.engine.files import wrapped
 from diskstream.store import Store
+from diskstream.system_calls import wrapped
 
 __all__ = ["Listing", "ordered", "some_after"]
 
