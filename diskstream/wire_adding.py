@@ -35,29 +35,23 @@ class WireAdding:
             IDExhaustedError: there is no ID left. Nothing is added.
             StorageError: the disk said no. `DiskFullError`: nothing was added; else reopen the store to know.
         """
+        return self._append(run, [len(run)], durable)[0]
 
-        def append(log: StreamLog) -> bytes:
-            added = log.native.add_packed(run.rows, durable, False, log.now())
-            return b"" if added is None else run.replies(added[0])
-
-        return self._write(append) or b""
-
-    def add_runs(self, runs: list[AddRun], *, durable: bool = False) -> list[bytes]:
-        """The same for runs of several clients: one frame if they fit, else one for each.
+    def add_runs(self, runs: list[AddRun], *, durable: bool = False) -> list[bytes] | None:
+        """The same for runs of several clients, as one frame together: all of them or none.
 
         Returns:
-            The replies to each run.
+            The replies to each run; None where they do not fit into one frame, and nothing was added.
 
         Raises:
-            As `add_run`. Where they did not fit into one frame, those before the error are added.
+            As `add_run`.
         """
-        joined = AddRun.joined(runs) if len(runs) > 1 else None
-        if joined is None:
-            return [self.add_run(run, durable=durable) for run in runs]
-        counts, whole = [len(run) for run in runs], joined
+        joined = AddRun.joined(runs)
+        return None if joined is None else self._append(joined, [len(run) for run in runs], durable)
 
+    def _append(self, run: AddRun, counts: list[int], durable: bool) -> list[bytes]:
         def append(log: StreamLog) -> list[bytes]:
-            added = log.native.add_packed(whole.rows, durable, False, log.now())
-            return [] if added is None else whole.replies_each(added[0], counts)
+            added = log.native.add_packed(run.rows, durable, False, log.now())
+            return [] if added is None else run.replies_each(added[0], counts)
 
         return self._write(append) or []

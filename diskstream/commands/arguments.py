@@ -3,7 +3,7 @@
 import re
 
 from diskstream._native import EntryID
-from diskstream.commands.failures import SYNTAX
+from diskstream.commands.failures import BAD_ID, SYNTAX
 from diskstream.commands.replies import Failure
 from diskstream.errors import InvalidIDError
 from diskstream.ids import parse_id
@@ -36,7 +36,7 @@ def as_id(word: bytes) -> EntryID:
     try:
         return parse_id(word)
     except InvalidIDError:
-        raise Failure("ERR Invalid stream ID specified as stream command argument") from None
+        raise Failure(BAD_ID) from None
 
 
 class Words:

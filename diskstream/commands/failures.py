@@ -18,10 +18,11 @@ from diskstream.errors import (
     StorageError,
 )
 
-__all__ = ["SYNTAX", "WRONG_TYPE", "failure_of", "no_group", "no_key"]
+__all__ = ["BAD_ID", "SYNTAX", "WRONG_TYPE", "failure_of", "no_group", "no_key"]
 
 WRONG_TYPE = b"WRONGTYPE Operation against a key holding the wrong kind of value"
 SYNTAX = "ERR syntax error"
+BAD_ID = "ERR Invalid stream ID specified as stream command argument"
 
 
 def no_key() -> Failure:
@@ -46,7 +47,7 @@ def failure_of(error: DiskstreamError | OSError, command: str) -> Failure:
     if isinstance(error, GroupExistsError):
         return Failure("BUSYGROUP Consumer Group name already exists")
     if isinstance(error, InvalidIDError):
-        return Failure("ERR Invalid stream ID specified as stream command argument")
+        return Failure(BAD_ID)
     if isinstance(error, LimitError) and "name" not in error.what:
         return Failure("ERR Elements are too large to be stored")
     if isinstance(error, ArgumentError):

@@ -4,7 +4,7 @@ from typing import Any
 
 from diskstream.commands.arguments import Words, as_id
 from diskstream.commands.caller import Caller
-from diskstream.commands.failures import SYNTAX, no_key
+from diskstream.commands.failures import BAD_ID, SYNTAX, no_key
 from diskstream.commands.replies import OK, Failure, Reply
 from diskstream.commands.stream_options import REFS, Trimming, counted_ids
 from diskstream.commands.table import Command
@@ -14,7 +14,6 @@ from diskstream.stream import Stream
 
 __all__ = ["COMMANDS", "ids_with_references"]
 
-_BAD_ID = "ERR Invalid stream ID specified as stream command argument"
 _WINDOWS = {b"IDMP-DURATION": ("duration_s", 86_400, "seconds"), b"IDMP-MAXSIZE": ("max_size", 10_000, "entries")}
 
 
@@ -65,7 +64,7 @@ def _xadd(caller: Caller, given: list[bytes]) -> Reply:
     try:
         entry_id, within = parse_add_id(word)
     except InvalidIDError:
-        raise Failure(_BAD_ID) from None
+        raise Failure(BAD_ID) from None
     trimming.check()
     if producer and (entry_id is not None or within is not None):
         raise Failure("ERR syntax error, IDMP/IDMPAUTO can be used only with auto-generated IDs")

@@ -1,11 +1,12 @@
 """Options that several stream commands share: what becomes of references, how to trim, lists of IDs."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from diskstream._native import EntryID
 from diskstream.commands.arguments import INT_MAX, Words, as_id, as_int
-from diskstream.commands.failures import SYNTAX
+from diskstream.commands.failures import BAD_ID, SYNTAX
 from diskstream.commands.replies import Failure
 from diskstream.errors import ArgumentError, InvalidIDError
 from diskstream.ids import parse_end, parse_start
@@ -17,7 +18,6 @@ _NEGATIVE = "ERR The %s argument must be >= 0."
 _BOTH = "ERR syntax error, MAXLEN and MINID options at the same time are not compatible"
 _NO_STRATEGY = "ERR syntax error, LIMIT cannot be used without specifying a trimming strategy"
 _NOT_EXACT = "ERR syntax error, LIMIT cannot be used without the special ~ option"
-_BAD_ID = "ERR Invalid stream ID specified as stream command argument"
 
 
 def as_start(word: bytes) -> EntryID:
@@ -26,12 +26,7 @@ def as_start(word: bytes) -> EntryID:
     Raises:
         Failure: it is none.
     """
-    try:
-        return parse_start(word)
-    except InvalidIDError:
-        raise Failure(_BAD_ID) from None
-    except ArgumentError as error:
-        raise Failure(f"ERR {error}") from None
+    return _as_bound(word, parse_start)
 
 
 def as_end(word: bytes) -> EntryID:
@@ -40,10 +35,14 @@ def as_end(word: bytes) -> EntryID:
     Raises:
         Failure: it is none.
     """
+    return _as_bound(word, parse_end)
+
+
+def _as_bound(word: bytes, parse: Callable[[bytes], EntryID]) -> EntryID:
     try:
-        return parse_end(word)
+        return parse(word)
     except InvalidIDError:
-        raise Failure(_BAD_ID) from None
+        raise Failure(BAD_ID) from None
     except ArgumentError as error:
         raise Failure(f"ERR {error}") from None
 

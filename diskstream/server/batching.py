@@ -52,16 +52,23 @@ class AddBatch:
     def run(self) -> list[tuple[Connection, Reply]]:
         """Adds them, and empties the batch. Returns everybody's replies, in order."""
         runs, self._runs = self._runs, []
-        entries, self._entries = self._entries, 0
+        self._entries = 0
+        # What does not fit into one frame is as many: an error of one must not repeat those before it.
+        return self._together(runs) or [reply for each in runs for reply in self._together([each]) or ()]
+
+    def _together(self, runs: list[tuple[Connection, AddRun]]) -> list[tuple[Connection, Reply]] | None:
+        """The replies to runs that are added as one; None where they do not fit into one frame."""
         began = perf_counter_ns()
         try:
             stream = self._keyspace.stream(self._database, self._key)
-            replies = stream.add_runs([run for _, run in runs])
+            replies = [stream.add_run(runs[0][1])] if len(runs) == 1 else stream.add_runs([run for _, run in runs])
         except (Failure, DiskstreamError, OSError):
             # Nothing was added, or the stream takes no more: each meets its own error.
             return [(connection, self._apart(connection, run)) for connection, run in runs]
+        if replies is None:
+            return None
         calls = self._keyspace.statistics.of("xadd")
-        calls.calls += entries
+        calls.calls += sum(len(run) for _, run in runs)
         calls.nanoseconds += perf_counter_ns() - began
         return [(connection, Raw(reply)) for (connection, _), reply in zip(runs, replies, strict=True)]
 
