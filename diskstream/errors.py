@@ -23,6 +23,8 @@
     ├── FormatError                           not something this build can open
     │   ├── NotAStoreError                    a directory that holds something else
     │   └── NewerFormatError                  written by a later version
+    ├── RemoteError                           a Redis or an object storage said no, or something else than it should
+    │   └── ChangedError                      it is not what it was when this work began: somebody else is at it
     ├── DataLossError                         what was to be read is gone: trimmed, deleted or replaced
     ├── ArchiveError                          an archive is not what its manifest says, or not for this
     │   └── ArchiveChangedError               another job committed to it first: run this one again
@@ -36,6 +38,7 @@ __all__ = [
     "ArchiveError",
     "ArgumentError",
     "ArgumentTypeError",
+    "ChangedError",
     "ClosedError",
     "CorruptionError",
     "DataLossError",
@@ -54,6 +57,7 @@ __all__ = [
     "NotAStoreError",
     "PoisonedError",
     "ReadOnlyError",
+    "RemoteError",
     "StorageError",
     "StreamExistsError",
     "ZeroIDError",
@@ -126,6 +130,23 @@ class DataLossError(DiskstreamError):
             "what is not read yet from being trimmed: by a consumer group and ref=ACKED, or by a batch's option lease"
         )
         self.stream = stream
+
+
+class RemoteError(DiskstreamError):
+    """What is not on this machine's disks failed, refused, or answered wrongly.
+
+    Attributes:
+        where: its address, without a password.
+        hint: what to do, or None.
+    """
+
+    def __init__(self, where: str, what: str, hint: str | None = None) -> None:
+        super().__init__(f"{where}: {what}")
+        self.where, self.hint = where, hint
+
+
+class ChangedError(RemoteError):
+    """It is not what it was when this work began."""
 
 
 class NoSuchStreamError(DiskstreamError, LookupError):

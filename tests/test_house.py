@@ -21,6 +21,7 @@ LAYERS = {
     "words": {"errors", "ids", "options"},  # what every layer speaks in
     "engine": {"engine"},
     "commands": {"commands"},
+    "operations": {"archiving", "backups", "cold", "exporting", "ingest", "replaying"},  # whole streams, moved
     "programs": {"cli", "compat", "server", "spark"},
     "native": {"_native"},
 }
@@ -29,10 +30,11 @@ MAY_IMPORT = {
     "engine": {"words", "engine", "native"},
     "streams": {"words", "engine", "streams", "native"},
     "commands": {"words", "streams", "commands", "native"},
-    "programs": {"words", "streams", "commands", "programs"},
-    "tools": {"words", "streams", "programs", "tools"},
-    "bench": {"words", "streams", "programs", "tools", "bench"},
-    "tests": {"words", "engine", "streams", "commands", "programs", "tools", "bench", "tests", "native"},
+    "operations": {"words", "streams", "operations"},
+    "programs": {"words", "streams", "commands", "operations", "programs"},
+    "tools": {"words", "streams", "operations", "programs", "tools"},
+    "bench": {"words", "streams", "operations", "programs", "tools", "bench"},
+    "tests": {"words", "engine", "streams", "commands", "operations", "programs", "tools", "bench", "tests", "native"},
 }
 
 # Comments, strings and characters of Rust: what is not code. A lifetime ('a) is no character.

@@ -1,0 +1,82 @@
+"""A Redis server at the other end: connecting to it, and what its refusals mean in our own errors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit, urlunsplit
+
+from diskstream.errors import ArgumentError, RemoteError
+
+if TYPE_CHECKING:
+    from redis import Redis
+
+__all__ = ["connect", "shown", "telling"]
+
+_SCHEMES = ("redis", "rediss", "unix")
+
+
+def shown(url: str) -> str:
+    """The address as it may be printed and logged: without the password, and without the query that may hold one."""
+    parts = urlsplit(url)
+    user, at, place = parts.netloc.rpartition("@")
+    name = user.partition(":")[0]
+    return urlunsplit((parts.scheme, f"{name}@{place}" if at and name else place, parts.path, "", ""))
+
+
+@contextmanager
+def telling(url: str, doing: str) -> Iterator[None]:
+    """Turns what redis-py raises within into a `RemoteError` that says where, what, and what to do about it."""
+    import redis
+
+    hints: tuple[tuple[type[Exception], str, str | None], ...] = (
+        (redis.AuthenticationError, "it wants another password", "redis://USER:PASSWORD@HOST:PORT/DB"),
+        (redis.exceptions.BusyLoadingError, "it is loading its data set", "run this again when it has finished"),
+        (redis.exceptions.ReadOnlyError, "it is a replica, which takes no writes", "name the primary"),
+        (redis.exceptions.OutOfMemoryError, "it is out of memory", "make room there: raise maxmemory, or trim"),
+        (redis.TimeoutError, "it did not answer in time", "run this again: it goes on where it stopped"),
+        (redis.exceptions.NoPermissionError, "its ACL forbids this", "grant this user the commands and the keys"),
+        (redis.ConnectionError, "the connection failed", "run this again: it goes on where it stopped"),
+        (redis.RedisError, "it refused", None),
+    )
+    try:
+        yield
+    except redis.RedisError as error:
+        said = str(error)
+        for kind, what, hint in hints:
+            if isinstance(error, kind):
+                if said.startswith("NOAUTH") or "Authentication required" in said:
+                    what, hint = hints[0][1:]  # noqa: PLW2901  # one more spelling of the same
+                raise RemoteError(shown(url), f"cannot {doing}: {what} ({said})", hint) from error
+        raise  # there is no other: the last kind is the root of all
+
+
+def connect(url: str, *, timeout_s: float = 30.0) -> Redis:
+    """A client that answers in bytes, does not try again by itself, and has been heard to answer.
+
+    Args:
+        url: ``redis://``, ``rediss://`` (TLS; its query may name ``ssl_ca_certs`` and the like) or ``unix://``.
+        timeout_s: seconds to wait for a connection and for each answer.
+
+    Raises:
+        ArgumentError: no such address, or redis-py is not installed.
+        RemoteError: nobody answers there, or not to us.
+    """
+    if urlsplit(url).scheme not in _SCHEMES:
+        raise ArgumentError(f"a Redis is at redis://, rediss:// or unix://, not at {shown(url)!r}")
+    try:
+        import redis
+        from redis.backoff import NoBackoff
+        from redis.retry import Retry
+    except ImportError:
+        raise ArgumentError("this needs redis-py: pip install 'diskstream[archive]'") from None
+    try:
+        client: Redis = redis.Redis.from_url(
+            url, socket_timeout=timeout_s, socket_connect_timeout=timeout_s, retry=Retry(NoBackoff(), 0)
+        )
+    except (ValueError, TypeError) as error:
+        raise ArgumentError(f"{shown(url)!r} is no address of a Redis: {error}") from None
+    with telling(url, "connect"):
+        client.ping()
+    return client
