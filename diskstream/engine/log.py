@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from diskstream._native import EntryID, Guard, Log, RowSegment
-from diskstream.engine import audit, frontier, names, recovery, roll
+from diskstream.engine import audit, frontier, names, recovery, roll, spare
 from diskstream.engine.files import Files, LogFileLike
 from diskstream.engine.page import APPEND, FLUSH, MAINTENANCE, POISONED, Page
 from diskstream.engine.pending import StreamPending
@@ -409,6 +409,7 @@ class StreamLog:
         if not dropped:
             return 0
         self.flush()
+        spare.keep(self.directory, self.files, self.native.tail[0], self._listed())
         for number, generation in dropped:
             self.segments.forget(number, generation)
             if self.options.audit and generation == 0 and number > oldest:
@@ -419,6 +420,9 @@ class StreamLog:
         audit.sweep(self.directory, self.files, self.native, oldest)
         self.files.sync_dir(self.directory)  # so that no later opening finds them again, and reports it
         return len(dropped)
+
+    def _listed(self) -> set[int]:
+        return {view.number for view in self.native.segments()}
 
     def _let_go(self) -> None:
         self.native.close()

@@ -9,6 +9,7 @@ long for that is a prefix, ``~`` and the SHA-256 of the whole name; the file ``n
     NNNNNNNN.log          a log file          NNNNNNNN.seg        a sealed segment
     NNNNNNNN.gG.seg       a compacted segment of generation G
     NNNNNNNN.audit        frames of groups from the log of a segment that was sealed
+    NNNNNNNN.state        a copy of a log's snapshot
     *.tmp                 not finished, never read
 """
 
@@ -29,6 +30,8 @@ __all__ = [
     "log_path",
     "parse_file",
     "segment_path",
+    "state_number",
+    "state_path",
 ]
 
 MAX_NAME_BYTES = 4096
@@ -37,6 +40,7 @@ _HASH_HEX = 64
 _PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789_-")
 _FILE = re.compile(r"(?P<number>\d{8,})(?:\.g(?P<generation>\d+))?\.(?P<kind>log|seg)")
 _AUDIT = re.compile(r"(\d{8,})\.audit")
+_STATE = re.compile(r"(\d{8,})\.state")
 _ENCODED = re.compile(r"(?:[a-z0-9_-]|%[0-9a-f]{2})+")
 
 
@@ -114,6 +118,17 @@ def audit_path(directory: Path, number: int) -> Path:
 def audit_number(name: str) -> int | None:
     """The segment's number of an audit file's name, or None for any other name. It is no segment's file."""
     match = _AUDIT.fullmatch(name)
+    return None if match is None else int(match[1])
+
+
+def state_path(directory: Path, number: int) -> Path:
+    """The file that holds a copy of the snapshot of segment `number`."""
+    return directory / f"{number:08d}.state"
+
+
+def state_number(name: str) -> int | None:
+    """The segment's number of such a copy's name, or None for any other name. It is no segment's file."""
+    match = _STATE.fullmatch(name)
     return None if match is None else int(match[1])
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from diskstream._native import Ctl, Log
-from diskstream.engine import audit, frontier, names
+from diskstream.engine import audit, frontier, names, spare
 from diskstream.engine.files import Files, LogFileLike
 from diskstream.engine.page import Page
 from diskstream.engine.segment import open_sealed, read_back, snapshot_copy
@@ -389,6 +389,7 @@ def _tidy(directory: Path, files: Files, native: Log, options: Options) -> list[
     active = native.tail[0]
     listed = {view.number: view.generation for view in native.segments()}
     oldest = audit.oldest(native)
+    spare.keep(directory, files, active, listed)
     present: set[int] = set()
     for path, parsed in _list(directory):
         if path.suffix == ".tmp":

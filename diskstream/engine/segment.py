@@ -20,7 +20,7 @@ from diskstream._native import (
     SealedSegment,
     SegmentView,
 )
-from diskstream.engine import names
+from diskstream.engine import names, spare
 from diskstream.engine.files import wrapped
 from diskstream.errors import CorruptionError, StorageError
 from diskstream.options import Options
@@ -90,17 +90,19 @@ def read_back(sealed: SealedSegment) -> int:
 
 
 def snapshot_copy(directory: Path, number: int) -> bytes:
-    """The copy of the snapshot after segment `number`, from whichever generation of it holds one; else nothing."""
+    """The copy of the snapshot after segment `number`, from whichever generation of it holds one, or by itself."""
     found = [(path, names.parse_file(path.name)) for path in directory.iterdir()]
     sealed = [(parsed[2], path) for path, parsed in found if parsed is not None and parsed[:2] == ("seg", number)]
     for _, path in sorted(sealed, reverse=True):
         with contextlib.suppress(CorruptionError, StorageError):
             fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
             try:
-                return SealedSegment.copy_of(fd, str(path))
+                copy = SealedSegment.copy_of(fd, str(path))
             finally:
                 os.close(fd)
-    return b""
+            if copy:
+                return copy
+    return spare.read(directory, number + 1)
 
 
 _Key = tuple[int, int, int]

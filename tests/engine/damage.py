@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.engine.forgery import forged_logs, forged_segments
+from tests.engine.forgery import forged_logs, forged_segments, forged_states
 from tests.engine.sample import SMALL, Row, build, fast_directory, files_of
 from tests.engine.verdict import Examination
 
@@ -127,9 +127,10 @@ def misplaced(files: Contents) -> Iterator[Case]:
 
 def forged(files: Contents) -> Iterator[Case]:
     """Bytes changed and all checksums made right."""
+    forgers = {".log": forged_logs, ".seg": forged_segments, ".state": forged_states}
     for path in of_stream(files):
         if not path.endswith("/ctl"):
-            for label, data in (forged_logs if path.endswith(".log") else forged_segments)(files[path]):
+            for label, data in forgers[Path(path).suffix](files[path]):
                 yield Case(f"{path} {label}", {path: data})
 
 

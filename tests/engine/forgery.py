@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tests.slow_reader.wire import crc32c
 
-__all__ = ["forged_logs", "forged_segments"]
+__all__ = ["forged_logs", "forged_segments", "forged_states"]
 
 
 def _sum(data: bytearray, at: int, start: int, end: int) -> None:
@@ -55,6 +55,13 @@ def forged_logs(data: bytes) -> Iterator[tuple[str, bytes]]:
             changed[at] = value
             _fix_log(changed, frame_of.get(at, 1 << 40))
             yield f"byte {at} is {value:#x}", bytes(changed)
+
+
+def forged_states(data: bytes) -> Iterator[tuple[str, bytes]]:
+    """The same for the copy of a snapshot: the first frame of a log, by itself."""
+    for what, changed in forged_logs(bytes(4096) + data):
+        if changed[4096:] != data:
+            yield what, changed[4096:]
 
 
 def _fix_segment(data: bytearray, nodes: list[tuple[int, int]], snapshot: int, index: int, foot: int) -> None:

@@ -1,0 +1,107 @@
+"""One bad block in the active log's snapshot takes no stream's state, also where no sealed segment holds a copy."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import diskstream
+from diskstream import EntryID
+from diskstream.engine import seal
+from tests.engine.sample import SMALL, log_of
+
+SNAPSHOT = 4096  # where the first frame of a log is
+
+
+def a_queue_whose_entries_are_gone(path: Path, after_roll: Callable[[diskstream.Stream], object]) -> None:
+    """Two consumed entries, a group with one pending, a roll; then the file of the old segment goes."""
+    with diskstream.open(path, **SMALL) as store:
+        stream = store.stream("x")
+        stream.add({"n": "1"}, "1-1")
+        stream.add({"n": "2"}, "2-1")
+        group = stream.group("g", start="0")
+        assert len(group.consumer("alice").read(count=2)) == 2
+        group.ack("1-1")
+        stream.delete("1-1", "2-1")
+        log = log_of(store)
+        log.roll()
+        after_roll(stream)
+        seal.reap(log)
+
+
+def files_of_stream(path: Path) -> set[str]:
+    return {each.name for each in (path / "streams" / "x").iterdir() if each.name != "ctl"}
+
+
+def spoil(path: Path, offset: int) -> None:
+    with path.open("r+b") as file:
+        file.seek(offset)
+        byte = file.read(1)
+        file.seek(offset)
+        file.write(bytes([byte[0] ^ 0x40]))
+
+
+def ids_before_the_fault(stream: diskstream.Stream) -> list[EntryID]:
+    found: list[EntryID] = []
+    with pytest.raises(diskstream.CorruptionError):  # an end that cannot be trusted is not passed over in silence
+        found.extend(entry.id for entry in stream.range())
+    return found
+
+
+@pytest.mark.parametrize("offset", [SNAPSHOT + 2, SNAPSHOT + 70, 20], ids=["frame header", "payload", "log header"])
+def test_the_state_of_an_empty_queue_outlives_a_bad_block(tmp_path: Path, offset: int) -> None:
+    a_queue_whose_entries_are_gone(tmp_path / "s", lambda stream: stream.add({"n": "3"}, "3-1"))
+    assert files_of_stream(tmp_path / "s") == {"00000002.log", "00000002.state"}
+    spoil(tmp_path / "s/streams/x/00000002.log", offset)
+    with diskstream.open(tmp_path / "s", **SMALL) as store:
+        stream = store.stream("x")
+        assert log_of(store).native.counters()[1:] == (EntryID(3, 1), 3, EntryID(2, 1))
+        assert ids_before_the_fault(stream) == [EntryID(3, 1)]
+        assert [pending.id for pending in stream.group("g", create=False).pending_range()] == [EntryID(2, 1)]
+        with pytest.raises(diskstream.DiskstreamError):  # what cannot be trusted is not appended to
+            stream.add({"n": "4"})
+
+
+def test_after_a_compaction_the_copy_stands_by_itself(tmp_path: Path) -> None:
+    with diskstream.open(tmp_path / "s", **SMALL) as store:
+        stream = store.stream("x")
+        for place in range(1, 4):
+            stream.add({"n": str(place)}, f"{place}-1")
+            log_of(store).roll()
+            stream.seal()
+        assert stream.compact() is not None
+        assert "00000004.state" in files_of_stream(tmp_path / "s")
+    spoil(tmp_path / "s/streams/x/00000004.log", SNAPSHOT + 70)
+    with diskstream.open(tmp_path / "s", **SMALL) as store:
+        assert [found.ms for found in ids_before_the_fault(store.stream("x"))] == [1, 2, 3]
+
+
+def test_no_copy_is_made_where_a_sealed_segment_has_it(tmp_path: Path) -> None:
+    with diskstream.open(tmp_path / "s", **SMALL) as store:
+        stream = store.stream("x")
+        stream.add({"n": "1"})
+        log_of(store).roll()
+        stream.seal()
+        seal.reap(log_of(store))
+    assert files_of_stream(tmp_path / "s") == {"00000001.seg", "00000002.log"}
+
+
+def test_copies_do_not_pile_up(tmp_path: Path) -> None:
+    with diskstream.open(tmp_path / "s", **SMALL) as store:
+        stream = store.stream("x")
+        for _ in range(5):
+            stream.add({"n": "1"})
+            stream.trim(maxlen=0)
+            log_of(store).roll()
+            seal.reap(log_of(store))
+    assert files_of_stream(tmp_path / "s") == {"00000006.log", "00000006.state"}
+
+
+def test_a_copy_that_was_lost_is_made_again_by_who_opens_the_stream(tmp_path: Path) -> None:
+    a_queue_whose_entries_are_gone(tmp_path / "s", lambda stream: None)
+    copy = tmp_path / "s/streams/x/00000002.state"
+    before = copy.read_bytes()
+    copy.unlink()
+    with diskstream.open(tmp_path / "s", **SMALL) as store:
+        assert len(store.stream("x")) == 0
+    assert copy.read_bytes() == before
