@@ -290,10 +290,9 @@ def _look_up(
             place.turn = None
             store._forget(name, log)
             continue
-        if log.options.is_always:
-            # Nothing is given out that a power cut may take back. Whoever moved the stream has flushed it.
-            with contextlib.suppress(StreamMoved):
-                log.flush()
+        # Nothing is given out that a power cut may take back. Whoever moved the stream has flushed it.
+        with contextlib.suppress(StreamMoved):
+            log.settle()
         return entries
 
 

@@ -60,14 +60,8 @@ def locked(log: StreamLog, action: Callable[[StreamLog], _T]) -> _T:
         log.prepare()
         result = action(log)
         log.pending.relieve()
-    _settle(log)
+    log.settle()
     return result
-
-
-def _settle(log: StreamLog) -> None:
-    """Under `always` an answer may rest on nothing that a power cut can take back, be it others' changes."""
-    if log.options.is_always and not log.native.is_durable:
-        log.flush()
 
 
 def looked(log: StreamLog, look: Callable[[StreamLog], _T]) -> _T:
@@ -78,7 +72,7 @@ def looked(log: StreamLog, look: Callable[[StreamLog], _T]) -> _T:
     with log.locked():
         log.refresh()
         found = look(log)
-    _settle(log)
+    log.settle()
     return found
 
 

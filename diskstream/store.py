@@ -100,6 +100,7 @@ class Store:
         self._cache = SharedCache(self.options.cache_bytes)
         self._view: View | None = open_view(self.path / "view")
         self._keeper: Keeper | None = None
+        self._owed: set[StreamLog] | None = None  # see settling.py
         self._pid = os.getpid()
         if self.read_only:
             self._page = Page.private()
@@ -305,6 +306,7 @@ class Store:
             # The one opened first goes, as soon as no thread uses it any more; it is opened again when it is used.
             self._logs.pop(next(iter(self._logs))).retire()
         log = StreamLog(where, self._files, self.options, read_only=self.read_only, cache=self._cache, view=self._view)
+        log.owed = self._owed
         if log.report is not None:
             self.recoveries.append(log.report)
         self._logs[name] = log

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from diskstream import settling
 from diskstream import store as _store
 from diskstream.commands.failures import WRONG_TYPE
 from diskstream.commands.key_moves import MovingKeys
@@ -56,6 +57,7 @@ class Keyspace(MovingKeys):
         self.settings = Settings(options, self.path)
         self.statistics = Statistics()
         self.sweeps = True
+        self._puts_off = False
         self.compacting = threading.Lock()
         self._mutex = threading.RLock()
         self._stores: dict[int, Store] = {}
@@ -90,7 +92,10 @@ class Keyspace(MovingKeys):
             found = self._stores.get(place)
             if found is None:
                 path = self.path / f"db{place}" if place else self.path
-                found = self._stores[place] = _store.open(path, **self.options)
+                found = _store.open(path, **self.options)
+                if self._puts_off:
+                    settling.put_off(found)
+                self._stores[place] = found
             return found
 
     def _is_used(self, place: int) -> bool:
@@ -120,6 +125,21 @@ class Keyspace(MovingKeys):
     def arrangement(self) -> tuple[object, object]:
         """Two objects that stay the same ones as long as each database is in the same store, opened as it is."""
         return self._records, self._records.places
+
+    def put_off_flushes(self) -> None:
+        """Under `appendfsync always`, from now on `settle` must come before any reply is given."""
+        self._puts_off = True
+        for store in list(self._stores.values()):
+            settling.put_off(store)
+
+    def settle(self) -> None:
+        """Makes durable what replies rest on that were put off.
+
+        Raises:
+            StorageError: a flush failed.
+        """
+        for store in self._stores.values():
+            settling.settle(store)
 
     def sync(self) -> None:
         """Makes everything durable."""

@@ -77,6 +77,7 @@ class StreamLog:
         self._closed = self._retired = False
         self.on_roll: Callable[[], None] = lambda: None
         self.opened_alone = False
+        self.owed: set[StreamLog] | None = None  # where flushes are put off: the logs that owe one
         self._inode = self.directory.stat().st_ino if read_only else 0
         self.page, file, self.native = self._open()
         self._logs: dict[int, LogFileLike] = {self.native.tail[0]: file}
@@ -353,6 +354,17 @@ class StreamLog:
         """
         if not self.read_only:
             self.retry(self.native.flush)
+
+    def settle(self) -> None:
+        """Under `always` an answer may rest on nothing that a power cut can take back, be it others' changes.
+
+        Where flushes are put off, the answer is kept back, and this log owes one.
+        """
+        if self.options.is_always and not self.native.is_durable:
+            if self.owed is None:
+                self.flush()
+            else:
+                self.owed.add(self)
 
     def reserve_ahead(self) -> None:
         """Moves the frontier on if the stream is in use, so that no append has to wait for it."""

@@ -111,11 +111,13 @@ class Loop:
             self._look_behind()
         self._serve(now)
         runner.run_resumed()
+        runner.settle()  # also where nobody is to be answered
         while runner.dirty:
             dirty, runner.dirty = runner.dirty, []
             for connection in dirty:
                 self._send(connection)
             runner.run_resumed()  # who could not be sent to before
+            runner.settle()
         if self._behind and not all(each.held() for each in self._behind):
             self.poke()  # what held them up is over
 
@@ -321,6 +323,7 @@ class Loop:
 
     def stop(self) -> None:
         """Sends what can be sent, and closes everything."""
+        self.runner.settle()
         for connection in list(self.connections.values()):
             with contextlib.suppress(OSError):
                 connection.flush()

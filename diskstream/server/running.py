@@ -1,6 +1,7 @@
 """Running the commands of a turn, in the order in which they came."""
 
 import contextlib
+import logging
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -13,6 +14,7 @@ from diskstream.commands.replies import ErrorReply, Failure, Map, Reply
 from diskstream.commands.table import Command
 from diskstream.commands.waiting import Waiting
 from diskstream.commands.wire import AddRun
+from diskstream.errors import DiskstreamError
 from diskstream.server.batching import AddBatch
 from diskstream.server.bells import Bells
 from diskstream.server.connection import SOFT_OUT_BYTES, Connection
@@ -29,6 +31,7 @@ Arrived = list[tuple[Connection, Commands]]
 # A reply of so many bytes is encoded at once, so that a turn's replies never fill the memory.
 _LARGE_BYTES = 64 << 10
 _POISONED = b"takes no more writes"
+_LOG = logging.getLogger("diskstream.server")
 
 
 class Runner:
@@ -60,6 +63,7 @@ class Runner:
         self._table, self._dispatch, self._keyspace = parts.table, parts.dispatch, keyspace
         self._counts, self._close = counts, close
         self._adds = AddBatch(keyspace, self._call)
+        keyspace.put_off_flushes()
         self.waiters = Waiters(self._finished)
         self.bells = Bells(keyspace, poke)
         self.dirty: list[Connection] = []
@@ -194,7 +198,24 @@ class Runner:
         elif kind is ErrorReply and _POISONED in reply.text:
             self.poisoned = True
 
+    def settle(self) -> None:
+        """Makes durable what the replies of this turn rest on: none leaves before.
+
+        Where that fails nobody is told anything: what became of the commands is not known before the stream is opened
+        anew, as after a server that died.
+        """
+        try:
+            self._keyspace.settle()
+        except (DiskstreamError, OSError) as error:
+            _LOG.error("%s; closing %d clients without an answer", error, len(self.dirty))  # expected
+            self.poisoned = True
+            for connection in self.dirty:
+                self._close(connection)
+
     def _send_early(self, connection: Connection) -> None:
+        self.settle()
+        if connection.closed:
+            return
         try:
             self._counts.bytes_out += connection.flush()
         except OSError:
