@@ -319,6 +319,10 @@ class Log:
         """
     def acknowledge(self, group: int, ids: list[EntryID], now_ms: int, asked: bool = False) -> tuple[int, int]:
         """(0 or a reason, count); `asked` says that the view was asked for the IDs."""
+    def acknowledge_each(
+        self, group: int, ids: list[EntryID], counts: list[int], now_ms: int, asked: bool = False
+    ) -> tuple[int, list[int]]:
+        """The same for many callers in one frame: `counts` says how many IDs are whose; the count of each."""
     @property
     def names_bytes(self) -> int: ...  # That names of groups, consumers and messages take, about
     @property

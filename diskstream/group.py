@@ -248,16 +248,41 @@ class Group:
     def ack(self, *ids: IDLike) -> int:
         """Acknowledges entries, as XACK. Returns how many were pending; 0 where there is no such group."""
         wanted = [given if type(given) is EntryID else parse_id(given) for given in ids]
+        return self._acknowledge(
+            wanted, 0, lambda log, group, asked: log.native.acknowledge(group, wanted, now_ms(log), asked)
+        )
 
-        def acknowledge(log: StreamLog) -> int:
+    def ack_each(self, ids: Sequence[EntryID], counts: list[int]) -> list[int]:
+        """Acknowledges for many callers at once, in one frame.
+
+        Args:
+            ids: all their IDs, one caller's behind the other's.
+            counts: how many are each caller's.
+
+        Returns:
+            How many of each caller's were pending; an ID that two name counts for the first.
+        """
+        wanted = list(ids)
+        return self._acknowledge(
+            wanted,
+            [0] * len(counts),
+            lambda log, group, asked: log.native.acknowledge_each(group, wanted, counts, now_ms(log), asked),
+        )
+
+    def _acknowledge(
+        self, wanted: list[EntryID], none: _T, attempt: Callable[[StreamLog, int, bool], tuple[int, _T]]
+    ) -> _T:
+        """What `attempt` says, once it gives no reason any more; `none` where there is no such group."""
+
+        def acknowledge(log: StreamLog) -> _T:
             group = log.native.group_number(self.name)
             if group is None or not wanted:
-                return 0
+                return none
             asked = False
             while True:
-                code, count = log.native.acknowledge(group, wanted, now_ms(log), asked)
+                code, found = attempt(log, group, asked)
                 if code == 0:
-                    return count
+                    return found
                 if code == VIEW:
                     log.pending.learn(group, wanted)
                     asked = True
@@ -265,7 +290,7 @@ class Group:
                     log.resolve(code, held=True)
                     asked = False  # a roll begins the overlays anew
 
-        return self.stream._use(lambda log: locked(log, acknowledge), 0)
+        return self.stream._use(lambda log: locked(log, acknowledge), none)
 
     def _ack_own(self, consumer: bytes, entry_id: EntryID) -> None:
         """Acknowledges an entry if that consumer still has it: not what was given back, or claimed by another."""

@@ -15,6 +15,7 @@ from diskstream.commands.table import Command
 from diskstream.commands.waiting import Waiting
 from diskstream.commands.wire import AddRun
 from diskstream.errors import DiskstreamError
+from diskstream.server.acknowledging import AckBatch, is_ack
 from diskstream.server.batching import AddBatch
 from diskstream.server.bells import Bells
 from diskstream.server.connection import SOFT_OUT_BYTES, Connection
@@ -62,7 +63,7 @@ class Runner:
     ) -> None:
         self._table, self._dispatch, self._keyspace = parts.table, parts.dispatch, keyspace
         self._counts, self._close = counts, close
-        self._adds = AddBatch(keyspace, self._call)
+        self._adds, self._acks = AddBatch(keyspace, self._call), AckBatch(keyspace, self._call)
         keyspace.put_off_flushes()
         self.waiters = Waiters(self._finished)
         self.bells = Bells(keyspace, poke)
@@ -84,39 +85,44 @@ class Runner:
                     connection.pending.extend(commands)
                 continue
             self._run_all(connection, commands)
-        if self._adds:
-            self._run_adds()
+        self._run_batches()
 
     def _run_all(self, connection: Connection, commands: Commands) -> None:
         """Runs the commands of one connection, until it must wait."""
-        adds, left = self._adds, deque(commands)
+        left = deque(commands)
         while left:
             words = left.popleft()
             if isinstance(words, AddRun):
-                if self._may_batch(connection, words):
-                    if not adds.take(connection, words):
+                if self._may_batch(connection, words.key):
+                    self._run_acks()
+                    if not self._adds.take(connection, words):
                         self._run_adds()
-                        adds.take(connection, words)
+                        self._adds.take(connection, words)
                 else:
                     left.extendleft(reversed(words.commands()))
                 continue
-            if adds:
+            if is_ack(words) and self._may_batch(connection, words[1]):
                 self._run_adds()
+                if not self._acks.take(connection, words):
+                    self._run_acks()
+                    self._acks.take(connection, words)
+                continue
+            self._run_batches()
             self._run_one(connection, words)
             if connection.held():
                 if not connection.closed and not connection.closing:
                     connection.pending.extend(left)
                 return
 
-    def _may_batch(self, connection: Connection, run: AddRun) -> bool:
-        """Whether a run of XADDs is run as one: where somebody waits, each entry wakes him before the next is added."""
+    def _may_batch(self, connection: Connection, key: bytes) -> bool:
+        """Whether commands may be run as one: where somebody waits, each entry wakes him before the next is added."""
         caller = connection.caller
         return (
             caller.transaction is None
             and caller.user is not None
             and caller.reply_mode == "on"
             and not self._paused_until
-            and (caller.database, run.key) not in self.waiters
+            and (caller.database, key) not in self.waiters
         )
 
     def run_resumed(self) -> None:
@@ -135,8 +141,21 @@ class Runner:
                     arrived.append((connection, commands))
             self.run(arrived)
 
+    def _run_batches(self) -> None:
+        """One of the two holds something at most: replies are in the order of commands."""
+        self._run_adds()
+        self._run_acks()
+
+    def _run_acks(self) -> None:
+        if self._acks:
+            self._counts.commands += len(self._acks)
+            for connection, reply in self._acks.run():
+                self._answer(connection, reply)
+
     def _run_adds(self) -> None:
         count = len(self._adds)
+        if not count:
+            return
         self._counts.commands += count
         if count > 1:
             self._counts.batched += count

@@ -1,6 +1,7 @@
 //! The two operations of a consumer that must be quick: taking new entries, and acknowledging them. Under the append
 //! lock.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use diskstream_core::group_ops::{put_deliver, Op};
@@ -232,7 +233,34 @@ impl Log {
         now_ms: u64,
         asked: bool,
     ) -> PyResult<(u8, usize)> {
-        let mut ids = ids_of(&ids)?;
+        let (code, ended) = self.end(py, group, ids_of(&ids)?, now_ms, asked)?;
+        Ok((code, ended.len()))
+    }
+
+    /// The same for many callers, in one frame: `counts` says how many of the IDs are whose, in order. Returns
+    /// `(reason, how many of each were pending)`; an ID that is named twice counts for whom it was named by first.
+    #[pyo3(signature = (group, ids, counts, now_ms, asked=false))]
+    fn acknowledge_each(
+        &self,
+        py: Python<'_>,
+        group: u32,
+        ids: Vec<Bound<'_, PyAny>>,
+        counts: Vec<usize>,
+        now_ms: u64,
+        asked: bool,
+    ) -> PyResult<(u8, Vec<usize>)> {
+        let ids = ids_of(&ids)?;
+        let (code, ended) = self.end(py, group, ids.clone(), now_ms, asked)?;
+        let mut left: HashSet<Id> = ended.into_iter().collect();
+        let mut rest = ids.iter();
+        let each = counts.iter().map(|count| rest.by_ref().take(*count).filter(|id| left.remove(id)).count()).collect();
+        Ok((code, each))
+    }
+}
+
+impl Log {
+    /// Ends what is pending of these IDs, as one record. Returns a reason, and which were.
+    fn end(&self, py: Python<'_>, group: u32, mut ids: Vec<Id>, now_ms: u64, asked: bool) -> PyResult<(u8, Vec<Id>)> {
         if !ids.is_sorted() {
             ids.sort_unstable();
         }
@@ -245,16 +273,17 @@ impl Log {
         })?;
         let ended = match ended {
             Ok(ended) => ended,
-            Err(Failure::Reason(code)) => return Ok((code, 0)),
+            Err(Failure::Reason(code)) => return Ok((code, Vec::new())),
             Err(error) => return Err(self.error(py, error)),
         };
-        let count = ended.len();
-        if count == 0 {
-            return Ok((0, 0));
+        if ended.is_empty() {
+            return Ok((0, Vec::new()));
         }
-        let mut payload = Vec::with_capacity(16 + count * 4);
+        let found = ended.iter().map(|(id, _)| *id).collect();
+        let mut payload = Vec::with_capacity(16 + ended.len() * 4);
         Op::End { group, ids: ended }.put(&mut payload);
-        Ok((self.append_records(py, &payload, now_ms)?, count))
+        let code = self.append_records(py, &payload, now_ms)?;
+        Ok((code, if code == 0 { found } else { Vec::new() }))
     }
 }
 

@@ -1,0 +1,99 @@
+"""XACKs of a turn for one group are one frame, and each has the reply and the error that it would have had alone."""
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from diskstream.commands.all_commands import table
+from diskstream.commands.caller import Caller
+from diskstream.commands.dispatch import dispatch
+from diskstream.commands.keyspace import Keyspace
+from diskstream.commands.replies import ErrorReply
+from diskstream.server.acknowledging import AckBatch
+from tests.server.client import Client, ErrorLine, packed, serving
+
+
+@pytest.fixture
+def keyspace(tmp_path: Path) -> Iterator[Keyspace]:
+    with Keyspace(tmp_path / "store", fsync="os") as opened:
+        yield opened
+
+
+def run(caller: Caller, *words: str) -> Any:
+    return dispatch(table(), caller, [word.encode() for word in words])
+
+
+def a_group(caller: Caller, key: str, pending: int) -> None:
+    for n in range(1, pending + 1):
+        run(caller, "XADD", key, f"{n}-1", "n", str(n))
+    run(caller, "XGROUP", "CREATE", key, "g", "0")
+    run(caller, "XREADGROUP", "GROUP", "g", "a", "COUNT", str(pending), "STREAMS", key, ">")
+
+
+def batch_of(keyspace: Keyspace, given: list[list[bytes]]) -> list[Any]:
+    caller = Caller(keyspace)
+    batch = AckBatch(keyspace, lambda _, words: dispatch(table(), caller, words))
+    connection: Any = SimpleNamespace(caller=caller)
+    assert all(batch.take(connection, words) for words in given)
+    return [reply for _, reply in batch.run()]
+
+
+def test_the_replies_are_those_of_single_commands(keyspace: Keyspace) -> None:
+    """IDs that are pending, are not, come twice in a command, and in two commands."""
+    caller, random_ids = Caller(keyspace), random.Random(7)
+    for key in ("together", "alone"):
+        a_group(caller, key, 40)
+    given = [[str(random_ids.randint(1, 60)) + "-1" for _ in range(random_ids.randint(1, 4))] for _ in range(40)]
+    together = batch_of(keyspace, [[b"XACK", b"together", b"g", *(each.encode() for each in ids)] for ids in given])
+    assert together == [run(caller, "XACK", "alone", "g", *ids) for ids in given]
+    assert 0 in together
+    assert run(caller, "XPENDING", "together", "g") == run(caller, "XPENDING", "alone", "g")
+
+
+def test_they_are_one_frame(keyspace: Keyspace) -> None:
+    a_group(Caller(keyspace), "s", 20)
+    log = keyspace.store(0)._log(b"s", create=False)
+    assert log is not None
+    before = log.native.tail[2]
+    assert batch_of(keyspace, [[b"XACK", b"s", b"g", b"%d-1" % n] for n in range(1, 21)]) == [1] * 20
+    assert log.native.tail[2] == before + 1
+
+
+def test_one_that_is_wrong_leaves_the_others_as_they_are(keyspace: Keyspace) -> None:
+    a_group(Caller(keyspace), "s", 3)
+    first, wrong, last = batch_of(keyspace, [[b"XACK", b"s", b"g", each] for each in (b"1-1", b"no ID", b"2-1")])
+    assert (first, last) == (1, 1)
+    assert isinstance(wrong, ErrorReply)
+    assert keyspace.statistics.of("xack").calls == 3
+    assert keyspace.statistics.of("xack").failed == 1
+
+
+@pytest.mark.parametrize("words", [[b"XACK", b"nowhere", b"g", b"1-1"], [b"XACK", b"s", b"no group", b"1-1"]])
+def test_nothing_is_pending_where_there_is_no_group(keyspace: Keyspace, words: list[bytes]) -> None:
+    a_group(Caller(keyspace), "s", 1)
+    assert batch_of(keyspace, [words, words]) == [0, 0]
+
+
+def test_a_pipeline_is_answered_in_its_order(tmp_path: Path) -> None:
+    with serving(tmp_path / "store") as server, Client.to(server) as client:
+        client.call("XGROUP", "CREATE", "s", "g", "$", "MKSTREAM")
+        client.call("SET", "text", "no stream")
+        requests = [
+            *[("XADD", "s", f"{n}-1", "n", n) for n in range(1, 4)],
+            ("XREADGROUP", "GROUP", "g", "a", "STREAMS", "s", ">"),
+            *[("XACK", "s", "g", f"{n}-1") for n in (1, 1, 2)],
+            ("XADD", "s", "9-1", "n", 9),
+            ("XACK", "s", "g", "3-1", "9-1"),
+            ("XACK", "text", "g", "1-1"),
+            ("XLEN", "s"),
+        ]
+        client.sock.sendall(b"".join(packed(*words) for words in requests))
+        replies = [client.reply() for _ in requests]
+        assert replies[:3] == [b"1-1", b"2-1", b"3-1"]
+        assert replies[4:9] == [1, 0, 1, b"9-1", 1]
+        assert isinstance(replies[9], ErrorLine)
+        assert replies[10] == 4
