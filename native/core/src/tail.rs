@@ -19,11 +19,13 @@ use crate::wire::Reader;
 const ROW_ENTRIES: u64 = 64;
 const ROW_BYTES: u64 = 4096;
 
-/// Where an entries frame stands, and what comes before it.
+/// Where an entries frame stands, and what comes before it. `end` is that of the last entries frame before the next row:
+/// of what stands between, frames of groups and the like, a reader knows without a look that it holds no entries.
 #[derive(Debug, Clone, Copy)]
 struct IndexRow {
     first: Id,
     offset: u64,
+    end: u64,
     position: u64,
     previous_crc: u32,
 }
@@ -44,34 +46,44 @@ impl RowIndex {
             .last()
             .is_none_or(|row| self.entries - row.position >= ROW_ENTRIES || offset - row.offset >= ROW_BYTES);
         if due {
-            let position = self.entries;
-            self.rows.push(IndexRow { first: header.first, offset, position, previous_crc: header.previous_crc });
+            let (first, previous_crc) = (header.first, header.previous_crc);
+            self.rows.push(IndexRow { first, offset, end: offset, position: self.entries, previous_crc });
+        }
+        if let Some(row) = self.rows.last_mut() {
+            row.end = offset + header.frame_bytes() as u64;
         }
         self.entries += u64::from(header.entries);
     }
 
-    /// Steps over the entries frames from `row` up to offset `end`.
+    /// Steps over the entries frames from row `at` up to offset `end`.
     fn walk(
         &self,
         file: &[u8],
-        row: &IndexRow,
+        at: usize,
         end: u64,
         mut each: impl FnMut(&FrameHeader, &[u8], u64, u64) -> Result<bool>,
     ) -> Result<()> {
-        let (mut offset, mut position, mut link) = (row.offset, row.position, row.previous_crc);
-        while offset < end {
-            let header = frame::parse_header(file, offset, self.salt, link)?;
-            if header.kind == Kind::Entries {
-                let (rows, _) = header.split(frame::payload(file, offset, &header)?)?;
-                if !each(&header, rows, offset, position)? {
-                    return Ok(());
+        for row in self.rows.iter().skip(at).take_while(|row| row.offset < end) {
+            let (mut offset, mut position, mut link) = (row.offset, row.position, row.previous_crc);
+            while offset < end.min(row.end) {
+                let header = frame::parse_header(file, offset, self.salt, link)?;
+                if header.kind == Kind::Entries {
+                    let (rows, _) = header.split(frame::payload(file, offset, &header)?)?;
+                    if !each(&header, rows, offset, position)? {
+                        return Ok(());
+                    }
+                    position += u64::from(header.entries);
                 }
-                position += u64::from(header.entries);
+                link = header.header_crc;
+                offset += header.frame_bytes() as u64;
             }
-            link = header.header_crc;
-            offset += header.frame_bytes() as u64;
         }
         Ok(())
+    }
+
+    fn row_before(&self, at: usize) -> Option<(usize, &IndexRow)> {
+        let at = at.checked_sub(1)?;
+        self.rows.get(at).map(|row| (at, row))
     }
 
     /// A copy of the rows needed to read `entries` entries from `position` on, so that reading needs no lock.
@@ -85,9 +97,9 @@ impl RowIndex {
     /// The position of the first entry whose ID is not below `id`, looking no further than offset `end`.
     pub fn seek(&self, file: &[u8], id: Id, end: u64) -> Result<u64> {
         let at = self.rows.partition_point(|row| row.first <= id && row.offset < end);
-        let Some(row) = at.checked_sub(1).and_then(|at| self.rows.get(at)) else { return Ok(0) };
+        let Some((at, row)) = self.row_before(at) else { return Ok(0) };
         let mut found = row.position;
-        self.walk(file, row, end, |header, rows, offset, position| {
+        self.walk(file, at, end, |header, rows, offset, position| {
             if header.first >= id {
                 found = position;
                 return Ok(false);
@@ -104,9 +116,12 @@ impl RowIndex {
     /// How many entries stand in frames before offset `end`.
     pub fn entries_before(&self, file: &[u8], end: u64) -> Result<u64> {
         let at = self.rows.partition_point(|row| row.offset < end);
-        let Some(row) = at.checked_sub(1).and_then(|at| self.rows.get(at)) else { return Ok(0) };
+        let Some((at, row)) = self.row_before(at) else { return Ok(0) };
+        if end >= row.end {
+            return Ok(self.rows.get(at + 1).map_or(self.entries, |next| next.position));
+        }
         let mut entries = row.position;
-        self.walk(file, row, end, |header, _, _, position| {
+        self.walk(file, at, end, |header, _, _, position| {
             entries = position + u64::from(header.entries);
             Ok(true)
         })?;
@@ -118,8 +133,8 @@ impl RowIndex {
     pub fn read(&self, file: &[u8], from: u64, end: u64, max_entries: u64, max_bytes: usize) -> Result<Block> {
         let mut builder = BlockBuilder::default();
         let at = self.rows.partition_point(|row| row.position <= from && row.offset < end);
-        let Some(row) = at.checked_sub(1).and_then(|at| self.rows.get(at)) else { return Ok(builder.finish()) };
-        self.walk(file, row, end, |header, rows, offset, position| {
+        let Some((at, _)) = self.row_before(at) else { return Ok(builder.finish()) };
+        self.walk(file, at, end, |header, rows, offset, position| {
             let stop = position + u64::from(header.entries);
             if stop > from {
                 let skip = from.saturating_sub(position) as u32;
