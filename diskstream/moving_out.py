@@ -45,15 +45,14 @@ def candidates(
 ) -> list[tuple[RetentionRule, list[tuple[int, int]]]]:
     """For each limit of a rule, as a rule of its own, the sealed segments that are beyond it and still here."""
     alone = (
-        ("max_age_ms", rule.max_age_ms),
-        ("max_bytes", rule.max_bytes),
-        ("max_entries", rule.max_entries),
+        rule.max_age_ms and RetentionRule(max_age_ms=rule.max_age_ms, to=rule.to),
+        rule.max_bytes and RetentionRule(max_bytes=rule.max_bytes, to=rule.to),
+        rule.max_entries and RetentionRule(max_entries=rule.max_entries, to=rule.to),
     )
     found = []
-    for name, value in alone:
-        if value is None:
+    for single in alone:
+        if not isinstance(single, RetentionRule):
             continue
-        single = RetentionRule(**{name: value}, to=rule.to)
         try:
             before = plan(log, single, now, memory.sizes).place[0]
         except SegmentGone:

@@ -31,7 +31,7 @@ class Options:
         cache_bytes: decoded macro nodes kept in memory, for the whole store.
         max_open_streams: streams kept open, each with two descriptors and a mapping; more are opened in turn.
         pending_rows: pending entries whose latest change is kept in memory; beyond it they are merged into the view.
-        retention_interval_ms: how often open streams that have a rule of retention are looked at; 0 leaves it to others.
+        retention_interval_ms: how often open streams with a rule of retention are looked at; 0 leaves it to others.
         decode_responses: names and values come out as str instead of bytes.
         clock: milliseconds since 1970, for automatic IDs; None is the system's clock.
     """

@@ -69,7 +69,7 @@ class Retainer:
         for moves, thread in threads.items():
             thread.join(_LAST_WORD_S if moves else None)
 
-    def _attend(self, moves: bool) -> None:  # noqa: FBT001  # a thread's argument
+    def _attend(self, moves: bool) -> None:
         wait_s = 0.0
         while not self._stop.wait(wait_s):
             wait_s = _PAUSE_S if self._round(moves=moves) else self._interval_ms / 1000

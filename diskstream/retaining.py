@@ -1,8 +1,8 @@
 """One step of retention: what is beyond the limits of a stream's rule goes, a bounded part at a time.
 
-What goes is planned without the append lock: files are read then. Under the lock the plan is carried out if nothing that
-it rests on has changed: the rule is the same, and nothing was removed or rolled meanwhile. Entries that were added since
-make a plan only more cautious, so nothing newer than what the rule keeps ever goes.
+What goes is planned without the append lock: files are read then. Under the lock the plan is carried out if nothing
+that it rests on has changed: the rule is the same, and nothing was removed or rolled meanwhile. Entries that were added
+since make a plan only more cautious, so nothing newer than what the rule keeps ever goes.
 """
 
 import threading
@@ -17,7 +17,6 @@ from diskstream.engine import limits, positions, reader
 from diskstream.engine.limits import Sizes
 from diskstream.engine.log import StreamLog
 from diskstream.engine.segment import SegmentGone
-from diskstream.engine.state import BY_ID
 from diskstream.errors import DiskstreamError
 from diskstream.ids import MIN_ID
 from diskstream.membership import looked, now_ms
@@ -257,7 +256,7 @@ def _acknowledged_step(
     if removed:
         memory.cursor, memory.found = MIN_ID, False
         return RetentionReport(removed, more=True)
-    return _search_step(log, rule, planned.version, (needed, min(bound, given)), limit, memory)
+    return _search_step(log, rule, _Search(planned.version, needed, min(bound, given), limit), memory)
 
 
 def _first_kept(log: StreamLog, planned: Plan) -> EntryID | None:
@@ -278,19 +277,26 @@ def _first_kept(log: StreamLog, planned: Plan) -> EntryID | None:
         return None
 
 
-def _search_step(
-    log: StreamLog, rule: RetentionRule, version: int, within: tuple[EntryID, EntryID], limit: int, memory: Memory
-) -> RetentionReport:
+@dataclass(frozen=True)
+class _Search:
+    """Entries that may hold some that no group needs: from the first that is needed on, below an ID."""
+
+    version: int
+    low: EntryID
+    high: EntryID
+    limit: int
+
+
+def _search_step(log: StreamLog, rule: RetentionRule, search: _Search, memory: Memory) -> RetentionReport:
     """Removes what every group has acknowledged among some entries behind one that is not; goes on there next time."""
-    low, high = within
-    last = high.prev()
+    low, last, limit = search.low, search.high.prev(), search.limit
     if last is None or low > last or memory.searched == log.native.tail[2]:
         return RetentionReport()
     start = max(low, memory.cursor)
     some = list(islice((entry.id for block in reader.blocks(log, start, last) for entry in block.entries()), limit))
     removed: int | None = 0
     if some:
-        removed = _held(log, rule, version, lambda: remove_not_needed(log, some))
+        removed = _held(log, rule, search.version, lambda: remove_not_needed(log, some))
         if removed is None:
             return RetentionReport(more=True)
     if len(some) == limit and (following := some[-1].next()) is not None:
