@@ -4,8 +4,8 @@ Carried are the entries with their IDs, the last ID, entries added, the greatest
 appends, the groups with their last delivered ID, entries read, consumers (seen and active time) and pending entries
 (owner, time and number of deliveries; those that nobody has, in the order in which they were given back), and, last of
 all, the rule of retention. Left behind are the messages that idempotent producers have sent, what writers have
-committed (`add_many(commit=...)`), and the audit. Pending entries are in memory meanwhile, entries are not. What others write to
-the source then is in the copy or not.
+committed (`add_many(commit=...)`), and the audit. Pending entries are in memory meanwhile, entries are not. What others
+write to the source then is in the copy or not.
 """
 
 import secrets
