@@ -55,9 +55,10 @@ class Memory:
     Attributes:
         mutex: held for a step, so that two threads do not do the same.
         sizes: of sealed files.
-        cursor: where the search for acknowledged entries goes on.
-        found: whether the search has found anything since it began anew.
-        searched: how long the log was when a search found nothing.
+        cursor: where the search for acknowledged entries goes on; 0-0 where it begins anew.
+        began: the last frame, and the end of the search, when it began anew.
+        found: whether it has found anything since.
+        searched: what `began` was of a search that found nothing.
         referenced: up to which trimmed entry nothing is pending.
         error: the last failure in the background; None after a step that went well.
         failures: how many there were since.
@@ -68,8 +69,9 @@ class Memory:
     mutex: threading.Lock = field(default_factory=threading.Lock)
     sizes: Sizes = field(default_factory=dict)
     cursor: EntryID = MIN_ID
+    began: tuple[int, EntryID] | None = None
     found: bool = False
-    searched: int = -1
+    searched: tuple[int, EntryID] | None = None
     referenced: EntryID | None = None
     error: DiskstreamError | OSError | None = None
     failures: int = 0
@@ -254,7 +256,7 @@ def _acknowledged_step(
     if removed is None:
         return RetentionReport(more=True)
     if removed:
-        memory.cursor, memory.found = MIN_ID, False
+        memory.cursor = MIN_ID
         return RetentionReport(removed, more=True)
     return _search_step(log, rule, _Search(planned.version, needed, min(bound, given), limit), memory)
 
@@ -290,8 +292,11 @@ class _Search:
 def _search_step(log: StreamLog, rule: RetentionRule, search: _Search, memory: Memory) -> RetentionReport:
     """Removes what every group has acknowledged among some entries behind one that is not; goes on there next time."""
     low, last, limit = search.low, search.high.prev(), search.limit
-    if last is None or low > last or memory.searched == log.native.tail[2]:
-        return RetentionReport()
+    state = log.native.tail[2], search.high
+    if last is None or low > last or memory.searched == state:
+        return RetentionReport()  # nothing can be found before the log says something new
+    if memory.cursor == MIN_ID:
+        memory.began, memory.found = state, False
     start = max(low, memory.cursor)
     some = list(islice((entry.id for block in reader.blocks(log, start, last) for entry in block.entries()), limit))
     removed: int | None = 0
@@ -302,9 +307,9 @@ def _search_step(log: StreamLog, rule: RetentionRule, search: _Search, memory: M
     if len(some) == limit and (following := some[-1].next()) is not None:
         memory.cursor, memory.found = following, memory.found or bool(removed)
         return RetentionReport(removed or 0, more=True)
-    if not (memory.found or removed) and start == low:
-        memory.searched = log.native.tail[2]  # nothing can be found before the log says something new
-    memory.cursor, memory.found = MIN_ID, False
+    if not (memory.found or removed):
+        memory.searched = memory.began
+    memory.cursor = MIN_ID
     return RetentionReport(removed or 0)
 
 
