@@ -48,13 +48,13 @@ def applied(stream: Stream, **options: Any) -> RetentionReport:
 def test_there_is_none_at_first_and_clearing_says_whether_there_was_one(store: Store) -> None:
     stream = store.stream("x")
     stream.add({"a": 1})
-    assert stream.retention is None
+    assert store.stream("x").retention is None
     assert not stream.clear_retention()
     assert stream.set_retention(max_entries=5) == stream.retention == RetentionRule(max_entries=5)
     assert stream.set_retention(max_bytes=7, ref="DELREF") == stream.retention
     assert stream.retention == RetentionRule(max_bytes=7, ref="DELREF"), "it takes the place of the one before"
     assert stream.clear_retention()
-    assert stream.retention is None
+    assert store.stream("x").retention is None
     assert stream.apply_retention() == RetentionReport()
 
 
