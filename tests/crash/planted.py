@@ -183,11 +183,6 @@ def ruled_before_the_flush(patch: pytest.MonkeyPatch) -> None:
     _returns_before_its_flush(patch, "diskstream.retention_rule")
 
 
-def retained_before_the_flush(patch: pytest.MonkeyPatch) -> None:
-    """Under `always`, a step of retention returns when what it removed may come back."""
-    _returns_before_its_flush(patch, "diskstream.retaining")
-
-
 PATCHES: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "delivered before the flush": delivered_before_the_flush,
     "changed before the flush": changed_before_the_flush,
@@ -199,5 +194,4 @@ PATCHES: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "committed before the flush": committed_before_the_flush,
     "committed behind its rows": committed_behind_its_rows,
     "ruled before the flush": ruled_before_the_flush,
-    "retained before the flush": retained_before_the_flush,
 }

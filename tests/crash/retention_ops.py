@@ -28,7 +28,7 @@ def set_rule(w: Workload) -> None:
     stream = w.store.stream(name)
     rule = None
     if w.rng.random() < 0.8:
-        rule = RetentionRule(max_entries=w.rng.choice((1, 10, 40, 200)), max_bytes=w.rng.choice((None, 1 << 40)))
+        rule = RetentionRule(max_entries=w.rng.choice((1, 10, 40)), max_bytes=w.rng.choice((None, 1 << 40)))
 
     def action() -> list[Outcome]:
         if rule is None:
@@ -44,10 +44,12 @@ def set_rule(w: Workload) -> None:
 def apply_rule(w: Workload) -> None:
     """A step of retention: some of the oldest go, never too many."""
     chosen = _chosen(w)
-    if chosen is None or chosen[1].rule is None:
+    if chosen is None:
         return
     name, state = chosen
-    assert state.rule is not None
+    if state.rule is None:
+        set_rule(w)
+        return
     limit = w.rng.choice((None, 3, 30))
     stream = w.store.stream(name)
     effects: list[Effect] = [Trimmed(state.rule.max_entries, None, approximate=True)]
@@ -59,4 +61,4 @@ def apply_rule(w: Workload) -> None:
     w.change(name, effects, action)
 
 
-RETENTION_WEIGHTS: dict[Callable[[Workload], None], int] = {set_rule: 3, apply_rule: 3}
+RETENTION_WEIGHTS: dict[Callable[[Workload], None], int] = {set_rule: 2, apply_rule: 5}
