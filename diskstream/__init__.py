@@ -64,6 +64,8 @@ from diskstream.group_info import (
 )
 from diskstream.info import StreamInfo
 from diskstream.options import Options
+from diskstream.retaining import RetentionReport
+from diskstream.retention_rule import RetentionRule
 from diskstream.store import Store, open  # `diskstream.open`
 from diskstream.stream import Stream
 
@@ -119,6 +121,8 @@ __all__ = [
     "ReadOnlyError",
     "RecoveryReport",
     "RemoteError",
+    "RetentionReport",
+    "RetentionRule",
     "StorageError",
     "Store",
     "Stream",

@@ -26,7 +26,7 @@ from diskstream._native_wire import ReplyEncoder as ReplyEncoder
 from diskstream._native_wire import RequestParser as RequestParser
 
 __all__ = ["CTL_BYTES", "FORMAT_VERSION", "LOG_HEADER_BYTES", "MAX_BATCH_BYTES", "MAX_CONSUMERS", "MAX_ENTRY_BYTES"]
-__all__ += ["MAX_GROUPS", "MAX_NAMES_BYTES", "MAX_NAME_BYTES", "TRIM_GRANULE_ENTRIES"]
+__all__ += ["MAX_GROUPS", "MAX_NAMES_BYTES", "MAX_NAME_BYTES", "MAX_SETTING_BYTES", "TRIM_GRANULE_ENTRIES"]
 __all__ += ["Block", "Changes", "Ctl", "Delivery", "Entry", "EntryID", "Guard", "Log", "LogFile", "RowSegment", "Turn"]
 __all__ += ["AuditFile", "AuditLog", "ColumnBatch", "NodeCache", "PackedRows", "ScanBatch", "SealedSegment", "Sealer"]
 __all__ += ["SegmentView", "check_rows", "delivery", "first_segment", "pack_columns", "pack_pairs", "restore_entry"]
@@ -41,6 +41,7 @@ MAX_ENTRY_BYTES: Final[int]
 MAX_GROUPS: Final[int]
 MAX_NAMES_BYTES: Final[int]
 MAX_NAME_BYTES: Final[int]
+MAX_SETTING_BYTES: Final[int]
 TRIM_GRANULE_ENTRIES: Final[int]
 
 _IDLike: TypeAlias = EntryID | str | bytes | int | tuple[int, int]
@@ -340,6 +341,8 @@ class Log:
     def consumer_seen(self, group: int, consumer: int) -> int | None: ...  # When it was seen last, in ms
     def find_message(self, producer: bytes, message: bytes, now_ms: int) -> EntryID | None: ...  # If remembered
     def committed(self, writer: bytes) -> tuple[int, int] | None: ...  # Version and part that it committed last
+    def setting(self, name: bytes) -> bytes | None: ...  # What was set under a name
+    def settings(self) -> list[tuple[bytes, bytes]]: ...  # All of them, in byte order of their names
     def note_duplicate(self) -> None: ...  # Counts a message that was there already
     def windows(self, now_ms: int) -> tuple[int, int, int, int, int, int]:
         """Duration (s), size, producers, messages tracked, messages added, duplicates."""

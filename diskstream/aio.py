@@ -28,6 +28,8 @@ from diskstream.engine.seal import CompactReport
 from diskstream.engine.verify import VerifyReport
 from diskstream.ids import IDLike
 from diskstream.info import StreamInfo
+from diskstream.retaining import RetentionReport
+from diskstream.retention_rule import RetentionRule
 from diskstream.stream import Fields
 from diskstream.stream import Stream as _Stream
 
@@ -253,6 +255,22 @@ class Stream:
     async def group(self, name: str | bytes, **options: Any) -> Group:
         """The consumer group of that name: see `diskstream.Stream.group`."""
         return Group(await asyncio.to_thread(lambda: self.sync_stream.group(name, **options)))
+
+    async def retention(self) -> RetentionRule | None:
+        """The rule by which the stream is kept: see `diskstream.Stream.retention`."""
+        return await asyncio.to_thread(lambda: self.sync_stream.retention)
+
+    async def set_retention(self, **limits: Any) -> RetentionRule:
+        """Sets that rule: see `diskstream.Stream.set_retention`."""
+        return await asyncio.to_thread(lambda: self.sync_stream.set_retention(**limits))
+
+    async def clear_retention(self) -> bool:
+        """Takes it away: see `diskstream.Stream.clear_retention`."""
+        return await asyncio.to_thread(self.sync_stream.clear_retention)
+
+    async def apply_retention(self, **options: Any) -> RetentionReport:
+        """Does one step of what it asks for: see `diskstream.Stream.apply_retention`."""
+        return await asyncio.to_thread(lambda: self.sync_stream.apply_retention(**options))
 
     async def info(self) -> StreamInfo:
         """What XINFO STREAM says."""

@@ -1,16 +1,16 @@
 """All of a stream's state at once: to copy a stream, within a store or into another, and to dump and restore it.
 
 Carried are the entries with their IDs, the last ID, entries added, the greatest deleted ID, the windows of idempotent
-appends, and the groups with their last delivered ID, entries read, consumers (seen and active time) and pending entries
-(owner, time and number of deliveries; those that nobody has, in the order in which they were given back). Left behind
-are the messages that idempotent producers have sent, what writers have committed (`add_many(commit=...)`), and the
-audit. Pending entries are in memory meanwhile, entries are not. What others write to the source then is in the copy or
-not.
+appends, the groups with their last delivered ID, entries read, consumers (seen and active time) and pending entries
+(owner, time and number of deliveries; those that nobody has, in the order in which they were given back), and, last of
+all, the rule of retention. Left behind are the messages that idempotent producers have sent, what writers have
+committed (`add_many(commit=...)`), and the audit. Pending entries are in memory meanwhile, entries are not. What others
+write to the source then is in the copy or not.
 """
 
 import secrets
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 from typing import TypeVar
@@ -82,13 +82,14 @@ class GroupState:
 
 @dataclass(frozen=True)
 class StreamState:
-    """All of a stream but its entries; `windows` are seconds and messages of a producer."""
+    """All of a stream but its entries; `windows` are seconds and messages of a producer, `settings` the log's own."""
 
     last_id: EntryID
     entries_added: int
     max_deleted_id: EntryID
     windows: tuple[int, int]
     groups: list[GroupState]
+    settings: dict[bytes, bytes] = field(default_factory=dict)
 
 
 def temporary_name() -> bytes:
@@ -119,7 +120,7 @@ def _state(log: StreamLog) -> StreamState:
         rows = log.pending.rows(number, BY_ID, (0, 0, 0))
         pending = _ranked([PendingState(row[0], places.get(row[1], -1), row[2], row[3]) for row in rows])
         groups.append(GroupState(name, delivered, read, consumers, pending))
-    return StreamState(last, added, deleted, (duration, size), groups)
+    return StreamState(last, added, deleted, (duration, size), groups, dict(log.native.settings()))
 
 
 def _ranked(pending: list[PendingState]) -> list[PendingState]:
@@ -148,6 +149,14 @@ def fill(
     stream._use(lambda log: locked(log, lambda log: idempotence.configure(log, *state.windows)), None)
     for group in state.groups:
         _fill_group(stream, group)
+    if state.settings:
+        stream._use(lambda log: locked(log, lambda log: _fill_settings(log, state.settings)), None)
+
+
+def _fill_settings(log: StreamLog, settings: dict[bytes, bytes]) -> None:
+    now = now_ms(log)
+    records = [("setting", name, value) for name, value in settings.items()]
+    log.retry(lambda: log.native.change(records, now), held=True)
 
 
 def _fill_group(stream: Stream, state: GroupState) -> None:

@@ -6,8 +6,11 @@ from diskstream._native import Entry, EntryID
 from diskstream.engine import names, reader
 from diskstream.engine.files import size_of
 from diskstream.engine.log import StreamLog
+from diskstream.errors import CorruptionError, NewerFormatError
 from diskstream.ids import MIN_ID
 from diskstream.membership import now_ms
+from diskstream.retaining import memory_of
+from diskstream.retention_rule import RetentionRule, rule_of
 
 __all__ = ["StreamInfo", "describe"]
 
@@ -34,6 +37,8 @@ class StreamInfo:
         producers_tracked, messages_tracked: how many of both are remembered now.
         messages_added: messages ever added.
         messages_duplicate: messages that were not added again, as this process has counted.
+        retention: the rule by which it is kept; None where there is none, or none that this version can read.
+        retention_error: why the rule could not be applied when this process tried last; None where it could.
     """
 
     name: bytes
@@ -55,6 +60,15 @@ class StreamInfo:
     messages_tracked: int
     messages_added: int
     messages_duplicate: int
+    retention: RetentionRule | None = None
+    retention_error: str | None = None
+
+
+def _retention(log: StreamLog) -> tuple[RetentionRule | None, Exception | None]:
+    try:
+        return rule_of(log), memory_of(log).error
+    except (CorruptionError, NewerFormatError) as error:
+        return None, error
 
 
 def describe(name: bytes, log: StreamLog) -> StreamInfo:
@@ -64,6 +78,7 @@ def describe(name: bytes, log: StreamLog) -> StreamInfo:
     first_entry, last_entry = reader.first_entry(log), reader.last_entry(log)
     views = log.segments.views()
     windows = log.native.windows(now_ms(log))
+    rule, error = _retention(log)
     packed = [view for view in views if not log.segments.is_rows(view)]
     files = [path for path in log.directory.iterdir() if names.parse_file(path.name) is not None]
     return StreamInfo(
@@ -86,4 +101,6 @@ def describe(name: bytes, log: StreamLog) -> StreamInfo:
         messages_tracked=windows[3],
         messages_added=windows[4],
         messages_duplicate=windows[5],
+        retention=rule,
+        retention_error=None if error is None else str(error),
     )

@@ -31,6 +31,7 @@ class Options:
         cache_bytes: decoded macro nodes kept in memory, for the whole store.
         max_open_streams: streams kept open, each with two descriptors and a mapping; more are opened in turn.
         pending_rows: pending entries whose latest change is kept in memory; beyond it they are merged into the view.
+        retention_interval_ms: how often open streams with a rule of retention are looked at; 0 leaves it to others.
         decode_responses: names and values come out as str instead of bytes.
         clock: milliseconds since 1970, for automatic IDs; None is the system's clock.
     """
@@ -45,6 +46,7 @@ class Options:
     cache_bytes: int = 32 << 20
     max_open_streams: int = 256
     pending_rows: int = 4096
+    retention_interval_ms: int = 1000
     decode_responses: bool = False
     clock: Callable[[], int] | None = None
 
@@ -66,6 +68,7 @@ class Options:
         _check("compression_level", self.compression_level, 0, 19)
         _check("max_open_streams", self.max_open_streams, 1, 100_000)
         _check("pending_rows", self.pending_rows, 1, 1 << 20)
+        _check("retention_interval_ms", self.retention_interval_ms, 0, 3_600_000)
         _check("cache_bytes", self.cache_bytes, 0, 1 << 40)
         if self.interval_ms is not None:
             _check("the interval of fsync", self.interval_ms, 1, 3_600_000)

@@ -4,6 +4,7 @@ KEEPREF, DELREF and ACKED are those of Redis 8.2.
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from diskstream._native import EntryID
 from diskstream.engine import reader, trimming
@@ -13,7 +14,20 @@ from diskstream.errors import ArgumentError
 from diskstream.ids import MAX_ID
 from diskstream.membership import now_ms
 
-__all__ = ["ACKED", "DELREF", "KEEPREF", "ack_delete", "check_ref", "delete", "trim_acknowledged", "trim_references"]
+__all__ = [
+    "ACKED",
+    "DELREF",
+    "KEEPREF",
+    "ack_delete",
+    "acknowledged",
+    "check_ref",
+    "delete",
+    "end_references",
+    "not_needed",
+    "remove_not_needed",
+    "trim_acknowledged",
+    "trim_references",
+]
 
 KEEPREF, DELREF, ACKED = "KEEPREF", "DELREF", "ACKED"
 ABSENT, REMOVED, KEPT = -1, 1, 2
@@ -111,6 +125,54 @@ def trim_references(log: StreamLog) -> None:
         for at in range(0, len(old), _AT_ONCE):
             part = old[at : at + _AT_ONCE]
             log.pending.change([("end", group, part)], now_ms(log))
+
+
+def end_references(log: StreamLog, last: EntryID, limit: int) -> int:
+    """Ends what is pending in any group up to an ID, `limit` of them at most; under the append lock. Returns how many.
+
+    Nothing of it may be a live entry.
+    """
+    ended = 0
+    beyond = last.next() or MAX_ID
+    for group, _ in _groups(log):
+        rows = log.pending.rows(group, BY_ID, (0, 0, 0), (0, beyond.ms, beyond.seq))
+        old = [row[0] for row in islice(rows, limit - ended)]
+        if old:
+            log.pending.change([("end", group, old)], now_ms(log))
+            ended += len(old)
+        if ended >= limit:
+            break
+    return ended
+
+
+def acknowledged(log: StreamLog) -> tuple[EntryID, EntryID]:
+    """The least ID that some group needs, and the least that some group was not given yet; under the append lock."""
+    groups = _groups(log)
+    given = min((last.next() or MAX_ID for _, last in groups), default=MAX_ID)
+    first = reader.first_id(log)
+    firsts = [log.pending.first(group, BY_ID, (0, first.ms, first.seq)) for group, _ in groups]
+    return min([given, *(row[0] for row in firsts if row is not None)]), given
+
+
+def not_needed(log: StreamLog, ids: list[EntryID]) -> list[EntryID]:
+    """Those of `ids`, in order, that every group was given and has acknowledged; under the append lock."""
+    free = ids
+    for group, last in _groups(log):
+        free = [entry_id for entry_id in free if entry_id <= last]
+        if not free:
+            break
+        beyond = free[-1].next()
+        until = (1, 0, 0) if beyond is None else (0, beyond.ms, beyond.seq)
+        owned = {row[0] for row in log.pending.rows(group, BY_ID, (0, free[0].ms, free[0].seq), until)}
+        free = [entry_id for entry_id in free if entry_id not in owned]
+    return free
+
+
+def remove_not_needed(log: StreamLog, ids: list[EntryID]) -> int:
+    """Removes those; under the append lock. Returns how many."""
+    free = not_needed(log, ids)
+    _remove(log, free, {}, trims=True)
+    return len(free)
 
 
 def trim_acknowledged(log: StreamLog, keep: int | None, below: EntryID | None) -> int:

@@ -39,6 +39,7 @@ from diskstream.ids import IDLike
 from diskstream.membership import as_member_name
 from diskstream.options import Options
 from diskstream.reading import read_streams
+from diskstream.retainer import Retainer
 from diskstream.stream import Stream
 
 __all__ = ["Store", "open"]
@@ -101,6 +102,7 @@ class Store:
         self._view: View | None = open_view(self.path / "view")
         self._keeper: Keeper | None = None
         self._owed: set[StreamLog] | None = None  # see settling.py
+        self._retainer = Retainer(self)
         self._pid = os.getpid()
         if self.read_only:
             self._page = Page.private()
@@ -158,6 +160,7 @@ class Store:
             keeper, self._keeper = self._keeper, None
         if keeper is not None:
             keeper.stop()
+        self._retainer.stop()
         for ctl in (self._page.ctl, *(log.ctl for log in self._logs.values())):
             ctl.ring()  # whoever waits in this process finds the store closed
             ctl.wake_queue(1 << 20)
@@ -311,9 +314,8 @@ class Store:
             self.recoveries.append(log.report)
         self._logs[name] = log
         if self._keeper is None and not self.read_only:
-            self._keeper = Keeper(
-                lambda: list(self._logs.values()), self.options.interval_ms, seals=self.options.seal == "background"
-            )
+            logs, seals = lambda: list(self._logs.values()), self.options.seal == "background"
+            self._keeper = Keeper(logs, self.options.interval_ms, seals=seals, notice=self._retainer.notice)
         if self._keeper is not None:
             log.on_roll = self._keeper.rolled
         return log

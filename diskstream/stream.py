@@ -18,6 +18,7 @@ from diskstream.idempotence import Message, message_of, remembered
 from diskstream.ids import MIN_ID, IDLike, parse_add_id, parse_end, parse_id, parse_start
 from diskstream.info import StreamInfo, describe
 from diskstream.last_id import set_last_id
+from diskstream.retained import Retained
 from diskstream.retention import Trim
 from diskstream.scanned import Scanned
 from diskstream.wire_adding import WireAdding
@@ -34,7 +35,7 @@ Fields = Mapping[Any, Any] | Sequence[tuple[Any, Any]]
 _T = TypeVar("_T")
 
 
-class Stream(Grouped, Committing, Scanned, WireAdding):
+class Stream(Grouped, Committing, Retained, Scanned, WireAdding):
     """A stream of a store, by name: it need not exist yet, and may come and go."""
 
     def __init__(self, store: "Store", name: bytes) -> None:

@@ -1,5 +1,7 @@
 """Small stores to be read twice, by the slow reader and by diskstream, and the comparison of what both say."""
 
+import dataclasses
+import json
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +71,13 @@ def groups_kept(groups: Groups) -> dict[bytes, Any]:
     return kept
 
 
+def _rule_said(stream: Stream) -> dict[str, Any] | None:
+    """What diskstream says of a stream's retention."""
+    rule = stream.retention
+    given = {} if rule is None else dataclasses.asdict(rule)
+    return {name: value for name, value in given.items() if value is not None} or None
+
+
 def same(path: Path) -> dict[bytes, SlowStream]:
     """Reads a store twice, and holds streams, live entries, counters and groups against each other."""
     slow = SlowStore(path)
@@ -90,5 +99,7 @@ def same(path: Path) -> dict[bytes, SlowStream]:
             assert (windows.duration, windows.messages, windows.added) == said
             for writer, kept in stream.state.groups.commits.writers.items():
                 assert native.committed(writer) == kept[:2]
+            rule = stream.state.groups.settings.values.get(b"retention")
+            assert (None if rule is None else json.loads(rule)) == _rule_said(native)
         assert store.verify().ok
     return read

@@ -64,6 +64,15 @@ class Workload:
     def do_note_commit(self) -> None:
         self.stream.note_commit(Commit.complete(b"w", self.now // 1000))
 
+    def do_retention(self) -> None:
+        if self.stream.exists():
+            limit = self.random.randrange(10**6, 10**7)
+            self.stream.set_retention(max_entries=limit, ref=self.random.choice(["KEEPREF", "DELREF", "ACKED"]))
+
+    def do_clear_retention(self) -> None:
+        if self.stream.exists():
+            self.stream.clear_retention()
+
     def do_windows(self) -> None:
         self.stream.add({"k": "v"})
         duration_s, max_size = self.random.choice([1, 100]), self.random.choice([3, 100])

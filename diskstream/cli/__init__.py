@@ -26,6 +26,7 @@ _MODULES = {
     "len": "length",
     "ls": "ls",
     "range": "range",
+    "retention": "retention",
     "seal": "seal",
     "serve": "serve",
     "spark": "spark",

@@ -18,6 +18,8 @@ from diskstream._native import EntryID
 from diskstream.commands.arguments import INT_MAX
 from diskstream.commands.replies import Failure
 from diskstream.copying import ConsumerState, GroupState, PendingState, StreamState, state_of
+from diskstream.errors import CorruptionError, NewerFormatError
+from diskstream.retention_rule import RULE, RetentionRule
 from diskstream.stream import Stream
 
 __all__ = ["MAX_DUMP_BYTES", "Dumped", "digest", "dump_stream", "dump_values", "load"]
@@ -60,6 +62,7 @@ def _body(stream: Stream) -> dict[str, Any]:
             raise Failure(f"ERR the stream is over the limit of DUMP, {MAX_DUMP_BYTES} bytes: use COPY")
         words = [_text(word) for pair in entry.pairs for word in pair]
         entries.append([_id(entry.id), words])
+    settings = [[_text(name), _text(value)] for name, value in state.settings.items()]
     return {
         "kind": "stream",
         "last": _id(state.last_id),
@@ -68,7 +71,7 @@ def _body(stream: Stream) -> dict[str, Any]:
         "windows": list(state.windows),
         "groups": [_group(group) for group in state.groups],
         "entries": entries,
-    }
+    } | ({"settings": settings} if settings else {})
 
 
 def dump_stream(stream: Stream) -> bytes:
@@ -136,6 +139,16 @@ def _load_group(group: list[Any]) -> GroupState:
     return GroupState(_bytes(name), _entry_id(last), _maybe(read), listed, rows)
 
 
+def _load_setting(name: str, value: str) -> tuple[bytes, bytes]:
+    """A setting that this version knows: nothing is kept of others, which it could not go by."""
+    if _bytes(name) != RULE:
+        raise ValueError(f"no setting {name!r}")
+    try:
+        return RULE, RetentionRule.unpack(_bytes(value), "DUMP").packed
+    except (CorruptionError, NewerFormatError) as error:
+        raise ValueError(str(error)) from error
+
+
 def load(payload: bytes) -> Dumped:
     """What a payload holds.
 
@@ -158,6 +171,7 @@ def load(payload: bytes) -> Dumped:
             _entry_id(body["deleted"]),
             (_number(duration), _number(size)),
             [_load_group(group) for group in body["groups"]],
+            dict(_load_setting(*setting) for setting in body.get("settings", [])),
         )
         if len({group.name for group in state.groups}) < len(state.groups):
             raise ValueError("two groups of one name")  # noqa: TRY301  # one way out

@@ -19,8 +19,15 @@ class Keeper:
     stream, so the next append says so.
     """
 
-    def __init__(self, logs: Callable[[], list[StreamLog]], interval_ms: int | None, *, seals: bool) -> None:
-        self._logs, self._seals = logs, seals
+    def __init__(
+        self,
+        logs: Callable[[], list[StreamLog]],
+        interval_ms: int | None,
+        *,
+        seals: bool,
+        notice: Callable[[StreamLog], None],
+    ) -> None:
+        self._logs, self._seals, self._notice = logs, seals, notice
         self._wake, self._stop = threading.Event(), threading.Event()
         self.last_error: DiskstreamError | None = None
         self._threads = [threading.Thread(target=self._keep_house, name="diskstream-keeper", daemon=True)]
@@ -74,5 +81,6 @@ class Keeper:
     def _attend(self, log: StreamLog) -> None:
         log.reserve_ahead()
         seal.reap(log)
+        self._notice(log)
         if self._seals and seal.unsealed(log):
             seal.seal_rolled(log, wait=False)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from diskstream import RetentionRule
 from tests.crash.groups import ID, Group, Groups, Windows
 
 __all__ = ["EMPTY", "ID", "Pairs", "Promises", "State", "Timeline"]
@@ -23,6 +24,7 @@ class State:
         groups: the consumer groups by name.
         windows: the idempotent messages that are remembered.
         commits: version and part that each writer committed last.
+        rule: of retention.
     """
 
     entries: tuple[tuple[ID, Pairs], ...] = ()
@@ -32,6 +34,7 @@ class State:
     groups: Groups = field(default_factory=dict)
     windows: Windows = field(default_factory=Windows)
     commits: Mapping[bytes, tuple[int, int]] = field(default_factory=dict)
+    rule: RetentionRule | None = None
 
     def with_added(self, ids: Sequence[ID], rows: Sequence[Pairs]) -> "State":
         """With further entries."""
@@ -64,7 +67,8 @@ class State:
         groups = [f"\n         {name!r}: {group}" for name, group in sorted(self.groups.items())]
         windows = "" if self.windows == Windows() else f"\n         messages: {self.windows}"
         commits = f"\n         commits: {self.commits}" if self.commits else ""
-        return text + "".join(groups) + windows + commits
+        rule = f"\n         rule: {self.rule}" if self.rule else ""
+        return text + "".join(groups) + windows + commits + rule
 
 
 EMPTY = State()

@@ -9,6 +9,7 @@ from diskstream.engine.log import StreamLog
 from diskstream.engine.pending import Row as PendingRow
 from diskstream.engine.state import BY_CONSUMER, BY_ID, BY_TIME
 from diskstream.ids import EntryID
+from diskstream.retention_rule import rule_of
 from tests.crash.groups import NOBODY, Group, Groups, Member, Row, Windows
 from tests.crash.model import ID, State
 
@@ -45,7 +46,8 @@ def look(store: Store, name: bytes) -> State:
     windows = stream._use(lambda log: _quietly(log, _windows), Windows())
     known = {writer: stream.committed(writer) for writer in WRITERS}
     commits = {writer: last for writer, last in known.items() if last is not None}
-    return State(entries, last, info.entries_added, deleted, groups, windows, commits)
+    rule = stream._use(lambda log: _quietly(log, rule_of), None)
+    return State(entries, last, info.entries_added, deleted, groups, windows, commits, rule)
 
 
 def look_at_all(store: Store) -> dict[bytes, State]:

@@ -8,6 +8,7 @@ from tests.crash.effects import Added, Effect, Outcome, Removed, SetTo, Trimmed
 from tests.crash.group_ops import GROUP_WEIGHTS
 from tests.crash.model import EMPTY, ID, Pairs, State
 from tests.crash.observe import as_id
+from tests.crash.retention_ops import RETENTION_WEIGHTS
 from tests.crash.workload import Workload
 
 __all__ = ["NAMES", "step"]
@@ -271,7 +272,7 @@ _WEIGHTS: dict[Callable[[Workload], None], int] = {
 def step(w: Workload) -> None:
     """Does one operation; time goes on, and sometimes back."""
     w.world.now_ms += w.rng.choice((0, 0, 1, 7, 300, 6_000, 25_000, -3, -40_000))
-    weights = {**_WEIGHTS, **GROUP_WEIGHTS, **COMMIT_WEIGHTS}
+    weights = {**_WEIGHTS, **GROUP_WEIGHTS, **COMMIT_WEIGHTS, **RETENTION_WEIGHTS}
     w.rng.choices(list(weights), list(weights.values()))[0](w)
     w.files.note_ctl()
     w.files.note_view()

@@ -178,6 +178,11 @@ def committed_behind_its_rows(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Stream, "add_many", add_many)
 
 
+def ruled_before_the_flush(patch: pytest.MonkeyPatch) -> None:
+    """A rule of retention is said to be set when it is not durable."""
+    _returns_before_its_flush(patch, "diskstream.retention_rule")
+
+
 PATCHES: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "delivered before the flush": delivered_before_the_flush,
     "changed before the flush": changed_before_the_flush,
@@ -188,4 +193,5 @@ PATCHES: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "a log removed before its audit is kept": log_removed_before_its_audit_is_kept,
     "committed before the flush": committed_before_the_flush,
     "committed behind its rows": committed_behind_its_rows,
+    "ruled before the flush": ruled_before_the_flush,
 }

@@ -22,8 +22,16 @@ _START_MS = 1_700_000_000_000
 class StillKeeper(Keeper):
     """The store's background, which works only when it is told to."""
 
-    def __init__(self, logs: Callable[[], list[StreamLog]], interval_ms: int | None, *, seals: bool) -> None:
+    def __init__(
+        self,
+        logs: Callable[[], list[StreamLog]],
+        interval_ms: int | None,
+        *,
+        seals: bool,
+        notice: Callable[[StreamLog], None],  # retention works only when it is told to, too
+    ) -> None:
         self._logs, self._seals, self.interval_ms = logs, seals, interval_ms
+        self._notice = lambda _: None
         self._stop = threading.Event()
         self.last_error = None
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from tests.slow_reader import layouts
 from tests.slow_reader.wire import Cursor, Identifier
 
-__all__ = ["Commits", "Consumer", "Group", "Groups", "Pending", "Windows", "pending_rows"]
+__all__ = ["Commits", "Consumer", "Group", "Groups", "Pending", "Settings", "Windows", "pending_rows"]
 
 _TAGS = layouts.RECORD_TAGS
 
@@ -208,13 +208,41 @@ class Commits:
 
 
 @dataclass
+class Settings:
+    """What was set for the stream, by name."""
+
+    values: dict[bytes, bytes] = field(default_factory=dict)
+
+    def note(self, cursor: Cursor) -> None:
+        name = cursor.take(cursor.varint(layouts.MAX_SETTING_NAME_BYTES))
+        value = cursor.take(cursor.varint(layouts.MAX_SETTING_BYTES))
+        self.values.pop(name, None)
+        if value:
+            self.values[name] = value
+        if len(self.values) > layouts.MAX_SETTINGS:
+            raise cursor.fault(f"at most {layouts.MAX_SETTINGS} settings", len(self.values))
+
+    @classmethod
+    def read(cls, cursor: Cursor) -> "Settings":
+        """Section 19."""
+        settings = cls()
+        count = cursor.varint(layouts.MAX_SETTINGS)
+        for _ in range(count):
+            settings.note(cursor)
+        if count == 0 or len(settings.values) < count or list(settings.values) != sorted(settings.values):
+            raise cursor.fault("settings by ascending names, none of them empty", list(settings.values))
+        return settings
+
+
+@dataclass
 class Groups:
-    """All groups of a stream, by number, the windows of its producers, the commits of its writers."""
+    """All groups of a stream, by number, the windows of its producers, the commits of its writers, what was set."""
 
     next_group: int = 0
     by_number: dict[int, Group] = field(default_factory=dict)
     windows: Windows = field(default_factory=Windows)
     commits: Commits = field(default_factory=Commits)
+    settings: Settings = field(default_factory=Settings)
     counted: dict[tuple[int, int], int] = field(default_factory=dict, compare=False)
 
     def add(self, number: int, group: Group, cursor: Cursor) -> None:
@@ -244,6 +272,8 @@ class Groups:
             self.windows.configure(cursor.varint(), cursor.varint())
         elif tag == _TAGS["commit"]:
             self.commits.note(cursor)
+        elif tag == _TAGS["setting"]:
+            self.settings.note(cursor)
         else:
             self.group(cursor).apply(tag, cursor, time)
 

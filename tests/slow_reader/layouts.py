@@ -61,7 +61,7 @@ KINDS = {
 }
 RECORDS = 1  # the only flag, of entries frames: records of groups stand behind the rows
 
-SECTIONS = {"counters": 1, "segments": 2, "groups": 16, "pending": 17, "commits": 18, "trimmed": 129}
+SECTIONS = {"counters": 1, "segments": 2, "groups": 16, "pending": 17, "commits": 18, "settings": 19, "trimmed": 129}
 MAY_BE_PASSED_OVER = 0x80
 
 RECORD_TAGS = {
@@ -80,6 +80,7 @@ RECORD_TAGS = {
     "message": 13,
     "windows": 14,
     "commit": 15,
+    "setting": 16,
 }
 ORDERS = {"by ID": 0, "by consumer": 1, "by time": 2}
 OWNED = 1 << 63
@@ -104,6 +105,9 @@ MAX_CONSUMERS = 100_000
 MAX_PENDING = 32_000_000
 MAX_PRODUCERS = 65_536
 MAX_WRITERS = 1024
+MAX_SETTINGS = 64
+MAX_SETTING_NAME_BYTES = 255
+MAX_SETTING_BYTES = 4096
 MAX_STORE_JSON_BYTES = 65_536
 LIMITS = {
     "payload of a frame": MAX_PAYLOAD_BYTES,
@@ -124,4 +128,7 @@ LIMITS = {
     "pending entries of a stream": MAX_PENDING,
     "producers of a stream": MAX_PRODUCERS,
     "writers of a stream": MAX_WRITERS,
+    "settings of a stream": MAX_SETTINGS,
+    "name of a setting": MAX_SETTING_NAME_BYTES,
+    "value of a setting": MAX_SETTING_BYTES,
 }

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.slow_reader import layouts
-from tests.slow_reader.groups import Commits, Groups
+from tests.slow_reader.groups import Commits, Groups, Settings
 from tests.slow_reader.log import Frame, rows
 from tests.slow_reader.wire import Cursor, Identifier, NewerError
 
@@ -65,7 +65,8 @@ class State:
                 self._section(tag, body)
                 body.end()
                 seen.append(tag)
-        if [tag for tag in seen if tag != layouts.SECTIONS["commits"]] not in ([1, 2], [1, 2, 16, 17]):
+        alone = layouts.SECTIONS["commits"], layouts.SECTIONS["settings"]
+        if [tag for tag in seen if tag not in alone] not in ([1, 2], [1, 2, 16, 17]):
             raise cursor.fault("sections 1 and 2, and both or none of 16 and 17", seen)
         if seen != sorted(set(seen)):
             raise cursor.fault("sections in the order of their tags", seen)
@@ -84,6 +85,8 @@ class State:
             self.groups.read_pending(body)
         elif tag == layouts.SECTIONS["commits"]:
             self.groups.commits = Commits.read(body)
+        elif tag == layouts.SECTIONS["settings"]:
+            self.groups.settings = Settings.read(body)
         else:
             raise NewerError(self.path, body.base, "a known section", f"section {tag}")
 

@@ -114,7 +114,7 @@ impl Names {
 
 /// Whether a record says anything of an entry, a group or a consumer: looks and messages of producers do not.
 fn matters(op: &Op) -> bool {
-    !matches!(op, Op::Seen { .. } | Op::Message { .. } | Op::Windows { .. } | Op::Commit { .. })
+    !matches!(op, Op::Seen { .. } | Op::Message { .. } | Op::Windows { .. } | Op::Commit { .. } | Op::Setting { .. })
 }
 
 /// The records of a frame that the audit keeps, and their bytes; None where it keeps none of them.
@@ -191,7 +191,7 @@ pub fn rows_of(ops: &[Op], mut each: impl FnMut(AuditRow)) -> Result<()> {
                 each(AuditRow { group: None, id, ..AuditRow::of("delete", 0) });
             }
             Op::Trim { .. } => each(AuditRow { group: None, ..AuditRow::of("trim", 0) }),
-            Op::Seen { .. } | Op::Message { .. } | Op::Windows { .. } | Op::Commit { .. } => {}
+            Op::Seen { .. } | Op::Message { .. } | Op::Windows { .. } | Op::Commit { .. } | Op::Setting { .. } => {}
         }
     }
     Ok(())

@@ -15,6 +15,7 @@
 //! 11 delete      varint(length) delete payload      12 trim      varint(segment) varint(position)
 //! 13 message     pid iid ID (16) time u64           14 windows   varint(duration, s) varint(messages)
 //! 15 commit      writer varint(version) varint(part) time u64
+//! 16 setting     name varint(length) value                   none: the setting goes
 //! name := varint(length) bytes        step, rows: see pending.rs; the first step is taken from 0-0
 //! ```
 //! Each record carries the owners before, so that counts can be kept without looking them up. A consumer numbered 0 is
@@ -52,6 +53,7 @@ pub enum Op {
     Message { producer: Vec<u8>, message: Vec<u8>, id: Id, time_ms: u64 },
     Windows { duration_s: u64, messages: u64 },
     Commit { writer: Vec<u8>, version: u64, part: u32, time_ms: u64 },
+    Setting { name: Vec<u8>, value: Vec<u8> },
 }
 
 pub fn put_name(out: &mut Vec<u8>, name: &[u8]) {
@@ -167,6 +169,11 @@ impl Op {
             Op::Commit { writer, version, part, time_ms } => {
                 put_commit(out, &Part { writer, version: *version, part: *part }, *time_ms)
             }
+            Op::Setting { name, value } => {
+                out.push(16);
+                put_name(out, name);
+                put_name(out, value);
+            }
         }
     }
 
@@ -191,6 +198,7 @@ impl Op {
                 part: read_number(reader)?,
                 time_ms: reader.u64()?,
             },
+            16 => Op::Setting { name: read_name(reader)?, value: read_name(reader)? },
             1..=10 => read_group_op(tag, reader)?,
             _ => return Err(Error::Newer { what: "a group record", supported: FORMAT_VERSION, found: u32::from(tag) }),
         })
@@ -298,6 +306,8 @@ mod tests {
             Op::Message { producer: b"p".to_vec(), message: b"m".to_vec(), id: Id::new(1, 1), time_ms: 5 },
             Op::Windows { duration_s: 100, messages: 200 },
             Op::Commit { writer: b"w".to_vec(), version: u64::MAX, part: u32::MAX, time_ms: 6 },
+            Op::Setting { name: b"n".to_vec(), value: b"v".to_vec() },
+            Op::Setting { name: b"n".to_vec(), value: Vec::new() },
             Op::Destroy { group: 1 },
         ];
         let mut payload = Vec::new();

@@ -308,7 +308,7 @@ impl Groups {
         Ok(())
     }
 
-    /// Applies a record; those of entries (delete, trim) and commits are the stream's to apply.
+    /// Applies a record; those of entries (delete, trim), commits and settings are the stream's to apply.
     pub fn apply(&mut self, op: &Op, time_ms: u64) -> Result<()> {
         match op {
             Op::Create { group, name, last, read } => {
@@ -331,7 +331,7 @@ impl Groups {
                 self.windows.configure(*duration_s, *messages);
                 Ok(())
             }
-            Op::Delete { .. } | Op::Trim { .. } | Op::Commit { .. } => Ok(()),
+            Op::Delete { .. } | Op::Trim { .. } | Op::Commit { .. } | Op::Setting { .. } => Ok(()),
             Op::Position { group, .. }
             | Op::Consumer { group, .. }
             | Op::Dismiss { group, .. }

@@ -32,6 +32,7 @@ pub mod resp_runs;
 pub mod rows;
 pub mod scan;
 pub mod sealed;
+pub mod settings;
 pub mod snapshot;
 pub mod state;
 pub mod tail;

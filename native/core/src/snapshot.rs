@@ -7,6 +7,7 @@
 //! 16 groups     varint(next group) varint(n) (varint(group) group){n}, windows
 //! 17 pending    (varint(group) varint(length) chunk{length})*: the pending entries by ID, see pending.rs
 //! 18 commits    varint(n) (writer varint(version) varint(part) time u64){n}: in order of the writers' names
+//! 19 settings   varint(n) (name varint(length) value){n}: in order of the names
 //! 129 trimmed   the greatest ID (16) that a trim took, of segments that are not listed any more; may be passed over
 //!
 //! group    := name, last ID (16), optional(entries read), greatest ID ever pending (16), varint: next consumer, pending,
@@ -15,15 +16,16 @@
 //! windows  := varint(duration, s) varint(messages) messages added u64 varint(n) (name varint(m) (name, ID (16)){m}){n}
 //! ```
 //! Sections 16 and 17 are there once a stream has had a group or an idempotent message, section 18 once it has had a
-//! commit record. `name` (also of a writer) and `optional` are those of group records. A reader that meets a tag it does
+//! commit record, section 19 while something is set. `name` (also of a writer) and `optional` are those of group records. A reader that meets a tag it does
 //! not know refuses the file, unless the tag's high bit says that it may be passed over: who passed over commits would
-//! append twice what was appended.
+//! append twice what was appended, and who passed over settings would forget them in the next snapshot.
 
 use crate::commits::Commits;
 use crate::error::{Error, Result};
 use crate::groups::Groups;
 use crate::id::Id;
 use crate::pending::{encode_chunks, Order};
+use crate::settings::Settings;
 use crate::state::{SegmentMeta, State};
 use crate::wire::{put_id, put_u64, put_varint, Reader};
 use crate::FORMAT_VERSION;
@@ -33,6 +35,7 @@ const SEGMENTS: u8 = 2;
 const GROUPS: u8 = 16;
 const PENDING: u8 = 17;
 const COMMITS: u8 = 18;
+const SETTINGS: u8 = 19;
 const MAY_BE_IGNORED: u8 = 0x80;
 const TRIMMED: u8 = MAY_BE_IGNORED | 1;
 
@@ -70,6 +73,11 @@ pub fn encode(state: &State, chunks: Option<&[(u32, &[u8])]>) -> Vec<u8> {
         let mut commits = Vec::new();
         state.commits.put(&mut commits);
         put_section(&mut out, COMMITS, &commits);
+    }
+    if !state.settings.is_empty() {
+        let mut settings = Vec::new();
+        state.settings.put(&mut settings);
+        put_section(&mut out, SETTINGS, &settings);
     }
     put_trimmed(&mut out, state);
     out
@@ -148,6 +156,10 @@ pub fn decode(payload: &[u8], number: u64) -> Result<State> {
             }
             COMMITS => {
                 state.commits = Commits::read(&mut body)?;
+                body.end()?;
+            }
+            SETTINGS => {
+                state.settings = Settings::read(&mut body)?;
                 body.end()?;
             }
             TRIMMED => {

@@ -13,6 +13,7 @@ use crate::group_ops::{self, Op};
 use crate::groups::Groups;
 use crate::id::Id;
 use crate::ops::{self, Place, SetId};
+use crate::settings::Settings;
 use crate::wire::{put_id, put_varint, Reader};
 
 /// An approximate trim removes entries in runs of this many, as Redis removes whole nodes
@@ -117,6 +118,7 @@ pub struct State {
     pub version: u64,
     pub groups: Groups,
     pub commits: Commits,
+    pub settings: Settings,
     /// Where the snapshot's pending entries stand in its payload, for whoever has no view of them.
     pub pending: std::ops::Range<usize>,
 }
@@ -226,6 +228,7 @@ impl State {
                 Op::Commit { writer, version, part, time_ms } => {
                     self.commits.note(&Part { writer, version: *version, part: *part }, *time_ms)
                 }
+                Op::Setting { name, value } => self.settings.set(name, value)?,
                 _ => self.groups.apply(&op, time_ms)?,
             }
         }

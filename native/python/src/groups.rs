@@ -6,6 +6,7 @@ use diskstream_core::groups::{Group, Groups};
 use diskstream_core::id::Id;
 use diskstream_core::ops::{self, Place};
 use diskstream_core::pending::{Key, Order, Pending, ORDERS};
+use diskstream_core::settings::Settings;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
 
@@ -103,6 +104,7 @@ fn op_of(groups: &Groups, given: &Row<'_>) -> PyResult<Op> {
             part: given.get_item(3)?.extract()?,
             time_ms: given.get_item(4)?.extract()?,
         },
+        "setting" => Op::Setting { name: name(1)?, value: name(2)? },
         _ => return Err(errors::argument(py, "no such record")),
     })
 }
@@ -137,8 +139,16 @@ impl Log {
         let payload = {
             let active = self.lock_brief(py);
             let mut payload = Vec::new();
+            let mut settings: Option<Settings> = None;
             for record in &records {
-                op_of(&active.tail.state.groups, record)?.put(&mut payload);
+                let op = op_of(&active.tail.state.groups, record)?;
+                if let Op::Setting { name, value } = &op {
+                    // A frame that cannot be applied must not be written.
+                    let settings = settings.get_or_insert_with(|| active.tail.state.settings.clone());
+                    settings.check(name, value).map_err(|error| errors::core(py, &self.path, error))?;
+                    settings.set(name, value).map_err(|error| errors::core(py, &self.path, error))?;
+                }
+                op.put(&mut payload);
             }
             payload
         };
@@ -311,6 +321,18 @@ impl Log {
     /// Version and part that a writer committed last; None where it is not remembered.
     fn committed(&self, py: Python<'_>, writer: &[u8]) -> Option<(u64, u32)> {
         self.lock_brief(py).tail.state.commits.last(writer)
+    }
+
+    /// What was set under a name; None where nothing is.
+    fn setting<'py>(&self, py: Python<'py>, name: &[u8]) -> Option<Bound<'py, PyBytes>> {
+        self.lock_brief(py).tail.state.settings.get(name).map(|value| PyBytes::new(py, value))
+    }
+
+    /// All settings, in byte order of their names.
+    fn settings<'py>(&self, py: Python<'py>) -> Vec<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)> {
+        let active = self.lock_brief(py);
+        let settings = active.tail.state.settings.iter();
+        settings.map(|(name, value)| (PyBytes::new(py, name), PyBytes::new(py, value))).collect()
     }
 
     /// Counts a message that was refused because it had been added already.

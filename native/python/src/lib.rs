@@ -71,6 +71,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("TRIM_GRANULE_ENTRIES", diskstream_core::state::TRIM_GRANULE_ENTRIES)?;
     module.add("MAX_NAME_BYTES", diskstream_core::group_ops::MAX_NAME_BYTES)?;
     module.add("MAX_NAMES_BYTES", diskstream_core::groups::MAX_NAMES_BYTES)?;
+    module.add("MAX_SETTING_BYTES", diskstream_core::settings::MAX_SETTING_BYTES)?;
     module.add("MAX_GROUPS", diskstream_core::groups::MAX_GROUPS)?;
     module.add("MAX_CONSUMERS", diskstream_core::groups::MAX_CONSUMERS)?;
     module.add("CTL_BYTES", diskstream_sys::ctl::PAGE_BYTES)?;

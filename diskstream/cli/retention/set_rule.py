@@ -1,0 +1,65 @@
+"""`diskstream retention set`: the rule by which a stream is kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+import diskstream
+from diskstream.cli.consent import ask, consent_options
+from diskstream.cli.options import directory_option, existing_stream, json_option, stream_argument
+from diskstream.cli.output import attributes, text, write_json
+from diskstream.cli.quantities import DURATION_MS, SIZE_BYTES
+from diskstream.cli.retention.wording import limits_of, rule_facts, what_goes
+
+_REFS = click.Choice(["KEEPREF", "DELREF", "ACKED"], case_sensitive=False)
+
+
+@click.command("set")
+@stream_argument()
+@click.option("--max-age", "max_age_ms", type=DURATION_MS, help="Entries older than this go: 90s, 12h, 7d.")
+@click.option("--max-bytes", type=SIZE_BYTES, help="Keep so many bytes of the newest: 500MB, 10GiB.")
+@click.option("--max-entries", type=click.IntRange(min=1), metavar="N", help="Keep the newest N.")
+@click.option("--ref", type=_REFS, default="KEEPREF", show_default=True, help="What of groups, as XTRIM has it.")
+@click.option("--to", metavar="URL", help="Move sealed segments there (s3://, file://) instead of removing entries.")
+@consent_options
+@directory_option
+@json_option
+def command(
+    *,
+    stream: bytes,
+    max_age_ms: int | None,
+    max_bytes: int | None,
+    max_entries: int | None,
+    ref: str,
+    to: str | None,
+    dry_run: bool,
+    force: bool,
+    directory: Path,
+    as_json: bool,
+) -> None:
+    """Set what is kept of STREAM, in the place of the rule before.
+
+    What is beyond any of the limits goes, the oldest first, in the background of every process that has the stream open
+    for writing, or by `diskstream retention apply`. Where entries would go at once, it says how many and asks.
+    """
+    if max_age_ms is None and max_bytes is None and max_entries is None:
+        raise click.UsageError("give one of --max-age, --max-bytes and --max-entries")
+    rule = diskstream.RetentionRule(
+        max_age_ms=max_age_ms, max_bytes=max_bytes, max_entries=max_entries, ref=ref.upper(), to=to
+    )
+    # No background of its own: nothing goes by the rule of before while somebody thinks about the question.
+    with diskstream.open(directory, read_only=dry_run, create=False, retention_interval_ms=0) as store:
+        found = existing_stream(store, stream)
+        preview = found.preview_retention(rule) if rule.to is None or dry_run else diskstream.RetentionReport()
+        length = len(found)
+        if not dry_run:
+            if preview.removed:
+                ask(f"remove {what_goes(preview)} of the {length:,} of stream {text(stream)}?", force=force)
+            found.set_retention(**attributes(rule))
+    if as_json:
+        write_json({"stream": stream, "retention": rule_facts(rule), "beyond": preview.removed, "set": not dry_run})
+    else:
+        said = f"{text(stream)}: keeps at most {', '.join(limits_of(rule))}; beyond it now: {what_goes(preview)}"
+        click.echo(f"{said}; nothing was set" if dry_run else said)

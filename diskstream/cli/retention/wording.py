@@ -1,0 +1,42 @@
+"""Rules of retention, and what comes of them, in words."""
+
+from __future__ import annotations
+
+from rich.filesize import decimal
+
+import diskstream
+from diskstream.cli.duration import duration
+from diskstream.cli.output import attributes, plain
+from diskstream.redis_link import shown
+
+__all__ = ["limits_of", "rule_facts", "what_goes"]
+
+
+def limits_of(rule: diskstream.RetentionRule) -> list[str]:
+    """The limits of a rule, one by one."""
+    found = []
+    if rule.max_age_ms is not None:
+        found.append(f"{duration(rule.max_age_ms)} old")
+    if rule.max_bytes is not None:
+        found.append(decimal(rule.max_bytes))
+    if rule.max_entries is not None:
+        found.append(f"{rule.max_entries:,} entries")
+    return found
+
+
+def rule_facts(rule: diskstream.RetentionRule | None) -> dict[str, object] | None:
+    """A rule as JSON has it; a place is shown without what may be secret."""
+    if rule is None:
+        return None
+    return {**attributes(rule), "to": None if rule.to is None else shown(rule.to)}
+
+
+def what_goes(report: diskstream.RetentionReport) -> str:
+    """What a report says, for people."""
+    parts = []
+    if report.removed or not (report.moved or report.references):
+        parts.append(f"{report.removed:,} entries")
+    if report.references:
+        parts.append(f"{report.references:,} pending entries")
+    parts += [f"moved: {plain(each)}" for each in report.moved]
+    return ", ".join(parts)
