@@ -207,14 +207,13 @@ def walk(data: bytes, salt: int, start: int, lsn: int, path: str = "") -> Iterat
             at, lsn = found.end, found.lsn
             continue
         headed = found if found is not None and found.lsn == lsn + 1 and found.kind != SNAPSHOT else None
-        behind = at + 8 if headed is None else min(headed.end, max(end, at + 8))
-        following = _resume(data, behind, max(end, behind), salt, lsn, path)
-        after = frame_at(data, following, salt, path) if following < end else None
-        if headed is not None and after is not None and after.lsn == lsn + 2:
-            yield Gap(at, following, headed, 1)
-            at, lsn = following, headed.lsn
+        if headed is not None:
+            yield Gap(at, min(headed.end, max(end, at + 8)), headed, 1)
+            at, lsn = headed.end, headed.lsn
             continue
-        yield Gap(at, following, None if headed is None else headed, None if after is None else after.lsn - lsn - 1)
+        following = _resume(data, at + 8, end, salt, lsn, path)
+        after = frame_at(data, following, salt, path) if following < end else None
+        yield Gap(at, following, None, None if after is None else after.lsn - lsn - 1)
         at = following
         if after is not None:
             lsn = after.lsn - 1

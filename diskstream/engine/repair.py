@@ -14,7 +14,7 @@ import secrets
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from diskstream._native import Log, LogFile, NodeCache, RowSegment, SealedSegment, Sealer, SegmentView
+from diskstream._native import Log, NodeCache, RowSegment, SealedSegment, Sealer, SegmentView
 from diskstream.engine import audit, names, quarantine, recovery
 from diskstream.engine.files import Files, LogFileLike
 from diskstream.engine.layouts import LOG_HEADER, SEGMENT_HEADER
@@ -22,7 +22,8 @@ from diskstream.engine.log import StreamLog
 from diskstream.engine.losses import Loss
 from diskstream.engine.page import MAINTENANCE, Page
 from diskstream.engine.roll import INITIAL_BYTES
-from diskstream.engine.salvage import Rebuilt, rebuild
+from diskstream.engine.frames import read_all
+from diskstream.engine.salvage import rebuild
 from diskstream.engine.salvage_nodes import Salvaged, salvage_log, salvage_sealed
 from diskstream.engine.salvage_state import source_of
 from diskstream.engine.seal import snapshot_frame
@@ -30,7 +31,7 @@ from diskstream.engine.segment import SegmentGone, Segments, open_sealed
 from diskstream.errors import CorruptionError, DiskstreamError, NewerFormatError, StorageError
 from diskstream.options import Options
 
-__all__ = ["Repair", "StreamRepair", "repair_stream"]
+__all__ = ["Repair", "plan_stream", "repair_stream"]
 
 
 @dataclass
@@ -56,21 +57,45 @@ class Repair:
     failed: str = ""
 
 
-def repair_stream(name: bytes, directory: Path, files: Files, options: Options, *, apply: bool) -> Repair:
-    """Repairs one stream, or says what there is to do. Nobody else may have it open.
+def repair_stream(name: bytes, directory: Path, files: Files, options: Options) -> Repair:
+    """Repairs one stream. Nobody else may have it open.
 
     Raises:
         NewerFormatError: a later version wrote it: nothing was changed.
         StorageError: the disk said no; what was done so far holds.
     """
-    return StreamRepair(name, directory, files, options, apply=apply).run()
+    return _StreamRepair(name, directory, files, options).run()
 
 
-class StreamRepair:
+def plan_stream(name: bytes, directory: Path, options: Options, scratch: Path) -> Repair:
+    """What a repair would do and lose: it is done below `scratch`, to links and copies. The stream is only read.
+
+    Raises:
+        NewerFormatError: a later version wrote it.
+        StorageError: it cannot be read, or there is no room for what would be written.
+    """
+    shadow = scratch / "streams" / directory.name
+    shadow.mkdir(parents=True)
+    for path in sorted(directory.iterdir()):
+        if not path.is_file() or path.name == "ctl":
+            continue
+        if path.suffix == ".log":  # the only files that an opening writes to
+            (shadow / path.name).write_bytes(read_all(path)[0])
+        else:
+            (shadow / path.name).symlink_to(path)
+    report = repair_stream(name, shadow, Files(), options)
+    report.path = directory
+    report.kept = []
+    for loss in report.losses:
+        loss.path = directory / loss.path.name
+    return report
+
+
+class _StreamRepair:
     """The repair of one stream."""
 
-    def __init__(self, name: bytes, directory: Path, files: Files, options: Options, *, apply: bool) -> None:
-        self.directory, self.files, self.options, self.apply = directory, files, options, apply
+    def __init__(self, name: bytes, directory: Path, files: Files, options: Options) -> None:
+        self.directory, self.files, self.options = directory, files, options
         self.report = Repair(name, directory)
         self.quarantine = directory / "quarantine"
 
@@ -78,23 +103,20 @@ class StreamRepair:
         """Both steps."""
         self._sweep()
         self._put_aside_strangers()
-        rebuilt = self._active_log()
-        if self.apply:
-            log = StreamLog(self.directory, self.files, self.options, read_only=False)
-            try:
-                for finding in log.report.findings if log.report is not None else []:
-                    if finding.kind == "torn":
-                        self.report.notes.append(f"{finding.path.name} at {finding.offset}: {finding.action}")
-                if log.fault is not None:
-                    raise log.fault
-                with log.ctl.locked(MAINTENANCE):
-                    self._segments(log.native, log)
-                    log.flush()
-                    log.remove_dropped()
-            finally:
-                log.close()
-        else:
-            self._plan_segments(rebuilt)
+        self._active_log()
+        log = StreamLog(self.directory, self.files, self.options, read_only=False)
+        try:
+            for finding in log.report.findings if log.report is not None else []:
+                if finding.kind in ("torn", "dropped"):
+                    self.report.notes.append(f"{finding.path.name}: {finding.action}")
+            if log.fault is not None:
+                raise log.fault
+            with log.ctl.locked(MAINTENANCE):
+                self._segments(log)
+                log.flush()
+                log.remove_dropped()
+        finally:
+            log.close()
         return self.report
 
     # --- what does not belong here ------------------------------------------------------------------------------------
@@ -103,8 +125,7 @@ class StreamRepair:
         for path in sorted(self.directory.iterdir()):
             if path.suffix == ".tmp" and path.is_file():
                 self.report.actions.append(f"removed the unfinished {path.name}: it was never part of the stream")
-                if self.apply:
-                    self.files.unlink(path)
+                self.files.unlink(path)
 
     def _put_aside_strangers(self) -> None:
         """Moves away files of segments that another stream's or another segment's header is in, where that is sound."""
@@ -135,39 +156,35 @@ class StreamRepair:
                     self._put_aside(path, f"it is segment {number}'s, which is there")
                     continue
                 self.report.actions.append(f"renamed {path.name} to {right.name}: it is that segment's")
-                if self.apply:
-                    self.files.rename(path, right)
-                    self.files.sync_dir(self.directory)
+                self.files.rename(path, right)
+                self.files.sync_dir(self.directory)
 
     def _put_aside(self, path: Path, why: str) -> None:
         self.report.actions.append(f"moved {path.name} to quarantine: {why}")
-        if self.apply:
-            self.report.kept.append(quarantine.move(path, self.quarantine, self.files))
+        self.report.kept.append(quarantine.move(path, self.quarantine, self.files))
 
     def _keep(self, path: Path) -> None:
-        if self.apply and path.exists():
+        if path.exists():
             self.report.kept.append(quarantine.keep(path, self.quarantine, self.files))
 
     # --- step 1 -------------------------------------------------------------------------------------------------------
 
-    def _active_log(self) -> Rebuilt | None:
-        """Makes the active log anew where it is damaged or missing. Returns it, or None where it is sound."""
+    def _active_log(self) -> None:
+        """Makes the active log anew where it is damaged or missing."""
         number, missing, successor_lost = self._which()
         path = names.log_path(self.directory, number)
         if not missing and not successor_lost and self._is_sound(path, number):
-            return None
+            return
         source = source_of(self.directory, number, missing=missing, successor_lost=successor_lost)
+        path = source.path
         rebuilt = rebuild(source, self.options)
         self.report.losses += rebuilt.losses
         self.report.notes += rebuilt.notes
         self.report.actions.append(
             f"{path.name} is made anew from what is whole" if not missing else f"made {path.name}"
         )
-        if self.apply:
-            if path.exists():
-                self._keep(path)
-            self._write_log(path, rebuilt.image)
-        return rebuilt
+        self._keep(path)
+        self._write_log(path, rebuilt.image)
 
     def _which(self) -> tuple[int, bool, bool]:
         """The number of the active segment, whether its file is missing, whether that of the one behind it is."""
@@ -210,43 +227,20 @@ class StreamRepair:
 
     # --- step 2 -------------------------------------------------------------------------------------------------------
 
-    def _plan_segments(self, rebuilt: Rebuilt | None) -> None:
-        number, _, _ = self._which()
-        page = Page.private()
-        file: LogFileLike
-        if rebuilt is None:
-            file = Files().open_log(names.log_path(self.directory, number), writable=False)
-        else:
-            fd = os.memfd_create("diskstream-plan", os.MFD_CLOEXEC)
-            try:
-                os.write(fd, rebuilt.image)
-                os.ftruncate(fd, len(rebuilt.image) + 4096)
-                file = LogFile(fd, str(names.log_path(self.directory, number)), False)
-            finally:
-                os.close(fd)
+    def _segments(self, log: StreamLog) -> None:
+        segments = Segments(self.directory, log.native, self.options)
         try:
-            native = recovery.native_log(self.directory, number, page.ctl, file, self.options, apart=True)
-            native.scan()
-            self._segments(native, None)
-            native.close()
-        finally:
-            file.close()
-            page.close()
-
-    def _segments(self, native: Log, log: StreamLog | None) -> None:
-        segments = Segments(self.directory, native, self.options)
-        try:
-            for view in native.segments():
-                self._segment(native, segments, view, log)
+            for view in log.native.segments():
+                self._segment(segments, view, log)
         finally:
             segments.close()
-        self._audits(native)
+        self._audits(log.native)
 
-    def _segment(self, native: Log, segments: Segments, view: SegmentView, log: StreamLog | None) -> None:
+    def _segment(self, segments: Segments, view: SegmentView, log: StreamLog) -> None:
         sealed = names.segment_path(self.directory, view.number, view.generation)
         rows = names.log_path(self.directory, view.number)
         try:
-            opened = open_sealed(self.directory, native, view)
+            opened = open_sealed(self.directory, log.native, view)
             if opened is not None and self._reads(opened, view):
                 return
         except (CorruptionError, StorageError):
@@ -291,14 +285,12 @@ class StreamRepair:
         except (SegmentGone, DiskstreamError):
             return False
 
-    def _drop(self, view: SegmentView, path: Path, log: StreamLog | None) -> None:
+    def _drop(self, view: SegmentView, path: Path, log: StreamLog) -> None:
         """A segment of which nothing can be read leaves the list."""
         there = path.exists()
         what = "nothing in this file can be read" if there else "the file is missing"
         self.report.losses.append(Loss(path, 0, 0, what, str(view.first), str(view.last), view.entries))
         self.report.actions.append(f"took segment {view.number} off the list: {what}")
-        if log is None:
-            return
         if there:
             self._keep(path)
         self._replace(log, view, view.emptied())
@@ -306,7 +298,7 @@ class StreamRepair:
             self.files.unlink(path)
             self.files.sync_dir(self.directory)
 
-    def _rewrite(self, view: SegmentView, path: Path, found: Salvaged, log: StreamLog | None) -> None:
+    def _rewrite(self, view: SegmentView, path: Path, found: Salvaged, log: StreamLog) -> None:
         losses = list(found.losses(view.first, view.last))
         self.report.losses += losses
         what = f"{found.entries} of {view.entries} entries can be read" if losses else "all its entries can be read"
@@ -315,8 +307,6 @@ class StreamRepair:
             self.report.notes.append(
                 f"segment {view.number}: entries that were deleted behind the damage may be there again"
             )
-        if log is None:
-            return
         self._keep(path)
         generation = view.generation + 1
         target = names.segment_path(self.directory, view.number, generation)

@@ -17,6 +17,7 @@ from diskstream.engine.frames import Frame, Gap, encode, frame_at, halves, heade
 from diskstream.engine.layouts import DELETE, ENTRIES, GROUPS, KINDS, REPLACE, SET_ID, SNAPSHOT, TRIM, VIEW
 from diskstream.engine.losses import Loss
 from diskstream.engine.page import Page
+from diskstream.engine.roll import INITIAL_BYTES
 from diskstream.engine.salvage_groups import GroupsBehind
 from diskstream.engine.salvage_nodes import segment_meta
 from diskstream.engine.salvage_places import Places
@@ -130,6 +131,7 @@ class Source:
         snapshot: the frame to begin with.
         start: where frames begin in `data`.
         notes, losses: what is known already.
+        is_certain: whether no frame is missing between the snapshot and `start`.
         successor_lost: whether the segment behind this one is missing: this one is the active one again.
     """
 
@@ -145,6 +147,12 @@ class Source:
     notes: list[str] = field(default_factory=list)
     losses: list[Loss] = field(default_factory=list)
     successor_lost: bool = False
+    is_certain: bool = True
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the file is shorter than any that a writer left: it is made of whole pages, four at least."""
+        return len(self.data) < INITIAL_BYTES or len(self.data) % 4096 != 0
 
     @property
     def path(self) -> Path:
@@ -175,7 +183,16 @@ class _Salvage:
         snapshot = frame_at(source.snapshot, 0, None)
         assert snapshot is not None
         at = start = source.start
+        if not source.is_certain:
+            self.broken = True
+            self.groups.begin()
+            self.places.lose(None)
+        known: int | None = snapshot.lsn  # up to which frame it is said what became of it
         for piece in walk(source.data, source.salt, start, snapshot.lsn, str(source.path)):
+            if isinstance(piece, Gap):
+                known = None if piece.lost is None or known is None else known + piece.lost
+            else:
+                known = piece.lsn
             if isinstance(piece, Gap):
                 self._take_before(at, piece.offset)
                 self._gap(piece)
@@ -194,7 +211,14 @@ class _Salvage:
             self.result.losses[
                 -1
             ].what = "the log behind this one is missing: all that was added or changed since is lost"
-        elif slot is not None and slot["synced"] > self.image.native.tail[2] and not self.broken:
+        elif (
+            (slot is None or source.is_cut)
+            and source.data
+            and not any(loss.first and not loss.last for loss in self.result.losses)
+        ):
+            self._gap(Gap(end, end, None, None))
+            self.result.losses[-1].what = "nothing says how much was durable: what stood behind this place is lost"
+        elif slot is not None and known is not None and slot["synced"] > known:
             self._gap(Gap(end, end, None, None))
 
     def _take_before(self, start: int, end: int) -> None:

@@ -291,8 +291,13 @@ def salvage_log(path: Path) -> Salvaged | None:
     return _in_order(found)
 
 
-def segment_meta(path: Path, number: int, generation: int, uuid: bytes) -> Meta | None:
-    """What the list of segments says of a file, as far as its entries can be read; None where none can."""
+def segment_meta(
+    path: Path, number: int, generation: int, uuid: bytes, seen: dict[int, Salvaged] | None = None
+) -> Meta | None:
+    """What the list of segments says of a file, as far as its entries can be read; None where none can.
+
+    Where the file itself does not say it, it is noted in `seen` what was read instead.
+    """
     data, _ = read_all(path)
     if path.suffix == ".log":
         found = salvage_log(path)
@@ -310,6 +315,8 @@ def segment_meta(path: Path, number: int, generation: int, uuid: bytes) -> Meta 
     pieces = found.pieces if found is not None else []
     if found is None or not pieces:
         return None
+    if seen is not None:
+        seen[number] = found
     first_id: ID = (pieces[0].first.ms, pieces[0].first.seq)
     last_id: ID = (pieces[-1].last.ms, pieces[-1].last.seq)
     return Meta(number, generation, found.entries, first_id, last_id, found.times_ms, len(data))

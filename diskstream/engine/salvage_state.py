@@ -8,6 +8,8 @@ older copy is there again.
 import secrets
 import time
 import uuid
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from diskstream._native import LOG_HEADER_BYTES, EntryID
@@ -16,7 +18,7 @@ from diskstream.engine.frames import Frame, Gap, encode, find_salt, frame_at, fr
 from diskstream.engine.layouts import FRAME_HEADER, LOG_HEADER, SEGMENT_HEADER, SNAPSHOT
 from diskstream.engine.losses import Loss
 from diskstream.engine.salvage import Source
-from diskstream.engine.salvage_nodes import salvage_sealed, segment_meta
+from diskstream.engine.salvage_nodes import Salvaged, salvage_sealed, segment_meta
 from diskstream.engine.snapshots import Meta, Snapshot, read_snapshot
 from diskstream.engine.wire import WireError
 
@@ -34,10 +36,13 @@ def source_of(directory: Path, number: int, *, missing: bool, successor_lost: bo
     Raises:
         NewerFormatError: a later version wrote in it.
     """
+    copies = _copies(directory, number)
+    if missing and copies:  # the last sealed file may stand for several segments
+        listed = read_snapshot(copies[-1][3].payload(copies[-1][2])).segments
+        number = max(number, *(meta.number + 1 for meta in listed), copies[-1][0])
     path = names.log_path(directory, number)
     data, bad = (b"", []) if missing else read_all(path)
     header = LOG_HEADER.sound(data)
-    copies = _copies(directory, number)
     salt = header["salt"] if header is not None else find_salt(data)
     own = None if salt is None else frame_at(data, LOG_HEADER_BYTES, salt, str(path))
     own = own if own is not None and own.kind == SNAPSHOT else None
@@ -155,7 +160,8 @@ def _exact(
         return (path, copy) if first.chain == frame.crc else None
     if salt is not None and data and int.from_bytes(copy[:4], "little") == salt:
         return path, copy
-    return (path, copy) if first is None and begins == number else None
+    last = max(each for each in path.parent.iterdir() if each.suffix == ".seg")
+    return (path, copy) if first is None and (begins == number or path == last) else None
 
 
 def _first_frame(data: bytes, salt: int | None) -> Frame | None:
@@ -186,7 +192,8 @@ def _from_files(
         begins, _, copy, frame = copies[-1]
         base = read_snapshot(frame.payload(copy))
         owner = base.uuid
-    base.segments, gone = _listed(directory, number, begins, base, owner)
+    seen: dict[int, Salvaged] = {}
+    base.segments, gone = _listed(directory, number, begins, base, owner, seen)
     what = "the active log is missing" if missing else "header or snapshot of the active log are lost with their copy"
     since = f"from segment {begins} on" if begins else "ever"
     notes.append(
@@ -204,17 +211,19 @@ def _from_files(
     ]
     for loss, meta in zip(losses, gone, strict=True):
         loss.first, loss.last, loss.entries = str(EntryID(*meta.first)), str(EntryID(*meta.last)), meta.entries
+    first = _first_frame(data, salt)
+    losses += _partly(base.segments, seen, first)
     if base.segments:
         base.last_id = max(base.last_id, max(meta.last for meta in base.segments))
     base.added = max(base.added, sum(meta.entries for meta in base.segments))
-    first = _first_frame(data, salt)
     start = LOG_HEADER_BYTES if first is None else first.offset
     lsn = (copies[-1][3].lsn if copies else 0) + 1
     if own is not None:
         lsn, start = own.lsn, own.end
     elif first is not None:
         lsn = max(first.lsn - 1, 0)
-    if missing or first is None or own is None:
+    certain = own is not None
+    if not certain:
         following = first.first if first is not None and first.entries else None
         last = "" if following is None else str(EntryID(*following).prev() or "")
         begin = str(EntryID(*base.last_id).next() or EntryID(*base.last_id))
@@ -226,7 +235,25 @@ def _from_files(
     salt = secrets.randbits(32) if salt is None else salt
     made = Frame(0, 0, SNAPSHOT, 0, 0, 0, 0, 0, now_ms(), (0, 0), 0, 0, True)
     snapshot, _ = encode(made, base.put(), salt, lsn, 0)
-    return _source(directory, number, data, salt, snapshot, start, notes, losses, False)
+    made_of = _source(directory, number, data, salt, snapshot, start, notes, losses, False)
+    return replace(made_of, is_certain=certain)
+
+
+def _partly(listed: list[Meta], seen: dict[int, Salvaged], first: Frame | None) -> Iterator[Loss]:
+    """What may be missing of segments that only their own parts speak of: all between what is known around it."""
+    for at, meta in enumerate(listed):
+        found = seen.get(meta.number)
+        if found is None:
+            continue
+        begin = EntryID(*listed[at - 1].last).next() if at else EntryID(0, 1)
+        following = listed[at + 1].first if at + 1 < len(listed) else first.first if first and first.entries else None
+        end = None if following is None else EntryID(*following).prev()
+        for loss in found.losses(begin or EntryID(0, 1), end or EntryID(*meta.last)):
+            yield loss
+        if following is None:
+            last = EntryID(*meta.last).next()
+            what = "what stood behind the last sound part of it cannot be read"
+            yield Loss(found.path, len(found.data), 0, what, str(last or EntryID(*meta.last)))
 
 
 def _owner(directory: Path, data: bytes) -> bytes:
@@ -247,7 +274,9 @@ def _owner(directory: Path, data: bytes) -> bytes:
     return max(found, key=lambda each: found[each]) if found else uuid.uuid4().bytes
 
 
-def _listed(directory: Path, number: int, begins: int, base: Snapshot, owner: bytes) -> tuple[list[Meta], list[Meta]]:
+def _listed(
+    directory: Path, number: int, begins: int, base: Snapshot, owner: bytes, seen: dict[int, Salvaged]
+) -> tuple[list[Meta], list[Meta]]:
     """The segments that there are, and those of the older list that no file has any more."""
     files: dict[int, dict[int, Path]] = {}
     for path in sorted(directory.iterdir()):  # .log before .seg: the sealed file of a generation counts
@@ -261,7 +290,7 @@ def _listed(directory: Path, number: int, begins: int, base: Snapshot, owner: by
             meta = known.get((segment, generation))
             if meta is None and (segment < begins and generation == 0 and begins > 0):
                 continue  # the older list had dropped it
-            meta = meta or segment_meta(generations[generation], segment, generation, owner)
+            meta = meta or segment_meta(generations[generation], segment, generation, owner, seen)
             if meta is not None and (not chosen or chosen[-1].last < meta.first):
                 chosen.append(meta)
                 break
