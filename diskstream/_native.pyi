@@ -399,7 +399,6 @@ def check_rows(rows: Iterable[Any], ids: Iterable[_IDLike] | None = None) -> Non
     """Raises what appending these rows would, as far as the stream does not matter."""
 
 def checksum(data: bytes) -> int: ...  # CRC32C
-
 def unpack_node(
     data: bytes, salt: int, number: int, offset: int, before: int = 0, view: SegmentView | None = None
 ) -> tuple[Block, int, list[tuple[list[bytes], int]]]:

@@ -26,6 +26,7 @@ _MODULES = {
     "len": "length",
     "ls": "ls",
     "range": "range",
+    "repair": "repair",
     "seal": "seal",
     "serve": "serve",
     "spark": "spark",

@@ -157,7 +157,7 @@ def halves(frame: Frame, payload: bytes) -> tuple[bytes, bytes]:
     if not frame.flags:
         return payload, b""
     size = int.from_bytes(payload[-4:], "little")
-    if len(payload) < 4 or size > len(payload) - 4:
+    if size > len(payload) - 4:
         return payload, b""
     return payload[: len(payload) - 4 - size], payload[len(payload) - 4 - size : -4]
 
@@ -176,7 +176,7 @@ def find_salt(data: bytes) -> int | None:
     return None
 
 
-def _resume(data: bytes, at: int, end: int, salt: int, lsn: int, path: str) -> int:
+def _resume(data: bytes, at: int, end: int, *, salt: int, lsn: int, path: str) -> int:
     """Where the next whole frame with a greater sequence number begins; `end` where none does."""
     word = salt.to_bytes(4, "little")
     while (at := data.find(word, at, end)) >= 0:
@@ -211,7 +211,7 @@ def walk(data: bytes, salt: int, start: int, lsn: int, path: str = "") -> Iterat
             yield Gap(at, min(headed.end, max(end, at + 8)), headed, 1)
             at, lsn = headed.end, headed.lsn
             continue
-        following = _resume(data, at + 8, end, salt, lsn, path)
+        following = _resume(data, at + 8, end, salt=salt, lsn=lsn, path=path)
         after = frame_at(data, following, salt, path) if following < end else None
         yield Gap(at, following, None, None if after is None else after.lsn - lsn - 1)
         at = following

@@ -1,4 +1,4 @@
-"""The fixed structures of docs/format/ with the names of their fields: for files that the native core refuses as a whole."""
+"""The fixed structures of docs/format/ with the names of their fields: for files that the native core refuses."""
 
 import struct
 from dataclasses import dataclass

@@ -17,12 +17,12 @@ from pathlib import Path
 from diskstream._native import Log, NodeCache, RowSegment, SealedSegment, Sealer, SegmentView
 from diskstream.engine import audit, names, quarantine, recovery
 from diskstream.engine.files import Files, LogFileLike
+from diskstream.engine.frames import read_all
 from diskstream.engine.layouts import LOG_HEADER, SEGMENT_HEADER
 from diskstream.engine.log import StreamLog
 from diskstream.engine.losses import Loss
 from diskstream.engine.page import MAINTENANCE, Page
 from diskstream.engine.roll import INITIAL_BYTES
-from diskstream.engine.frames import read_all
 from diskstream.engine.salvage import rebuild
 from diskstream.engine.salvage_nodes import Salvaged, salvage_log, salvage_sealed
 from diskstream.engine.salvage_state import source_of
@@ -130,7 +130,7 @@ class _StreamRepair:
     def _put_aside_strangers(self) -> None:
         """Moves away files of segments that another stream's or another segment's header is in, where that is sound."""
         owners: dict[bytes, int] = {}
-        heads: dict[Path, tuple[bytes, int]] = {}
+        heads: dict[Path, tuple[bytes, int, int]] = {}
         for path in sorted(self.directory.iterdir()):
             parsed = names.parse_file(path.name)
             if parsed is None or not path.is_file():
@@ -145,17 +145,18 @@ class _StreamRepair:
         newest = max((path for path in heads if path.suffix == ".log"), default=None, key=lambda path: path.name)
         if newest is not None and owners[heads[newest][0]] * 2 >= owners[ours]:
             ours = heads[newest][0]
-        for path, (uuid, number) in heads.items():
+        for path, (uuid, number, generation) in heads.items():
             parsed = names.parse_file(path.name)
             assert parsed is not None
             if uuid != ours:
                 self._put_aside(path, "it is another stream's")
-            elif number != parsed[1]:
-                right = path.with_name(path.name.replace(f"{parsed[1]:08d}", f"{number:08d}", 1))
+            elif (number, generation) != parsed[1:]:
+                right = names.segment_path(self.directory, number, generation)
+                right = names.log_path(self.directory, number) if parsed[0] == "log" else right
                 if right.exists():
-                    self._put_aside(path, f"it is segment {number}'s, which is there")
+                    self._put_aside(path, f"it is {right.name}, which is there")
                     continue
-                self.report.actions.append(f"renamed {path.name} to {right.name}: it is that segment's")
+                self.report.actions.append(f"renamed {path.name} to {right.name}: that is what it is")
                 self.files.rename(path, right)
                 self.files.sync_dir(self.directory)
 
@@ -386,10 +387,12 @@ class _StreamRepair:
                 self._put_aside(path, "the past of groups in it cannot be read; the stream does not depend on it")
 
 
-def _owner_of(path: Path) -> tuple[bytes, int] | None:
-    """Stream and segment that the header of a file says, where it is sound."""
+def _owner_of(path: Path) -> tuple[bytes, int, int] | None:
+    """Stream, segment and generation that the header of a file says, where it is sound."""
     with path.open("rb") as file:
         head = file.read(SEGMENT_HEADER.size)
     layout = LOG_HEADER if path.suffix == ".log" else SEGMENT_HEADER
     sound = layout.sound(head)
-    return None if sound is None else (bytes(sound["uuid"]), int(sound["segment"]))
+    if sound is None:
+        return None
+    return bytes(sound["uuid"]), int(sound["segment"]), int(sound.get("generation", 0))

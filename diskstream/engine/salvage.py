@@ -19,7 +19,7 @@ from diskstream.engine.losses import Loss
 from diskstream.engine.page import Page
 from diskstream.engine.roll import INITIAL_BYTES
 from diskstream.engine.salvage_groups import GroupsBehind
-from diskstream.engine.salvage_nodes import segment_meta
+from diskstream.engine.salvage_nodes import Salvaged, segment_meta
 from diskstream.engine.salvage_places import Places
 from diskstream.engine.wire import ID, put_varint
 from diskstream.options import Options
@@ -391,7 +391,8 @@ def _adopt(source: Source, image: _Image, result: Rebuilt) -> None:
         if not missing[at] or not newer:
             continue
         path = names.segment_path(source.directory, view.number, max(newer))
-        meta = segment_meta(path, view.number, max(newer), source.uuid)
+        seen: dict[int, Salvaged] = {}
+        meta = segment_meta(path, view.number, max(newer), source.uuid, seen)
         stop = at + 1
         while stop < len(views) and missing[stop] and meta is not None and EntryID(*meta.last) >= views[stop].first:
             stop += 1
@@ -400,6 +401,8 @@ def _adopt(source: Source, image: _Image, result: Rebuilt) -> None:
         inputs = [each.number for each in views[at:stop]]
         payload = put_varint(len(inputs)) + b"".join(put_varint(number) for number in inputs) + meta.put()
         if not image.put([(_made(REPLACE, source.now_ms), payload)]):
+            for found in seen.values():
+                result.losses += found.losses(view.first, views[stop - 1].last)
             result.notes.append(
                 f"{path.name} is listed again; what was deleted from it since it was made is there again"
             )

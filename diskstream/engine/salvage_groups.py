@@ -160,17 +160,17 @@ class GroupsBehind:
                 ids = _ids_between(directory, image, options, before, until)
                 for part in _parts(entry_id for entry_id in ids if entry_id not in ended):
                     found = self._native.find_pending(group, [EntryID(*entry_id) for entry_id in part])
-                    part = [entry_id for entry_id, row in zip(part, found, strict=True) if row is None]
-                    if part:
-                        given += len(part)
+                    free = tuple(entry_id for entry_id, row in zip(part, found, strict=True) if row is None)
+                    if free:
+                        given += len(free)
                         yield put_record(
                             Record(
                                 "refuse",
                                 group,
                                 first=self._next_refusal(group),
-                                ids=tuple(part),
-                                owners=(None,) * len(part),
-                                deliveries=(1,) * len(part),
+                                ids=free,
+                                owners=(None,) * len(free),
+                                deliveries=(1,) * len(free),
                             )
                         )
             if given:
@@ -244,8 +244,8 @@ def _fitted(record: Record, pending: _Pending) -> Iterator[Record]:
         pending.set(group, record.ids, 0)
     elif record.kind == "deliver":
         # One that is pending already was delivered before: it must not be counted twice.
-        owners = pending.owners(group, record.ids)
-        fresh = tuple(entry_id for entry_id, owner in zip(record.ids, owners, strict=True) if owner is None)
+        before = pending.owners(group, record.ids)
+        fresh = tuple(entry_id for entry_id, owner in zip(record.ids, before, strict=True) if owner is None)
         yield replace(record, ids=fresh)
         pending.set(group, fresh, record.consumer)
     elif record.kind == "dismiss":
@@ -292,10 +292,8 @@ def _ids_between(directory: Path, image: ImageLike, options: Options, before: ID
         segments.close()
     position = image.native.seek(image.number, start) or 0
     while True:
-        _, block = image.native.read(image.number, position, start, end, _IDS_AT_ONCE, _BYTES)
-        if block is None or block.row_count == 0:
+        _, rows = image.native.read(image.number, position, start, end, _IDS_AT_ONCE, _BYTES)
+        if rows is None or rows.end_position <= position:
             return
-        yield from ((entry.id.ms, entry.id.seq) for entry in block.entries())
-        if block.end_position <= position:
-            return
-        position = block.end_position
+        yield from ((entry.id.ms, entry.id.seq) for entry in rows.entries())
+        position = rows.end_position

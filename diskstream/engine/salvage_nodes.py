@@ -1,4 +1,4 @@
-"""What can be read of a damaged segment that no longer changes, sealed or rolled: block after block, and what is missing.
+"""What can be read of a damaged segment that no longer changes, sealed or rolled, and what is missing.
 
 A node counts by itself: two checksums, and the salt of its file. So nodes are found where the index says, or, without
 one, behind one another from the header on. A node behind one that is gone is found by its salt again.
@@ -96,7 +96,7 @@ class Salvaged:
         return unpack_node(data, self.salt, piece.number, piece.offset, before, known)[0]
 
     def place(self, entries: int, last: EntryID) -> None:
-        """Finds out the positions of all pieces, where the whole file had so many entries, of which `last` was the last."""
+        """Finds out the positions of all pieces, where the file had so many entries and `last` was the last."""
         if self.parts and isinstance(self.parts[-1], Hole) and self.pieces and self.pieces[-1].last == last:
             self.parts.pop()
         unknown = [part for part in self.parts if isinstance(part, Hole) and part.entries is None]
@@ -239,7 +239,7 @@ def _walk_nodes(found: Salvaged) -> None:
         what = f"node {number} is damaged" if alone else f"nodes {number} to {later.number - 1} are damaged"
         found.parts.append(Hole(at, following - at, what, entries))
         at, number = following, later.number
-    # Behind the last node stand copy, index and footer, if the file is whole; whether a node is missing is not told here.
+    # Behind the last node stand copy, index and footer. Whether a node is missing there is told by `place`.
     found.parts.append(Hole(at, max(len(data) - at, 0), "what follows the last sound node cannot be read", None))
 
 

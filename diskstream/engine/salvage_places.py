@@ -12,6 +12,8 @@ from diskstream.engine.wire import Cursor, WireError, put_id, put_runs, put_vari
 
 __all__ = ["Places"]
 
+_MAX_RUN = 1 << 26  # entries: more than any segment has frames for
+
 
 class Places:
     """Where the entries of the old file are in the new one.
@@ -87,9 +89,7 @@ class Places:
                 for _ in range(cursor.count(cursor.left)):
                     start = stop + cursor.varint()
                     stop = start + cursor.varint() + 1
-                    if stop - start > 1 << 26:
-                        raise WireError("a run beyond any segment")
-                    positions += range(start, stop)
+                    positions += range(start, min(stop, start + _MAX_RUN))
                 if segment == self._number:
                     moved = [at for position in positions if (at := self._moved(position)) is not None]
                 elif self._is_trusted(segment):

@@ -51,17 +51,21 @@ def source_of(directory: Path, number: int, *, missing: bool, successor_lost: bo
         notes.append("the header of the log was damaged, and is made anew")
     if own is not None and own.whole:
         frame = data[LOG_HEADER_BYTES : LOG_HEADER_BYTES + own.size]
-        return _source(directory, number, data, salt, frame, own.end, notes, [], successor_lost)
+        return _source(
+            directory, number, data, salt, frame, start=own.end, notes=notes, losses=[], successor_lost=successor_lost
+        )
     exact = _exact(data, salt, own, copies, number)
     if exact is not None:
         where, frame = exact
         size = LOG_HEADER_BYTES + len(frame) if data else 0
         if not missing:
             notes.append(f"the snapshot of the log was damaged, and is taken from its copy in {where.name}")
-            return _source(directory, number, data, salt, frame, size, notes, [], successor_lost)
+            return _source(
+                directory, number, data, salt, frame, start=size, notes=notes, losses=[], successor_lost=successor_lost
+            )
         loss = _all_behind(path, frame, "the active log is missing: all that was added or changed in it is lost")
-        return _source(directory, number, data, None, _resalted(frame), size, notes, [loss], successor_lost)
-    return _from_files(directory, number, data, salt, own, copies, notes, missing=missing)
+        return _source(directory, number, data, None, _resalted(frame), start=size, notes=notes, losses=[loss])
+    return _from_files(directory, number, data, salt, own, copies=copies, notes=notes, missing=missing)
 
 
 def _source(
@@ -70,10 +74,11 @@ def _source(
     data: bytes,
     salt: int | None,
     frame: bytes,
+    *,
     start: int,
     notes: list[str],
     losses: list[Loss],
-    successor_lost: bool,
+    successor_lost: bool = False,
 ) -> Source:
     head = FRAME_HEADER.read(frame)
     assert head is not None
@@ -179,9 +184,9 @@ def _from_files(
     data: bytes,
     salt: int | None,
     own: Frame | None,
+    *,
     copies: list[tuple[int, Path, bytes, Frame]],
     notes: list[str],
-    *,
     missing: bool,
 ) -> Source:
     """A snapshot made of the newest one that can be read and of the segments' files."""
@@ -193,7 +198,7 @@ def _from_files(
         base = read_snapshot(frame.payload(copy))
         owner = base.uuid
     seen: dict[int, Salvaged] = {}
-    base.segments, gone = _listed(directory, number, begins, base, owner, seen)
+    base.segments, gone = _listed(directory, number, begins, base, owner, seen=seen)
     what = "the active log is missing" if missing else "header or snapshot of the active log are lost with their copy"
     since = f"from segment {begins} on" if begins else "ever"
     notes.append(
@@ -213,8 +218,9 @@ def _from_files(
         loss.first, loss.last, loss.entries = str(EntryID(*meta.first)), str(EntryID(*meta.last)), meta.entries
     first = _first_frame(data, salt)
     losses += _partly(base.segments, seen, first)
+    losses += _holes(directory, base.segments, max(begins, 1), number, first)
     if base.segments:
-        base.last_id = max(base.last_id, max(meta.last for meta in base.segments))
+        base.last_id = max(base.last_id, base.segments[-1].last)
     base.added = max(base.added, sum(meta.entries for meta in base.segments))
     start = LOG_HEADER_BYTES if first is None else first.offset
     lsn = (copies[-1][3].lsn if copies else 0) + 1
@@ -235,7 +241,7 @@ def _from_files(
     salt = secrets.randbits(32) if salt is None else salt
     made = Frame(0, 0, SNAPSHOT, 0, 0, 0, 0, 0, now_ms(), (0, 0), 0, 0, True)
     snapshot, _ = encode(made, base.put(), salt, lsn, 0)
-    made_of = _source(directory, number, data, salt, snapshot, start, notes, losses, False)
+    made_of = _source(directory, number, data, salt, snapshot, start=start, notes=notes, losses=losses)
     return replace(made_of, is_certain=certain)
 
 
@@ -248,12 +254,26 @@ def _partly(listed: list[Meta], seen: dict[int, Salvaged], first: Frame | None) 
         begin = EntryID(*listed[at - 1].last).next() if at else EntryID(0, 1)
         following = listed[at + 1].first if at + 1 < len(listed) else first.first if first and first.entries else None
         end = None if following is None else EntryID(*following).prev()
-        for loss in found.losses(begin or EntryID(0, 1), end or EntryID(*meta.last)):
-            yield loss
+        yield from found.losses(begin or EntryID(0, 1), end or EntryID(*meta.last))
         if following is None:
             last = EntryID(*meta.last).next()
             what = "what stood behind the last sound part of it cannot be read"
             yield Loss(found.path, len(found.data), 0, what, str(last or EntryID(*meta.last)))
+
+
+def _holes(directory: Path, listed: list[Meta], begins: int, number: int, first: Frame | None) -> Iterator[Loss]:
+    """Segments that nothing lists and that are not there: they were dropped, or are lost."""
+    known = [(meta.number, meta.first, meta.last) for meta in listed]
+    behind = [*known, (number, first.first if first and first.entries else (2**64 - 1, 2**64 - 1), (0, 0))]
+    before, last = begins - 1, (0, 0)
+    for segment, start, end in behind:
+        if segment > before + 1 and segment > begins:
+            begin, stop = EntryID(*last).next(), EntryID(*start).prev()
+            if begin is not None and stop is not None and begin <= stop:
+                what = f"segments {max(before + 1, begins)} to {segment - 1} are not there: dropped, compacted, or lost"
+                path = names.segment_path(directory, max(before + 1, begins), 0)
+                yield Loss(path, 0, 0, what, str(begin), str(stop))
+        before, last = max(before, segment), end
 
 
 def _owner(directory: Path, data: bytes) -> bytes:
@@ -275,7 +295,7 @@ def _owner(directory: Path, data: bytes) -> bytes:
 
 
 def _listed(
-    directory: Path, number: int, begins: int, base: Snapshot, owner: bytes, seen: dict[int, Salvaged]
+    directory: Path, number: int, begins: int, base: Snapshot, owner: bytes, *, seen: dict[int, Salvaged]
 ) -> tuple[list[Meta], list[Meta]]:
     """The segments that there are, and those of the older list that no file has any more."""
     files: dict[int, dict[int, Path]] = {}

@@ -19,6 +19,7 @@ __all__ += ["put_runs", "put_varint"]
 
 ID = tuple[int, int]
 _MASK = 2**64 - 1
+_MORE = 0x80  # another byte of a varint follows
 
 
 class WireError(ValueError):
@@ -71,7 +72,7 @@ class Cursor:
         for shift in range(0, 70, 7):
             byte = self.byte()
             value |= (byte & 0x7F) << shift
-            if byte < 0x80:
+            if byte < _MORE:
                 if value > _MASK:
                     raise WireError("a varint of more than 64 bits")
                 return value
@@ -136,8 +137,8 @@ class Cursor:
 def put_varint(value: int) -> bytes:
     """A number of up to 64 bits."""
     out = bytearray()
-    while value >= 0x80:
-        out.append(value & 0x7F | 0x80)
+    while value >= _MORE:
+        out.append(value & 0x7F | _MORE)
         value >>= 7
     out.append(value)
     return bytes(out)
