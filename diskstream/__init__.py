@@ -47,6 +47,7 @@ from diskstream.errors import (
     ReadOnlyError,
     RemoteError,
     StorageError,
+    StoreBusyError,
     StreamExistsError,
     ZeroIDError,
 )
@@ -64,8 +65,10 @@ from diskstream.group_info import (
 )
 from diskstream.info import StreamInfo
 from diskstream.options import Options
+from diskstream.repairing import Loss, Repair, repair
 from diskstream.store import Store, open  # `diskstream.open`
 from diskstream.stream import Stream
+from diskstream.verifying import verify
 
 try:
     __version__ = version("diskstream")
@@ -106,6 +109,7 @@ __all__ = [
     "IDOrderError",
     "InvalidIDError",
     "LimitError",
+    "Loss",
     "NetworkFilesystemError",
     "NewerFormatError",
     "NoGroupError",
@@ -119,8 +123,10 @@ __all__ = [
     "ReadOnlyError",
     "RecoveryReport",
     "RemoteError",
+    "Repair",
     "StorageError",
     "Store",
+    "StoreBusyError",
     "Stream",
     "StreamExistsError",
     "StreamInfo",
@@ -128,4 +134,6 @@ __all__ = [
     "ZeroIDError",
     "__version__",
     "open",
+    "repair",
+    "verify",
 ]
