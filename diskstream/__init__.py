@@ -47,6 +47,7 @@ from diskstream.errors import (
     ReadOnlyError,
     RemoteError,
     StorageError,
+    StoreBusyError,
     StreamExistsError,
     ZeroIDError,
 )
@@ -66,8 +67,10 @@ from diskstream.info import StreamInfo
 from diskstream.options import Options
 from diskstream.retaining import RetentionReport
 from diskstream.retention_rule import RetentionRule
+from diskstream.repairing import Loss, Repair, repair
 from diskstream.store import Store, open  # `diskstream.open`
 from diskstream.stream import Stream
+from diskstream.verifying import verify
 
 try:
     __version__ = version("diskstream")
@@ -108,6 +111,7 @@ __all__ = [
     "IDOrderError",
     "InvalidIDError",
     "LimitError",
+    "Loss",
     "NetworkFilesystemError",
     "NewerFormatError",
     "NoGroupError",
@@ -123,8 +127,10 @@ __all__ = [
     "RemoteError",
     "RetentionReport",
     "RetentionRule",
+    "Repair",
     "StorageError",
     "Store",
+    "StoreBusyError",
     "Stream",
     "StreamExistsError",
     "StreamInfo",
@@ -132,4 +138,6 @@ __all__ = [
     "ZeroIDError",
     "__version__",
     "open",
+    "repair",
+    "verify",
 ]

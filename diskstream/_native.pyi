@@ -30,7 +30,8 @@ __all__ += ["MAX_GROUPS", "MAX_NAMES_BYTES", "MAX_NAME_BYTES", "MAX_SETTING_BYTE
 __all__ += ["Block", "Changes", "Ctl", "Delivery", "Entry", "EntryID", "Guard", "Log", "LogFile", "RowSegment", "Turn"]
 __all__ += ["AuditFile", "AuditLog", "ColumnBatch", "NodeCache", "PackedRows", "ScanBatch", "SealedSegment", "Sealer"]
 __all__ += ["SegmentView", "check_rows", "delivery", "first_segment", "pack_columns", "pack_pairs", "restore_entry"]
-__all__ += ["AddRun", "ReplyEncoder", "RequestParser", "wait_bells", "wait_turns"]
+__all__ += ["AddRun", "ReplyEncoder", "RequestParser", "checksum", "unpack_node", "unpack_rows"]
+__all__ += ["wait_bells", "wait_turns"]
 
 CTL_BYTES: Final[int]
 FORMAT_VERSION: Final[int]
@@ -403,6 +404,17 @@ def restore_entry(id: _IDLike, pairs: Sequence[tuple[bytes, bytes]], text: bool 
 
 def check_rows(rows: Iterable[Any], ids: Iterable[_IDLike] | None = None) -> None:
     """Raises what appending these rows would, as far as the stream does not matter."""
+
+def checksum(data: bytes) -> int: ...  # CRC32C
+def unpack_node(
+    data: bytes, salt: int, number: int, offset: int, before: int = 0, view: SegmentView | None = None
+) -> tuple[Block, int, list[tuple[list[bytes], int]]]:
+    """A node by itself: its entries from position `before` on, bytes of names and values, names and rows of shapes."""
+
+def unpack_rows(
+    data: bytes, first: tuple[int, int], entries: int, before: int = 0, view: SegmentView | None = None
+) -> tuple[Block, int]:
+    """The rows of an entries frame by themselves, likewise."""
 
 def first_segment(uuid: bytes, salt: int, now_ms: int) -> tuple[bytes, bytes]:
     """Header block and snapshot frame of a new stream's first segment."""

@@ -30,6 +30,7 @@ class SegmentView:
     def size_bytes(self) -> int: ...  # Bytes as frames
     @property
     def times_ms(self) -> tuple[int, int]: ...  # Least and greatest append time
+    def emptied(self) -> SegmentView: ...  # The same with nothing left of it: `Log.replace` takes it off the list
     @staticmethod
     def compacted(then: Sequence[SegmentView], now: Sequence[SegmentView | None], footer: SealedSegment) -> SegmentView:
         """The view of a compacted segment, with what went while it was written."""
@@ -87,6 +88,8 @@ class SealedSegment:
         threads: int,
     ) -> list[ColumnBatch]: ...  # Live entries as columns, one batch a thread, in order
     def verify(self, number: int) -> int: ...  # Reads and checks one node; its entries
+    def verify_run(self, start: int, stop: int) -> tuple[int, int, list[tuple[int, Exception]]]:
+        """Reads and checks nodes `start..stop`: entries, raw bytes, and (node, fault) for each that is bad."""
     def snapshot_copy(self) -> bytes: ...  # The checked copy of the successor's snapshot frame, or nothing
     @staticmethod
     def copy_of(fd: int, path: str) -> bytes: ...  # The same of a file whose stream is not known

@@ -15,6 +15,7 @@
     ├── NoGroupError (LookupError)            the stream has no such consumer group
     ├── GroupExistsError                      it has one of that name already
     ├── ClosedError                           the store was closed before
+    ├── StoreBusyError                        what must be alone with the store is not
     ├── StorageError (OSError)                the disk or the system said no
     │   ├── DiskFullError                     no room: free some and try again
     │   ├── PoisonedError                     a write or flush failed before: reopen the store
@@ -59,6 +60,7 @@ __all__ = [
     "ReadOnlyError",
     "RemoteError",
     "StorageError",
+    "StoreBusyError",
     "StreamExistsError",
     "ZeroIDError",
     "storage_error",
@@ -196,6 +198,22 @@ class ClosedError(DiskstreamError):
 
     def __init__(self, what: str) -> None:
         super().__init__(f"{what} is closed: open the store again")
+
+
+class StoreBusyError(DiskstreamError):
+    """What must be alone with the store is not.
+
+    Attributes:
+        path: the store.
+        users: who has it open, as far as the system tells: process numbers, with the names of programs.
+        hint: what to do.
+    """
+
+    def __init__(self, path: str, users: list[str]) -> None:
+        by = ": process " + ", ".join(users) if users else ""
+        super().__init__(f"{path} is in use{by}")
+        self.path, self.users = path, users
+        self.hint = "stop whoever has the store open (servers, consumers, another repair), then do this again"
 
 
 class StorageError(DiskstreamError, OSError):

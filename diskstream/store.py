@@ -25,7 +25,8 @@ from diskstream.engine.recovery import RecoveryReport
 from diskstream.engine.seal import CompactReport, Progress
 from diskstream.engine.segment import SharedCache
 from diskstream.engine.state import View, open_view
-from diskstream.engine.verify import Problem, VerifyReport
+from diskstream.engine.verify import VerifyReport
+from diskstream.engine.verify_store import check_names
 from diskstream.errors import (
     ArgumentError,
     ClosedError,
@@ -474,8 +475,7 @@ class Store:
         """Reads everything, changes nothing, and reports what is damaged; other processes may go on writing."""
         self._check_open()
         report = VerifyReport()
-        for path in directory.unreadable_names(self._streams):
-            report.problems.append(Problem(b"", path, 0, "a stream whose name cannot be read"))
+        check_names(self._streams, report)
         for name in self.streams():
             try:
                 log = self._log(name, create=False)

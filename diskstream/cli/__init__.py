@@ -27,6 +27,7 @@ _MODULES = {
     "ls": "ls",
     "range": "range",
     "retention": "retention",
+    "repair": "repair",
     "seal": "seal",
     "serve": "serve",
     "spark": "spark",

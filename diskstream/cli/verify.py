@@ -2,41 +2,74 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
 from rich.filesize import decimal
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 import diskstream
-from diskstream.cli.options import directory_option, existing_store, json_option
-from diskstream.cli.output import attributes, text, write_json
-from diskstream.cli.progress import entries_progress
+from diskstream.cli.failure import Failure
+from diskstream.cli.options import as_bytes, directory_option, json_option
+from diskstream.cli.output import attributes, error_console, text, write_json
+from diskstream.verifying import verify
 
 
 @click.command("verify")
 @directory_option
+@click.option("--stream", "streams", multiple=True, type=as_bytes, metavar="NAME", help="Only this stream; repeatable.")
 @json_option
 @click.pass_context
-def command(ctx: click.Context, *, directory: Path, as_json: bool) -> None:
+def command(ctx: click.Context, *, directory: Path, streams: tuple[bytes, ...], as_json: bool) -> None:
     """Read every byte of the store against its checksums.
 
     Nothing is changed, and other processes may go on writing. Exit status 1 where something is damaged: then each fault
-    is named with its file, its place in it, and the IDs that it touches.
+    is named with its file, its place in it, what that means, and the IDs that it touches.
     """
-    with existing_store(directory, read_only=True) as store, entries_progress(store, "verifying") as progress:
-        report = store.verify(progress=progress)
+    began = time.monotonic()
+    with _progress() as progress:
+        report = verify(directory, streams=streams, progress=progress)
+    seconds = time.monotonic() - began
+    if streams and report.streams < len(set(streams)):
+        raise Failure(f"not all of these streams are in {directory}", hint="diskstream ls lists the streams")
     if as_json:
-        write_json({"ok": report.ok, **attributes(report)})
+        write_json({"ok": report.ok, **attributes(report), "seconds": round(seconds, 3)})
     else:
         for problem in report.problems:
             click.echo(_fault(problem))
+        for note in report.notes:
+            click.echo(f"note: {note}")
+        rate = (report.size_bytes + report.raw_bytes) and decimal(int(report.raw_bytes / max(seconds, 0.001)))
+        unpacked = f" ({decimal(report.raw_bytes)} unpacked, {rate}/s)" if report.raw_bytes else ""
         click.echo(
             f"{report.streams:,} streams, {report.segments:,} segments, {report.entries:,} entries, "
-            f"{decimal(report.size_bytes)} read: {len(report.problems):,} faults"
+            f"{decimal(report.size_bytes)} read{unpacked}: {len(report.problems):,} faults"
         )
+        if report.problems:
+            click.echo("diskstream repair --dry-run says what can be kept", err=True)
     ctx.exit(0 if report.ok else 1)
 
 
 def _fault(problem: diskstream.Problem) -> str:
-    ids = f", IDs {problem.first} to {problem.last}" if problem.first else ""
-    return f"{text(problem.stream)}: {problem.path} at {problem.offset:,}: {problem.what}{ids}"
+    name = f"{text(problem.stream)}: " if problem.stream else ""
+    ids = ""
+    if problem.first:
+        ids = f", IDs {problem.first} to {problem.last}" if problem.last else f", IDs from {problem.first} on"
+    meaning = f"\n    {problem.meaning}" if problem.meaning else ""
+    return f"{name}{problem.path} at {problem.offset:,}: {problem.what}{ids}{meaning}"
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[int], None] | None]:
+    """How much was read so far, on standard error. Silent, and None, in a pipe."""
+    console = error_console()
+    if not console.is_terminal:
+        yield None
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.completed:,} entries read"), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("verifying", total=None)
+        yield lambda entries: progress.advance(task, entries)

@@ -18,6 +18,7 @@ from diskstream.errors import NetworkFilesystemError, NewerFormatError, NotAStor
 __all__ = [
     "check_filesystem",
     "create_stream",
+    "describe",
     "hide_stream",
     "list_streams",
     "open_store",
@@ -25,6 +26,7 @@ __all__ = [
     "rename_stream",
     "sweep",
     "unreadable_names",
+    "write_name",
 ]
 
 _NETWORK = frozenset(
@@ -71,6 +73,17 @@ def open_store(path: Path, files: Files, *, create: bool, read_only: bool) -> di
     if not exists:
         _make_store(path, files, create=create and not read_only)
     check_filesystem(path)
+    return describe(path)
+
+
+def describe(path: Path) -> dict[str, Any]:
+    """Reads and checks ``store.json`` of a directory that has one.
+
+    Raises:
+        NotAStoreError: it is damaged, or there are no streams.
+        NewerFormatError: a later version wrote it.
+    """
+    description = path / "store.json"
     with wrapped(description, "read"), description.open("rb") as file:
         data = file.read(_MAX_STORE_JSON_BYTES)
     if not (path / "streams").is_dir():
@@ -155,14 +168,14 @@ def create_stream(streams: Path, name: bytes, files: Files) -> Path:
         log.write(header + frame + bytes(INITIAL_BYTES - len(header) - len(frame)))
         log.sync()
     if names.is_long(target.name):
-        _write_name(fresh, [name], files)
+        write_name(fresh, [name], files)
     files.sync_dir(fresh)
     files.rename(fresh, target)
     files.sync_dir(streams)
     return target
 
 
-def _write_name(directory: Path, candidates: list[bytes], files: Files) -> None:
+def write_name(directory: Path, candidates: list[bytes], files: Files) -> None:
     """Holds what a directory's name is too short for. The one whose encoding is that name counts."""
     temporary = directory / "name.tmp"
     files.unlink(temporary)
@@ -177,7 +190,7 @@ def rename_stream(streams: Path, old: bytes, new: bytes, files: Files) -> Path:
     """Gives a stream another, free name, in one step; the caller holds the store's lock. Returns its new place."""
     source, target = streams / names.encode_name(old), streams / names.encode_name(new)
     if names.is_long(source.name) or names.is_long(target.name):
-        _write_name(source, [old, new], files)
+        write_name(source, [old, new], files)
     files.rename(source, target)
     files.sync_dir(streams)
     return target

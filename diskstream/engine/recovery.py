@@ -21,6 +21,7 @@ from typing import Any
 from diskstream._native import Ctl, Log
 from diskstream.engine import audit, frontier, names, spare
 from diskstream.engine.files import Files, LogFileLike
+from diskstream.engine.layouts import LOG_HEADER, SEGMENT_HEADER
 from diskstream.engine.page import Page
 from diskstream.engine.segment import open_sealed, read_back, snapshot_copy
 from diskstream.errors import CorruptionError
@@ -133,8 +134,8 @@ def _check_owner(directory: Path, number: int, native: Log) -> None:
         CorruptionError: it is another stream's.
     """
     others = [path for path, parsed in _list(directory) if parsed is not None and parsed[1] != number]
-    # One that is gone by now, sealed or dropped, says nothing.
-    owners = [owner for path in others if (owner := _owner(path)) or path.exists()]
+    # One that is gone by now, sealed or dropped, says nothing; nor does one whose header is damaged.
+    owners = [owner for path in others if (owner := _sound_owner(path)) is not None]
     if owners and all(owner != bytes(native.uuid) for owner in owners):
         path = names.log_path(directory, number)
         raise CorruptionError(str(path), "log header", 16, "the stream of the other segments here", "another stream")
@@ -428,6 +429,15 @@ def _owner(path: Path) -> bytes:
     with contextlib.suppress(OSError), path.open("rb") as file:
         return file.read(32)[16:]
     return b""
+
+
+def _sound_owner(path: Path) -> bytes | None:
+    """The same, where the header is sound."""
+    layout = LOG_HEADER if path.suffix == ".log" else SEGMENT_HEADER
+    with contextlib.suppress(OSError), path.open("rb") as file:
+        header = layout.sound(file.read(layout.size))
+        return None if header is None else bytes(header["uuid"])
+    return None
 
 
 def _put_aside(directory: Path, files: Files, path: Path) -> Finding:

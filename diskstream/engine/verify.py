@@ -1,12 +1,16 @@
 """Reading everything, changing nothing: what is damaged, where, and which IDs it touches."""
 
+import contextlib
+import os
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from diskstream._native import RowSegment, SegmentView
+from diskstream._native import EntryID, RowSegment, SealedSegment, SegmentView
 from diskstream.engine import audit, names, recovery
 from diskstream.engine.files import Files, size_of
+from diskstream.engine.layouts import LOG_HEADER, SEGMENT_HEADER
 from diskstream.engine.log import StreamLog
 from diskstream.engine.page import Page
 from diskstream.engine.seal import snapshot_frame
@@ -17,6 +21,8 @@ __all__ = ["Problem", "VerifyReport", "verify_directory", "verify_log"]
 
 Progress = Callable[[int], None]
 SEGMENT_HEADER_BYTES = 64
+_NODES_AT_ONCE = 32  # of a segment: some megabytes, so that threads neither wait for each other nor hold much
+_PARTS = frozenset({"ctl", "name", "quarantine"})
 
 
 @dataclass(frozen=True)
@@ -28,7 +34,10 @@ class Problem:
         path: the file.
         offset: where in it.
         what: what is damaged, what was expected and what was found.
-        first, last: the IDs that it touches, as text; empty where none can be named.
+        first, last: the IDs that it touches, as text; empty where none can be named, `last` also where nothing says
+            how far it goes.
+        entries: how many entries cannot be read for it; None where nobody can tell.
+        meaning: what that means, in a sentence.
     """
 
     stream: bytes
@@ -37,6 +46,8 @@ class Problem:
     what: str
     first: str = ""
     last: str = ""
+    entries: int | None = None
+    meaning: str = ""
 
 
 @dataclass
@@ -44,8 +55,11 @@ class VerifyReport:
     """What a verification read and found.
 
     Attributes:
-        streams, segments, entries, size_bytes: how much was read.
+        streams, segments, entries: how much was read.
+        size_bytes: of the files, as they are stored.
+        raw_bytes: of it, in sealed segments, before compression.
         problems: the faults, none where all is well.
+        notes: what is no fault, but may be news: what lies in quarantine, or was left over.
     """
 
     streams: int = 0
@@ -53,6 +67,8 @@ class VerifyReport:
     entries: int = 0
     size_bytes: int = 0
     problems: list[Problem] = field(default_factory=list)
+    raw_bytes: int = 0
+    notes: list[str] = field(default_factory=list)
 
     @property
     def ok(self) -> bool:
@@ -60,34 +76,50 @@ class VerifyReport:
         return not self.problems
 
 
-def _problem(name: bytes, path: Path, error: Exception, view: SegmentView | None = None) -> Problem:
+_REST = "the rest of the stream can be read"
+_ACTIVE = "what stands before this place can be read, nothing can be added; a repair keeps every whole frame behind it"
+
+
+def _problem(name: bytes, path: Path, error: Exception, meaning: str, view: SegmentView | None = None) -> Problem:
     first, last = (str(view.first), str(view.last)) if view is not None else ("", "")
+    entries = view.live if view is not None else None
     if isinstance(error, CorruptionError):
         what = f"{error.what}: expected {error.expected}, found {error.found}"
-        return Problem(name, Path(error.path) if error.path else path, error.offset, what, first, last)
-    return Problem(name, path, 0, str(error), first, last)
+        where = Path(error.path) if error.path else path
+        return Problem(name, where, error.offset, what, first, last, entries, meaning)
+    return Problem(name, path, 0, str(error), first, last, entries, meaning)
 
 
 def verify_directory(name: bytes, directory: Path, report: VerifyReport, error: Exception) -> None:
     """Reports a stream that could not even be opened."""
     report.streams += 1
-    report.problems.append(_problem(name, directory, error))
+    meaning = "the stream cannot be opened; a repair makes it open again with all that can be read"
+    report.problems.append(_problem(name, directory, error, meaning))
+    _look_around(name, directory, None, report)
 
 
 def verify_log(name: bytes, log: StreamLog, report: VerifyReport, progress: Progress) -> None:
     """Reads all files of an open stream, while others may append to it."""
     log.refresh()
     report.streams += 1
-    for view in log.segments.views():
-        report.segments += 1
-        for problem in _verify_segment(name, log, view, report, progress):
-            report.problems.append(problem)
+    with ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="diskstream-verify") as pool:
+        for view in log.segments.views():
+            report.segments += 1
+            for problem in _verify_segment(name, log, view, report, progress=progress, pool=pool):
+                report.problems.append(problem)
     _verify_active(name, log, report, progress)
     _verify_audit(name, log, report)
+    _look_around(name, log.directory, log, report)
 
 
 def _verify_segment(
-    name: bytes, log: StreamLog, view: SegmentView, report: VerifyReport, progress: Progress
+    name: bytes,
+    log: StreamLog,
+    view: SegmentView,
+    report: VerifyReport,
+    *,
+    progress: Progress,
+    pool: ThreadPoolExecutor,
 ) -> Iterator[Problem]:
     path = names.segment_path(log.directory, view.number, view.generation)
     try:
@@ -100,38 +132,62 @@ def _verify_segment(
             progress(view.entries)
             if not _is_followed(log, view.number, sealed):
                 what = "the log does not end where the next segment begins: frames at its end are damaged or missing"
-                yield Problem(name, path, 0, what)
+                meaning = f"an unknown number of the last of its {view.entries} entries cannot be read; {_REST}"
+                yield Problem(name, path, 0, what, str(view.first), str(view.last), None, meaning)
             return
     except SegmentGone:
         log.refresh()
         if view.number in {listed.number for listed in log.segments.views()}:
-            yield Problem(name, path, 0, "the file is missing", str(view.first), str(view.last))
+            meaning = f"its {view.live} entries are gone, unless the file turns up; {_REST}"
+            yield Problem(name, path, 0, "the file is missing", str(view.first), str(view.last), view.live, meaning)
         return
     except (CorruptionError, FormatError, StorageError) as error:
-        yield _problem(name, path, error, view)
+        meaning = f"its {view.live} entries cannot be read as it is; a repair finds all that are sound; {_REST}"
+        yield _problem(name, path, error, meaning, view)
         return
     report.size_bytes += sealed.file_bytes
     if (sealed.first, sealed.last) != (view.first, view.last):
         found = f"entries from {sealed.first} to {sealed.last}"
-        yield Problem(name, path, 0, f"the log lists {view.first} to {view.last}, the file holds {found}")
+        what = f"the log lists {view.first} to {view.last}, the file holds {found}"
+        yield Problem(name, path, 0, what, meaning="it is another file than the log says")
+    yield from _verify_nodes(name, path, sealed, report, progress=progress, pool=pool)
+    try:
+        sealed.snapshot_copy()
+    except (CorruptionError, StorageError) as error:
+        meaning = "nothing is lost: this is a second copy of what the next log begins with"
+        yield _problem(name, path, error, meaning)
+
+
+def _verify_nodes(
+    name: bytes,
+    path: Path,
+    sealed: SealedSegment,
+    report: VerifyReport,
+    *,
+    progress: Progress,
+    pool: ThreadPoolExecutor,
+) -> Iterator[Problem]:
+    """All nodes, by several threads; and whether the rows of the index continue each other."""
     expected = (SEGMENT_HEADER_BYTES, 0)
     for node in range(sealed.nodes):
         offset, length, before, entries, first = sealed.node_row(node)
         if (offset, before) != expected:
             what = f"index row {node}: expected offset and position {expected}, found {(offset, before)}"
-            yield Problem(name, path, offset, what, str(first), str(first))
+            meaning = "entries may be found at wrong positions; a repair makes the index anew"
+            yield Problem(name, path, offset, what, str(first), str(first), None, meaning)
         expected = (offset + length, before + entries)
-        try:
-            report.entries += sealed.verify(node)
-        except (CorruptionError, StorageError) as error:
+    starts = range(0, sealed.nodes, _NODES_AT_ONCE)
+    for read, raw_bytes, faults in pool.map(lambda start: sealed.verify_run(start, start + _NODES_AT_ONCE), starts):
+        report.entries += read
+        report.raw_bytes += raw_bytes
+        progress(read)
+        for node, error in faults:
+            offset, length, _, entries, first = sealed.node_row(node)
             last = sealed.node_row(node + 1)[4].prev() if node + 1 < sealed.nodes else sealed.last
-            bad = _problem(name, path, error)
-            yield Problem(name, path, offset, f"{bad.what} (node {node}, {length} bytes)", str(first), str(last))
-        progress(entries)
-    try:
-        sealed.snapshot_copy()
-    except (CorruptionError, StorageError) as error:
-        yield _problem(name, path, error)
+            meaning = f"these {entries} entries cannot be read; {_REST}"
+            what = f"{_problem(name, path, error, meaning).what} (node {node}, {length} bytes)"
+            yield Problem(name, path, offset, what, str(first), str(last), entries, meaning)
+            progress(entries)
 
 
 def _is_followed(log: StreamLog, number: int, rows: RowSegment) -> bool:
@@ -154,11 +210,16 @@ def _verify_active(name: bytes, log: StreamLog, report: VerifyReport, progress: 
             report.size_bytes += native.tail[1]
             progress(native.active_entries)
             if fault is not None:
-                report.problems.append(_problem(name, log.directory, fault))
+                last: EntryID = native.counters()[1]
+                found = _problem(name, log.directory, fault, _ACTIVE)
+                first = str(last.next() or last)
+                report.problems.append(
+                    Problem(name, found.path, found.offset, found.what, first, "", None, found.meaning)
+                )
         finally:
             file.close()
     except (CorruptionError, FormatError, StorageError) as error:
-        report.problems.append(_problem(name, log.directory, error))
+        report.problems.append(_problem(name, log.directory, error, _ACTIVE))
     finally:
         page.close()
 
@@ -175,4 +236,57 @@ def _verify_audit(name: bytes, log: StreamLog, report: VerifyReport) -> None:
         except FileNotFoundError:
             continue  # trimmed away meanwhile
         except (CorruptionError, FormatError, StorageError) as error:
-            report.problems.append(_problem(name, path, error))
+            meaning = "what groups did while that segment was written is not known; the stream itself is whole"
+            report.problems.append(_problem(name, path, error, meaning))
+
+
+def _look_around(name: bytes, directory: Path, log: StreamLog | None, report: VerifyReport) -> None:
+    """What lies in a stream's directory: files in the wrong place are faults, what was left over is a note."""
+    listed = {view.number: view.generation for view in log.segments.views()} if log is not None else {}
+    uuid = bytes(log.native.uuid) if log is not None else None
+    try:
+        paths = sorted(directory.iterdir())
+    except OSError as error:
+        report.notes.append(f"{directory}: {error.strerror}")
+        return
+    for path in paths:
+        parsed = names.parse_file(path.name)
+        if path.name == "quarantine":
+            with contextlib.suppress(OSError):
+                kept = sum(1 for _ in path.iterdir())
+                report.notes.append(f"{path}: {kept} files, kept by a recovery or a repair")
+        elif parsed is not None:
+            _look_at(name, path, parsed, listed=listed, uuid=uuid, report=report)
+        elif path.suffix == ".tmp":
+            report.notes.append(f"{path}: being written, or left over by a crash")
+        elif path.name not in _PARTS and names.audit_number(path.name) is None:
+            report.notes.append(f"{path}: no part of the store")
+
+
+def _look_at(
+    name: bytes,
+    path: Path,
+    parsed: tuple[str, int, int],
+    *,
+    listed: dict[int, int],
+    uuid: bytes | None,
+    report: VerifyReport,
+) -> None:
+    """Whether the file of a segment is where it belongs."""
+    kind, number, generation = parsed
+    layout = LOG_HEADER if kind == "log" else SEGMENT_HEADER
+    try:
+        with path.open("rb") as file:
+            head = layout.sound(file.read(layout.size))
+    except OSError:
+        return  # gone meanwhile, or reported by who reads it
+    if head is None or uuid is None:
+        return
+    meaning = "it is not read; a repair puts it aside or where it belongs"
+    if bytes(head["uuid"]) != uuid:
+        report.problems.append(Problem(name, path, 16, "it is another stream's", meaning=meaning))
+    elif (head["segment"], head.get("generation", 0)) != (number, generation):
+        what = f"it is segment {head['segment']}, generation {head.get('generation', 0)}"
+        report.problems.append(Problem(name, path, 32, what, meaning=meaning))
+    elif listed.get(number, -1) < generation and kind == "seg":
+        report.notes.append(f"{path}: the log does not list it: being made, or left over")

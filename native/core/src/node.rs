@@ -107,6 +107,11 @@ impl NodeReader {
         self.view(bytes, salt, number).and_then(|(raw, entries)| parse(raw, entries)).map_err(|error| error.at(offset))
     }
 
+    /// Bytes of a node before compression; `node` are its bytes as they stand in the file.
+    pub fn raw_bytes(node: &[u8]) -> usize {
+        node.get(12..16).and_then(|bytes| bytes.try_into().ok()).map_or(0, |bytes| u32::from_le_bytes(bytes) as usize)
+    }
+
     /// The checked raw bytes of a node and its count of entries.
     fn view<'a>(&'a mut self, bytes: &'a [u8], salt: u32, number: u32) -> Result<(&'a [u8], usize)> {
         let mut head = Reader::new(bytes, "node");

@@ -17,6 +17,7 @@ mod log;
 mod log_append;
 mod log_read;
 mod packing;
+mod pieces;
 mod replies;
 mod resp;
 mod scan;
@@ -106,5 +107,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(packing::pack_named_columns, module)?)?;
     module.add_function(wrap_pyfunction!(packing::pack_listed_pairs, module)?)?;
     module.add_function(wrap_pyfunction!(first_segment, module)?)?;
+    module.add_function(wrap_pyfunction!(pieces::checksum, module)?)?;
+    module.add_function(wrap_pyfunction!(pieces::unpack_node, module)?)?;
+    module.add_function(wrap_pyfunction!(pieces::unpack_rows, module)?)?;
     Ok(())
 }

@@ -298,6 +298,26 @@ impl SealedSegment {
         Ok(block.len() as u64)
     }
 
+    /// Reads and checks the nodes `from..to` in one go: entries, bytes of names and values, and the fault of each bad one.
+    fn verify_run(&self, py: Python<'_>, from: usize, to: usize) -> PyResult<(u64, u64, Vec<(usize, Py<PyAny>)>)> {
+        let (entries, bytes, faults) = py.detach(|| {
+            let (mut reader, mut buffer, mut faults) = (NodeReader::default(), Vec::new(), Vec::new());
+            let (mut entries, mut bytes) = (0u64, 0u64);
+            for number in from..to.min(self.footer.nodes as usize) {
+                match self.read_node(number, &mut reader, &mut buffer) {
+                    Ok(block) => {
+                        entries += block.len() as u64;
+                        bytes += NodeReader::raw_bytes(&buffer) as u64;
+                    }
+                    Err(fault) => faults.push((number, fault)),
+                }
+            }
+            (entries, bytes, faults)
+        });
+        let faults = faults.into_iter().map(|(number, fault)| (number, self.fail(py, fault).into_value(py).into_any()));
+        Ok((entries, bytes, faults.collect()))
+    }
+
     /// The copy of the successor's snapshot frame, checked; empty where there is none.
     fn snapshot_copy<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let copy = read_copy(&self.file, &self.footer).map_err(|error| self.fail(py, error))?;

@@ -70,6 +70,12 @@ impl SegmentView {
         (self.meta.min_time_ms, self.meta.max_time_ms)
     }
 
+    /// The same segment with nothing left of it: in a replace frame it takes the segment off the list.
+    fn emptied(&self) -> SegmentView {
+        let entries = self.meta.entries;
+        SegmentView { meta: Arc::new(SegmentMeta { trimmed: entries, ..(*self.meta).clone() }) }
+    }
+
     /// The view of a compacted segment made of `then`, where `now` is what became of each input since (None: gone).
     #[staticmethod]
     fn compacted(

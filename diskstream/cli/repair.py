@@ -1,0 +1,103 @@
+"""`diskstream repair`: make a damaged store open again, and say what is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import click
+
+from diskstream.cli.consent import ask, consent_options
+from diskstream.cli.options import as_bytes, directory_option, json_option
+from diskstream.cli.output import error_console, plain, text, write_json
+from diskstream.repairing import Loss, Repair, repair
+
+__all__ = ["command"]
+
+
+@click.command("repair")
+@directory_option
+@click.option("--stream", "streams", multiple=True, type=as_bytes, metavar="NAME", help="Only this stream; repeatable.")
+@click.option("--uuid", default="", metavar="UUID", help="The store's, where store.json is lost and you know it.")
+@click.option(
+    "--name",
+    "known",
+    multiple=True,
+    type=as_bytes,
+    metavar="NAME",
+    help="A name that a stream may have lost; repeatable.",
+)
+@consent_options
+@json_option
+@click.pass_context
+def command(
+    ctx: click.Context,
+    *,
+    directory: Path,
+    streams: tuple[bytes, ...],
+    uuid: str,
+    known: tuple[bytes, ...],
+    dry_run: bool,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Do the least that makes a damaged store open and be read.
+
+    No other process may have the store open. What is touched is copied to quarantine/ before. Each range of IDs that is
+    lost is named. What was done can be done again; a repair that was killed is finished by the next.
+
+    Exit status 1 where something could not be repaired, and with --dry-run where there is something to repair.
+    """
+    if not dry_run:
+        ask(f"Repair {directory}? What cannot be read leaves the streams; it stays in quarantine/.", force=force)
+    console = error_console()
+
+    def progress(name: str) -> None:
+        if console.is_terminal:
+            console.print(f"reading {text(name)}", style="dim")
+
+    busy = failed = False
+    found = repair(directory, streams=streams, uuid=uuid, known_names=known, dry_run=dry_run, progress=progress)
+    for report in found:
+        busy |= bool(report.actions)
+        failed |= bool(report.failed)
+        if as_json:
+            write_json(_facts(report, dry_run=dry_run))
+        else:
+            _show(report, dry_run=dry_run)
+    if not as_json and not busy and not failed:
+        click.echo("nothing to repair")
+    ctx.exit(1 if failed or (dry_run and busy) else 0)
+
+
+def _facts(report: Repair, *, dry_run: bool) -> dict[str, object]:
+    facts: dict[str, object] = {"stream": report.stream, "done": not dry_run and not report.failed}
+    for name in ("path", "actions", "losses", "notes", "kept", "failed"):
+        facts[name] = plain(getattr(report, name))
+    return facts
+
+
+def _show(report: Repair, *, dry_run: bool) -> None:
+    if not (report.actions or report.losses or report.notes or report.failed):
+        return
+    click.echo(text(report.stream) if report.stream is not None else str(report.path))
+    _lines("would do" if dry_run else "did", report.actions)
+    _lines("lost", [_loss(loss) for loss in report.losses])
+    _lines("note", report.notes)
+    _lines("kept", report.kept)
+    if report.failed:
+        click.echo(f"  not repaired: {report.failed}")
+
+
+def _lines(title: str, lines: Iterable[object]) -> None:
+    for line in lines:
+        click.echo(f"  {title}: {line}")
+
+
+def _loss(loss: Loss) -> str:
+    where = f"{loss.path.name} at {loss.offset:,}" if loss.size_bytes or loss.offset else loss.path.name
+    if not loss.first:
+        return f"{where}: {loss.what}"
+    count = "entries" if loss.entries is None else f"at most {loss.entries:,} entries"
+    until = f"to {loss.last}" if loss.last else "on"
+    return f"{where}: {loss.what}: {count} from {loss.first} {until}"

@@ -1,0 +1,57 @@
+"""Being alone with a store: no process has it open, and none can open it for writing meanwhile."""
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from diskstream.engine.files import Files
+from diskstream.errors import StoreBusyError
+
+__all__ = ["alone", "users"]
+
+
+@contextlib.contextmanager
+def alone(store: Path, files: Files) -> Iterator[None]:
+    """Holds the store's page for itself; who opens the store meanwhile waits.
+
+    Raises:
+        StoreBusyError: somebody has the store open, or repairs it.
+    """
+    path = store / "ctl"
+    fd, _ = files.open_ctl(path)
+    try:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise StoreBusyError(str(store), users(path)) from None
+        yield
+    finally:
+        fcntl.flock(fd, fcntl.LOCK_UN)
+        os.close(fd)
+
+
+def users(path: Path) -> list[str]:
+    """Who holds a lock on a file, as far as the system tells: process numbers and names of programs."""
+    try:
+        status = path.stat()
+        lines = Path("/proc/locks").read_text(encoding="ascii", errors="replace").splitlines()
+    except OSError:
+        return []
+    wanted = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
+    found: dict[int, str] = {}
+    for line in lines:
+        words = line.split()
+        if wanted in words and words.index(wanted) > 0:
+            holder = words[words.index(wanted) - 1]
+            if holder.isdigit() and int(holder) != os.getpid():
+                found[int(holder)] = _program(int(holder))
+    return [f"{pid} ({name})" if name else str(pid) for pid, name in sorted(found.items())]
+
+
+def _program(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return ""

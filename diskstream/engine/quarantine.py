@@ -1,0 +1,62 @@
+"""The quarantine of a stream: what a repair touches is there, durably, before it is touched."""
+
+import contextlib
+from pathlib import Path
+
+from diskstream.engine.files import Files
+from diskstream.engine.frames import read_all
+from diskstream.errors import StorageError
+
+__all__ = ["keep", "move"]
+
+_COPY_BYTES = 1 << 20
+
+
+def _target(path: Path, place: Path) -> Path:
+    """A name that says which file it was, and is the same when this is done again."""
+    return place / f"{path.name}-{path.stat().st_ino:x}"
+
+
+def _room(place: Path, files: Files) -> None:
+    if not place.is_dir():
+        files.mkdir(place)
+        files.sync_dir(place.parent)
+
+
+def keep(path: Path, place: Path, files: Files) -> Path:
+    """Gives a file a second name in the quarantine, or a copy where there are no second names. Returns it.
+
+    The bytes are those of the file, wherever it goes: what takes its place has bytes of its own.
+
+    Raises:
+        StorageError: the disk said no; nothing was changed.
+    """
+    _room(place, files)
+    target = _target(path, place)
+    if not target.exists():
+        try:
+            files.link(path, target)
+        except FileExistsError:
+            pass
+        except StorageError:
+            data, _ = read_all(path)
+            temporary = target.with_name(target.name + ".tmp")
+            files.unlink(temporary)
+            with files.create(temporary) as new:
+                for at in range(0, len(data), _COPY_BYTES):
+                    new.write(data[at : at + _COPY_BYTES])
+                new.sync()
+            files.rename(temporary, target)
+    files.sync_dir(place)
+    return target
+
+
+def move(path: Path, place: Path, files: Files) -> Path:
+    """Moves a file or directory into the quarantine. Returns its new place."""
+    _room(place, files)
+    target = _target(path, place)
+    with contextlib.suppress(FileNotFoundError):
+        files.rename(path, target)
+    files.sync_dir(place)
+    files.sync_dir(path.parent)
+    return target

@@ -1,0 +1,398 @@
+"""Repair of one stream: the least that makes it open and be read, after a copy of what is touched.
+
+Two steps, each with one instruction that makes it true:
+
+1. the active log. What is whole in it is put together anew under a temporary name and renamed over it.
+2. the segments. What can be read of a damaged one is written as the next generation, which takes its place by a
+   *replace* frame, as after a compaction; one without a file leaves the list by such a frame.
+
+A repair that is killed leaves the old or the new, and files that the next opening removes; done again it finishes.
+"""
+
+import os
+import secrets
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from diskstream._native import Log, NodeCache, RowSegment, SealedSegment, Sealer, SegmentView
+from diskstream.engine import audit, names, quarantine, recovery
+from diskstream.engine.files import Files, LogFileLike
+from diskstream.engine.frames import read_all
+from diskstream.engine.layouts import LOG_HEADER, SEGMENT_HEADER
+from diskstream.engine.log import StreamLog
+from diskstream.engine.losses import Loss
+from diskstream.engine.page import MAINTENANCE, Page
+from diskstream.engine.roll import INITIAL_BYTES
+from diskstream.engine.salvage import rebuild
+from diskstream.engine.salvage_nodes import Salvaged, salvage_log, salvage_sealed
+from diskstream.engine.salvage_state import source_of
+from diskstream.engine.seal import snapshot_frame
+from diskstream.engine.segment import SegmentGone, Segments, open_sealed
+from diskstream.errors import CorruptionError, DiskstreamError, NewerFormatError, StorageError
+from diskstream.options import Options
+
+__all__ = ["Repair", "plan_stream", "repair_stream"]
+
+
+@dataclass
+class Repair:
+    """What was done, or would be done, for one stream or for the store itself.
+
+    Attributes:
+        stream: the stream's name; None for the store itself.
+        path: its directory.
+        actions: what was done, in order.
+        losses: what could not be kept.
+        notes: what else is different now, and what was found.
+        kept: the copies in the quarantine.
+        failed: why this could not be repaired; empty where it could.
+    """
+
+    stream: bytes | None
+    path: Path
+    actions: list[str] = field(default_factory=list)
+    losses: list[Loss] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    kept: list[Path] = field(default_factory=list)
+    failed: str = ""
+
+
+def repair_stream(name: bytes, directory: Path, files: Files, options: Options) -> Repair:
+    """Repairs one stream. Nobody else may have it open.
+
+    Raises:
+        NewerFormatError: a later version wrote it: nothing was changed.
+        StorageError: the disk said no; what was done so far holds.
+    """
+    return _StreamRepair(name, directory, files, options).run()
+
+
+def plan_stream(name: bytes, directory: Path, options: Options, scratch: Path) -> Repair:
+    """What a repair would do and lose: it is done below `scratch`, to links and copies. The stream is only read.
+
+    Raises:
+        NewerFormatError: a later version wrote it.
+        StorageError: it cannot be read, or there is no room for what would be written.
+    """
+    shadow = scratch / "streams" / directory.name
+    shadow.mkdir(parents=True)
+    for path in sorted(directory.iterdir()):
+        if not path.is_file() or path.name == "ctl":
+            continue
+        if path.suffix == ".log":  # the only files that an opening writes to
+            (shadow / path.name).write_bytes(read_all(path)[0])
+        else:
+            (shadow / path.name).symlink_to(path)
+    report = repair_stream(name, shadow, Files(), options)
+    report.path = directory
+    report.kept = []
+    for loss in report.losses:
+        loss.path = directory / loss.path.name
+    return report
+
+
+class _StreamRepair:
+    """The repair of one stream."""
+
+    def __init__(self, name: bytes, directory: Path, files: Files, options: Options) -> None:
+        self.directory, self.files, self.options = directory, files, options
+        self.report = Repair(name, directory)
+        self.quarantine = directory / "quarantine"
+
+    def run(self) -> Repair:
+        """Both steps."""
+        self._sweep()
+        self._put_aside_strangers()
+        self._active_log()
+        log = StreamLog(self.directory, self.files, self.options, read_only=False)
+        try:
+            for finding in log.report.findings if log.report is not None else []:
+                if finding.kind in ("torn", "dropped"):
+                    self.report.notes.append(f"{finding.path.name}: {finding.action}")
+            if log.fault is not None:
+                raise log.fault
+            with log.ctl.locked(MAINTENANCE):
+                self._segments(log)
+                log.flush()
+                log.remove_dropped()
+        finally:
+            log.close()
+        return self.report
+
+    # --- what does not belong here ------------------------------------------------------------------------------------
+
+    def _sweep(self) -> None:
+        for path in sorted(self.directory.iterdir()):
+            if path.suffix == ".tmp" and path.is_file():
+                self.report.actions.append(f"removed the unfinished {path.name}: it was never part of the stream")
+                self.files.unlink(path)
+
+    def _put_aside_strangers(self) -> None:
+        """Moves away files of segments that another stream's or another segment's header is in, where that is sound."""
+        owners: dict[bytes, int] = {}
+        heads: dict[Path, tuple[bytes, int, int]] = {}
+        for path in sorted(self.directory.iterdir()):
+            parsed = names.parse_file(path.name)
+            if parsed is None or not path.is_file():
+                continue
+            head = _owner_of(path)
+            if head is not None:
+                heads[path] = head
+                owners[head[0]] = owners.get(head[0], 0) + 1
+        if not owners:
+            return
+        ours = max(owners, key=lambda each: owners[each])
+        newest = max((path for path in heads if path.suffix == ".log"), default=None, key=lambda path: path.name)
+        if newest is not None and owners[heads[newest][0]] * 2 >= owners[ours]:
+            ours = heads[newest][0]
+        for path, (uuid, number, generation) in heads.items():
+            parsed = names.parse_file(path.name)
+            assert parsed is not None
+            if uuid != ours:
+                self._put_aside(path, "it is another stream's")
+            elif (number, generation) != parsed[1:]:
+                right = names.segment_path(self.directory, number, generation)
+                right = names.log_path(self.directory, number) if parsed[0] == "log" else right
+                if right.exists():
+                    self._put_aside(path, f"it is {right.name}, which is there")
+                    continue
+                self.report.actions.append(f"renamed {path.name} to {right.name}: that is what it is")
+                self.files.rename(path, right)
+                self.files.sync_dir(self.directory)
+
+    def _put_aside(self, path: Path, why: str) -> None:
+        self.report.actions.append(f"moved {path.name} to quarantine: {why}")
+        self.report.kept.append(quarantine.move(path, self.quarantine, self.files))
+
+    def _keep(self, path: Path) -> None:
+        if path.exists():
+            self.report.kept.append(quarantine.keep(path, self.quarantine, self.files))
+
+    # --- step 1 -------------------------------------------------------------------------------------------------------
+
+    def _active_log(self) -> None:
+        """Makes the active log anew where it is damaged or missing."""
+        number, missing, successor_lost = self._which()
+        path = names.log_path(self.directory, number)
+        if not missing and not successor_lost and self._is_sound(path, number):
+            return
+        source = source_of(self.directory, number, missing=missing, successor_lost=successor_lost)
+        path = source.path
+        rebuilt = rebuild(source, self.options)
+        self.report.losses += rebuilt.losses
+        self.report.notes += rebuilt.notes
+        self.report.actions.append(
+            f"{path.name} is made anew from what is whole" if not missing else f"made {path.name}"
+        )
+        self._keep(path)
+        self._write_log(path, rebuilt.image)
+
+    def _which(self) -> tuple[int, bool, bool]:
+        """The number of the active segment, whether its file is missing, whether that of the one behind it is."""
+        found = [parsed for path in self.directory.iterdir() if (parsed := names.parse_file(path.name)) is not None]
+        logs = [number for kind, number, _ in found if kind == "log"]
+        sealed = max((number for kind, number, _ in found if kind == "seg"), default=0)
+        active = max(logs, default=0)
+        if active <= sealed:
+            return sealed + 1, True, False
+        return active, False, recovery.is_left_behind(names.log_path(self.directory, active))
+
+    def _is_sound(self, path: Path, number: int) -> bool:
+        page = Page.private()
+        file: LogFileLike | None = None
+        try:
+            file = Files().open_log(path, writable=False)
+            native = recovery.native_log(self.directory, number, page.ctl, file, self.options, apart=True)
+            found = native.scan()
+            native.close()
+        except NewerFormatError:
+            raise
+        except (CorruptionError, StorageError, ValueError, OSError):
+            return False
+        finally:
+            if file is not None:
+                file.close()
+            page.close()
+        return found is None or found["kind"] != "rotten"
+
+    def _write_log(self, path: Path, image: bytes) -> None:
+        temporary = path.with_suffix(".log.tmp")
+        self.files.unlink(temporary)
+        size = max(INITIAL_BYTES, len(image) + 4096)
+        with self.files.create(temporary) as new:
+            new.write(image)
+            new.write(bytes(-(-size // 4096) * 4096 - len(image)))
+            new.sync()
+        self.files.rename(temporary, path)
+        self.files.sync_dir(self.directory)
+
+    # --- step 2 -------------------------------------------------------------------------------------------------------
+
+    def _segments(self, log: StreamLog) -> None:
+        segments = Segments(self.directory, log.native, self.options)
+        try:
+            for view in log.native.segments():
+                self._segment(segments, view, log)
+        finally:
+            segments.close()
+        self._audits(log.native)
+
+    def _segment(self, segments: Segments, view: SegmentView, log: StreamLog) -> None:
+        sealed = names.segment_path(self.directory, view.number, view.generation)
+        rows = names.log_path(self.directory, view.number)
+        try:
+            opened = open_sealed(self.directory, log.native, view)
+            if opened is not None and self._reads(opened, view):
+                return
+        except (CorruptionError, StorageError):
+            pass
+        if not view.generation and rows.exists() and self._rows_read(segments, view):
+            if sealed.exists():  # a bad copy of a log that is still there
+                self._put_aside(sealed, "it is damaged, and the log that it was made from is sound")
+            return
+        found = salvage_sealed(sealed) if sealed.exists() else None
+        if found is None and not view.generation and rows.exists():
+            found = salvage_log(rows)
+        path = sealed if sealed.exists() else rows
+        if found is None or not found.pieces:
+            self._drop(view, path, log)
+            return
+        found.place(view.entries, view.last)
+        self._rewrite(view, path, found, log)
+
+    @staticmethod
+    def _reads(opened: SealedSegment, view: SegmentView) -> bool:
+        entries, _, faults = opened.verify_run(0, opened.nodes)
+        if faults or entries != view.entries or (opened.first, opened.last) != (view.first, view.last):
+            return False
+        before = 64, 0
+        for node in range(opened.nodes):
+            offset, length, at, count, _ = opened.node_row(node)
+            if (offset, at) != before:
+                return False
+            before = offset + length, at + count
+        opened.snapshot_copy()
+        return True
+
+    def _rows_read(self, segments: Segments, view: SegmentView) -> bool:
+        try:
+            rows = segments.get(view)
+            if not isinstance(rows, RowSegment) or rows.entries != view.entries:
+                return False
+            frame = snapshot_frame(self.directory, view.number + 1)
+            if not frame:
+                return True
+            return (int.from_bytes(frame[16:24], "little") - 1, int.from_bytes(frame[28:32], "little")) == rows.link
+        except (SegmentGone, DiskstreamError):
+            return False
+
+    def _drop(self, view: SegmentView, path: Path, log: StreamLog) -> None:
+        """A segment of which nothing can be read leaves the list."""
+        there = path.exists()
+        what = "nothing in this file can be read" if there else "the file is missing"
+        self.report.losses.append(Loss(path, 0, 0, what, str(view.first), str(view.last), view.entries))
+        self.report.actions.append(f"took segment {view.number} off the list: {what}")
+        if there:
+            self._keep(path)
+        self._replace(log, view, view.emptied())
+        if there:
+            self.files.unlink(path)
+            self.files.sync_dir(self.directory)
+
+    def _rewrite(self, view: SegmentView, path: Path, found: Salvaged, log: StreamLog) -> None:
+        losses = list(found.losses(view.first, view.last))
+        self.report.losses += losses
+        what = f"{found.entries} of {view.entries} entries can be read" if losses else "all its entries can be read"
+        self.report.actions.append(f"wrote segment {view.number} anew: {what}")
+        if any(piece.before is None for piece in found.pieces):
+            self.report.notes.append(
+                f"segment {view.number}: entries that were deleted behind the damage may be there again"
+            )
+        self._keep(path)
+        generation = view.generation + 1
+        target = names.segment_path(self.directory, view.number, generation)
+        if target.exists():
+            self._put_aside(target, "a repair that was interrupted made it")
+        written = self._write_segment(log, view, found, target, generation)
+        if written is None:  # what can be read was deleted or trimmed anyway
+            self._replace(log, view, view.emptied())
+        else:
+            self._replace(log, view, SegmentView.compacted([view], [view], written))
+        self.files.unlink(path)
+        self.files.sync_dir(self.directory)
+
+    def _write_segment(
+        self, log: StreamLog, view: SegmentView, found: Salvaged, target: Path, generation: int
+    ) -> SealedSegment | None:
+        options = self.options
+        sealer = Sealer(
+            log.native.uuid,
+            view.number,
+            generation,
+            secrets.randbits(32),
+            max_entries=options.node_max_entries,
+            max_bytes=options.node_max_bytes,
+            level=options.compression_level,
+        )
+        temporary = target.with_name(target.name + ".tmp")
+        self.files.unlink(temporary)
+        times = view.times_ms
+        copy = snapshot_frame(self.directory, view.number + 1) or found.copy
+        try:
+            with self.files.create(temporary) as new:
+                for piece in found.pieces:
+                    data = sealer.push(found.block(piece, view))
+                    if data:
+                        new.write(data)
+                if sealer.entries == 0:
+                    return None
+                new.write(sealer.finish(copy, times))
+                new.sync()
+            self.files.rename(temporary, target)
+        finally:
+            self.files.unlink(temporary)
+        self.files.sync_dir(self.directory)
+        fd = os.open(target, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            written = SealedSegment(fd, str(target), log.native.uuid, view.number, NodeCache(0))
+        finally:
+            os.close(fd)
+        entries, _, faults = written.verify_run(0, written.nodes)
+        if faults or entries != sealer.entries:
+            raise CorruptionError(
+                str(target), "sealed segment", 0, f"the {sealer.entries} entries just written", "fewer"
+            )
+        return written
+
+    @staticmethod
+    def _replace(log: StreamLog, view: SegmentView, output: SegmentView) -> None:
+        with log.locked():
+            log.prepare()
+            log.retry(lambda: log.native.replace([view.number], output), held=True)
+        log.flush()
+        log.segments.forget(view.number, view.generation)
+
+    def _audits(self, native: Log) -> None:
+        for number in audit.kept(self.directory, native):
+            path = names.audit_path(self.directory, number)
+            try:
+                file = audit.open_file(path, native.uuid, number)
+                while file.next(0, audit.MAX_MS) is not None:
+                    pass
+            except FileNotFoundError:
+                continue
+            except NewerFormatError:
+                raise
+            except DiskstreamError:
+                self._put_aside(path, "the past of groups in it cannot be read; the stream does not depend on it")
+
+
+def _owner_of(path: Path) -> tuple[bytes, int, int] | None:
+    """Stream, segment and generation that the header of a file says, where it is sound."""
+    with path.open("rb") as file:
+        head = file.read(SEGMENT_HEADER.size)
+    layout = LOG_HEADER if path.suffix == ".log" else SEGMENT_HEADER
+    sound = layout.sound(head)
+    if sound is None:
+        return None
+    return bytes(sound["uuid"]), int(sound["segment"]), int(sound.get("generation", 0))

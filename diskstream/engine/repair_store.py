@@ -1,0 +1,214 @@
+"""Repair of a whole store: what makes it a store, names of streams, the view, then one stream after another."""
+
+import contextlib
+import json
+import re
+import secrets
+import tempfile
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from diskstream._native import FORMAT_VERSION
+from diskstream.engine import directory, names, quarantine, view_check
+from diskstream.engine.alone import alone
+from diskstream.engine.files import Files
+from diskstream.engine.repair import Repair, plan_stream, repair_stream
+from diskstream.errors import ArgumentError, CorruptionError, DiskstreamError, NotAStoreError
+from diskstream.options import Options
+
+__all__ = ["Wishes", "nested_stores", "repair_store"]
+
+Progress = Callable[[str], None]
+_UUID = re.compile(rb"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_MAX_JSON_BYTES = 1 << 16
+_LOST_NAME = b"lost-name-"
+_HASH_SHOWN = 16
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What a repair is told.
+
+    Attributes:
+        streams: only these, by name; all where it is empty.
+        uuid: what the store's is, where its own cannot be read.
+        known: names that streams may have, for those whose `name` file is lost.
+    """
+
+    streams: frozenset[bytes] = frozenset()
+    uuid: str = ""
+    known: tuple[bytes, ...] = field(default=())
+
+
+def nested_stores(path: Path) -> list[Path]:
+    """The stores below a directory that the server uses: databases, and what is known of keys."""
+    found = [path / "keys", *sorted(each for each in path.glob("db*") if re.fullmatch(r"db\d+", each.name))]
+    return [each for each in found if (each / "streams").is_dir()]
+
+
+def repair_store(
+    path: Path, files: Files, options: Options, wishes: Wishes, progress: Progress, *, dry_run: bool
+) -> Iterator[Repair]:
+    """Repairs a store, or says what there is to do. One report for the store itself, then one for each stream.
+
+    A stream that cannot be repaired is reported with the reason, and the others are repaired all the same.
+
+    Raises:
+        NotAStoreError: nothing here says that this is a store.
+        StoreBusyError: somebody has it open.
+        ArgumentError: the uuid that was given is none.
+    """
+    if not (path / "store.json").exists() and not (path / "streams").is_dir():
+        raise NotAStoreError(str(path), "there is neither a store.json nor a directory streams")
+    directory.check_filesystem(path)
+    with contextlib.nullcontext() if dry_run else alone(path, files):
+        for store in [path, *nested_stores(path)]:
+            with contextlib.nullcontext() if dry_run or store == path else alone(store, files):
+                yield from _one_store(store, files, options, wishes, progress, dry_run=dry_run)
+
+
+def _one_store(
+    path: Path, files: Files, options: Options, wishes: Wishes, progress: Progress, *, dry_run: bool
+) -> Iterator[Repair]:
+    itself = Repair(None, path)
+    _description(itself, path, files, wishes, dry_run=dry_run)
+    streams = path / "streams"
+    if not dry_run:
+        swept = directory.sweep(streams, files) if streams.is_dir() else 0
+        if swept:
+            itself.actions.append(f"removed {swept} directories of an interrupted creation or removal")
+    found = _named(itself, streams, files, wishes, dry_run=dry_run)
+    if view_check.check(path / "view") == "damaged":
+        itself.actions.append("removed the view, which is damaged: it is made anew from the logs, nothing is lost")
+        if not dry_run:
+            for file in ("data.mdb", "lock.mdb"):
+                files.unlink(path / "view" / file)
+    if itself.actions or itself.losses or itself.notes:
+        yield itself
+    for name, folder in found:
+        if wishes.streams and name not in wishes.streams:
+            continue
+        progress(name.decode("utf-8", "backslashreplace"))
+        try:
+            if dry_run:
+                with tempfile.TemporaryDirectory(prefix="diskstream-plan-") as scratch:
+                    yield plan_stream(name, folder, options, Path(scratch))
+            else:
+                yield repair_stream(name, folder, files, options)
+        except DiskstreamError as error:
+            failed = Repair(name, folder)
+            failed.failed = str(error)
+            yield failed
+
+
+# --- store.json -------------------------------------------------------------------------------------------------------
+
+
+def _description(itself: Repair, path: Path, files: Files, wishes: Wishes, *, dry_run: bool) -> None:
+    """Makes store.json anew where it is missing or damaged."""
+    description, streams = path / "store.json", path / "streams"
+    if not streams.is_dir():
+        itself.actions.append("made the directory streams, which was missing: all streams are lost")
+        if not dry_run:
+            files.mkdir(streams)
+            files.sync_dir(path)
+    try:
+        if description.exists():
+            directory.describe(path)
+            return
+        why = "is missing"
+    except NotAStoreError:
+        if dry_run and not streams.is_dir():
+            return
+        why = "is damaged"
+    identity, where = _identity(path, description, wishes)
+    itself.actions.append(f"store.json {why}: made anew with the uuid {where}")
+    if where == "of nobody before":
+        itself.notes.append(
+            f"the store has a new uuid, {identity}: an archive or a job that knows the old one refuses this store. "
+            "Where you know the old one (a manifest of an archive has it as 'store'), repair with --uuid"
+        )
+    if dry_run:
+        return
+    if description.exists():
+        itself.kept.append(quarantine.keep(description, path / "quarantine", files))
+    temporary = path / f"store.json.{secrets.token_hex(8)}.tmp"
+    content = {
+        "format_version": FORMAT_VERSION,
+        "uuid": identity,
+        "features": {"compatible": [], "incompatible": []},
+    }
+    with files.create(temporary) as new:
+        new.write(json.dumps(content, indent=2).encode() + b"\n")
+        new.sync()
+    files.rename(temporary, description)
+    files.sync_dir(path)
+
+
+def _identity(path: Path, description: Path, wishes: Wishes) -> tuple[str, str]:
+    """The uuid of a store whose description cannot be read, and where it is from."""
+    if wishes.uuid:
+        try:
+            return str(uuid.UUID(wishes.uuid)), "that was given"
+        except ValueError:
+            raise ArgumentError(f"not a uuid: {wishes.uuid!r}") from None
+    for copy in sorted(path.glob("leases/*/store.json")):
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            known = json.loads(copy.read_bytes()[:_MAX_JSON_BYTES])["uuid"]
+            return str(uuid.UUID(known)), f"of the lease {copy.parent.name}"
+    with contextlib.suppress(OSError):
+        readable = set(_UUID.findall(description.read_bytes()[:_MAX_JSON_BYTES]))
+        if len(readable) == 1:
+            return readable.pop().decode(), "that can still be read in it"
+    return str(uuid.uuid4()), "of nobody before"
+
+
+# --- names of streams -------------------------------------------------------------------------------------------------
+
+
+def _named(itself: Repair, streams: Path, files: Files, wishes: Wishes, *, dry_run: bool) -> list[tuple[bytes, Path]]:
+    """All streams with their directories; gives a name to those whose own is lost."""
+    if not streams.is_dir():
+        return []
+    found = []
+    for folder in sorted(streams.iterdir()):
+        if folder.name.startswith(".") or not folder.is_dir() or folder.is_symlink():
+            continue
+        name = names.decode_directory(folder)
+        if name is None:
+            if not any(names.parse_file(path.name) for path in folder.iterdir()):
+                itself.notes.append(f"{folder} is no stream: left as it is")
+                continue
+            name = _name_again(itself, folder, files, wishes, dry_run=dry_run)
+        renamed = streams / names.encode_name(name)
+        found.append((name, renamed if renamed.is_dir() else folder))
+    return found
+
+
+def _name_again(itself: Repair, folder: Path, files: Files, wishes: Wishes, *, dry_run: bool) -> bytes:
+    """A stream whose name cannot be read gets one."""
+    if names.is_long(folder.name):
+        for candidate in wishes.known:
+            if names.encode_name(candidate) == folder.name:
+                itself.actions.append(f"wrote the name file of {folder.name} again, with a name that was given")
+                if not dry_run:
+                    directory.write_name(folder, [candidate], files)
+                return candidate
+    digest = folder.name.rpartition("~")[2][:_HASH_SHOWN]
+    name = _LOST_NAME + (digest if names.is_long(folder.name) else folder.name).encode("utf-8", "surrogateescape")[:64]
+    target = folder.parent / names.encode_name(name)
+    while target.exists():
+        name += b"x"
+        target = folder.parent / names.encode_name(name)
+    shown = name.decode("utf-8", "backslashreplace")
+    itself.actions.append(f"the name of the stream in {folder.name} is lost: it is there as {shown} now")
+    itself.notes.append("where you know the name of a stream that lost it, rename it, or repair with --name first")
+    if not dry_run:
+        try:
+            files.rename(folder, target)
+        except FileNotFoundError as error:
+            raise CorruptionError(str(folder), "stream directory", 0, "a directory", "no such file") from error
+        files.sync_dir(folder.parent)
+    return name

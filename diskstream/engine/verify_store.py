@@ -1,0 +1,94 @@
+"""Reading everything of a store that may be too damaged to be opened: its description, its streams, its view, its keys."""
+
+import errno
+from collections.abc import Callable
+from pathlib import Path
+
+from diskstream.engine import directory, names, verify, view_check
+from diskstream.engine.files import Files
+from diskstream.engine.log import StreamLog, StreamMoved
+from diskstream.engine.repair_store import nested_stores
+from diskstream.engine.verify import Problem, VerifyReport
+from diskstream.errors import DiskstreamError, NewerFormatError, NotAStoreError, StorageError
+from diskstream.options import Options
+
+__all__ = ["check_names", "verify_store"]
+
+Progress = Callable[[int], None]
+
+
+def verify_store(
+    path: Path, options: Options, report: VerifyReport, progress: Progress, wanted: frozenset[bytes] = frozenset()
+) -> None:
+    """Reports all that is damaged in a store, and in those of the server below it. Nothing is changed.
+
+    Raises:
+        NotAStoreError: nothing here says that this is a store.
+        NewerFormatError: a later version wrote it.
+    """
+    if not (path / "store.json").exists() and not (path / "streams").is_dir():
+        raise NotAStoreError(str(path), "there is neither a store.json nor a directory streams")
+    directory.check_filesystem(path)
+    for store in [path, *nested_stores(path)]:
+        _one_store(store, options, report, progress, wanted if store == path else frozenset())
+
+
+def _one_store(
+    path: Path, options: Options, report: VerifyReport, progress: Progress, wanted: frozenset[bytes]
+) -> None:
+    description, streams = path / "store.json", path / "streams"
+    if not description.exists():
+        meaning = "the store cannot be opened; the streams themselves are not touched by this"
+        report.problems.append(Problem(b"", description, 0, "the file is missing", meaning=meaning))
+    else:
+        try:
+            directory.describe(path)
+        except NewerFormatError:
+            raise
+        except NotAStoreError as error:
+            meaning = "the store cannot be opened; a repair makes this anew"
+            report.problems.append(Problem(b"", description, 0, str(error), meaning=meaning))
+    if not streams.is_dir():
+        return
+    check_names(streams, report)
+    for name in directory.list_streams(streams):
+        if not wanted or name in wanted:
+            _one_stream(name, streams / names.encode_name(name), options, report, progress)
+    state = view_check.check(path / "view")
+    if state == "damaged":
+        meaning = "nothing is lost: it is made anew from the logs once it is removed, as a repair does"
+        report.problems.append(Problem(b"", path / "view" / "data.mdb", 0, "the view cannot be read", meaning=meaning))
+    elif state == "in use":
+        report.notes.append(f"{path / 'view'}: in use, so it was not read; nothing depends on it")
+
+
+def check_names(streams: Path, report: VerifyReport) -> None:
+    """Reports directories that ought to be streams and whose names cannot be read."""
+    for folder in directory.unreadable_names(streams):
+        try:
+            is_stream = any(names.parse_file(path.name) is not None for path in folder.iterdir())
+        except OSError:
+            continue
+        if is_stream:
+            meaning = "it cannot be found by its name; a repair gives it another, or writes the right one again"
+            report.problems.append(Problem(b"", folder, 0, "a stream whose name cannot be read", meaning=meaning))
+        else:
+            report.notes.append(f"{folder}: no part of the store")
+
+
+def _one_stream(name: bytes, folder: Path, options: Options, report: VerifyReport, progress: Progress) -> None:
+    try:
+        log = StreamLog(folder, Files(), options, read_only=True)
+        try:
+            verify.verify_log(name, log, report, progress)
+        finally:
+            log.close()
+    except StreamMoved:
+        return
+    except NewerFormatError:
+        raise
+    except (DiskstreamError, OSError) as error:
+        if getattr(error, "errno", None) in (errno.EMFILE, errno.ENFILE):
+            raise  # says nothing of the stream
+        wrapped = error if isinstance(error, DiskstreamError) else StorageError(str(folder), "read", 5, str(error))
+        verify.verify_directory(name, folder, report, wrapped)

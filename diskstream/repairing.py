@@ -1,0 +1,55 @@
+"""Repair of a damaged store: it cannot be opened for that, so this works on its directory."""
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from diskstream.engine import names
+from diskstream.engine.files import Files
+from diskstream.engine.losses import Loss
+from diskstream.engine.repair import Repair
+from diskstream.engine.repair_store import Wishes, repair_store
+from diskstream.options import Options
+
+__all__ = ["Loss", "Repair", "repair"]
+
+
+def repair(
+    path: str | os.PathLike[str],
+    *,
+    streams: Iterable[str | bytes] = (),
+    uuid: str = "",
+    known_names: Iterable[str | bytes] = (),
+    dry_run: bool = False,
+    progress: Callable[[str], None] | None = None,
+    files: Files | None = None,
+) -> Iterator[Repair]:
+    """Does the least that makes a damaged store open and be read, and says what is lost.
+
+    What is touched is copied to the quarantine of its stream before, durably. A repair that was killed is finished by
+    the next.
+
+    Args:
+        path: the store's directory.
+        streams: names of the streams to repair; all where there are none.
+        uuid: of the store, where its own cannot be read: as text.
+        known_names: names that streams may have, for those whose long name is lost.
+        dry_run: change nothing, and say what would be done. Needs room for that among the temporary files.
+        progress: called with the name of each stream before it is read.
+        files: what to write with; for tests that stand in for a disk.
+
+    Returns:
+        One report for the store itself, where there is something to say of it, then one for each stream as it is done.
+
+    Raises:
+        NotAStoreError: nothing says that this is a store.
+        StoreBusyError: another process has it open.
+        StorageError: the disk said no.
+    """
+    wishes = Wishes(
+        frozenset(names.as_name(name) for name in streams), uuid, tuple(names.as_name(name) for name in known_names)
+    )
+    options = Options(fsync="os", seal="manual")
+    return repair_store(
+        Path(path).absolute(), files or Files(), options, wishes, progress or (lambda _: None), dry_run=dry_run
+    )

@@ -1,0 +1,37 @@
+"""Reading a store against its checksums without opening it as a store: that works where it cannot be opened."""
+
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from diskstream.engine import names
+from diskstream.engine.verify import Problem, VerifyReport
+from diskstream.engine.verify_store import verify_store
+from diskstream.options import Options
+
+__all__ = ["Problem", "VerifyReport", "verify"]
+
+
+def verify(
+    path: str | os.PathLike[str],
+    *,
+    streams: Iterable[str | bytes] = (),
+    progress: Callable[[int], None] | None = None,
+) -> VerifyReport:
+    """Reads everything in a store's directory, changes nothing, and reports what is damaged.
+
+    Other processes may go on writing. The stores that the server keeps below it are read too.
+
+    Args:
+        path: the store's directory.
+        streams: names of the streams to read; all where there are none.
+        progress: called with the number of entries just read, by one thread at a time.
+
+    Raises:
+        NotAStoreError: nothing says that this is a store.
+        NewerFormatError: a later version wrote it.
+    """
+    report = VerifyReport()
+    wanted = frozenset(names.as_name(name) for name in streams)
+    verify_store(Path(path).absolute(), Options(), report, progress or (lambda _: None), wanted)
+    return report
