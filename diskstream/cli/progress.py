@@ -1,11 +1,19 @@
-"""A bar for work that passes over all entries of a store."""
+"""Bars for work that passes over all entries of a store, or over so many bytes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
 
 import diskstream
 from diskstream.cli.output import error_console
@@ -32,3 +40,22 @@ def _count(store: diskstream.Store, stream: bytes | None) -> int | None:
         return sum(len(store.stream(name)) for name in (store.streams() if stream is None else [stream]))
     except diskstream.DiskstreamError:
         return None
+
+
+@contextmanager
+def bytes_progress(title: str) -> Iterator[tuple[Callable[[int], None], Callable[[int], None]]]:
+    """The same for bytes; yields what to call with how many there will be, and with those just handled."""
+    console = error_console()
+    if not console.is_terminal:
+        yield (lambda _: None), (lambda _: None)
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task(title, total=None)
+        yield (lambda total: progress.update(task, total=total)), (lambda size: progress.advance(task, size))

@@ -25,6 +25,7 @@ __all__ = [
     "rename_stream",
     "sweep",
     "unreadable_names",
+    "write_name",
 ]
 
 _NETWORK = frozenset(
@@ -155,14 +156,14 @@ def create_stream(streams: Path, name: bytes, files: Files) -> Path:
         log.write(header + frame + bytes(INITIAL_BYTES - len(header) - len(frame)))
         log.sync()
     if names.is_long(target.name):
-        _write_name(fresh, [name], files)
+        write_name(fresh, [name], files)
     files.sync_dir(fresh)
     files.rename(fresh, target)
     files.sync_dir(streams)
     return target
 
 
-def _write_name(directory: Path, candidates: list[bytes], files: Files) -> None:
+def write_name(directory: Path, candidates: list[bytes], files: Files) -> None:
     """Holds what a directory's name is too short for. The one whose encoding is that name counts."""
     temporary = directory / "name.tmp"
     files.unlink(temporary)
@@ -177,7 +178,7 @@ def rename_stream(streams: Path, old: bytes, new: bytes, files: Files) -> Path:
     """Gives a stream another, free name, in one step; the caller holds the store's lock. Returns its new place."""
     source, target = streams / names.encode_name(old), streams / names.encode_name(new)
     if names.is_long(source.name) or names.is_long(target.name):
-        _write_name(source, [old, new], files)
+        write_name(source, [old, new], files)
     files.rename(source, target)
     files.sync_dir(streams)
     return target
