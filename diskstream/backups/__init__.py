@@ -5,6 +5,7 @@ from diskstream.backups.making import Made, Settings, make_backup
 from diskstream.backups.manifest import Header, KeptStream, Manifest, read_manifest
 from diskstream.backups.pruning import prune, superfluous
 from diskstream.backups.repository import Backup, BackupError, Repository, find_backup
+from diskstream.backups.restoring import Restored, Wanted, restore
 
 __all__ = [
     "Backup",
@@ -15,12 +16,15 @@ __all__ = [
     "Made",
     "Manifest",
     "Repository",
+    "Restored",
     "Seen",
     "Settings",
+    "Wanted",
     "check_backup",
     "find_backup",
     "make_backup",
     "prune",
     "read_manifest",
+    "restore",
     "superfluous",
 ]
