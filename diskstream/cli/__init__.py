@@ -27,6 +27,7 @@ _MODULES = {
     "len": "length",
     "ls": "ls",
     "range": "range",
+    "replay": "replay",
     "restore": "restore",
     "seal": "seal",
     "serve": "serve",

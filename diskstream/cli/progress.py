@@ -10,7 +10,9 @@ from rich.progress import (
     DownloadColumn,
     MofNCompleteColumn,
     Progress,
+    SpinnerColumn,
     TextColumn,
+    TimeElapsedColumn,
     TimeRemainingColumn,
     TransferSpeedColumn,
 )
@@ -59,3 +61,28 @@ def bytes_progress(title: str) -> Iterator[tuple[Callable[[int], None], Callable
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task(title, total=None)
         yield (lambda total: progress.update(task, total=total)), (lambda size: progress.advance(task, size))
+
+
+@contextmanager
+def replay_progress(title: str) -> Iterator[Callable[[int, int], None] | None]:
+    """A line for a replay; yields what to call with entries just read and just sent. Silent, and None, in a pipe."""
+    console = error_console()
+    if not console.is_terminal:
+        yield None
+        return
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        SpinnerColumn(),
+        TextColumn("{task.completed:,} read, {task.fields[sent]:,} sent"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task(title, total=None, sent=0)
+        total = 0
+
+        def on_entries(read: int, sent: int) -> None:
+            nonlocal total
+            total += sent
+            progress.update(task, advance=read, sent=total)
+
+        yield on_entries
