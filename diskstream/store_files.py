@@ -56,9 +56,16 @@ def is_sealed(name: str) -> bool:
 
 
 def pin(
-    store: Store, streams: Iterable[bytes], *, ttl_s: float, on_damage: Callable[[bytes, DiskstreamError], None]
+    store: Store,
+    streams: Iterable[bytes],
+    *,
+    name: str,
+    ttl_s: float,
+    on_damage: Callable[[bytes, DiskstreamError], None],
 ) -> Path:
     """Makes a lease, as `Store.lease`, in which damaged streams are as they are: `on_damage` is told of each.
+
+    Its directory is `leases/<name>`, or, where this is killed, `leases/.new-<name>`: `leases.release` removes either.
 
     Raises:
         ReadOnlyError: the store was opened read-only.
@@ -70,17 +77,17 @@ def pin(
     files = Files()
 
     def link(target: Path) -> None:
-        for name in streams:
+        for each in streams:
             try:
-                store.stream(name)._lease(target, files)
+                store.stream(each)._lease(target, files)
             except (CorruptionError, FormatError, PoisonedError) as error:
-                on_damage(name, error)
-                place = target / names.encode_name(name)
+                on_damage(each, error)
+                place = target / names.encode_name(each)
                 rmtree(place, ignore_errors=True)
                 files.mkdir(place)
                 lease.link_damaged(store.path / "streams" / place.name, place, files)
 
-    return lease.make(store.path, link, ttl_s, files)
+    return lease.make(store.path, link, ttl_s, files, name)
 
 
 def verify_files(store: Store, only: Mapping[bytes, Collection[str]], progress: Callable[[int], None]) -> VerifyReport:

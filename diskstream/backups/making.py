@@ -2,6 +2,7 @@
 
 import errno
 import fnmatch
+import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -178,8 +179,13 @@ class _Making:
             wanted = [name for name in store.streams() if everything or self._matches(name)]
             if not wanted and not everything:
                 return
-            lease = pin(store, wanted, ttl_s=_TTL_S, on_damage=lambda name, error: damaged.update({name: str(error)}))
-            self._journal.pinned(part, lease)
+            name = f"backup-{secrets.token_hex(8)}"
+            self._journal.pinned(part, name)
+
+            def tell(name: bytes, error: DiskstreamError) -> None:
+                damaged[name] = str(error)
+
+            lease = pin(store, wanted, name=name, ttl_s=_TTL_S, on_damage=tell)
             earlier, self._leases[part] = self._leases.get(part), lease
             if earlier is not None:
                 leases.release(earlier)
@@ -283,7 +289,7 @@ class _Making:
 
     def _finish(self, version: str, streams: list[KeptStream]) -> Made:
         header = Header(
-            number=max((each.header.number for each in self._repository.backups() if each.header), default=0) + 1,
+            number=self._repository.next_number(),
             made_ms=self._made_ms,
             store=self._repository.store,
             version=version,
@@ -295,7 +301,7 @@ class _Making:
             self._files.sync_dir(folder)
         self._journal.remove()
         write_manifest(self._fresh, Manifest(header, streams, self._kept), self._files)
-        path = self._repository.finish(self._fresh, self._made_ms, self._files)
+        path = self._repository.finish(self._fresh, header, self._files)
         return Made(path, header, self._shared, self._linked, streams, time.monotonic() - self._began)
 
 

@@ -15,7 +15,7 @@ from shutil import rmtree
 from typing import Final, Self
 
 from diskstream.backups.manifest import Header, read_header
-from diskstream.errors import DiskstreamError, FormatError, NewerFormatError
+from diskstream.errors import DiskstreamError, NewerFormatError
 from diskstream.store_files import Files
 from diskstream.system_calls import wrapped
 
@@ -79,6 +79,11 @@ class Backup:
             yield
         finally:
             os.close(fd)
+
+
+def number_of(path: Path) -> int:
+    """The number of a backup, from its name."""
+    return int(path.name.rpartition("-")[2], 16)
 
 
 def store_uuid(path: Path) -> str:
@@ -168,18 +173,22 @@ class Repository:
     # --- what is in it ------------------------------------------------------------------------------------------------
 
     def backups(self) -> list[Backup]:
-        """All complete backups, the oldest first. One whose manifest cannot be read stands where its name puts it."""
+        """All complete backups, the oldest first, by their numbers: a clock may have gone back between two."""
         found = []
-        for path in sorted(path for path in self.path.iterdir() if _NAME.fullmatch(path.name)):
+        for path in sorted(self._named(), key=number_of):
             try:
                 found.append(Backup(path, read_header(path)))
-            except (DiskstreamError, FormatError) as error:
+            except DiskstreamError as error:
                 found.append(Backup(path, None, str(error)))
-        numbered = sorted((each for each in found if each.header), key=lambda each: (each.header or _NONE).number)
-        for place, each in enumerate(found):
-            if each.header is None:
-                numbered.insert(place, each)
-        return numbered
+        return found
+
+    def next_number(self) -> int:
+        """The number of the next backup."""
+        return max(map(number_of, self._named()), default=0) + 1
+
+    def _named(self) -> list[Path]:
+        with wrapped(self.path, "list"):
+            return [path for path in self.path.iterdir() if _NAME.fullmatch(path.name)]
 
     def unfinished(self) -> list[Path]:
         """What killed backups have left."""
@@ -192,10 +201,10 @@ class Repository:
         files.sync_dir(self.path)
         return fresh
 
-    def finish(self, fresh: Path, made_ms: int, files: Files) -> Path:
+    def finish(self, fresh: Path, header: Header, files: Files) -> Path:
         """Gives a backup, of which all is durable, its name: from now on it is one."""
-        stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(made_ms // 1000))
-        target = self.path / f"{stamp}-{secrets.token_hex(4)}"
+        stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(header.made_ms // 1000))
+        target = self.path / f"{stamp}-{header.number:08x}"
         files.rename(fresh, target)
         files.sync_dir(self.path)
         return target
@@ -212,9 +221,6 @@ class Repository:
         for path in self.path.iterdir():
             if path.name.startswith(_GONE):
                 _remove(path)
-
-
-_NONE = Header(0, 0, "", "")
 
 
 def _remove(path: Path) -> None:

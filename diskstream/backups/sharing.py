@@ -28,9 +28,9 @@ class Journal:
         """Takes note of a file that is durable."""
         self._write({"path": path, "uuid": uuid, "size_bytes": copied.size_bytes, "sha256": copied.sha256})
 
-    def pinned(self, part: str, lease: Path) -> None:
-        """Takes note of a lease."""
-        self._write({"part": part, "lease": lease.name})
+    def pinned(self, part: str, lease: str) -> None:
+        """Takes note of a lease that is going to be made."""
+        self._write({"part": part, "lease": lease})
 
     def _write(self, facts: dict[str, object]) -> None:
         self._file.write(json.dumps(facts) + "\n")

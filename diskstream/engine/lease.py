@@ -32,11 +32,15 @@ _AT_ONCE = 8 << 20
 _UNFINISHED_S = 3600
 
 
-def make(store: Path, link: Callable[[Path], None], ttl_s: float, files: Files) -> Path:
-    """Makes a lease: `link` fills the directory of streams that it is given. Returns the lease's directory."""
+def make(store: Path, link: Callable[[Path], None], ttl_s: float, files: Files, name: str | None = None) -> Path:
+    """Makes a lease: `link` fills the directory of streams that it is given. Returns the lease's directory.
+
+    With a `name`, which nobody else may use, that is the directory's, so that whoever wrote it down before can release
+    what is left of a lease whose maker was killed.
+    """
     leases = store / "leases"
     leases.mkdir(exist_ok=True)
-    fresh = leases / f".new-{secrets.token_hex(8)}"
+    fresh = leases / f".new-{name or secrets.token_hex(8)}"
     files.mkdir(fresh)
     try:
         files.mkdir(fresh / "streams")
@@ -170,8 +174,9 @@ def touch(lease: Path) -> None:
 
 
 def release(lease: Path) -> None:
-    """Removes a lease. Whoever has its files open goes on reading them."""
+    """Removes a lease, finished or not. Whoever has its files open goes on reading them."""
     shutil.rmtree(lease, ignore_errors=True)
+    shutil.rmtree(lease.with_name(f".new-{lease.name}"), ignore_errors=True)
 
 
 def sweep(store: Path, now_s: float) -> list[Path]:
