@@ -40,12 +40,14 @@ class Scanned:
         """Links this moment of the stream below `target`; nothing where there is no stream."""
         place = target / names.encode_name(self.name)
 
-        def link(log: StreamLog) -> None:
+        def link(log: StreamLog) -> bool:
             shutil.rmtree(place, ignore_errors=True)  # of a stream that was replaced while it was linked
             files.mkdir(place)
             lease.link_stream(log, place, files)
+            return True
 
-        self._use(link, None)
+        if not self._use(link, False):
+            shutil.rmtree(place, ignore_errors=True)  # of one that went away while it was linked
 
     def trimmed_to(self) -> EntryID | None:
         """The greatest ID of an entry that a trim took, as far as is known: None where nothing was trimmed.

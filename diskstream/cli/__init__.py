@@ -16,6 +16,7 @@ from diskstream.cli.failure import Failure
 
 _MODULES = {
     "add": "add",
+    "backup": "backup",
     "compact": "compact",
     "consumer": "consumer",
     "del": "delete",
@@ -28,6 +29,8 @@ _MODULES = {
     "range": "range",
     "retention": "retention",
     "repair": "repair",
+    "replay": "replay",
+    "restore": "restore",
     "seal": "seal",
     "serve": "serve",
     "spark": "spark",

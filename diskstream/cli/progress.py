@@ -1,11 +1,21 @@
-"""A bar for work that passes over all entries of a store."""
+"""Bars for work that passes over all entries of a store, or over so many bytes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
 
 import diskstream
 from diskstream.cli.output import error_console
@@ -32,3 +42,47 @@ def _count(store: diskstream.Store, stream: bytes | None) -> int | None:
         return sum(len(store.stream(name)) for name in (store.streams() if stream is None else [stream]))
     except diskstream.DiskstreamError:
         return None
+
+
+@contextmanager
+def bytes_progress(title: str) -> Iterator[tuple[Callable[[int], None], Callable[[int], None]]]:
+    """The same for bytes; yields what to call with how many there will be, and with those just handled."""
+    console = error_console()
+    if not console.is_terminal:
+        yield (lambda _: None), (lambda _: None)
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task(title, total=None)
+        yield (lambda total: progress.update(task, total=total)), (lambda size: progress.advance(task, size))
+
+
+@contextmanager
+def replay_progress(title: str) -> Iterator[Callable[[int, int], None] | None]:
+    """A line for a replay; yields what to call with entries just read and just sent. Silent, and None, in a pipe."""
+    console = error_console()
+    if not console.is_terminal:
+        yield None
+        return
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        SpinnerColumn(),
+        TextColumn("{task.completed:,} read, {task.fields[sent]:,} sent"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task(title, total=None, sent=0)
+        total = 0
+
+        def on_entries(read: int, sent: int) -> None:
+            nonlocal total
+            total += sent
+            progress.update(task, advance=read, sent=total)
+
+        yield on_entries

@@ -9,6 +9,7 @@
 A lease is a store of its own, opened read-only. Its files cost no room until the store lets go of them.
 """
 
+import contextlib
 import json
 import os
 import secrets
@@ -23,7 +24,7 @@ from diskstream.engine.files import Files, wrapped
 from diskstream.engine.log import StreamLog
 from diskstream.errors import CorruptionError
 
-__all__ = ["link_stream", "make", "release", "sweep", "touch"]
+__all__ = ["link_damaged", "link_stream", "make", "release", "sweep", "touch"]
 
 _LEASE = "lease.json"
 _AT_ONCE = 8 << 20
@@ -31,11 +32,15 @@ _AT_ONCE = 8 << 20
 _UNFINISHED_S = 3600
 
 
-def make(store: Path, link: Callable[[Path], None], ttl_s: float, files: Files) -> Path:
-    """Makes a lease: `link` fills the directory of streams that it is given. Returns the lease's directory."""
+def make(store: Path, link: Callable[[Path], None], ttl_s: float, files: Files, name: str | None = None) -> Path:
+    """Makes a lease: `link` fills the directory of streams that it is given. Returns the lease's directory.
+
+    With a `name`, which nobody else may use, that is the directory's, so that whoever wrote it down before can release
+    what is left of a lease whose maker was killed.
+    """
     leases = store / "leases"
     leases.mkdir(exist_ok=True)
-    fresh = leases / f".new-{secrets.token_hex(8)}"
+    fresh = leases / f".new-{name or secrets.token_hex(8)}"
     files.mkdir(fresh)
     try:
         files.mkdir(fresh / "streams")
@@ -54,18 +59,20 @@ def make(store: Path, link: Callable[[Path], None], ttl_s: float, files: Files) 
 def link_stream(log: StreamLog, target: Path, files: Files) -> None:
     """Fills `target` with one moment of a stream.
 
+    Segments that are there already are linked before the append lock is taken, so that writers wait for what came in
+    between, and not for all that the stream has.
+
     Raises:
         StreamMoved: the stream is gone.
         CorruptionError: a segment is missing.
         StorageError: the file system has no hard links, or no room.
     """
+    ahead = _link_ahead(log, target, files)
+    wanted = set()
     with log.locked():
         log.prepare()
         for view in log.segments.views():
-            _link_segment(log, view, target, files)
-        for path in log.directory.iterdir():
-            if names.audit_number(path.name) is not None:
-                files.link(path, target / path.name)
+            wanted.add(_link_segment(log, view, target, files, ahead))
         number, end, _, _ = log.native.tail
         visible = log.ctl.visible
         if visible[0] == number:
@@ -78,24 +85,70 @@ def link_stream(log: StreamLog, target: Path, files: Files) -> None:
         # The header says how far the log is known durable: it must not be newer than the end.
         header = os.pread(fd, LOG_HEADER_BYTES, 0)
     try:
+        for name in ahead - wanted:
+            files.unlink(target / name)
         _copy(fd, header, end, names.log_path(target, number))
     finally:
         os.close(fd)
-    named = log.directory / "name"
-    if named.exists():
-        shutil.copyfile(named, target / "name")
+    _copy_name(log.directory, target)
 
 
-def _link_segment(log: StreamLog, view: SegmentView, target: Path, files: Files) -> None:
+def link_damaged(directory: Path, target: Path, files: Files) -> None:
+    """Fills `target` with the files of a stream that takes no writes, since it is damaged: as they are.
+
+    Raises:
+        StorageError: the file system has no hard links, or no room.
+    """
+    present = {path.name: names.parse_file(path.name) for path in directory.iterdir()}
+    active = max((parsed[1] for parsed in present.values() if parsed and parsed[0] == "log"), default=0)
+    for name, parsed in present.items():
+        if parsed is not None and parsed[:2] == ("log", active):
+            shutil.copyfile(directory / name, target / name)
+        elif parsed is not None or names.audit_number(name) is not None:
+            files.link(directory / name, target / name)
+    _copy_name(directory, target)
+
+
+def _copy_name(directory: Path, target: Path) -> None:
+    if (directory / "name").exists():
+        shutil.copyfile(directory / "name", target / "name")
+
+
+def _link_ahead(log: StreamLog, target: Path, files: Files) -> set[str]:
+    """Links the segments that are listed now, and all audits. Returns the names of those segments' files."""
+    log.refresh()
+    linked = set()
+    for view in log.segments.views():
+        with contextlib.suppress(CorruptionError):  # gone by now; what is missing shows under the lock
+            linked.add(_link_segment(log, view, target, files, set()))
+    for path in log.directory.iterdir():
+        if names.audit_number(path.name) is not None:
+            _link_if_there(path, target, files)
+    return linked
+
+
+def _link_if_there(path: Path, target: Path, files: Files) -> None:
+    with contextlib.suppress(FileNotFoundError, FileExistsError):
+        files.link(path, target / path.name)
+
+
+def _link_segment(log: StreamLog, view: SegmentView, target: Path, files: Files, linked: set[str]) -> str:
+    """Links a segment, with its audit, unless one of its files was linked before. Returns that file's name."""
     packed = names.segment_path(log.directory, view.number, view.generation)
     rows = names.log_path(log.directory, view.number)
+    for path in (packed,) if view.generation else (packed, rows):
+        if path.name in linked:
+            return path.name
     # A sealed file is there before its log goes: of three looks one finds one of them.
     for path in (packed, rows, packed):
+        if path == rows and view.generation:
+            continue  # of that number, but what it was made from
         try:
             files.link(path, target / path.name)
         except FileNotFoundError:
             continue
-        return
+        _link_if_there(names.audit_path(log.directory, view.number), target, files)
+        return path.name
     raise CorruptionError(str(packed), "sealed segment", 0, f"a file with {view.entries} entries", "no file")
 
 
@@ -121,8 +174,9 @@ def touch(lease: Path) -> None:
 
 
 def release(lease: Path) -> None:
-    """Removes a lease. Whoever has its files open goes on reading them."""
+    """Removes a lease, finished or not. Whoever has its files open goes on reading them."""
     shutil.rmtree(lease, ignore_errors=True)
+    shutil.rmtree(lease.with_name(f".new-{lease.name}"), ignore_errors=True)
 
 
 def sweep(store: Path, now_s: float) -> list[Path]:

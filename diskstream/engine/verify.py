@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -98,18 +98,27 @@ def verify_directory(name: bytes, directory: Path, report: VerifyReport, error: 
     _look_around(name, directory, None, report)
 
 
-def verify_log(name: bytes, log: StreamLog, report: VerifyReport, progress: Progress) -> None:
-    """Reads all files of an open stream, while others may append to it."""
+def verify_log(
+    name: bytes, log: StreamLog, report: VerifyReport, progress: Progress, only: Collection[str] | None = None
+) -> None:
+    """Reads all files of an open stream, while others may append to it; of its segments `only` files of these names."""
     log.refresh()
     report.streams += 1
     with ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="diskstream-verify") as pool:
         for view in log.segments.views():
+            if only is not None and not {path.name for path in _files_of(log, view)} & {*only}:
+                continue
             report.segments += 1
             for problem in _verify_segment(name, log, view, report, progress=progress, pool=pool):
                 report.problems.append(problem)
     _verify_active(name, log, report, progress)
-    _verify_audit(name, log, report)
+    _verify_audit(name, log, report, only)
     _look_around(name, log.directory, log, report)
+
+
+def _files_of(log: StreamLog, view: SegmentView) -> tuple[Path, Path]:
+    packed = names.segment_path(log.directory, view.number, view.generation)
+    return packed, names.log_path(log.directory, view.number)
 
 
 def _verify_segment(
@@ -224,10 +233,12 @@ def _verify_active(name: bytes, log: StreamLog, report: VerifyReport, progress: 
         page.close()
 
 
-def _verify_audit(name: bytes, log: StreamLog, report: VerifyReport) -> None:
+def _verify_audit(name: bytes, log: StreamLog, report: VerifyReport, only: Collection[str] | None) -> None:
     """Reads the audit files that count. One that is missing is no fault: nobody can tell that there ever was one."""
     for number in audit.kept(log.directory, log.native):
         path = names.audit_path(log.directory, number)
+        if only is not None and path.name not in only:
+            continue
         try:
             file = audit.open_file(path, log.native.uuid, number)
             report.size_bytes += file.file_bytes

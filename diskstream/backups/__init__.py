@@ -1,0 +1,30 @@
+"""Backups of live stores, and stores made out of them."""
+
+from diskstream.backups.checking import Finding, Seen, check_backup
+from diskstream.backups.making import Made, Settings, make_backup
+from diskstream.backups.manifest import Header, KeptStream, Manifest, read_manifest
+from diskstream.backups.pruning import prune, superfluous
+from diskstream.backups.repository import Backup, BackupError, Repository, find_backup
+from diskstream.backups.restoring import Restored, Wanted, restore
+
+__all__ = [
+    "Backup",
+    "BackupError",
+    "Finding",
+    "Header",
+    "KeptStream",
+    "Made",
+    "Manifest",
+    "Repository",
+    "Restored",
+    "Seen",
+    "Settings",
+    "Wanted",
+    "check_backup",
+    "find_backup",
+    "make_backup",
+    "prune",
+    "read_manifest",
+    "restore",
+    "superfluous",
+]

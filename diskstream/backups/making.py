@@ -1,0 +1,330 @@
+"""Making a backup of a live store: one moment of each stream, and no second copy of what an earlier backup has."""
+
+import errno
+import fnmatch
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+from diskstream import leases
+from diskstream import store as stores
+from diskstream.backups.manifest import Header, Kept, KeptStream, Manifest, counted, write_manifest
+from diskstream.backups.pace import Pace
+from diskstream.backups.parts import copy_jobs, stores_in
+from diskstream.backups.repository import BackupError, Repository
+from diskstream.backups.sharing import Donors, Journal, release_pins
+from diskstream.errors import DiskstreamError, StorageError
+from diskstream.store_files import Files, copy_file, digest_file, is_sealed, name_of, pin, uuid_of, verify_files
+
+__all__ = ["Made", "Settings", "make_backup"]
+
+# A lease of a backup that was killed goes after this time, or with the next backup.
+_TTL_S: Final = 3600.0
+_TOUCH_S: Final = 60.0
+# So often the streams are listed, while some vanish from under the hands of whoever lists them.
+_LOOKS: Final = 5
+_READ_ONLY: Final = 0o440
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a backup is made.
+
+    Attributes:
+        patterns: glob patterns; only streams that match one are kept, and nothing else. None: everything is.
+        link: sealed files become second names of the store's own, where both are on one file system.
+        full: share nothing with earlier backups.
+        bytes_per_s: copy no faster than this.
+        on_bytes: called with the bytes just handled.
+        on_total: called once, with how many there will be.
+    """
+
+    patterns: tuple[bytes, ...] = ()
+    link: bool = False
+    full: bool = False
+    bytes_per_s: int | None = None
+    on_bytes: Callable[[int], None] | None = None
+    on_total: Callable[[int], None] | None = None
+
+
+@dataclass(frozen=True)
+class Made:
+    """A backup that was made.
+
+    Attributes:
+        path: its directory.
+        header: what its manifest says of it as a whole.
+        shared_bytes: bytes of files that it shares with earlier backups.
+        linked_bytes: bytes of files that it shares with the store.
+        streams: what it says of each stream.
+        seconds: what it took.
+    """
+
+    path: Path
+    header: Header
+    shared_bytes: int
+    linked_bytes: int
+    streams: list[KeptStream]
+    seconds: float
+
+    @property
+    def damaged(self) -> list[KeptStream]:
+        """The streams that are damaged in it."""
+        return [stream for stream in self.streams if stream.faults]
+
+
+def make_backup(store: Path, target: Path, settings: Settings | None = None, *, version: str = "") -> Made:
+    """Makes a backup of a store that others may have open, and write to.
+
+    Args:
+        store: its directory.
+        target: the directory of its backups, made where it is missing.
+        settings: see `Settings`.
+        version: of diskstream, for the manifest.
+
+    Raises:
+        BackupError: the target is not for this store, or in use; no stream matches.
+        NotAStoreError: there is no store.
+        ReadOnlyError: the store cannot be written to: a backup must hold its files while it copies them.
+        StorageError: the disk said no. The next backup takes over what this one has copied.
+    """
+    files = Files()
+    with stores.open(store, create=False, seal="manual", fsync="os"):  # is a store, and ours to use
+        repository = Repository.make(target, store, files)
+    with repository.alone():
+        repository.sweep()
+        unfinished = repository.unfinished()
+        for folder in unfinished:
+            release_pins(folder, store)
+        made = _Making(store, repository, settings or Settings(), files, unfinished).run(version)
+        for folder in unfinished:
+            repository.remove(folder, files)
+        return made
+
+
+@dataclass
+class _Found:
+    """A stream in the making."""
+
+    part: str
+    place: str
+    uuid: str
+    new: set[str] = field(default_factory=set)  # files that were not checked yet
+    faults: list[str] = field(default_factory=list)
+
+
+class _Making:
+    """One backup, from its hidden directory to its name."""
+
+    def __init__(
+        self, store: Path, repository: Repository, settings: Settings, files: Files, unfinished: list[Path]
+    ) -> None:
+        self._store, self._repository, self._settings, self._files = store, repository, settings, files
+        self._donors = None if settings.full else Donors(repository, unfinished)
+        self._began, self._made_ms = time.monotonic(), time.time_ns() // 1_000_000
+        self._fresh = repository.begin(files)
+        self._journal = Journal(self._fresh)
+        self._leases: dict[str, Path] = {}
+        self._touched = time.monotonic()
+        self._pace = Pace(settings.bytes_per_s, on_bytes=self._handled)
+        self._kept: dict[str, Kept] = {}
+        self._found: dict[str, _Found] = {}
+        self._shared = self._linked = 0
+
+    def _handled(self, size_bytes: int) -> None:
+        if self._settings.on_bytes is not None:
+            self._settings.on_bytes(size_bytes)
+        if time.monotonic() - self._touched > _TOUCH_S:
+            self._touched = time.monotonic()
+            for lease in self._leases.values():
+                leases.touch(lease)
+
+    def run(self, version: str) -> Made:
+        try:
+            if not self._settings.patterns:
+                copy_jobs(self._store, self._fresh, self._files)
+                self._keep_jobs()
+            self._pin()
+            self._copy_parts()
+        finally:
+            self._journal.close()
+            for lease in self._leases.values():
+                leases.release(lease)
+        streams = self._checked()
+        return self._finish(version, streams)
+
+    # --- one moment of each stream ------------------------------------------------------------------------------------
+
+    def _pin(self) -> None:
+        for part in stores_in(self._store):
+            if part == "keys" and self._settings.patterns:
+                continue
+            with stores.open(self._store / part, create=False, seal="manual", fsync="os") as opened:
+                self._pin_part(part, opened)
+        if not self._leases:
+            self._journal.remove()
+            self._repository.remove(self._fresh, self._files)
+            raise BackupError(self._store, "no stream matches", "diskstream ls lists the streams")
+        if self._settings.on_total is not None:
+            sizes = (path.stat().st_size for lease in self._leases.values() for path in lease.glob("streams/*/*"))
+            self._settings.on_total(sum(sizes))
+
+    def _pin_part(self, part: str, store: stores.Store) -> None:
+        everything = not self._settings.patterns
+        damaged: dict[bytes, str] = {}
+        for _ in range(_LOOKS):
+            wanted = [name for name in store.streams() if everything or self._matches(name)]
+            if not wanted and not everything:
+                return
+            name = f"backup-{secrets.token_hex(8)}"
+            self._journal.pinned(part, name)
+
+            def tell(name: bytes, error: DiskstreamError) -> None:
+                damaged[name] = str(error)
+
+            lease = pin(store, wanted, name=name, ttl_s=_TTL_S, on_damage=tell)
+            earlier, self._leases[part] = self._leases.get(part), lease
+            if earlier is not None:
+                leases.release(earlier)
+            # One that is not there was deleted, or renamed to a name that was not on the list: look again.
+            if len(list((lease / "streams").iterdir())) == len(wanted):
+                break
+        for place in sorted((self._leases[part] / "streams").iterdir()):
+            found = _Found(part, _below(part, f"streams/{place.name}"), uuid_of(place))
+            if (fault := damaged.get(name_of(place) or b"")) is not None:
+                found.faults.append(fault)
+            self._found[found.place] = found
+
+    def _matches(self, name: bytes) -> bool:
+        return any(fnmatch.fnmatchcase(name, pattern) for pattern in self._settings.patterns)
+
+    # --- its files ----------------------------------------------------------------------------------------------------
+
+    def _keep_jobs(self) -> None:
+        for path in sorted(self._fresh.rglob("*")):
+            relative = path.relative_to(self._fresh).as_posix()
+            if path.is_file() and relative.split("/")[0] in ("commits", "staging", "replays"):
+                copied = digest_file(path, lambda _: None)
+                self._kept[relative] = Kept(relative, copied.size_bytes, copied.sha256)
+
+    def _copy_parts(self) -> None:
+        for part, lease in self._leases.items():
+            root = self._fresh / part
+            self._files.mkdir(root)
+            self._files.mkdir(root / "streams")
+            self._copy(lease / "store.json", _below(part, "store.json"))
+            for place in sorted((lease / "streams").iterdir()):
+                self._files.mkdir(root / "streams" / place.name)
+                found = self._found[_below(part, f"streams/{place.name}")]
+                for path in sorted(place.iterdir()):
+                    self._keep(path, found)
+
+    def _keep(self, source: Path, found: _Found) -> None:
+        """Takes a file into the backup: as a second name of one that is there already, or as a copy."""
+        path = f"{found.place}/{source.name}"
+        donor = None
+        if self._donors is not None and source.suffix != "":
+            donor = self._donors.find(source, found.uuid)
+        if donor is not None and self._link(donor[0], self._fresh / path):
+            kept = donor[1]
+            self._kept[path] = Kept(path, kept.size_bytes, kept.sha256)
+            self._shared += kept.size_bytes
+            self._handled(kept.size_bytes)
+            if not donor[2]:
+                found.new.add(source.name)
+            return
+        found.new.add(source.name)
+        try:
+            if self._settings.link and is_sealed(source.name) and self._link(source, self._fresh / path):
+                copied = digest_file(source, self._pace)
+                self._linked += copied.size_bytes
+                self._kept[path] = Kept(path, copied.size_bytes, copied.sha256)
+            else:
+                self._copy(source, path, found.uuid)
+        except StorageError as error:
+            if error.filename != str(source):
+                raise
+            self._files.unlink(self._fresh / path)
+            found.faults.append(f"{source.name}: {error.strerror}")
+
+    def _copy(self, source: Path, path: str, uuid: str = "") -> None:
+        target = self._fresh / path
+        copied = copy_file(source, target, self._files, self._pace)
+        target.chmod(_READ_ONLY)
+        self._kept[path] = Kept(path, copied.size_bytes, copied.sha256)
+        if uuid:
+            self._journal.copied(path, uuid, copied)
+
+    def _link(self, source: Path, target: Path) -> bool:
+        """Gives a file a second name; False where it has as many as it can have, or is on another file system."""
+        try:
+            self._files.link(source, target)
+        except StorageError as error:
+            if error.errno in (errno.EMLINK, errno.EXDEV, errno.EPERM, errno.ENOTSUP, errno.EROFS):
+                return False
+            raise
+        except FileNotFoundError:
+            return False
+        return True
+
+    # --- until it counts ----------------------------------------------------------------------------------------------
+
+    def _checked(self) -> list[KeptStream]:
+        """Reads back what is new, and says what each stream is, as one who opens the backup sees it."""
+        streams = []
+        for part in self._leases:
+            places = {place: found for place, found in self._found.items() if found.part == part}
+            with stores.open(self._fresh / part, read_only=True, create=False) as opened:
+                names = {place: name_of(self._fresh / place) or b"" for place in places}
+                report = verify_files(opened, {names[place]: found.new for place, found in places.items()}, _nothing)
+                for problem in report.problems:
+                    for place, found in places.items():
+                        if names[place] == problem.stream:
+                            found.faults.append(f"{problem.path.name} at {problem.offset}: {problem.what}")
+                streams += [_described(opened, names[place], found) for place, found in places.items()]
+        return streams
+
+    def _finish(self, version: str, streams: list[KeptStream]) -> Made:
+        header = Header(
+            number=self._repository.next_number(),
+            made_ms=self._made_ms,
+            store=self._repository.store,
+            version=version,
+            patterns=tuple(pattern.decode("utf-8", "surrogateescape") for pattern in self._settings.patterns),
+            new_bytes=sum(kept.size_bytes for kept in self._kept.values()) - self._shared,
+        )
+        header = counted(header, streams, list(self._kept.values()))
+        for folder in sorted({path.parent for path in self._fresh.rglob("*")}, reverse=True):
+            self._files.sync_dir(folder)
+        self._journal.remove()
+        write_manifest(self._fresh, Manifest(header, streams, self._kept), self._files)
+        path = self._repository.finish(self._fresh, header, self._files)
+        return Made(path, header, self._shared, self._linked, streams, time.monotonic() - self._began)
+
+
+def _below(part: str, path: str) -> str:
+    return f"{part}/{path}" if part else path
+
+
+def _nothing(_: int) -> None:
+    pass
+
+
+def _described(store: stores.Store, name: bytes, found: _Found) -> KeptStream:
+    kept = KeptStream(found.place, name.decode("utf-8", "surrogateescape"), found.uuid)
+    try:
+        info = store.stream(name).info()
+    except DiskstreamError as error:
+        return replace(kept, faults=(*found.faults, str(error)))
+    return replace(
+        kept,
+        entries=info.length,
+        entries_added=info.entries_added,
+        first_id=str(info.recorded_first_entry_id),
+        last_id=str(info.last_generated_id),
+        groups=info.groups,
+        faults=tuple(found.faults),
+    )

@@ -1,0 +1,219 @@
+"""The manifest of a backup: what is in it, file by file. Its layout is in docs/format/backup.md."""
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+from diskstream.errors import CorruptionError, NewerFormatError
+from diskstream.store_files import Files
+
+__all__ = [
+    "FORMAT",
+    "NAME",
+    "Header",
+    "Kept",
+    "KeptStream",
+    "Manifest",
+    "counted",
+    "read_header",
+    "read_manifest",
+    "write_manifest",
+]
+
+FORMAT: Final = 1
+NAME: Final = "manifest.jsonl"
+# A line holds a path of at most 4096 bytes and a stream's name of as many, escaped.
+_MAX_LINE_BYTES: Final = 1 << 17
+
+
+@dataclass(frozen=True)
+class Header:
+    """What is said of a backup as a whole.
+
+    Attributes:
+        number: one more than that of the backup before.
+        made_ms: when it was begun, in milliseconds since 1970.
+        store: the UUID of the store.
+        version: of diskstream, as text.
+        patterns: of streams, where not all were wanted.
+        streams, entries: how many are in it.
+        files, size_bytes: how many files it has, and their bytes.
+        new_bytes: of these, what was read for it; the rest it shares with backups before.
+        damaged: how many streams are damaged in it.
+    """
+
+    number: int
+    made_ms: int
+    store: str
+    version: str
+    patterns: tuple[str, ...] = ()
+    streams: int = 0
+    entries: int = 0
+    files: int = 0
+    size_bytes: int = 0
+    new_bytes: int = 0
+    damaged: int = 0
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A file of a backup.
+
+    Attributes:
+        path: below the backup, with slashes.
+        size_bytes, sha256: what it holds, in hex.
+    """
+
+    path: str
+    size_bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class KeptStream:
+    """A stream of a backup.
+
+    Attributes:
+        path: its directory, below the backup.
+        name: its name; a byte that is not UTF-8 is a lone surrogate.
+        uuid: of the stream, in hex.
+        entries: live ones.
+        entries_added: ever added.
+        first_id, last_id: the first live ID, and the last ID ever added.
+        groups: consumer groups.
+        faults: what is damaged; empty for a sound stream.
+    """
+
+    path: str
+    name: str
+    uuid: str
+    entries: int = 0
+    entries_added: int = 0
+    first_id: str = "0-0"
+    last_id: str = "0-0"
+    groups: int = 0
+    faults: tuple[str, ...] = ()
+
+
+@dataclass
+class Manifest:
+    """All of it."""
+
+    header: Header
+    streams: list[KeptStream] = field(default_factory=list)
+    files: dict[str, Kept] = field(default_factory=dict)
+
+
+def _lines(manifest: Manifest) -> Iterator[bytes]:
+    yield json.dumps({"format": FORMAT, **asdict(manifest.header)}).encode() + b"\n"
+    for stream in manifest.streams:
+        yield json.dumps({"stream": asdict(stream)}).encode() + b"\n"
+    for file in manifest.files.values():
+        yield json.dumps({"file": asdict(file)}).encode() + b"\n"
+
+
+def write_manifest(folder: Path, manifest: Manifest, files: Files) -> None:
+    """Writes it durably under its name.
+
+    Raises:
+        StorageError: the disk said no.
+    """
+    temporary = folder / f"{NAME}.tmp"
+    files.unlink(temporary)
+    digest = hashlib.sha256()
+    with files.create(temporary) as new:
+        for line in _lines(manifest):
+            digest.update(line)
+            new.write(line)
+        new.write(json.dumps({"end": digest.hexdigest()}).encode() + b"\n")
+        new.sync()
+    files.rename(temporary, folder / NAME)
+    files.sync_dir(folder)
+
+
+def _objects(path: Path) -> Iterator[tuple[dict[str, Any], bytes]]:
+    with path.open("rb") as file:
+        while line := file.readline(_MAX_LINE_BYTES):
+            found = json.loads(line)
+            if not isinstance(found, dict):
+                raise ValueError(f"{line[:40]!r} is no object")  # noqa: TRY004  # damage, as all else
+            yield found, line
+
+
+def _header(path: Path, found: dict[str, Any]) -> Header:
+    version = int(found.pop("format"))
+    if version > FORMAT:
+        raise NewerFormatError(str(path), "the manifest", FORMAT, version)
+    return Header(**{**found, "patterns": tuple(found["patterns"])})
+
+
+def read_header(folder: Path) -> Header:
+    """The first line of a manifest.
+
+    Raises:
+        CorruptionError: it is damaged.
+        NewerFormatError: a later version wrote it.
+    """
+    path = folder / NAME
+    try:
+        for found, _ in _objects(path):
+            return _header(path, found)
+        raise ValueError("it is empty")  # noqa: TRY301  # one way out of a damaged file
+    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+        raise CorruptionError(str(path), "manifest", 0, "the manifest of a backup", str(error)) from error
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """The whole manifest.
+
+    Raises:
+        CorruptionError: it is damaged, or not all there.
+        NewerFormatError: a later version wrote it.
+    """
+    path = folder / NAME
+    digest, end = hashlib.sha256(), ""
+    manifest: Manifest | None = None
+    try:
+        for found, line in _objects(path):
+            if end:
+                raise ValueError("there is something behind its end")  # noqa: TRY301
+            if manifest is None:
+                manifest = Manifest(_header(path, found))
+            elif "stream" in found:
+                given = found["stream"]
+                manifest.streams.append(KeptStream(**{**given, "faults": tuple(given["faults"])}))
+            elif "file" in found:
+                kept = Kept(**found["file"])
+                manifest.files[_checked(kept.path)] = kept
+            else:
+                end = str(found["end"])
+                continue
+            digest.update(line)
+        if manifest is None or end != digest.hexdigest():
+            raise ValueError("its checksum is another")  # noqa: TRY301
+    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+        raise CorruptionError(str(path), "manifest", 0, "the manifest of a backup", str(error)) from error
+    return manifest
+
+
+def _checked(path: str) -> str:
+    """A path that stays below the backup: what a manifest says decides where files are written."""
+    parts = path.split("/")
+    if path.startswith("/") or "\0" in path or any(part in ("", ".", "..") for part in parts):
+        raise ValueError(f"{path!r} is no path of a file of a backup")
+    return path
+
+
+def counted(header: Header, streams: Sequence[KeptStream], files: Sequence[Kept]) -> Header:
+    """The header with what it says of streams and files."""
+    return replace(
+        header,
+        streams=len(streams),
+        entries=sum(stream.entries for stream in streams),
+        files=len(files),
+        size_bytes=sum(file.size_bytes for file in files),
+        damaged=sum(bool(stream.faults) for stream in streams),
+    )

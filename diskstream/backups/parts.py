@@ -1,0 +1,60 @@
+"""What there is to be kept of a store's directory: stores within it, and the writes of jobs that are under way."""
+
+import contextlib
+import json
+import re
+from pathlib import Path
+from typing import Final
+
+from diskstream.store_files import Files, copy_file
+
+__all__ = ["copy_jobs", "stores_in"]
+
+# A server keeps further databases, and what it knows of keys, in stores of their own: docs/format/keys.md.
+_WITHIN: Final = re.compile(r"keys|db[1-9]\d*")
+_SMALL: Final = frozenset({"done.json", "plan.json", "complete"})
+_MANIFEST: Final = re.compile(r"\d+\.json")
+
+
+def stores_in(path: Path) -> list[str]:
+    """The stores in a directory, as paths below it: itself, which is the empty one, and those of a server."""
+    within = [each.name for each in path.iterdir() if _WITHIN.fullmatch(each.name) and (each / "store.json").exists()]
+    return ["", *sorted(within)]
+
+
+def copy_jobs(store: Path, target: Path, files: Files) -> None:
+    """Copies what jobs have decided and not carried out yet, and what they have completed; durable but for the names.
+
+    It comes before the streams: what is carried out meanwhile is then in these, and carrying it out again adds nothing,
+    since streams remember what was committed to them. What counts as completed is in the streams for certain.
+    """
+    for area in ("commits", "replays"):
+        for folder in sorted((store / area).iterdir()) if (store / area).is_dir() else []:
+            for path in sorted(folder.iterdir()) if folder.is_dir() else []:
+                if path.name in _SMALL:
+                    _copy(path, target / area / folder.name, files)
+                elif _MANIFEST.fullmatch(path.name):
+                    _copy_decided(store, path, target, files)
+
+
+def _copy(source: Path, folder: Path, files: Files) -> None:
+    missing = [each for each in (folder, *folder.parents) if not each.exists()]
+    for each in reversed(missing):
+        files.mkdir(each)
+    with contextlib.suppress(FileNotFoundError):  # completed meanwhile
+        copy_file(source, folder / source.name, files, lambda _: None)
+
+
+def _copy_decided(store: Path, manifest: Path, target: Path, files: Files) -> None:
+    """Copies a manifest and what it lists; where a file is gone, it has been carried out meanwhile."""
+    with contextlib.suppress(FileNotFoundError, ValueError, KeyError, TypeError):
+        listed = [store / file["path"] for file in json.loads(manifest.read_text())["files"]]
+        staging = store / "staging"
+        for path in listed:
+            folder = target / path.parent.relative_to(store)
+            if staging not in path.parents or ".." in path.parts or (folder / path.name).exists():
+                continue
+            _copy(path, folder, files)
+            if not (folder / path.name).exists():
+                return
+        _copy(manifest, target / "commits" / manifest.parent.name, files)

@@ -1,0 +1,61 @@
+"""Which backups may go, and removing them."""
+
+import time
+from collections.abc import Sequence
+
+from diskstream.backups.repository import Backup, Repository
+from diskstream.errors import ArgumentError
+from diskstream.store_files import Files
+
+__all__ = ["prune", "superfluous"]
+
+
+def superfluous(
+    backups: Sequence[Backup], *, keep: int | None = None, older_than_ms: int | None = None, now_ms: int | None = None
+) -> list[Backup]:
+    """The backups that may go: all but the newest `keep`, of these those that are older; where only one is given, that.
+
+    Damaged ones do not count among those that are kept, and the newest sound one always stays. One whose manifest
+    cannot be read stays too: somebody should look at it.
+
+    Args:
+        backups: the oldest first.
+        keep: at least 1.
+        older_than_ms: milliseconds.
+        now_ms: milliseconds since 1970; None for the system's clock.
+
+    Raises:
+        ArgumentError: neither is given, or they cannot be.
+    """
+    if keep is None and older_than_ms is None:
+        raise ArgumentError("say how many backups to keep, or how old those are that may go")
+    if (keep is not None and keep < 1) or (older_than_ms is not None and older_than_ms < 0):
+        raise ArgumentError("at least one backup is kept, and an age is not below zero")
+    now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
+    sound, gone = 0, []
+    for backup in reversed(backups):
+        header = backup.header
+        if header is None:
+            continue
+        enough = sound >= (1 if keep is None else keep)
+        if enough and (older_than_ms is None or now - header.made_ms > older_than_ms):
+            gone.append(backup)
+        if not header.damaged:
+            sound += 1
+    return gone[::-1]
+
+
+def prune(repository: Repository, backups: Sequence[Backup]) -> None:
+    """Removes backups, the oldest first. What they share with others stays with these.
+
+    Raises:
+        BackupError: one of them is being read; somebody else makes or removes backups here.
+        StorageError: the disk said no; the next removal, or backup, goes on.
+    """
+    files = Files()
+    with repository.alone():
+        repository.sweep()
+        for backup in backups:
+            if backup.path.exists():
+                with backup.used(alone=True):
+                    repository.remove(backup.path, files)

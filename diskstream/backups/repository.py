@@ -1,0 +1,281 @@
+"""The directory of a store's backups: whose it is, who works in it, what is in it."""
+
+import contextlib
+import fcntl
+import json
+import os
+import re
+import secrets
+import time
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from shutil import rmtree
+from typing import Final, Self
+
+from diskstream.backups.manifest import Header, read_header
+from diskstream.errors import DiskstreamError, NewerFormatError
+from diskstream.store_files import Files
+from diskstream.system_calls import wrapped
+
+__all__ = ["Backup", "BackupError", "Repository", "find_backup", "store_uuid"]
+
+FORMAT: Final = 1
+_DESCRIPTION: Final = "backups.json"
+_LOCK: Final = "lock"
+_NAME: Final = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{8}")
+_UNFINISHED, _GONE = ".new-", ".gone-"
+# What the file system itself may have put into an empty one.
+_OF_THE_SYSTEM: Final = frozenset({"lost+found"})
+
+
+class BackupError(DiskstreamError):
+    """A directory of backups, or a backup, is not what it should be, or is in use.
+
+    Attributes:
+        hint: what to do, or None.
+    """
+
+    def __init__(self, where: Path, what: str, hint: str | None = None) -> None:
+        super().__init__(f"{where}: {what}")
+        self.where, self.hint = where, hint
+
+
+@dataclass(frozen=True)
+class Backup:
+    """A backup that is complete.
+
+    Attributes:
+        path: its directory, which is a store to be opened for reading only.
+        header: what its manifest says of it as a whole; None where that cannot be read.
+        fault: why not.
+    """
+
+    path: Path
+    header: Header | None
+    fault: str = ""
+
+    @property
+    def name(self) -> str:
+        """The directory's name."""
+        return self.path.name
+
+    @contextlib.contextmanager
+    def used(self, *, alone: bool = False) -> Iterator[None]:
+        """Keeps it from being removed meanwhile; `alone`: from being used, too.
+
+        Raises:
+            BackupError: somebody removes it, or uses it.
+        """
+        with wrapped(self.path, "open"):
+            fd = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            try:
+                fcntl.flock(fd, (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+            except BlockingIOError:
+                what = "it is being read" if alone else "it is being removed"
+                raise BackupError(self.path, what, "run this again when that has ended") from None
+            yield
+        finally:
+            os.close(fd)
+
+
+def number_of(path: Path) -> int:
+    """The number of a backup, from its name."""
+    return int(path.name.rpartition("-")[2], 16)
+
+
+def store_uuid(path: Path) -> str:
+    """The UUID of the store in a directory, as its store.json has it.
+
+    Raises:
+        BackupError: there is none to be read.
+    """
+    try:
+        return str(uuid.UUID(json.loads((path / "store.json").read_text())["uuid"]))
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise BackupError(path, f"it is no store: its store.json cannot be read ({error})") from error
+
+
+class Repository:
+    """A directory of backups of one store."""
+
+    def __init__(self, path: Path, store: str) -> None:
+        self.path, self.store = path, store
+        self._lock = -1
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """The directory of backups at `path`.
+
+        Raises:
+            BackupError: there is none.
+            NewerFormatError: a later version made it.
+        """
+        description = path / _DESCRIPTION
+        try:
+            found = json.loads(description.read_text())
+            version, store = int(found["format"]), str(uuid.UUID(found["store"]))
+        except FileNotFoundError:
+            what = "it holds no backups" if path.is_dir() else "there is no such directory"
+            raise BackupError(path, what, "diskstream backup makes one there") from None
+        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+            raise BackupError(path, f"its {_DESCRIPTION} cannot be read ({error})") from error
+        if version > FORMAT:
+            raise NewerFormatError(str(description), "the directory of backups", FORMAT, version)
+        return cls(path, store)
+
+    @classmethod
+    def make(cls, path: Path, store: Path, files: Files) -> Self:
+        """The same, made where the directory is missing or empty.
+
+        Raises:
+            BackupError: it is within the store, holds something else, or backups of another store.
+            StorageError: the disk said no.
+        """
+        owner = store_uuid(store)
+        _check_apart(path, store)
+        if not (path / _DESCRIPTION).exists():
+            _begin(path, owner, files)
+        made = cls.open(path)
+        if made.store != owner:
+            raise BackupError(
+                path,
+                f"it holds the backups of another store ({made.store}, and this is {owner})",
+                "name another directory: each store has one of its own",
+            )
+        return made
+
+    # --- who works in it ----------------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """Holds the lock of whoever adds or removes backups; it goes with its holder.
+
+        Raises:
+            BackupError: somebody has it.
+        """
+        place = self.path / _LOCK
+        with wrapped(place, "open"):
+            fd = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+        try:
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise BackupError(
+                    self.path, "another backup is being made or removed here", "run this again when that has ended"
+                ) from None
+            yield
+        finally:
+            os.close(fd)
+
+    # --- what is in it ------------------------------------------------------------------------------------------------
+
+    def backups(self) -> list[Backup]:
+        """All complete backups, the oldest first, by their numbers: a clock may have gone back between two."""
+        found = []
+        for path in sorted(self._named(), key=number_of):
+            try:
+                found.append(Backup(path, read_header(path)))
+            except DiskstreamError as error:
+                found.append(Backup(path, None, str(error)))
+        return found
+
+    def next_number(self) -> int:
+        """The number of the next backup."""
+        return max(map(number_of, self._named()), default=0) + 1
+
+    def _named(self) -> list[Path]:
+        with wrapped(self.path, "list"):
+            return [path for path in self.path.iterdir() if _NAME.fullmatch(path.name)]
+
+    def unfinished(self) -> list[Path]:
+        """What killed backups have left."""
+        return sorted(path for path in self.path.iterdir() if path.name.startswith(_UNFINISHED))
+
+    def begin(self, files: Files) -> Path:
+        """A hidden directory for a new backup."""
+        fresh = self.path / f"{_UNFINISHED}{secrets.token_hex(8)}"
+        files.mkdir(fresh)
+        files.sync_dir(self.path)
+        return fresh
+
+    def finish(self, fresh: Path, header: Header, files: Files) -> Path:
+        """Gives a backup, of which all is durable, its name: from now on it is one."""
+        stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(header.made_ms // 1000))
+        target = self.path / f"{stamp}-{header.number:08x}"
+        files.rename(fresh, target)
+        files.sync_dir(self.path)
+        return target
+
+    def remove(self, path: Path, files: Files) -> None:
+        """Removes a backup, or what is left of one. Killed in between, `sweep` goes on."""
+        hidden = self.path / f"{_GONE}{secrets.token_hex(8)}"
+        files.rename(path, hidden)
+        files.sync_dir(self.path)
+        _remove(hidden)
+
+    def sweep(self) -> None:
+        """Removes what a killed removal has left."""
+        for path in self.path.iterdir():
+            if path.name.startswith(_GONE):
+                _remove(path)
+
+
+def _remove(path: Path) -> None:
+    with wrapped(path, "remove"):
+        rmtree(path)
+
+
+def _begin(path: Path, owner: str, files: Files) -> None:
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    for folder in reversed(missing):
+        files.mkdir(folder)
+        files.sync_dir(folder.parent)
+    if not path.is_dir():
+        raise BackupError(path, "it is a file", "name a directory")
+    with wrapped(path, "list"):
+        foreign = [
+            entry.name
+            for entry in path.iterdir()
+            if entry.name not in _OF_THE_SYSTEM and not entry.name.startswith(f"{_DESCRIPTION}.")
+        ]
+    if foreign:
+        raise BackupError(path, f"it holds something else ({min(foreign)})", "name an empty or a new directory")
+    temporary = path / f"{_DESCRIPTION}.{secrets.token_hex(8)}.tmp"
+    with files.create(temporary) as new:
+        new.write(json.dumps({"format": FORMAT, "store": owner}).encode() + b"\n")
+        new.sync()
+    with contextlib.suppress(FileExistsError):  # somebody else was faster
+        files.link(temporary, path / _DESCRIPTION)
+    files.unlink(temporary)
+    files.sync_dir(path)
+
+
+def _check_apart(path: Path, store: Path) -> None:
+    """Refuses a directory within the store, whatever it is called."""
+    ours = store.stat()
+    resolved = path.resolve()
+    for folder in (resolved, *resolved.parents):
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            found = folder.stat()
+            if (found.st_dev, found.st_ino) == (ours.st_dev, ours.st_ino):
+                raise BackupError(path, f"it is within the store {store}", "name a directory elsewhere")
+
+
+def find_backup(path: Path) -> Backup:
+    """The backup at `path`: its own directory, or that of several, of which the newest counts.
+
+    Raises:
+        BackupError: there is none.
+    """
+    resolved = path.absolute()
+    if _NAME.fullmatch(resolved.name) or (resolved / "manifest.jsonl").exists():
+        if not resolved.is_dir():
+            raise BackupError(path, "there is no such backup", "diskstream backup ls lists them")
+        return Backup(resolved, read_header(resolved))
+    found = [backup for backup in Repository.open(path).backups() if backup.header is not None]
+    if not found:
+        raise BackupError(path, "there is no backup in it yet", "diskstream backup makes one")
+    return found[-1]

@@ -1,0 +1,338 @@
+"""Making stores, or streams of a store, out of a backup: all of it there, read back, or nothing."""
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from shutil import rmtree
+
+from diskstream import store as stores
+from diskstream.backups.manifest import Kept, KeptStream, Manifest, read_manifest
+from diskstream.backups.parts import stores_in
+from diskstream.backups.repository import Backup, BackupError
+from diskstream.backups.rewinding import Rewound, copy_until, rewind_files
+from diskstream.copying import TEMPORARY
+from diskstream.errors import ArgumentError, CorruptionError, NoSuchStreamError, StorageError, StreamExistsError
+from diskstream.ids import EntryID
+from diskstream.store_files import Files, check_filesystem, copy_file, digest_file, directory_of, name_stream
+from diskstream.stream import Stream
+from diskstream.system_calls import wrapped
+
+__all__ = ["Restored", "Wanted", "restore"]
+
+_JOBS = ("commits", "replays", "staging")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is to be restored.
+
+    Attributes:
+        streams: their names; all, and all else that the backup has, where there are none.
+        name: another name, for one stream.
+        until: the last ID that is to be there; None is as it is in the backup.
+        damaged: take streams that were damaged when the backup was made.
+        on_total: called with how many bytes there are, once.
+        on_bytes: called with bytes just copied or read back.
+    """
+
+    streams: tuple[bytes, ...] = ()
+    name: bytes | None = None
+    until: EntryID | None = None
+    damaged: bool = False
+    on_total: Callable[[int], None] | None = None
+    on_bytes: Callable[[int], None] | None = None
+
+    def __post_init__(self) -> None:
+        """Checks them.
+
+        Raises:
+            ArgumentError: another name for none, or for several.
+        """
+        if self.name is not None and len(self.streams) != 1:
+            raise ArgumentError("another name can be given to one stream, so name one")
+
+
+@dataclass
+class Restored:
+    """What was restored.
+
+    Attributes:
+        path: the store.
+        streams: for each stream's directory below it, or its name, how: see `Rewound`.
+        files, size_bytes: what was copied as it is.
+        entries: how many there are in what was restored.
+    """
+
+    path: Path
+    streams: dict[str, Rewound] = field(default_factory=dict)
+    files: int = 0
+    size_bytes: int = 0
+    entries: int = 0
+
+
+def restore(backup: Backup, target: Path, wanted: Wanted | None = None) -> Restored:
+    """Makes a store at `target`, which must be missing or empty; or streams of the store there, whose names are free.
+
+    Raises:
+        BackupError: the backup is damaged, or the target is not free, or in use.
+        NoSuchStreamError: the backup has no such stream.
+        StreamExistsError: the store has one of that name.
+        StorageError: the disk said no. Nothing is at the target then.
+    """
+    chosen = wanted or Wanted()
+    with backup.used():
+        manifest = read_manifest(backup.path)
+        streams = _chosen(backup, manifest, chosen)
+        if (target / "store.json").exists():
+            if not chosen.streams:
+                raise BackupError(
+                    target, "there is a store already", "name another directory, or the streams that it is to get"
+                )
+            return _into_store(backup, target, streams, chosen)
+        with _hidden(target) as fresh:
+            restored = _Making(backup, manifest, fresh, chosen).run(streams)
+            _put_in_place(fresh, target)
+        restored.path = target
+        return restored
+
+
+def _chosen(backup: Backup, manifest: Manifest, wanted: Wanted) -> list[KeptStream]:
+    """The streams that are wanted; of those of a server's further databases none, unless everything is."""
+    if wanted.streams:
+        known = {os.fsencode(stream.name): stream for stream in manifest.streams if stream.path.startswith("streams/")}
+        for name in wanted.streams:
+            if name not in known:
+                raise NoSuchStreamError(name, f"diskstream ls --dir {backup.path} lists those of the backup")
+        found = [known[name] for name in dict.fromkeys(wanted.streams)]
+    else:
+        found = manifest.streams
+    if not wanted.damaged:
+        for stream in found:
+            if stream.faults:
+                raise BackupError(
+                    backup.path / stream.path,
+                    f"it was damaged when the backup was made ({stream.faults[0]})",
+                    "--damaged takes what is there; an older backup may be sound",
+                )
+    return found
+
+
+# --- a new store ------------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _hidden(target: Path) -> Iterator[Path]:
+    """An empty hidden directory beside the target; what a killed restore has left in it goes.
+
+    Raises:
+        BackupError: the target is not free, or somebody else is restoring to it.
+    """
+    files = Files()
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise BackupError(target, "there is something already", "name a directory that is empty or missing")
+    missing = [folder for folder in target.parents if not folder.exists()]
+    for folder in reversed(missing):
+        files.mkdir(folder)
+        files.sync_dir(folder.parent)
+    check_filesystem(target.parent)
+    fresh = target.parent / f".{target.name}.restoring"
+    files.mkdir(fresh)
+    with wrapped(fresh, "open"):
+        fd = os.open(fresh, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        _lock(fd, target)
+        for path in fresh.iterdir():
+            with wrapped(path, "remove"):
+                rmtree(path) if path.is_dir() else path.unlink()
+        yield fresh
+    finally:
+        os.close(fd)
+
+
+def _lock(fd: int, target: Path) -> None:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise BackupError(target, "somebody else is restoring to it", "run this again when that has ended") from None
+
+
+def _put_in_place(fresh: Path, target: Path) -> None:
+    files = Files()
+    try:
+        files.rename(fresh, target)
+    except (FileExistsError, StorageError) as error:
+        if error.errno in (errno.EEXIST, errno.ENOTEMPTY):
+            raise BackupError(target, "there is something by now", f"all is in {fresh}: move it yourself") from error
+        if error.errno in (errno.EBUSY, errno.EXDEV):
+            raise BackupError(
+                target, "it is where a file system is mounted", "name a directory below it, which need not be there"
+            ) from error
+        raise
+    files.sync_dir(target.parent)
+
+
+class _Making:
+    """A new store in a hidden directory."""
+
+    def __init__(self, backup: Backup, manifest: Manifest, fresh: Path, wanted: Wanted) -> None:
+        self._backup, self._manifest, self._fresh, self._wanted = backup, manifest, fresh, wanted
+        self._files = Files()
+        self._restored = Restored(fresh)
+        self._copied: list[tuple[Path, Kept]] = []
+
+    def run(self, streams: Sequence[KeptStream]) -> Restored:
+        """Copies, goes back in time where that is wanted, reads back, and makes it durable."""
+        moved = {stream.path: self._place(stream) for stream in streams}
+        listed = [kept for kept in self._manifest.files.values() if self._is_wanted(kept.path, moved)]
+        if self._wanted.on_total is not None:
+            self._wanted.on_total(2 * sum(kept.size_bytes for kept in listed))
+        for kept in listed:
+            self._copy(kept, moved)
+        for stream in streams:
+            if not any(kept.path.startswith(f"{stream.path}/") for kept in listed):
+                self._folder(self._fresh / moved[stream.path])
+        if self._wanted.name is not None:
+            name_stream(self._fresh / moved[streams[0].path], self._wanted.name, self._files)
+        self._read_back()
+        if self._wanted.until is not None:
+            self._rewind(streams, moved, self._wanted.until)
+        else:
+            self._restored.streams = {place: Rewound("whole") for place in moved.values()}
+        self._check({moved[stream.path] for stream in streams if stream.faults})
+        for folder in sorted({path.parent for path in self._fresh.rglob("*")}, reverse=True):
+            self._files.sync_dir(folder)
+        return self._restored
+
+    def _place(self, stream: KeptStream) -> str:
+        if self._wanted.name is None:
+            return stream.path
+        return f"streams/{directory_of(self._wanted.name)}"
+
+    def _is_wanted(self, path: str, moved: dict[str, str]) -> bool:
+        place, _, name = path.rpartition("/")
+        if path == "store.json" or place in moved:
+            return True
+        if self._wanted.streams:
+            return False
+        # What jobs have completed they have not, at an earlier moment: they commit it again.
+        return name == "store.json" or (path.split("/", maxsplit=1)[0] in _JOBS and self._wanted.until is None)
+
+    def _copy(self, kept: Kept, moved: dict[str, str]) -> None:
+        place, _, name = kept.path.rpartition("/")
+        if place in moved and name == "name" and self._wanted.name is not None:
+            return
+        target = self._fresh / (f"{moved[place]}/{name}" if place in moved else kept.path)
+        self._folder(target.parent)
+        source = self._backup.path / kept.path
+        try:
+            copied = copy_file(source, target, self._files, self._handled)
+        except FileNotFoundError:
+            raise BackupError(source, "it is missing", _WAY_OUT) from None
+        if (copied.size_bytes, copied.sha256) != (kept.size_bytes, kept.sha256):
+            raise BackupError(source, f"its SHA-256 is {copied.sha256}, and was {kept.sha256}", _WAY_OUT)
+        self._copied.append((target, kept))
+        self._restored.files += 1
+        self._restored.size_bytes += kept.size_bytes
+
+    def _folder(self, folder: Path) -> None:
+        missing = [each for each in (folder, *folder.parents) if not each.exists()]
+        for each in reversed(missing):
+            self._files.mkdir(each)
+
+    def _handled(self, size_bytes: int) -> None:
+        if self._wanted.on_bytes is not None:
+            self._wanted.on_bytes(size_bytes)
+
+    def _read_back(self) -> None:
+        for path, kept in self._copied:
+            if digest_file(path, self._handled).sha256 != kept.sha256:
+                raise BackupError(path, "what was read back is not what was written", "the disk is not to be trusted")
+
+    def _rewind(self, streams: Sequence[KeptStream], moved: dict[str, str], until: EntryID) -> None:
+        for stream in streams:
+            name = self._wanted.name or os.fsencode(stream.name)
+            place = moved[stream.path]
+            # Both are opened by name: in the backup it is its own.
+            self._restored.streams[place] = rewind_files(
+                self._backup.path / stream.path,
+                self._fresh / place,
+                (os.fsencode(stream.name), name),
+                until,
+                self._files,
+            )
+        for stream in streams:
+            how = self._restored.streams[moved[stream.path]]
+            if how.way == "copied" or how.rest is not None:
+                self._copy_entries(stream, how, until)
+
+    def _copy_entries(self, stream: KeptStream, how: Rewound, until: EntryID) -> None:
+        part = stream.path.rpartition("streams/")[0]
+        own = os.fsencode(stream.name)
+        with (
+            stores.open(self._backup.path / part, read_only=True, create=False) as earlier,
+            stores.open(self._fresh / part, create=False, fsync="os", seal="manual") as store,
+        ):
+            target = store.stream(self._wanted.name or own)
+            if how.rest is None:
+                copy_until(earlier.stream(own), target, until, lambda _: None)
+            else:
+                rows = list(earlier.stream(own).range(*how.rest))
+                target.add_many([row.pairs for row in rows], ids=[row.id for row in rows])
+            store.sync()
+
+    def _check(self, damaged: set[str]) -> None:
+        """Opens what was made, and reads all of it."""
+        for part in stores_in(self._fresh):
+            with stores.open(self._fresh / part, read_only=True, create=False) as store:
+                report = store.verify()
+                self._restored.entries += sum(_length(stream) for stream in store)
+                for problem in report.problems:
+                    place = problem.path if problem.path.is_dir() else problem.path.parent
+                    if place.relative_to(self._fresh).as_posix() not in damaged:
+                        raise BackupError(problem.path, problem.what, _WAY_OUT)
+
+
+def _length(stream: Stream) -> int:
+    try:
+        return len(stream)
+    except CorruptionError:  # of one that was damaged when the backup was made
+        return 0
+
+
+_WAY_OUT = "diskstream backup verify says what else is damaged; an older backup may be sound"
+
+
+# --- streams of a store -----------------------------------------------------------------------------------------------
+
+
+def _into_store(backup: Backup, target: Path, streams: Sequence[KeptStream], wanted: Wanted) -> Restored:
+    """Copies streams into a store, each under a hidden name until it is whole and durable."""
+    restored = Restored(target)
+    with wrapped(target, "open"):
+        fd = os.open(target, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        _lock(fd, target)
+        with (
+            stores.open(backup.path, read_only=True, create=False) as earlier,
+            stores.open(target, create=False, fsync="os") as store,
+        ):
+            names = {os.fsencode(stream.name): wanted.name or os.fsencode(stream.name) for stream in streams}
+            for name in names.values():
+                if store.exists(name):
+                    raise StreamExistsError(name)
+            for own, name in names.items():
+                hidden = TEMPORARY + b"restore-" + hashlib.sha256(name).hexdigest()[:16].encode()
+                store.delete(hidden)  # of a restore that was killed
+                copy_until(earlier.stream(own), store.stream(hidden), wanted.until, lambda _: None)
+                store.sync()
+                store.rename(hidden, name, replace=False)
+                restored.entries += len(store.stream(name))
+                restored.streams[name.decode("utf-8", "surrogateescape")] = Rewound("copied")
+    finally:
+        os.close(fd)
+    return restored

@@ -1,0 +1,131 @@
+"""An earlier moment of a stream: by cutting its log where that is possible, else by copying what was there then."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from diskstream import store as stores
+from diskstream.copying import GroupState, StreamState, fill, state_of
+from diskstream.errors import CorruptionError
+from diskstream.ids import MIN_ID, EntryID
+from diskstream.store_files import Cut, Files, cut_log, find_cut
+from diskstream.stream import Stream
+
+__all__ = ["Rewound", "capped", "copy_until", "rewind_files"]
+
+_AT_ONCE = 4096
+
+
+@dataclass(frozen=True)
+class Rewound:
+    """What became of a stream that was to show an earlier moment.
+
+    Attributes:
+        way: ``whole`` where nothing is later; ``cut``: all is as it was just before the first later entry was added;
+            ``copied``: the entries are exact, groups and counters as near as can be known.
+        rest: where a batch is of both times, the IDs between which its earlier entries lie.
+    """
+
+    way: str
+    rest: tuple[EntryID, EntryID] | None = None
+
+
+def rewind_files(source: Path, target: Path, names: tuple[bytes, bytes], until: EntryID, files: Files) -> Rewound:
+    """Makes the files of a stream show an earlier moment, where its active log goes back so far.
+
+    Args:
+        source, target: the directories of the stream in a backup, and in a store of copies of all its files.
+        names: that of the stream in each.
+        until: the last ID that was there.
+        files: what to write with.
+
+    Returns:
+        With the way ``copied``, what is to be done: its files are of no use then, and gone.
+
+    Raises:
+        CorruptionError, StorageError: the log cannot be read; the disk said no.
+    """
+    if _last_id(source.parent.parent, names[0]) <= until:
+        return Rewound("whole")
+    cut = find_cut(source, until)
+    try:
+        last = _cut(cut, target, names[1], files)
+        if last <= until:
+            return Rewound("cut")
+        offset, entries = cut.batch
+        if entries > 1:  # its first entries are earlier, its last ones are not
+            last = _cut(replace(cut, end=offset), target, names[1], files)
+            after = last.next()
+            if last <= until and after is not None:
+                return Rewound("cut", (after, until))
+    except CorruptionError:
+        pass  # segments of that moment are gone: compacted, or trimmed
+    for path in target.iterdir():
+        files.unlink(path)
+    files.rmdir(target)
+    return Rewound("copied")
+
+
+def _cut(cut: Cut, target: Path, stream: bytes, files: Files) -> EntryID:
+    """Puts the log, cut, in the place of the whole one. Returns the last ID of the stream then."""
+    files.unlink(target / cut.path.name)
+    cut_log(cut, target, files)
+    return _last_id(target.parent.parent, stream)
+
+
+def _last_id(store: Path, stream: bytes) -> EntryID:
+    with stores.open(store, read_only=True, create=False) as opened:
+        return opened.stream(stream).last_id()
+
+
+def capped(state: StreamState, stream: Stream, until: EntryID) -> StreamState:
+    """A stream's state as it was when `until` was its end, as far as that can be known later.
+
+    Exact are the last ID, where it was not deleted, and where each group was, where it was not beyond. The entries
+    added later are not counted, those that were deleted of them excepted. A group that was beyond has been given all.
+    """
+    if state.last_id <= until:
+        return state
+    newest = next(stream.revrange(until, count=1), None)
+    deleted = min(state.max_deleted_id, until)
+    last = max(MIN_ID if newest is None else newest.id, deleted)
+    after = until.next()
+    later = 0 if after is None else stream.count_from(after)
+    length = len(stream) - later
+    added = max(state.entries_added - later, length)
+    groups = [_capped_group(group, last, added) for group in state.groups]
+    return replace(state, last_id=last, entries_added=added, max_deleted_id=deleted, groups=groups)
+
+
+def _capped_group(group: GroupState, last: EntryID, added: int) -> GroupState:
+    pending = [row for row in group.pending if row.id <= last]
+    if group.last_delivered_id <= last:
+        read = None if group.entries_read is None else min(group.entries_read, added)
+        return replace(group, entries_read=read, pending=pending)
+    return replace(group, last_delivered_id=last, entries_read=added, pending=pending)
+
+
+def copy_until(source: Stream, target: Stream, until: EntryID | None, on_entries: Callable[[int], None]) -> None:
+    """Copies a stream, up to an ID where one is given, under a name that is free; reads it back and compares.
+
+    Raises:
+        NoSuchStreamError: there is no source.
+        CorruptionError: what was read back is something else.
+        StorageError: the disk said no; the target may be there in part.
+    """
+    state = state_of(source)
+    last = state.last_id
+    if until is not None:
+        state = capped(state, source, until)
+        last = min(until, last)
+    fill(target, state, source.range(MIN_ID, last))
+    there = target.range()
+    for number, entry in enumerate(source.range(MIN_ID, last)):
+        copy = next(there, None)
+        if copy is None or (copy.id, copy.pairs) != (entry.id, entry.pairs):
+            found = "nothing" if copy is None else f"entry {copy.id}"
+            raise CorruptionError(repr(target), "copy", number, f"entry {entry.id} with its fields", found)
+        if number % _AT_ONCE == _AT_ONCE - 1:
+            on_entries(_AT_ONCE)
+    if (more := next(there, None)) is not None:
+        raise CorruptionError(repr(target), "copy", 0, "nothing more", f"entry {more.id}")

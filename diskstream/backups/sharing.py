@@ -1,0 +1,129 @@
+"""Files that are in a backup already, so that the next one shares them: a second name, and no second copy."""
+
+import json
+from pathlib import Path
+from typing import IO, Final
+
+from diskstream import leases
+from diskstream.backups.manifest import Kept, read_manifest
+from diskstream.backups.repository import Repository
+from diskstream.errors import DiskstreamError
+from diskstream.store_files import Copied, digest_file, is_same, is_sealed
+
+__all__ = ["Donors", "Journal", "release_pins"]
+
+_JOURNAL: Final = "journal.jsonl"
+# A file is looked for in so many backups, the newest first. One that none of them has is copied.
+_LOOKED_INTO: Final = 8
+
+
+class Journal:
+    """What an unfinished backup has copied in full, and which leases it holds; for whoever finds it after a kill."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / _JOURNAL
+        self._file: IO[str] = self._path.open("a", encoding="utf-8")
+
+    def copied(self, path: str, uuid: str, copied: Copied) -> None:
+        """Takes note of a file that is durable."""
+        self._write({"path": path, "uuid": uuid, "size_bytes": copied.size_bytes, "sha256": copied.sha256})
+
+    def pinned(self, part: str, lease: str) -> None:
+        """Takes note of a lease that is going to be made."""
+        self._write({"part": part, "lease": lease})
+
+    def _write(self, facts: dict[str, object]) -> None:
+        self._file.write(json.dumps(facts) + "\n")
+        self._file.flush()
+
+    def remove(self) -> None:
+        """Ends it: the backup is whole."""
+        self.close()
+        self._path.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._file.close()
+
+
+def _journal_of(folder: Path) -> list[dict[str, object]]:
+    """What a journal says, but for a last line that a kill has cut."""
+    found: list[dict[str, object]] = []
+    try:
+        with (folder / _JOURNAL).open(encoding="utf-8", errors="replace") as file:
+            for line in file:
+                facts = json.loads(line)
+                if isinstance(facts, dict):
+                    found.append(facts)
+    except (OSError, ValueError):
+        return found
+    return found
+
+
+def release_pins(unfinished: Path, store: Path) -> None:
+    """Removes the leases that a killed backup still held."""
+    for facts in _journal_of(unfinished):
+        part, name = str(facts.get("part", "")), str(facts.get("lease", ""))
+        if name and "/" not in name + part and not (name + part).startswith("."):
+            leases.release(store / part / "leases" / name)
+
+
+class Donors:
+    """Files of earlier backups, by the UUID of their stream and their own name."""
+
+    def __init__(self, repository: Repository, unfinished: list[Path]) -> None:
+        # Those of a killed backup were copied and not checked yet: whoever takes one must.
+        self._known: list[tuple[Path, bool, dict[tuple[str, str], Kept]]] = []
+        for folder in unfinished:
+            files = {}
+            for facts in _journal_of(folder):
+                if "sha256" in facts:
+                    kept = Kept(str(facts["path"]), int(str(facts["size_bytes"])), str(facts["sha256"]))
+                    files[str(facts["uuid"]), kept.path.rpartition("/")[2]] = kept
+            self._known.append((folder, False, files))
+        complete = [backup for backup in repository.backups() if backup.header is not None]
+        self._left = [backup.path for backup in reversed(complete)][:_LOOKED_INTO]
+
+    def _load_next(self) -> bool:
+        if not self._left:
+            return False
+        folder = self._left.pop(0)
+        files: dict[tuple[str, str], Kept] = {}
+        try:
+            manifest = read_manifest(folder)
+        except DiskstreamError:
+            return True  # `backup verify` tells; nothing is taken from it
+        uuids = {stream.path: stream.uuid for stream in manifest.streams if not stream.faults}
+        for kept in manifest.files.values():
+            place, _, name = kept.path.rpartition("/")
+            if place in uuids:
+                files[uuids[place], name] = kept
+        self._known.append((folder, True, files))
+        return True
+
+    def find(self, source: Path, uuid: str) -> tuple[Path, Kept, bool] | None:
+        """The same file in an earlier backup: its path there, what its manifest says, and whether it was checked."""
+        at = 0
+        while at < len(self._known) or self._load_next():
+            if at == len(self._known):
+                continue  # one that could not be read
+            folder, checked, files = self._known[at]
+            at += 1
+            kept = files.get((uuid, source.name))
+            if kept is not None and self._is(source, folder / kept.path, kept):
+                return folder / kept.path, kept, checked
+        return None
+
+    @staticmethod
+    def _is(source: Path, donor: Path, kept: Kept) -> bool:
+        try:
+            if source.stat().st_size != kept.size_bytes or donor.stat().st_size != kept.size_bytes:
+                return False
+        except FileNotFoundError:
+            return False
+        if source.samefile(donor):
+            return True
+        if is_sealed(source.name):
+            return is_same(source, donor)
+        # A log may have grown differently in two copies of one store: only its bytes tell.
+        return digest_file(source, lambda _: None).sha256 == kept.sha256

@@ -1,0 +1,86 @@
+"""`diskstream backup create`: keep this moment of a store."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+
+import click
+from rich.filesize import decimal
+
+import diskstream
+from diskstream.backups import Made, Settings, make_backup
+from diskstream.cli.amounts import SIZE
+from diskstream.cli.failure import Failure
+from diskstream.cli.options import as_bytes, directory_option, json_option
+from diskstream.cli.output import attributes, text, write_json
+from diskstream.cli.progress import bytes_progress
+
+# Producers come first where there are fewer processors than work.
+_NICENESS = 10
+
+
+@click.command("create")
+@click.argument("target", metavar="DEST", type=click.Path(path_type=Path))
+@click.option(
+    "-s", "--stream", "patterns", multiple=True, type=as_bytes, metavar="PATTERN", help="Only these; may come again."
+)
+@click.option(
+    "--link", is_flag=True, help="Sealed files as second names of the store's own, where DEST is on its disk."
+)
+@click.option("--full", is_flag=True, help="Share nothing with the backups before.")
+@click.option("--rate", type=SIZE, metavar="BYTES", help="Copy no more a second than this: 50MB.")
+@directory_option
+@json_option
+@click.pass_context
+def command(
+    ctx: click.Context,
+    *,
+    target: Path,
+    patterns: tuple[bytes, ...],
+    link: bool,
+    full: bool,
+    rate: int | None,
+    directory: Path,
+    as_json: bool,
+) -> None:
+    """Make a backup of the store below DEST, while others go on writing.
+
+    Each stream is kept as it is at one moment. What an earlier backup in DEST has already is shared with it, and not
+    copied again. Killed and started again, it goes on. Exit status 1 where something in the store is damaged: then the
+    backup has what there is, and says so.
+    """
+    with contextlib.suppress(OSError):
+        os.nice(_NICENESS)
+    with bytes_progress("backing up") as (on_total, on_bytes):
+        settings = Settings(patterns, link=link, full=full, bytes_per_s=rate, on_bytes=on_bytes, on_total=on_total)
+        made = make_backup(directory.absolute(), target.absolute(), settings, version=diskstream.__version__)
+    if as_json:
+        write_json({"path": made.path, **_facts(made), "damaged_streams": made.damaged})
+    else:
+        click.echo(_sentence(made))
+    for stream in made.damaged:
+        for fault in stream.faults:
+            Failure(
+                f"{text(os.fsencode(stream.name))}: {fault}", hint=None if fault != stream.faults[-1] else _HINT
+            ).show()
+    ctx.exit(1 if made.damaged else 0)
+
+
+_HINT = "the backup has what is there; diskstream verify says more of the store"
+
+
+def _facts(made: Made) -> dict[str, object]:
+    shared = {"shared_bytes": made.shared_bytes, "linked_bytes": made.linked_bytes}
+    return {**attributes(made.header), **shared, "seconds": round(made.seconds, 6)}
+
+
+def _sentence(made: Made) -> str:
+    header = made.header
+    linked = f", {decimal(made.linked_bytes)} of them linked" if made.linked_bytes else ""
+    return (
+        f"{made.path}: {header.streams:,} streams, {header.entries:,} entries, {header.files:,} files, "
+        f"{decimal(header.size_bytes)}; {decimal(header.new_bytes)} new{linked}, {decimal(made.shared_bytes)} shared, "
+        f"{made.seconds:.1f} s"
+    )

@@ -1,0 +1,46 @@
+"""`diskstream backup ls`: the backups in a directory."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+from rich.filesize import decimal
+from rich.table import Table
+
+from diskstream.backups import Repository
+from diskstream.cli.failure import Failure
+from diskstream.cli.options import json_option
+from diskstream.cli.output import attributes, console, write_json
+
+
+@click.command("ls")
+@click.argument("target", metavar="DEST", type=click.Path(path_type=Path))
+@json_option
+@click.pass_context
+def command(ctx: click.Context, *, target: Path, as_json: bool) -> None:
+    """List the backups in DEST, the oldest first: what each has, and what was new in it."""
+    table = Table("backup", "made", box=None, pad_edge=False)
+    for heading in ("streams", "entries", "size", "new", "damaged"):
+        table.add_column(heading, justify="right")
+    repository = Repository.open(target.absolute())
+    unreadable = 0
+    for backup in repository.backups():
+        if backup.header is None:
+            unreadable += 1
+            Failure(f"{backup.name}: {backup.fault}").show()
+            continue
+        header = backup.header
+        if as_json:
+            write_json({"name": backup.name, "path": backup.path, **attributes(header)})
+            continue
+        made = datetime.fromtimestamp(header.made_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+        sizes = decimal(header.size_bytes), decimal(header.new_bytes)
+        damaged = f"{header.damaged:,}" if header.damaged else ""
+        table.add_row(backup.name, made, f"{header.streams:,}", f"{header.entries:,}", *sizes, damaged)
+    if not as_json and table.row_count:
+        console().print(table)
+    if left := len(repository.unfinished()):
+        click.echo(f"{left:,} unfinished: the next backup takes over what it has copied", err=True)
+    ctx.exit(1 if unreadable else 0)

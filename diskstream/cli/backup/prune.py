@@ -1,0 +1,45 @@
+"""`diskstream backup prune`: remove backups."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+from rich.filesize import decimal
+
+from diskstream.backups import Repository, prune, superfluous
+from diskstream.cli.amounts import SPAN
+from diskstream.cli.consent import ask, consent_options
+from diskstream.cli.options import json_option
+from diskstream.cli.output import write_json
+
+
+@click.command("prune")
+@click.argument("target", metavar="DEST", type=click.Path(path_type=Path))
+@click.option("--keep", type=click.IntRange(min=1), metavar="N", help="Keep the newest N.")
+@click.option("--older-than", type=SPAN, metavar="SPAN", help="Remove only what is older than this: 30d.")
+@consent_options
+@json_option
+def command(
+    *, target: Path, keep: int | None, older_than: int | None, dry_run: bool, force: bool, as_json: bool
+) -> None:
+    """Remove backups from DEST: all but the newest N, those older than SPAN; with both, those that are both.
+
+    Damaged ones do not count among those kept, and the newest sound one always stays. What a removed backup shares with
+    others stays with these.
+    """
+    if keep is None and older_than is None:
+        raise click.UsageError("give --keep, --older-than, or both")
+    repository = Repository.open(target.absolute())
+    gone = superfluous(repository.backups(), keep=keep, older_than_ms=older_than)
+    if gone and not dry_run:
+        size = decimal(sum(backup.header.new_bytes for backup in gone if backup.header))
+        ask(f"Remove {len(gone):,} backups of {target} (up to {size} of their own)?", force=force)
+        prune(repository, gone)
+    for backup in gone:
+        if as_json:
+            write_json({"name": backup.name, "removed": not dry_run})
+        else:
+            click.echo(f"{'would remove' if dry_run else 'removed'} {backup.name}")
+    if not gone and not as_json:
+        click.echo("nothing to remove")

@@ -1,0 +1,49 @@
+"""`diskstream backup verify`: read backups and say what is damaged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+from rich.filesize import decimal
+
+from diskstream.backups import Backup, Finding, Repository, Seen, check_backup, find_backup
+from diskstream.cli.options import json_option
+from diskstream.cli.output import attributes, write_json
+from diskstream.cli.progress import bytes_progress
+
+
+@click.command("verify")
+@click.argument("target", metavar="DEST[/NAME]", type=click.Path(path_type=Path))
+@json_option
+@click.pass_context
+def command(ctx: click.Context, *, target: Path, as_json: bool) -> None:
+    """Read every byte of a backup, or of all in DEST, against what was written.
+
+    A file that several backups share is read once. Of the newest, or of the one that is named, all entries are read as
+    well, as `diskstream verify` does. Exit status 1 where something is damaged.
+    """
+    target = target.absolute()
+    backups = _backups(target)
+    seen, found = Seen(), list[Finding]()
+    with bytes_progress("verifying") as (on_total, on_bytes):
+        on_total(sum(backup.header.size_bytes for backup in backups[-1:] if backup.header))
+        for backup in backups:
+            found += check_backup(backup, seen, deep=backup is backups[-1], on_bytes=on_bytes)
+    if as_json:
+        for finding in found:
+            write_json(attributes(finding))
+        write_json({"ok": not found, "backups": len(backups), "size_bytes": seen.size_bytes, "findings": len(found)})
+    else:
+        for finding in found:
+            known = " (so it was when the backup was made)" if finding.known else ""
+            click.echo(f"{finding.backup}/{finding.path}: {finding.what}{known}")
+        click.echo(f"{len(backups):,} backups, {decimal(seen.size_bytes)} read: {len(found):,} faults")
+    ctx.exit(1 if found else 0)
+
+
+def _backups(target: Path) -> list[Backup]:
+    if (target / "backups.json").exists():
+        found = Repository.open(target).backups()
+        return sorted(found, key=lambda backup: backup.header is not None)  # the newest that can be read is the last
+    return [find_backup(target)]

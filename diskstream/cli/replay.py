@@ -1,0 +1,229 @@
+"""`diskstream replay`: send entries again, at a pace."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from threading import Event
+from types import FrameType
+from typing import Any
+from urllib.parse import parse_qsl, unquote_to_bytes, urlencode, urlsplit, urlunsplit
+
+import click
+
+import diskstream
+from diskstream.backups import find_backup
+from diskstream.cli.amounts import SPAN
+from diskstream.cli.duration import duration
+from diskstream.cli.failure import Failure
+from diskstream.cli.moments import END, START
+from diskstream.cli.options import as_bytes, json_option
+from diskstream.cli.output import entry_facts, error_console, text, write_json
+from diskstream.cli.progress import replay_progress
+from diskstream.ids import MAX_ID, MIN_ID
+from diskstream.replaying import Job, Outcome, Pacer, ToCall, ToRedis, ToStream, measure, run_job
+
+_SCHEMES = ("redis", "rediss", "unix")
+
+
+class _Speed(click.ParamType):  # type: ignore[type-arg]  # generic in some versions of click only
+    """A number above zero, or `max`."""
+
+    name = "speed"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        try:
+            speed = 0.0 if value == "max" else float(str(value))
+        except ValueError:
+            speed = -1.0
+        if value != "max" and not 0 < speed < float("inf"):
+            self.fail(f"{value!r} is neither a number above zero nor max", param, ctx)
+        return speed
+
+
+@click.command("replay")
+@click.argument("stream", type=as_bytes)
+@click.option(
+    "-d",
+    "--dir",
+    "directory",
+    envvar="DISKSTREAM_DIR",
+    show_envvar=True,
+    metavar="STORE",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="The store's directory.",
+)
+@click.option(
+    "--backup",
+    metavar="BACKUP",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Read from a backup; of a directory of several, from the newest.",
+)
+@click.option(
+    "--to", "target", required=True, metavar="TARGET", help="stream:NAME[@STORE], redis://HOST:PORT/DB?key=NAME, or -."
+)
+@click.option("--start", type=START, metavar="ID|TIME", help="The first ID. [default: the first there is]")
+@click.option("--end", type=END, metavar="ID|TIME", help="The last ID. [default: the last there is now]")
+@click.option("--since", type=SPAN, metavar="SPAN", help="Only what is not older than this now: 1h.")
+@click.option(
+    "--where", multiple=True, metavar="CONDITION", help="field=value, field~regex, field>number; all of them must hold."
+)
+@click.option(
+    "--speed", type=_Speed(), metavar="N|max", help="1 is the original pace. [default: 1, and max for standard output]"
+)
+@click.option("--rate", type=click.FloatRange(min=0, min_open=True), metavar="N", help="At most N entries a second.")
+@click.option(
+    "--ids", type=click.Choice(["keep", "new"]), default="keep", show_default=True, help="Of the entries at the target."
+)
+@click.option("--name", default="", help="Tells this replay from others to the same target: it is done once.")
+@click.option("--dry-run", is_flag=True, help="Say what would be sent, and how long it would take; send nothing.")
+@json_option
+def command(
+    *,
+    stream: bytes,
+    directory: Path | None,
+    backup: Path | None,
+    target: str,
+    start: diskstream.EntryID | None,
+    end: diskstream.EntryID | None,
+    since: int | None,
+    where: tuple[str, ...],
+    speed: float | None,
+    rate: float | None,
+    ids: str,
+    name: str,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Send the entries of STREAM again: to a stream, a Redis, or standard output, where each is a line of JSON.
+
+    Each comes as long after the first one as it once did, or N times faster. Stopped or killed, and started again with
+    the same words, a replay goes on where it was: each entry is added once. Once complete it does nothing any more,
+    unless it is given another --name.
+    """
+    source, to = _source(directory, backup), _target(target, directory, backup)
+    if since is not None and start is not None:
+        raise click.UsageError("give one of --start and --since")
+    first = _since(since) if since is not None else start or MIN_ID
+    asked = (f"since {since} ms" if since is not None else str(first), "+" if end is None else str(end))
+    chosen = None if speed == 0 or (speed is None and isinstance(to, ToCall)) else speed or 1.0
+    job = Job(source, stream, to, first, end or MAX_ID, asked, where, ids == "keep", speed=chosen, rate=rate, name=name)
+    if dry_run:
+        _measure(job, as_json=as_json)
+        return
+    with _stopping() as stop, replay_progress(text(stream)) as on_entries:
+        outcome = run_job(replace(job, pacer=Pacer(chosen, rate=rate, stop=stop), on_entries=on_entries))
+    _report(job, outcome, as_json=as_json)
+
+
+def _since(span_ms: int) -> diskstream.EntryID:
+    import time
+
+    return diskstream.EntryID(max(0, time.time_ns() // 1_000_000 - span_ms), 0)
+
+
+def _source(directory: Path | None, backup: Path | None) -> Path:
+    if backup is None:
+        if directory is None:
+            raise click.UsageError("give --dir, the store's directory, or --backup")
+        return directory.absolute()
+    if (backup / "store.json").exists():
+        return backup.absolute()  # one of them, or any store
+    return find_backup(backup).path
+
+
+def _target(given: str, directory: Path | None, backup: Path | None) -> ToStream | ToRedis | ToCall:
+    if given == "-":
+        return ToCall(_print)
+    if given.startswith("stream:"):
+        name, at, place = given.removeprefix("stream:").rpartition("@")
+        if not at:
+            name, place = place, "" if directory is None or backup is not None else str(directory)
+        if not name or not place:
+            raise click.UsageError("name the target as stream:NAME@STORE")
+        return ToStream(Path(place).absolute(), os.fsencode(name))
+    parts = urlsplit(given)
+    if parts.scheme in _SCHEMES:
+        asked = parse_qsl(parts.query, keep_blank_values=True)
+        keys = [word.partition("=")[2] for word in parts.query.split("&") if word.startswith("key=")]
+        if len(keys) != 1 or not keys[0]:
+            raise click.UsageError("name the stream: redis://HOST:PORT/DB?key=NAME")
+        rest = urlencode([(word, value) for word, value in asked if word != "key"])
+        return ToRedis(urlunsplit(parts._replace(query=rest)), unquote_to_bytes(keys[0].replace("+", " ")))
+    raise click.UsageError("--to is stream:NAME[@STORE], redis://HOST:PORT/DB?key=NAME, or - for standard output")
+
+
+def _print(entries: Sequence[diskstream.Entry]) -> None:
+    click.echo("\n".join(json.dumps(entry_facts(entry)) for entry in entries))
+
+
+@contextmanager
+def _stopping() -> Iterator[Event]:
+    """What SIGINT and SIGTERM set: the replay ends at once, after what it is just sending."""
+    stop = Event()
+
+    def ask(number: int, frame: FrameType | None) -> None:  # noqa: ARG001  # the signature is signal's
+        stop.set()
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _measure(job: Job, *, as_json: bool) -> None:
+    counted, seconds = measure(job)
+    facts: dict[str, Any] = {
+        "entries": counted.sent,
+        "read": counted.seen,
+        "first": counted.first,
+        "last": counted.last,
+    }
+    if as_json:
+        write_json({**facts, "seconds": seconds, "target": str(job.target), "dry_run": True})
+        return
+    span = "as fast as it goes" if seconds is None else f"in {duration(int(seconds * 1000))}"
+    click.echo(
+        f"would send {counted.sent:,} of {counted.seen:,} entries to {job.target}, {span}: "
+        f"IDs {counted.first} to {counted.last}"
+    )
+
+
+def _report(job: Job, outcome: Outcome, *, as_json: bool) -> None:
+    done = outcome.replayed
+    facts = {
+        "entries": done.sent,
+        "read": done.seen,
+        "first": done.first,
+        "last": done.last,
+        "position": outcome.position,
+        "resumed": outcome.resumed,
+        "complete": outcome.complete,
+        "seconds": round(done.seconds, 6),
+        "target": str(job.target),
+    }
+    to_output = isinstance(job.target, ToCall)
+    if as_json and not to_output:
+        write_json(facts)
+    elif not to_output or error_console().is_terminal:
+        click.echo(_sentence(job, outcome), err=to_output)
+    if done.stopped:
+        sys.stdout.flush()
+        hint = "start it behind that ID" if to_output else "run this again: it goes on there"
+        raise Failure(f"stopped behind {outcome.position}", hint=hint)
+
+
+def _sentence(job: Job, outcome: Outcome) -> str:
+    done = outcome.replayed
+    if outcome.complete and outcome.resumed and not done.seen:
+        return "this replay was complete before: nothing was done"
+    went_on = ", gone on with" if outcome.resumed else ""
+    return f"{done.sent:,} of {done.seen:,} entries sent to {job.target}{went_on}, {duration(int(done.seconds * 1000))}"

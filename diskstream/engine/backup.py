@@ -1,0 +1,212 @@
+"""Files of a store as backups deal with them: copied, told from one another, and logs cut at an earlier moment."""
+
+import contextlib
+import hashlib
+import os
+import struct
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from diskstream._native import LOG_HEADER_BYTES, EntryID, SegmentView, first_segment
+from diskstream.engine import directory, names, recovery
+from diskstream.engine.files import Files, wrapped
+from diskstream.engine.page import Page
+from diskstream.errors import CorruptionError
+from diskstream.options import Options
+
+__all__ = ["Copied", "Cut", "copy_file", "cut_log", "digest_file", "find_cut", "is_same", "name_stream", "uuid_of"]
+
+_AT_ONCE = 1 << 20
+# What is compared to tell one sealed file from another: header with its random salt, footer with its checksums.
+_ENDS_BYTES = 4096
+_FRAME_HEADER = struct.Struct("<IIBBHIQIIQQQII")  # docs/format/log.md
+_ENTRIES, _SET_ID = 2, 5
+_SLOTS = (512, 1024)
+_SLOT_BYTES = 40
+
+
+@dataclass(frozen=True)
+class Copied:
+    """What was read of a file: its size in bytes, and its SHA-256 in hex."""
+
+    size_bytes: int
+    sha256: str
+
+
+def copy_file(source: Path, target: Path, files: Files, on_bytes: Callable[[int], None]) -> Copied:
+    """Copies a file to a name that must be free; it is durable on return, but for its name.
+
+    Args:
+        source, target: the files.
+        files: what to write with.
+        on_bytes: called with the bytes just copied; may wait.
+
+    Raises:
+        FileNotFoundError, FileExistsError: there is no source, or there is a target.
+        StorageError: the disk said no.
+    """
+    digest, size = hashlib.sha256(), 0
+    with wrapped(source, "read"), source.open("rb", buffering=0) as file, files.create(target) as new:
+        while data := file.read(_AT_ONCE):
+            digest.update(data)
+            new.write(data)
+            size += len(data)
+            on_bytes(len(data))
+        new.sync()
+    return Copied(size, digest.hexdigest())
+
+
+def digest_file(path: Path, on_bytes: Callable[[int], None]) -> Copied:
+    """Reads a file: from the disk, as far as the system can be told to forget what it has in memory.
+
+    Raises:
+        FileNotFoundError: it is gone.
+        StorageError: it cannot be read.
+    """
+    digest, size = hashlib.sha256(), 0
+    with wrapped(path, "read"), path.open("rb", buffering=0) as file:
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        while data := file.read(_AT_ONCE):
+            digest.update(data)
+            size += len(data)
+            on_bytes(len(data))
+    return Copied(size, digest.hexdigest())
+
+
+def is_same(one: Path, other: Path) -> bool:
+    """Whether two sealed files, which never change, are one and the same: by size, salt and checksums."""
+    try:
+        with wrapped(one, "read"), one.open("rb") as first, other.open("rb") as second:
+            size = os.fstat(first.fileno()).st_size
+            if size != os.fstat(second.fileno()).st_size:
+                return False
+            for at in (0, max(0, size - _ENDS_BYTES)):
+                if os.pread(first.fileno(), _ENDS_BYTES, at) != os.pread(second.fileno(), _ENDS_BYTES, at):
+                    return False
+            return True
+    except FileNotFoundError:
+        return False
+
+
+def uuid_of(place: Path) -> str:
+    """The UUID that the files of a stream's directory carry, in hex; empty where none can be read."""
+    for path in sorted(place.iterdir()):
+        if names.parse_file(path.name) is not None:
+            with path.open("rb") as file:
+                header = file.read(32)
+            if len(header) == 32:  # noqa: PLR2004  # docs/format/log.md: 16 bytes of UUID at 16
+                return header[16:].hex()
+    return ""
+
+
+def name_stream(place: Path, name: bytes, files: Files) -> None:
+    """Writes the file `name` of a stream's directory, where its name is too long for that of the directory."""
+    if names.is_long(names.encode_name(name)):
+        files.unlink(place / "name")
+        directory.write_name(place, [name], files)
+
+
+# --- an earlier moment ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Where an active log is cut to show an earlier moment.
+
+    Attributes:
+        path: the log file.
+        number: its segment's number.
+        end: what is at this offset, and behind it, did not happen yet.
+        batch: the offset of the last frame with entries before the cut, and how many they are; (0, 0) without one.
+    """
+
+    path: Path
+    number: int
+    end: int
+    batch: tuple[int, int]
+
+
+def find_cut(place: Path, until: EntryID) -> Cut:
+    """Where the active log of a stream, which nobody writes to, is to be cut so that no frame begins with a later ID.
+
+    Raises:
+        CorruptionError, StorageError: the log cannot be read.
+    """
+    with contextlib.closing(Page.private()) as page:
+        file, native, _, fault = recovery.look(place, Files(), page, Options())
+        try:
+            if fault is not None:
+                raise fault
+            number, end, _, _ = native.tail
+        finally:
+            file.close()
+    path = names.log_path(place, number)
+    batch = (0, 0)
+    for offset, kind, entries, first, payload in _frames(path, end):
+        last = first if kind == _ENTRIES else _set_id(payload) if kind == _SET_ID else None
+        if last is not None and last > until:
+            return Cut(path, number, offset, batch)
+        if kind == _ENTRIES:
+            batch = offset, entries
+    return Cut(path, number, end, batch)
+
+
+def _frames(path: Path, end: int) -> Iterator[tuple[int, int, int, EntryID, bytes]]:
+    """Offset, kind, entries, first ID and the payload's beginning of each frame of a log that was found whole."""
+    with wrapped(path, "read"), path.open("rb") as file:
+        at = LOG_HEADER_BYTES
+        while at < end:
+            data = os.pread(file.fileno(), _FRAME_HEADER.size + 16, at)
+            _, length, kind, _, _, entries, _, _, _, _, ms, seq, _, _ = _FRAME_HEADER.unpack_from(data)
+            yield at, kind, entries, EntryID(ms, seq), data[_FRAME_HEADER.size :]
+            at += _FRAME_HEADER.size + -(-length // 8) * 8
+
+
+def _set_id(payload: bytes) -> EntryID:
+    return EntryID(*struct.unpack_from("<QQ", payload))
+
+
+def cut_log(cut: Cut, target: Path, files: Files) -> None:
+    """Writes the log up to the cut as the active log of `target`; it is durable on return, but for its name.
+
+    Raises:
+        CorruptionError: a segment that this moment lists has no file any more, so it cannot be shown like this.
+        StorageError: the disk said no.
+    """
+    path = names.log_path(target, cut.number)
+    with wrapped(cut.path, "read"), cut.path.open("rb") as file, files.create(path) as new:
+        new.write(_as_of_before(file.read(LOG_HEADER_BYTES)))
+        left = cut.end - LOG_HEADER_BYTES
+        while left:
+            data = file.read(min(left, _AT_ONCE))
+            new.write(data)
+            left -= len(data)
+        new.write(bytes(-cut.end % 4096 + 4096))
+        new.sync()
+    with contextlib.closing(Page.private()) as page:
+        log, native, _, fault = recovery.look(target, Files(), page, Options())
+        try:
+            if fault is not None:
+                raise fault
+            for view in native.segments():
+                _must_be_there(target, view)
+        finally:
+            log.close()
+
+
+def _must_be_there(place: Path, view: SegmentView) -> None:
+    packed = names.segment_path(place, view.number, view.generation)
+    if not packed.exists() and (view.generation or not names.log_path(place, view.number).exists()):
+        raise CorruptionError(str(packed), "sealed segment", 0, f"a file with {view.entries} entries", "no file")
+
+
+def _as_of_before(header: bytes) -> bytes:
+    """The header with the slot of a log in which nothing is known durable yet, in place of slots of a later moment."""
+    salt = int.from_bytes(header[12:16], "little")
+    blank, _ = first_segment(header[16:32], salt, time.time_ns() // 1_000_000)
+    made = bytearray(header)
+    for at in _SLOTS:
+        made[at : at + _SLOT_BYTES] = blank[at : at + _SLOT_BYTES]
+    return bytes(made)

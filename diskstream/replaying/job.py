@@ -1,0 +1,252 @@
+"""A whole replay: a range of a stream to a target, begun or gone on with."""
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from diskstream import store as stores
+from diskstream._native import Entry
+from diskstream.commits import Commit
+from diskstream.errors import ArgumentError, ChangedError, DataLossError, NoSuchStreamError
+from diskstream.ids import MAX_ID, MIN_ID, EntryID
+from diskstream.redis_link import connect, shown
+from diskstream.replaying.conditions import MAX_CONDITIONS, Condition, parse_condition
+from diskstream.replaying.pacing import Pacer
+from diskstream.replaying.plans import Plan, PlanFile
+from diskstream.replaying.redis_sink import RedisSink
+from diskstream.replaying.run import Replayed, replay
+from diskstream.replaying.sinks import CallSink, Sink, StreamSink
+from diskstream.stream import Stream
+
+__all__ = ["Job", "Outcome", "ToCall", "ToRedis", "ToStream", "measure", "run_job"]
+
+
+@dataclass(frozen=True)
+class ToStream:
+    """A stream of a store, which is made where it is missing."""
+
+    store: Path
+    name: bytes
+
+    def __str__(self) -> str:
+        return f"stream:{self.name.decode('utf-8', 'surrogateescape')}@{self.store}"
+
+
+@dataclass(frozen=True)
+class ToRedis:
+    """A stream of a Redis."""
+
+    url: str
+    key: bytes
+
+    def __str__(self) -> str:
+        return f"{shown(self.url)}?key={self.key.decode('utf-8', 'surrogateescape')}"
+
+
+@dataclass(frozen=True)
+class ToCall:
+    """A function that takes some entries at a time."""
+
+    take: Callable[[Sequence[Entry]], None]
+
+    def __str__(self) -> str:
+        return "-"
+
+
+@dataclass(frozen=True)
+class Job:
+    """What to replay, where to, and how.
+
+    Attributes:
+        source: the directory of a store, or of a backup.
+        stream: the stream's name.
+        target: where to.
+        start, end: the first and the last ID; an end that is not there yet is the last ID as of the beginning.
+        asked: the range, in the words of whoever asked: with another replay they are others.
+        where: conditions: see `parse_condition`.
+        keep_ids: whether entries keep their IDs; else the target gives them new ones.
+        speed: 1 is the original pace; None as fast as it goes.
+        rate: entries a second, at most.
+        name: what tells this replay from others to the same target; made from the rest where it is empty.
+        pacer: takes the place of speed and rate.
+        on_entries: called with entries just read, and just sent.
+    """
+
+    source: Path
+    stream: bytes
+    target: ToStream | ToRedis | ToCall
+    start: EntryID = MIN_ID
+    end: EntryID = MAX_ID
+    asked: tuple[str, ...] = ("-", "+")
+    where: tuple[str, ...] = ()
+    keep_ids: bool = True
+    speed: float | None = 1.0
+    rate: float | None = None
+    name: str = ""
+    pacer: Pacer | None = None
+    on_entries: Callable[[int, int], None] | None = field(default=None, compare=False)
+
+    def plan(self, last_id: EntryID) -> Plan:
+        """The plan of this job, where the stream ends with this ID."""
+        return Plan(
+            str(self.source.resolve()),
+            self.stream.decode("utf-8", "surrogateescape"),
+            self.asked,
+            self.where,
+            "keep" if self.keep_ids else "new",
+            str(self.target),
+            str(self.start),
+            str(min(self.end, last_id)),
+        )
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a replay.
+
+    Attributes:
+        replayed: what this run did.
+        position: the ID, in the source, up to which the target has it.
+        resumed: whether an earlier run had begun it.
+        complete: whether it is complete now; one that was complete before has nothing in `replayed`.
+    """
+
+    replayed: Replayed
+    position: EntryID
+    resumed: bool
+    complete: bool
+
+
+def measure(job: Job) -> tuple[Replayed, float | None]:
+    """What a replay would send, and how many seconds it would take, where its pace says that; sends nothing.
+
+    Raises:
+        As `run_job`, of the source.
+    """
+    with _source(job) as stream:
+        plan = job.plan(stream.last_id())
+        counted = replay(
+            stream.range(*plan.within), CallSink(lambda _: None), where=_conditions(job), on_entries=job.on_entries
+        )
+    seconds = None
+    if job.speed is not None:
+        seconds = (counted.last.ms - counted.first.ms) / 1000 / job.speed
+    if job.rate is not None:
+        seconds = max(seconds or 0.0, counted.sent / job.rate)
+    return counted, seconds
+
+
+def run_job(job: Job) -> Outcome:
+    """Replays, or goes on with a replay that was stopped or killed.
+
+    Raises:
+        NoSuchStreamError: there is no such stream.
+        ArgumentError: the target is the source; a replay of this name is another; kept IDs that the target has passed.
+        ChangedError: somebody else runs this replay, or the target is not as it was left.
+        DataLossError: what was to be read is gone.
+        RemoteError, StorageError: the target said no; the next run goes on.
+    """
+    with _source(job) as stream:
+        plan = job.plan(stream.last_id())
+        name = job.name or plan.name
+        if isinstance(job.target, ToCall):
+            done = _send(job, plan, stream, CallSink(job.target.take), MIN_ID)
+            return Outcome(done, done.last, resumed=False, complete=not done.stopped)
+        if isinstance(job.target, ToStream):
+            return _to_stream(job, job.target, plan, name, stream)
+        return _to_redis(job, job.target, plan, name, stream)
+
+
+@contextlib.contextmanager
+def _source(job: Job) -> Iterator[Stream]:
+    with stores.open(job.source, read_only=True, create=False) as store:
+        if not store.exists(job.stream):
+            raise NoSuchStreamError(job.stream, f"diskstream ls --dir {job.source} lists the streams")
+        yield store.stream(job.stream)
+
+
+def _conditions(job: Job) -> list[Condition]:
+    if len(job.where) > MAX_CONDITIONS:
+        raise ArgumentError(f"a replay has {MAX_CONDITIONS} conditions at most, not {len(job.where)}")
+    return [parse_condition(each) for each in job.where]
+
+
+def _send(job: Job, plan: Plan, stream: Stream, sink: Sink, position: EntryID) -> Replayed:
+    """Sends what is behind the position.
+
+    Raises:
+        DataLossError: the stream was deleted or begun anew, before all of it was read.
+    """
+    first, last = plan.within
+    after = position.next()
+    entries = stream.range(max(first, MAX_ID if after is None else after), last)
+    pacer = job.pacer or Pacer(job.speed, rate=job.rate)
+    done = replay(entries, sink, pacer=pacer, where=_conditions(job), on_entries=job.on_entries)
+    if not done.stopped and stream.last_id() < last:
+        raise DataLossError(plan.stream, "it was deleted, or begun anew, while it was replayed", f"up to {last}")
+    return done
+
+
+def _check_passed(job: Job, plan: Plan, stream: Stream, last_id: EntryID) -> None:
+    """Refuses to begin where the target has passed the IDs that are to be kept.
+
+    Raises:
+        ArgumentError: it has.
+    """
+    first = next(stream.range(*plan.within, count=1), None)
+    if job.keep_ids and first is not None and first.id <= last_id:
+        raise ArgumentError(
+            f"{job.target} has passed the IDs that were to be kept: its last one is {last_id}, and {first.id} is the "
+            "first that is replayed; let it give new IDs, or name another target"
+        )
+
+
+def _to_stream(job: Job, to: ToStream, plan: Plan, name: str, source: Stream) -> Outcome:
+    with stores.open(to.store, seal="manual") as store:
+        if to.name == job.stream and store.path.resolve().samefile(job.source):
+            raise ArgumentError("the target is the stream that is replayed: it would never end")
+        target = store.stream(to.name)
+        writer = f"replayed:{name}".encode("utf-8", "surrogateescape")
+        kept = PlanFile(store.path, writer)
+        with kept.alone():
+            earlier = kept.read()
+            if earlier is None:
+                if target.committed(writer) is None:
+                    _check_passed(job, plan, source, target.last_id())
+                # From here on a stream that does not know of it is another stream.
+                target.note_commit(Commit(writer, 0, 0), durable=True)
+                kept.write(plan)
+            else:
+                plan.check_same(earlier)
+                plan = earlier
+            if plan.complete:
+                return Outcome(Replayed(), plan.within[1], resumed=True, complete=True)
+            if target.committed(writer) is None:
+                what = "the stream, to which entries were replayed before, does not know how far"
+                raise ChangedError(str(to), what, "replay it again from its beginning with another --name")
+            sink = StreamSink(target, writer, keep_ids=job.keep_ids, sync=store.sync)
+            done = _send(job, plan, source, sink, sink.position())
+            if not done.stopped:
+                kept.write(replace(plan, complete=True))
+            return Outcome(done, sink.position(), resumed=earlier is not None, complete=not done.stopped)
+
+
+def _to_redis(job: Job, to: ToRedis, plan: Plan, name: str, source: Stream) -> Outcome:
+    with contextlib.closing(connect(to.url)) as client:
+        sink = RedisSink(client, to.url, to.key, name, keep_ids=job.keep_ids)
+        found = sink.plan()
+        if found is None:
+            sink.position()  # is a stream, or nothing yet
+            _check_passed(job, plan, source, sink.last_id())
+            sink.begin(plan.as_json())
+        else:
+            earlier = Plan.from_json(found, shown(to.url))
+            plan.check_same(earlier)
+            plan = earlier
+        if plan.complete:
+            return Outcome(Replayed(), plan.within[1], resumed=True, complete=True)
+        done = _send(job, plan, source, sink, sink.position())
+        if not done.stopped:
+            sink.complete(replace(plan, complete=True).as_json())
+        return Outcome(done, done.last if done.sent else sink.position(), found is not None, not done.stopped)

@@ -1,0 +1,145 @@
+"""What is being replayed, written down with the target: so that a second run goes on, and no other one is mixed up."""
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import secrets
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+from diskstream.errors import ArgumentError, ChangedError
+from diskstream.ids import EntryID
+from diskstream.store_files import Files
+from diskstream.system_calls import wrapped
+
+__all__ = ["Plan", "PlanFile"]
+
+_FILE: Final = "replay.json"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is being replayed.
+
+    Attributes:
+        source: the store's directory.
+        stream: the stream's name; a byte that is not UTF-8 is a lone surrogate.
+        asked: the range, in the words of whoever asked.
+        where: the conditions.
+        ids: ``keep`` or ``new``.
+        target: where to, without a password.
+        start, end: the first and the last ID, as they were when the replay began.
+        complete: whether it is done.
+    """
+
+    source: str
+    stream: str
+    asked: tuple[str, ...]
+    where: tuple[str, ...]
+    ids: str
+    target: str
+    start: str
+    end: str
+    complete: bool = False
+
+    @property
+    def name(self) -> str:
+        """What tells it from other replays, where no name was given: the same words give the same name."""
+        facts = [self.source, self.stream, self.asked, self.where, self.ids, self.target]
+        return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:32]
+
+    @property
+    def within(self) -> tuple[EntryID, EntryID]:
+        """The first and the last ID."""
+        return EntryID(self.start), EntryID(self.end)
+
+    def as_json(self) -> str:
+        """The plan as it is written down."""
+        return json.dumps({"format": 1, **asdict(self)})
+
+    @classmethod
+    def from_json(cls, text: str, where: str) -> "Plan":
+        """Reads one.
+
+        Raises:
+            ChangedError: it cannot be read.
+        """
+        try:
+            found = json.loads(text)
+            if found.pop("format") != 1:
+                raise ValueError("it is of a later version")  # noqa: TRY301  # one way out
+            return cls(**{**found, "asked": tuple(found["asked"]), "where": tuple(found["where"])})
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            raise ChangedError(where, f"its plan of this replay cannot be read: {error}", _ANOTHER) from error
+
+    def check_same(self, other: "Plan") -> None:
+        """Refuses to go on with another replay under this one's name.
+
+        Raises:
+            ArgumentError: it is another.
+        """
+        for what in ("source", "stream", "asked", "where", "ids", "target"):
+            ours, theirs = getattr(self, what), getattr(other, what)
+            if ours != theirs:
+                raise ArgumentError(
+                    f"a replay of this name has another {what}: {theirs!r}, not {ours!r}; give this one another name"
+                )
+
+
+_ANOTHER: Final = "give the replay another --name"
+
+
+class PlanFile:
+    """The plan in a store that is replayed to."""
+
+    def __init__(self, store: Path, writer: bytes) -> None:
+        self._folder = store / "replays" / hashlib.sha256(writer).hexdigest()
+        self._files = Files()
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """Nobody else runs this replay meanwhile.
+
+        Raises:
+            ChangedError: somebody does.
+        """
+        for folder in (self._folder.parent, self._folder):
+            self._files.mkdir(folder)
+            self._files.sync_dir(folder.parent)
+        with wrapped(self._folder, "open"):
+            fd = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                hint = "let it end, then run this again: it goes on where that one stopped"
+                raise ChangedError(str(self._folder), "another run of this replay is at work", hint) from None
+            yield
+        finally:
+            os.close(fd)
+
+    def read(self) -> Plan | None:
+        """What an earlier run wrote down; None where there was none."""
+        path = self._folder / _FILE
+        try:
+            with wrapped(path, "read"):
+                return Plan.from_json(path.read_text(), str(path))
+        except FileNotFoundError:
+            return None
+
+    def write(self, plan: Plan) -> None:
+        """Writes it down, durably.
+
+        Raises:
+            StorageError: the disk said no.
+        """
+        temporary = self._folder / f"{_FILE}.{secrets.token_hex(8)}.tmp"
+        with self._files.create(temporary) as new:
+            new.write(plan.as_json().encode())
+            new.sync()
+        self._files.rename(temporary, self._folder / _FILE)
+        self._files.sync_dir(self._folder)

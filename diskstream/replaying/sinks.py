@@ -1,0 +1,83 @@
+"""Where entries go: standard output, or what keeps, with them and in one step, how far the replay has come."""
+
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol
+
+from diskstream._native import Entry
+from diskstream.commits import COMPLETE, Commit
+from diskstream.errors import ArgumentError
+from diskstream.ids import MIN_ID, EntryID
+from diskstream.stream import Stream
+
+__all__ = ["CallSink", "Sink", "StreamSink"]
+
+_MAX_PART: Final = COMPLETE - 1
+
+
+class Sink(Protocol):
+    """What takes entries, some at a time."""
+
+    def position(self) -> EntryID:
+        """The ID, in the source, of the last entry that is there for certain; 0-0 where there is none."""
+
+    def send(self, entries: Sequence[Entry]) -> None:
+        """Takes entries: all of them or none, together with the new position, where it keeps one.
+
+        Raises:
+            DiskstreamError: they cannot be taken; see each sink.
+        """
+
+    def finish(self) -> None:
+        """Makes all durable: the replay has come to its end, or is stopped."""
+
+
+class CallSink:
+    """Hands entries to a function, such as one that prints them; it keeps no position."""
+
+    def __init__(self, take: Callable[[Sequence[Entry]], None]) -> None:
+        self._take = take
+
+    def position(self) -> EntryID:
+        """Always 0-0: each replay begins at its beginning."""
+        return MIN_ID
+
+    def send(self, entries: Sequence[Entry]) -> None:
+        """Hands them over."""
+        self._take(entries)
+
+    def finish(self) -> None:
+        """Does nothing."""
+
+
+class StreamSink:
+    """Adds entries to a stream. Each frame has the position as a commit record, so an entry is added exactly once."""
+
+    def __init__(self, stream: Stream, writer: bytes, *, keep_ids: bool, sync: Callable[[], None]) -> None:
+        """`writer` tells this replay from others; `sync` makes the stream's store durable."""
+        self._stream, self._writer, self._keep_ids, self._sync = stream, writer, keep_ids, sync
+
+    def position(self) -> EntryID:
+        """The ID of the entry that was added last."""
+        found = self._stream.committed(self._writer)
+        return MIN_ID if found is None else EntryID(*found)
+
+    def send(self, entries: Sequence[Entry]) -> None:
+        """Adds them as one frame.
+
+        Raises:
+            ArgumentError: an ID whose sequence a commit record cannot hold.
+            IDOrderError: the stream has passed the IDs that were to be kept.
+            StorageError: the disk said no.
+        """
+        last = entries[-1].id
+        if last.seq > _MAX_PART:
+            raise ArgumentError(
+                f"the sequence of {last} is beyond {_MAX_PART}, up to which a replay can keep its place"
+            )
+        commit = Commit(self._writer, last.ms, last.seq)
+        ids = [entry.id for entry in entries] if self._keep_ids else None
+        self._stream.add_many([entry.pairs for entry in entries], ids=ids, commit=commit)
+
+    def finish(self) -> None:
+        """Flushes."""
+        self._sync()

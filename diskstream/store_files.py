@@ -1,0 +1,111 @@
+"""The files of a store, for those above who keep and restore whole stores: kept for a while, copied, checked, cut."""
+
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from pathlib import Path
+from shutil import rmtree
+from typing import Final
+
+from diskstream.engine import lease, names, verify
+from diskstream.engine.backup import (
+    Copied,
+    Cut,
+    copy_file,
+    cut_log,
+    digest_file,
+    find_cut,
+    is_same,
+    name_stream,
+    uuid_of,
+)
+from diskstream.engine.directory import check_filesystem
+from diskstream.engine.files import Files
+from diskstream.engine.log import StreamMoved
+from diskstream.engine.verify import Problem, VerifyReport
+from diskstream.errors import CorruptionError, DiskstreamError, FormatError, PoisonedError, ReadOnlyError
+from diskstream.store import Store
+
+__all__ = [
+    "Copied",
+    "Cut",
+    "Files",
+    "Problem",
+    "check_filesystem",
+    "copy_file",
+    "cut_log",
+    "digest_file",
+    "directory_of",
+    "find_cut",
+    "is_same",
+    "is_sealed",
+    "name_of",
+    "name_stream",
+    "pin",
+    "uuid_of",
+    "verify_files",
+]
+
+directory_of: Final = names.encode_name
+name_of: Final = names.decode_directory
+
+
+def is_sealed(name: str) -> bool:
+    """Whether a file of this name, in a stream's directory, never changes."""
+    parsed = names.parse_file(name)
+    return names.audit_number(name) is not None or (parsed is not None and parsed[0] == "seg")
+
+
+def pin(
+    store: Store,
+    streams: Iterable[bytes],
+    *,
+    name: str,
+    ttl_s: float,
+    on_damage: Callable[[bytes, DiskstreamError], None],
+) -> Path:
+    """Makes a lease, as `Store.lease`, in which damaged streams are as they are: `on_damage` is told of each.
+
+    Its directory is `leases/<name>`, or, where this is killed, `leases/.new-<name>`: `leases.release` removes either.
+
+    Raises:
+        ReadOnlyError: the store was opened read-only.
+        StorageError: no room, or a file system without hard links.
+    """
+    if store.read_only:
+        raise ReadOnlyError(str(store.path))
+    lease.sweep(store.path, time.time())
+    files = Files()
+
+    def link(target: Path) -> None:
+        for each in streams:
+            try:
+                store.stream(each)._lease(target, files)
+            except (CorruptionError, FormatError, PoisonedError) as error:
+                on_damage(each, error)
+                place = target / names.encode_name(each)
+                rmtree(place, ignore_errors=True)
+                files.mkdir(place)
+                lease.link_damaged(store.path / "streams" / place.name, place, files)
+
+    return lease.make(store.path, link, ttl_s, files, name)
+
+
+def verify_files(store: Store, only: Mapping[bytes, Collection[str]], progress: Callable[[int], None]) -> VerifyReport:
+    """Reads each active segment of a store, and of sealed files those that are named for their streams.
+
+    Args:
+        store: open for reading only.
+        only: for each stream, names of files.
+        progress: called with entries just read.
+    """
+    report = VerifyReport()
+    for name in store.streams():
+        try:
+            log = store._log(name, create=False)
+            if log is not None:
+                verify.verify_log(name, log, report, progress, only.get(name, ()))
+        except StreamMoved:
+            continue
+        except (CorruptionError, FormatError) as error:
+            verify.verify_directory(name, store.path / "streams" / names.encode_name(name), report, error)
+    return report

@@ -1,0 +1,162 @@
+"""`diskstream backup` and `diskstream restore`: what operators see."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+import diskstream
+from diskstream.backups import Repository
+from diskstream.cli import main
+from tests.backups.world import bulky, filled, flip_in_place, seen_at
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    filled(tmp_path / "store").close()
+    return tmp_path / "store"
+
+
+@pytest.fixture
+def run(directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Runs a verb on that store, in the directory that the store is in."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(os, "nice", lambda _: 0)  # it is the process of the tests
+
+    def run_verb(*words: str, code: int = 0, given: str | None = None) -> Result:
+        result = CliRunner().invoke(main, list(words), input=given, env={"DISKSTREAM_DIR": str(directory)})
+        assert result.exit_code == code, result.output
+        return result
+
+    return run_verb
+
+
+def objects(result: Result) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def test_a_backup_is_made_listed_verified_restored_and_removed(run: Run, tmp_path: Path) -> None:
+    assert "3 streams" in run("backup", "kept").stdout
+    (made,) = objects(run("backup", "create", "kept", "--json"))
+    assert made["streams"] == 3
+    assert made["damaged_streams"] == []
+    listed = objects(run("backup", "ls", "kept", "--json"))
+    assert [each["number"] for each in listed] == [1, 2]
+    assert listed[1]["path"] == made["path"]
+    assert "3" in run("backup", "ls", "kept").stdout.splitlines()[1].split()
+    assert "0 faults" in run("backup", "verify", "kept").stdout
+    assert "1 backups" in run("backup", "verify", made["path"]).stdout
+    run("restore", "kept", "--to", "again")
+    assert seen_at(tmp_path / "again") == seen_at(tmp_path / "store")
+    assert "would remove" in run("backup", "prune", "kept", "--keep", "1", "--dry-run").stdout
+    run("backup", "prune", "kept", "--keep", "1", code=1, given="n\n")
+    assert len(Repository.open(tmp_path / "kept").backups()) == 2
+    assert objects(run("backup", "prune", "kept", "--keep", "1", "--force", "--json")) == [
+        {"name": listed[0]["name"], "removed": True}
+    ]
+    assert len(Repository.open(tmp_path / "kept").backups()) == 1
+    assert "nothing" in run("backup", "prune", "kept", "--older-than", "1h", "--force").stdout
+
+
+def test_findings_are_told_and_end_with_one(run: Run, tmp_path: Path) -> None:
+    with bulky(tmp_path / "large") as store:
+        flip_in_place(min(store.path.glob("streams/x/*.seg")), 9000)
+    result = run("backup", "bad", "--dir", str(tmp_path / "large"), code=1)
+    assert "error: x: 00000001.seg" in result.stderr
+    assert "hint:" in result.stderr
+    assert "so it was when the backup was made" in run("backup", "verify", "bad", code=1).stdout
+    result = run("restore", "bad", "--to", "again", code=1)
+    assert "--damaged" in result.stderr
+    run("restore", "bad", "--to", "again", "--damaged")
+
+
+def test_a_backup_that_rotted_is_found(run: Run, tmp_path: Path) -> None:
+    with bulky(tmp_path / "large") as store:
+        run("backup", "kept", "--dir", str(store.path))
+    (backup,) = Repository.open(tmp_path / "kept").backups()
+    flip_in_place(min(backup.path.glob("streams/x/*.seg")), 9000)
+    (backup.path / "extra").write_text("?")
+    *found, summary = objects(run("backup", "verify", "kept", "--json", code=1))
+    assert {finding["path"] for finding in found} == {"streams/x/00000001.seg", "extra"}
+    assert not any(finding["known"] for finding in found)
+    assert (summary["ok"], summary["findings"]) == (False, 2)
+
+
+def test_an_earlier_moment_by_id_and_by_time(run: Run, tmp_path: Path) -> None:
+    with diskstream.open(tmp_path / "store") as store:
+        for hour in range(5):
+            store.stream("hours").add({"h": hour}, f"{1_714_521_600_000 + 3_600_000 * hour}-0")  # 2024-05-01T00:00Z
+    run("backup", "kept")
+    for until in ("2024-05-01T02:30:00Z", "2024-05-01 04:30:00+02:00", "1714528800000-0", "1714528800000"):
+        (done,) = objects(
+            run("restore", "kept", "--stream", "hours", "--as", "t", "--to", "t", "--until", until, "--json")
+        )
+        assert done["entries"] == 3, until
+        (tmp_path / "t").rename(tmp_path / f"t{len(list(tmp_path.iterdir()))}")
+    assert "neither an ID" in run("restore", "kept", "--to", "t", "--until", "noon", code=2).stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("backup", "ls", "nowhere"), "no such directory"),
+        (("backup", "ls", "store"), "holds no backups"),
+        (("backup", "verify", "nowhere"), "no such directory"),
+        (("backup", "store/within"), "within the store"),
+        (("backup", "kept", "--stream", "none*"), "no stream matches"),
+        (("restore", "store", "--to", "t"), "holds no backups"),
+        (("restore", "kept2", "--to", "redis://:secret@localhost/0"), "is not a directory"),
+        (("restore", "kept2", "--to", "t", "--stream", "none"), "no stream"),
+        (("restore", "kept2", "--to", "store"), "a store already"),
+    ],
+)
+def test_what_cannot_be_says_what_and_what_to_do(run: Run, tmp_path: Path, words: tuple[str, ...], said: str) -> None:
+    run("backup", "kept2")
+    before = sorted(path.name for path in tmp_path.iterdir())
+    result = run(*words, code=1)
+    assert said in result.stderr
+    assert "secret" not in result.output
+    assert "Traceback" not in result.output
+    assert set(before) >= {path.name for path in tmp_path.iterdir()} - {"kept"}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("backup",),
+        ("backup", "a", "b"),
+        ("backup", "a", "--rate", "much"),
+        ("backup", "a", "--rate", "0"),
+        ("backup", "prune", "a"),
+        ("backup", "prune", "a", "--keep", "0"),
+        ("backup", "prune", "a", "--older-than", "soon"),
+        ("restore", "store"),
+        ("restore", "store", "--to", "t", "--as", "x"),
+    ],
+)
+def test_wrong_usage(run: Run, tmp_path: Path, words: tuple[str, ...]) -> None:
+    run(*words, code=2)
+    assert not (tmp_path / "a").exists()
+
+
+@pytest.mark.parametrize("program", ["backup", "replay"])
+def test_the_programs_in_tools_are_the_same(program: str, tmp_path: Path) -> None:
+    root = Path(__file__).resolve().parent.parent.parent
+    done = subprocess.run(
+        [sys.executable, str(root / "tools" / f"{program}.py"), "--help"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(root)},
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Usage:" in done.stdout

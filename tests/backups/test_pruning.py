@@ -1,0 +1,66 @@
+"""Which backups may go."""
+
+from pathlib import Path
+
+import pytest
+
+from diskstream.backups import Backup, BackupError, Header, Repository, make_backup, prune, superfluous
+from diskstream.errors import ArgumentError
+from tests.backups.world import filled
+
+DAY = 86_400_000
+
+
+def backups(*facts: tuple[int, int]) -> list[Backup]:
+    """Backups so many days old, and so many damaged streams in each."""
+    return [
+        Backup(Path(f"/{number}"), Header(number, (100 - days) * DAY, "", "", damaged=damaged))
+        for number, (days, damaged) in enumerate(facts)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("facts", "keep", "days", "gone"),
+    [
+        ([(3, 0), (2, 0), (1, 0)], 1, None, [0, 1]),
+        ([(3, 0), (2, 0), (1, 0)], 3, None, []),
+        ([(30, 0), (20, 0), (1, 0)], None, 10, [0, 1]),
+        ([(30, 0), (20, 0)], None, 10, [0]),  # the newest sound one stays, however old
+        ([(30, 0), (20, 0), (1, 0)], 1, 25, [0]),
+        ([(3, 0), (2, 1), (1, 1)], 1, None, []),  # damaged ones are not what one falls back to
+        ([(4, 0), (3, 0), (2, 1), (1, 0)], 1, None, [0, 1, 2]),
+    ],
+)
+def test_which_may_go(facts: list[tuple[int, int]], keep: int | None, days: int | None, gone: list[int]) -> None:
+    older = None if days is None else days * DAY
+    found = superfluous(backups(*facts), keep=keep, older_than_ms=older, now_ms=100 * DAY)
+    assert [each.header.number for each in found if each.header] == gone
+
+
+def test_what_makes_no_sense_is_refused() -> None:
+    for keep, older in ((None, None), (0, None), (None, -1)):
+        with pytest.raises(ArgumentError):
+            superfluous([], keep=keep, older_than_ms=older)
+
+
+def test_one_that_is_being_read_stays(tmp_path: Path) -> None:
+    with filled(tmp_path / "store") as store:
+        for _ in range(2):
+            make_backup(store.path, tmp_path / "backups")
+    repository = Repository.open(tmp_path / "backups")
+    first, _ = repository.backups()
+    with first.used(), pytest.raises(BackupError, match="being read"):
+        prune(repository, [first])
+    assert len(repository.backups()) == 2
+    prune(repository, [first])
+    assert len(repository.backups()) == 1
+
+
+def test_one_whose_manifest_cannot_be_read_stays(tmp_path: Path) -> None:
+    with filled(tmp_path / "store") as store:
+        made = [make_backup(store.path, tmp_path / "backups") for _ in range(3)]
+    (made[0].path / "manifest.jsonl").write_text("{")
+    repository = Repository.open(tmp_path / "backups")
+    listed = repository.backups()
+    assert [backup.header is None for backup in listed] == [True, False, False]
+    assert [backup.path for backup in superfluous(listed, keep=1)] == [made[1].path]

@@ -1,0 +1,216 @@
+"""Stores made out of backups, and streams put back."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+import diskstream
+from diskstream import DiskFullError, EntryID, NoSuchStreamError, StreamExistsError
+from diskstream.backups import Backup, BackupError, Settings, Wanted, find_backup, make_backup, restore
+from diskstream.commands.keyspace import Keyspace
+from diskstream.errors import ArgumentError
+from tests.backups.processes import kill_restores
+from tests.backups.world import LONG, bulky, filled, flip_in_place, seen, seen_at
+from tests.commands.world import Ours
+from tests.engine.children import child
+from tests.engine.mounts import small_disk
+
+
+@pytest.fixture
+def backup(tmp_path: Path) -> Backup:
+    with filled(tmp_path / "store") as store:
+        make_backup(store.path, tmp_path / "backups")
+    return find_backup(tmp_path / "backups")
+
+
+# --- a new store ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("exists", [False, True], ids=["missing", "empty"])
+def test_a_restored_store_is_what_the_store_was_and_can_be_written_to(
+    backup: Backup, tmp_path: Path, exists: bool
+) -> None:
+    target = tmp_path / "deeper" / "restored"
+    if exists:
+        target.mkdir(parents=True)
+    restored = restore(backup, target)
+    before = seen_at(backup.path)
+    assert restored.entries == sum(len(entries) for entries, _ in before.values())
+    assert [path.name for path in target.parent.iterdir()] == ["restored"]
+    with diskstream.open(target) as store:
+        assert store.recoveries == []
+        assert seen(store) == before
+        store.stream("x").add({"n": "more"})
+        store.seal()
+        store.compact()
+        assert store.verify().ok
+    shutil.rmtree(target)
+    assert seen_at(backup.path) == before, "the backup shares something with what was made of it"
+
+
+def test_a_server_goes_on_where_it_was(tmp_path: Path) -> None:
+    with Keyspace(tmp_path / "served") as keyspace:
+        ours = Ours(keyspace)
+        ours.run("XADD s 1-0 a 1")
+        ours.run("SET word yes")
+        ours.run("PEXPIRE s 100000000")
+        ours.run("SELECT 3")
+        ours.run("XADD s 2-0 b 2")
+        made = make_backup(tmp_path / "served", tmp_path / "backups")
+    restore(find_backup(made.path), tmp_path / "again")
+    with Keyspace(tmp_path / "again") as keyspace:
+        ours = Ours(keyspace)
+        assert ours.run("GET word") == b"yes"
+        assert 0 < int(str(ours.run("PTTL s"))) <= 100000000
+        ours.run("SELECT 3")
+        assert ours.run("XLEN s") == 1
+
+
+def test_some_streams_and_one_under_another_name(backup: Backup, tmp_path: Path) -> None:
+    restore(backup, tmp_path / "some", Wanted((LONG, b"empty")))
+    assert list(seen_at(tmp_path / "some")) == [b"empty", LONG]
+    for name in (b"short", b"?" * 400):
+        restore(backup, tmp_path / name.hex()[:8], Wanted((LONG,), name))
+        assert seen_at(tmp_path / name.hex()[:8])[name] == seen_at(backup.path)[LONG]
+    with pytest.raises(NoSuchStreamError):
+        restore(backup, tmp_path / "none", Wanted((b"nothing",)))
+    with pytest.raises(ArgumentError, match="name one"):
+        Wanted((b"x", b"empty"), b"y")
+    assert not (tmp_path / "none").exists()
+
+
+def test_what_is_there_stays_as_it_is(backup: Backup, tmp_path: Path) -> None:
+    there = tmp_path / "there"
+    there.mkdir()
+    (there / "letter.txt").write_text("dear")
+    with pytest.raises(BackupError, match="something already"):
+        restore(backup, there)
+    with pytest.raises(BackupError, match="is a store already"):
+        restore(backup, tmp_path / "store")
+    with pytest.raises(BackupError, match="something already"):
+        restore(backup, there / "letter.txt")
+    assert [path.name for path in there.iterdir()] == ["letter.txt"]
+
+
+@pytest.mark.parametrize("kind", ["flipped", "missing", "shorter"])
+def test_a_damaged_backup_gives_nothing_rather_than_something_else(tmp_path: Path, kind: str) -> None:
+    with bulky(tmp_path / "store") as store:
+        make_backup(store.path, tmp_path / "backups")
+    backup = find_backup(tmp_path / "backups")
+    victim = min(backup.path.glob("streams/x/*.seg"))
+    if kind == "flipped":
+        flip_in_place(victim, 9000)
+    elif kind == "missing":
+        victim.unlink()
+    else:
+        victim.chmod(0o640)
+        os.truncate(victim, 5000)
+    with pytest.raises(BackupError) as refused:
+        restore(backup, tmp_path / "restored")
+    assert victim.name in str(refused.value)
+    assert refused.value.hint
+    assert not (tmp_path / "restored").exists()
+
+
+def test_what_was_damaged_is_taken_only_when_told(tmp_path: Path) -> None:
+    with bulky(tmp_path / "store") as store:
+        flip_in_place(min(store.path.glob("streams/x/*.seg")), 9000)
+        store.stream("y").add({"n": 1})
+        make_backup(store.path, tmp_path / "backups", Settings())
+    backup = find_backup(tmp_path / "backups")
+    with pytest.raises(BackupError, match="was damaged when") as refused:
+        restore(backup, tmp_path / "restored")
+    assert "--damaged" in str(refused.value.hint)
+    restore(backup, tmp_path / "sound", Wanted((b"y",)))
+    restore(backup, tmp_path / "restored", Wanted(damaged=True))
+    with diskstream.open(tmp_path / "restored") as store:
+        assert not store.verify().ok
+        assert store.stream("x").get("1000-0") is not None
+        assert len(store.stream("y")) == 1
+
+
+def test_a_manifest_decides_nothing_outside_the_target(backup: Backup, tmp_path: Path) -> None:
+    manifest = backup.path / "manifest.jsonl"
+    text = manifest.read_text()
+    manifest.write_text(text.replace("streams/x/00000001", "../../x/00000001"))
+    with pytest.raises(diskstream.CorruptionError):
+        restore(backup, tmp_path / "restored")
+    manifest.write_text(text.rpartition('{"file"')[0])
+    with pytest.raises(diskstream.CorruptionError):
+        restore(backup, tmp_path / "restored")
+    assert not (tmp_path / "restored").exists()
+
+
+def test_a_full_disk_leaves_nothing(backup: Backup, tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", "64k") as disk:
+        with pytest.raises(DiskFullError):
+            restore(backup, disk / "restored")
+        assert not (disk / "restored").exists()
+
+
+def test_a_mount_point_is_refused_by_name(backup: Backup, tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", "4m") as disk:
+        with pytest.raises(BackupError, match="mounted") as refused:
+            restore(backup, disk)
+        assert "below it" in str(refused.value.hint)
+        restore(backup, disk / "below")
+        assert seen_at(disk / "below") == seen_at(backup.path)
+
+
+# --- streams of a store -----------------------------------------------------------------------------------------------
+
+
+def test_a_stream_is_put_back_beside_others(backup: Backup, tmp_path: Path) -> None:
+    wanted = seen_at(backup.path)[b"x"]
+    with diskstream.open(tmp_path / "store") as store:
+        others = {name: each for name, each in seen(store).items() if name != b"x"}
+        store.delete("x")
+        restored = restore(backup, store.path, Wanted((b"x",)))
+        assert restored.entries == len(wanted[0])
+        assert seen(store) == {**others, b"x": wanted}
+        with pytest.raises(StreamExistsError):
+            restore(backup, store.path, Wanted((b"x",)))
+        restore(backup, store.path, Wanted((b"x",), b"y"))
+        assert seen(store)[b"y"] == wanted
+        assert store.verify().ok
+
+
+def test_a_stream_is_put_back_as_it_was_earlier(backup: Backup, tmp_path: Path) -> None:
+    entries, _ = seen_at(backup.path)[b"x"]
+    until = entries[len(entries) // 2][0]
+    with diskstream.open(tmp_path / "store") as store:
+        restore(backup, store.path, Wanted((b"x",), b"earlier", until))
+        found, state = seen(store)[b"earlier"]
+    assert found == [row for row in entries if row[0] <= until]
+    assert state.last_id == until
+
+
+# --- killed -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("wanted", "until", "into"),
+    [("", "", False), ("x", "60-0", False), ("x", "", True)],
+    ids=["a store", "an earlier moment", "into a store"],
+)
+def test_killed_at_each_step_there_is_nothing_or_everything(
+    tmp_path: Path, wanted: str, until: str, into: bool
+) -> None:
+    with diskstream.open(tmp_path / "store", segment_bytes=8192, seal="manual") as store:
+        for number in range(80):
+            store.stream("x").add({"n": number, "pad": "." * 90}, f"{number + 1}-0")
+        store.seal()
+        made = make_backup(store.path, tmp_path / "backups")
+    target = tmp_path / "restored"
+    if into:
+        with diskstream.open(target) as other:
+            other.stream("own").add({"n": 1})
+    with child(kill_restores, made.path, target, wanted, until) as killer:
+        assert int(killer.hear(100)) > 10
+        assert killer.wait() == 0
+    found = seen_at(target)
+    last = EntryID(until) if until else EntryID(80, 0)
+    assert found[b"x"][0] == [row for row in seen_at(made.path)[b"x"][0] if row[0] <= last]
+    assert into == (b"own" in found)

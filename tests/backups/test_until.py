@@ -1,0 +1,185 @@
+"""Restored as of an earlier ID: exact where the log goes back so far, as near as can be known elsewhere."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import diskstream
+from diskstream import EntryID, Stream
+from diskstream.backups import Wanted, find_backup, make_backup, restore
+from diskstream.commits import Commit
+from tests.backups.world import seen_at
+from tests.streams.layers import Row
+
+Moment = tuple[EntryID, list[Row], object]
+
+
+def remembered(store: diskstream.Store, moments: list[Moment]) -> None:
+    """Takes note of what the stream is, before the next entry is added."""
+    from tests.backups.world import seen
+
+    rows, state = seen(store)[b"x"]
+    moments.append((state.last_id, rows, state))
+
+
+def history(path: Path, *, options: dict[str, object]) -> list[Moment]:
+    """A stream with a past: single entries and batches, reads, acknowledgements, deletes and trims."""
+    moments: list[Moment] = []
+    with diskstream.open(path, seal="manual", fsync="os", **options) as store:  # type: ignore[arg-type]
+        stream = store.stream("x")
+        group = stream.create_group("g", "0", mkstream=True)
+        for number in range(1, 41):
+            if number > 1:
+                remembered(store, moments)
+            _add(stream, number)
+            given = group.consumer("ann" if number % 2 else "bob").read(count=2)
+            if number % 5 == 0:
+                group.ack(*[each.id for each in given])
+            if number % 7 == 0:
+                stream.delete(f"{number - 3}-0")
+            if number % 16 == 0:
+                stream.trim(maxlen=12)
+            if number == 30:
+                stream.create_group("late", "$")
+        remembered(store, moments)
+        make_backup(path, path.parent / "backups")
+    return moments
+
+
+def _add(stream: Stream, number: int) -> None:
+    if number % 4 == 0:
+        stream.add_many([{"n": number, "row": row} for row in range(3)], ids=[f"{number}-{row}" for row in range(3)])
+    else:
+        stream.add({"n": number, "pad": "." * 60}, f"{number}-0")
+
+
+def restored(tmp_path: Path, until: EntryID, way: str) -> Path:
+    target = tmp_path / f"until-{until}"
+    done = restore(find_backup(tmp_path / "backups"), target, Wanted(until=until))
+    assert [how.way for how in done.streams.values()] == [way], until
+    return target
+
+
+def test_in_the_active_log_the_moment_is_exact_groups_and_all(tmp_path: Path) -> None:
+    moments = history(tmp_path / "store", options={})
+    for at, (until, rows, state) in enumerate(moments):
+        target = restored(tmp_path, until, "whole" if at == len(moments) - 1 else "cut")
+        assert seen_at(target)[b"x"] == (rows, state), until
+        with diskstream.open(target) as store:
+            store.stream("x").add({"n": "on"}, f"{until.ms}-{until.seq + 1}")
+            assert store.verify().ok
+
+
+def test_between_two_entries_it_is_the_earlier_one(tmp_path: Path) -> None:
+    moments = history(tmp_path / "store", options={})
+    (_, rows, state), *_ = [each for each in moments if each[0] == EntryID(21, 0)]
+    assert seen_at(restored(tmp_path, EntryID(21, 900), "cut"))[b"x"] == (rows, state)
+
+
+def test_within_a_batch_its_first_entries_are_there(tmp_path: Path) -> None:
+    moments = history(tmp_path / "store", options={})
+    before = next(each for each in moments if each[0] == EntryID(35, 0))
+    rows, state = seen_at(restored(tmp_path, EntryID(36, 1), "cut"))[b"x"]
+    assert [row[0] for row in rows] == [row[0] for row in before[1]] + [EntryID(36, 0), EntryID(36, 1)]
+    assert state.entries_added == before[2].entries_added + 2  # type: ignore[attr-defined]
+    assert state.groups == before[2].groups  # type: ignore[attr-defined]
+
+
+def test_before_the_first_entry_there_is_none(tmp_path: Path) -> None:
+    history(tmp_path / "store", options={})
+    rows, state = seen_at(restored(tmp_path, EntryID(0, 5), "cut"))[b"x"]
+    assert rows == []
+    assert state.last_id == EntryID(0, 0)
+    assert [group.name for group in state.groups] == [b"g"]
+
+
+def sealed(store: diskstream.Store) -> None:
+    store.seal()
+
+
+def compacted(store: diskstream.Store) -> None:
+    store.seal()
+    store.stream("x").delete("11-0", "12-0", "13-0")
+    store.compact()
+
+
+def dropped(store: diskstream.Store) -> None:
+    store.seal()
+    store.stream("x").trim(maxlen=2)
+
+
+@pytest.mark.parametrize("change", [sealed, compacted, dropped], ids=lambda change: change.__name__)
+def test_beyond_the_active_log_entries_are_exact_and_groups_never_ahead(
+    tmp_path: Path, change: Callable[[diskstream.Store], None]
+) -> None:
+    with diskstream.open(tmp_path / "store", segment_bytes=8192, seal="manual") as store:
+        stream = store.stream("x")
+        group = stream.create_group("g", "0", mkstream=True)
+        behind = stream.create_group("behind", "0")
+        for number in range(1, 201):
+            stream.add({"n": number, "pad": "." * 90}, f"{number}-0")
+        group.consumer("ann").read(count=150)
+        behind.consumer("bob").read(count=5)
+        change(store)
+        stream.add({"n": 201}, "201-0")
+        live = [entry.id for entry in stream]
+        added = stream.info().entries_added
+        make_backup(store.path, tmp_path / "backups")
+    for last in (7, 100, 199):
+        until = EntryID(last, 0)
+        target = restored(tmp_path, until, "copied")
+        rows, state = seen_at(target)[b"x"]
+        assert [row[0] for row in rows] == [entry_id for entry_id in live if entry_id <= until]
+        assert state.last_id <= until
+        assert len(rows) <= state.entries_added <= added - sum(entry_id > until for entry_id in live)
+        for found in state.groups:
+            assert found.last_delivered_id <= state.last_id
+            assert all(row.id <= until for row in found.pending)
+        if change is sealed:
+            assert state.entries_added == last
+            ann, bob = state.groups[1], state.groups[0]
+            assert (ann.last_delivered_id, len(ann.pending)) == (EntryID(min(last, 150), 0), min(last, 150))
+            assert (bob.last_delivered_id, len(bob.pending)) == (EntryID(5, 0), 5)
+        with diskstream.open(target) as store:
+            store.stream("x").add({"n": "on"}, f"{last}-7")
+
+
+def test_a_moment_after_a_drop_is_cut_and_one_before_it_copied(tmp_path: Path) -> None:
+    """A cut log would list segments whose files are gone."""
+    with diskstream.open(tmp_path / "store", segment_bytes=8192, seal="manual") as store:
+        stream = store.stream("x")
+        for number in range(1, 101):
+            stream.add({"n": number, "pad": "." * 90}, f"{number}-0")
+        store.seal()
+        stream.add({"n": 101}, "101-0")
+        stream.trim(maxlen=1)
+        for number in range(102, 105):
+            stream.add({"n": number}, f"{number}-0")
+        make_backup(store.path, tmp_path / "backups")
+    assert [row[0].ms for row in seen_at(restored(tmp_path, EntryID(103, 0), "cut"))[b"x"][0]] == [101, 102, 103]
+    # The cut lies behind the trim where it lies behind the entry before it.
+    assert [row[0].ms for row in seen_at(restored(tmp_path, EntryID(101, 0), "cut"))[b"x"][0]] == [101]
+    assert seen_at(restored(tmp_path, EntryID(100, 0), "copied"))[b"x"][0] == []
+
+
+def test_what_writers_committed_later_they_may_commit_again(tmp_path: Path) -> None:
+    with diskstream.open(tmp_path / "store", fsync="os") as store:
+        for part in range(1, 6):
+            store.stream("x").add_many([{"n": part}], ids=[f"{part}-0"], commit=Commit(b"w", 1, part))
+        make_backup(store.path, tmp_path / "backups")
+    with diskstream.open(restored(tmp_path, EntryID(3, 0), "cut")) as store:
+        stream = store.stream("x")
+        assert stream.committed(b"w") == (1, 3)
+        assert stream.add_many([{"n": 3}], commit=Commit(b"w", 1, 3)) is None
+        assert stream.add_many([{"n": 4}], ids=["4-0"], commit=Commit(b"w", 1, 4)) == [EntryID(4, 0)]
+
+
+def test_a_last_id_that_was_set_later_is_later(tmp_path: Path) -> None:
+    with diskstream.open(tmp_path / "store", fsync="os") as store:
+        stream = store.stream("x")
+        stream.add({"n": 1}, "1-0")
+        stream.set_id("500-0")
+        make_backup(store.path, tmp_path / "backups")
+    _, state = seen_at(restored(tmp_path, EntryID(100, 0), "cut"))[b"x"]
+    assert state.last_id == EntryID(1, 0)

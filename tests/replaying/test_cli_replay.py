@@ -1,0 +1,146 @@
+"""`diskstream replay`: what operators see."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+from click.testing import CliRunner, Result
+
+import diskstream
+from diskstream.cli import main
+from tests.conftest import RedisServer
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    """A store with six entries, a second apart; one name is repeated, one byte is not UTF-8."""
+    with diskstream.open(tmp_path / "store") as store:
+        for number in range(6):
+            pairs = [("n", str(number)), ("n", "again"), (b"raw", b"\xff")] if number == 3 else [("n", str(number))]
+            store.stream("x").add(pairs, f"{1_714_521_600_000 + 1000 * number}-0")
+    return tmp_path / "store"
+
+
+@pytest.fixture
+def run(directory: Path) -> Run:
+    def run_verb(*words: str, code: int = 0) -> Result:
+        result = CliRunner().invoke(main, ["replay", *words], env={"DISKSTREAM_DIR": str(directory)})
+        assert result.exit_code == code, result.output
+        return result
+
+    return run_verb
+
+
+def objects(result: Result) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def test_standard_output_is_that_of_range(run: Run, directory: Path) -> None:
+    ranged = CliRunner().invoke(main, ["range", "x", "--json", "--dir", str(directory)])
+    assert run("x", "--to", "-").stdout == ranged.stdout
+    some = objects(run("x", "--to", "-", "--where", "n>1", "--where", "n<5"))
+    assert [each["id"][9] for each in some] == ["2", "3", "4"]
+    assert [each["id"] for each in objects(run("x", "--to", "-", "--start", "2024-05-01T00:00:04Z"))] == [
+        "1714521604000-0",
+        "1714521605000-0",
+    ]
+    assert objects(run("x", "--to", "-", "--end", "2024-05-01T00:00:00Z"))[0]["fields"] == {"n": "0"}
+
+
+def test_a_dry_run_says_what_it_would_take(run: Run, directory: Path) -> None:
+    assert "would send 6 of 6 entries" in run("x", "--to", "stream:y", "--dry-run").stdout
+    (told,) = objects(run("x", "--to", "stream:y", "--dry-run", "--json", "--speed", "10"))
+    assert (told["entries"], told["seconds"]) == (6, 0.5)
+    with diskstream.open(directory, read_only=True) as store:
+        assert not store.exists("y")
+
+
+def test_a_stream_of_the_same_store_and_of_another(run: Run, directory: Path, tmp_path: Path) -> None:
+    assert "6 of 6 entries sent" in run("x", "--to", "stream:y", "--speed", "max").stdout
+    assert "complete before" in run("x", "--to", "stream:y", "--speed", "max").stdout
+    (told,) = objects(run("x", "--to", f"stream:a@b@{tmp_path / 'other'}", "--speed", "1000", "--json"))
+    assert told["complete"]
+    with diskstream.open(tmp_path / "other", read_only=True) as other, diskstream.open(directory) as store:
+        assert [entry.pairs for entry in other.stream("a@b")] == [entry.pairs for entry in store.stream("y")]
+
+
+def test_a_span_that_is_since_now(run: Run, directory: Path) -> None:
+    with diskstream.open(directory) as store:
+        store.stream("x").add({"n": "now"})
+    assert [each["fields"]["n"] for each in objects(run("x", "--to", "-", "--since", "1h"))] == ["now"]
+
+
+def test_a_redis_with_a_password(run: Run, redis_server: RedisServer, directory: Path) -> None:
+    where = f"{redis_server.host}:{redis_server.port}/0"
+    with redis.Redis(redis_server.host, redis_server.port) as client:
+        client.flushall()
+        client.config_set("requirepass", "secret")
+        try:
+            missing = run("x", "--to", f"redis://{where}?key=a%20b", "--speed", "max", code=1)
+            assert "password" in missing.stderr
+            told = run("x", "--to", f"redis://:secret@{where}?key=a%20b&socket_keepalive=1", "--speed", "max")
+            assert "secret" not in told.output
+            client.auth("secret")
+            assert client.xlen("a b") == 6
+            assert not any(b"secret" in value for key in client.keys("diskstream:*") for value in client.hvals(key))
+        finally:
+            client.config_set("requirepass", "")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("x", "--to", "stream:x"), "never end"),
+        (("nothing", "--to", "stream:y"), "no stream"),
+        (("x", "--to", "stream:y", "--where", "n~(a+)+"), "must not repeat"),
+        (("x", "--to", "stream:y", "--where", "n"), "no condition"),
+        (("x", "--to", "redis://:secret@127.0.0.1:1/0?key=y"), "connection failed"),
+    ],
+)
+def test_what_cannot_be_says_what(run: Run, words: tuple[str, ...], said: str) -> None:
+    result = run(*words, code=1)
+    assert said in result.stderr
+    assert "secret" not in result.output
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("x",),
+        ("x", "--to", "y"),
+        ("x", "--to", "stream:"),
+        ("x", "--to", "stream:@"),
+        ("x", "--to", "redis://localhost/0"),
+        ("x", "--to", "redis://localhost/0?key="),
+        ("x", "--to", "-", "--speed", "0"),
+        ("x", "--to", "-", "--speed", "fast"),
+        ("x", "--to", "-", "--rate", "0"),
+        ("x", "--to", "-", "--start", "5", "--since", "1h"),
+        ("x", "--to", "-", "--start", "noon"),
+    ],
+)
+def test_wrong_usage(run: Run, words: tuple[str, ...]) -> None:
+    run(*words, code=2)
+
+
+def test_a_reader_that_goes_away_ends_it_quietly(directory: Path) -> None:
+    program = "from diskstream.cli import main; main()"
+    with diskstream.open(directory) as store:
+        store.stream("many").add_many([{"n": number, "pad": "." * 100} for number in range(20_000)])
+    with subprocess.Popen(
+        [sys.executable, "-c", program, "replay", "many", "--to", "-", "--dir", str(directory)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as running:
+        assert running.stdout is not None
+        assert running.stderr is not None
+        running.stdout.readline()
+        running.stdout.close()
+        assert b"Traceback" not in running.stderr.read()
