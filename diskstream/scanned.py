@@ -66,7 +66,7 @@ class Scanned:
 
         Raises:
             InvalidIDError, ArgumentError: malformed ends.
-            CorruptionError: an index, or a node that an end lies in, cannot be read; or the range goes on behind damage.
+            CorruptionError: an index, or a node that an end lies in, cannot be read, or the range goes past damage.
         """
         low, high = parse_start(start), parse_end(end)
         return self._use(lambda log: tally.count(log, low, high), 0)

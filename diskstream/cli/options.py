@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import click
 
 import diskstream
+from diskstream.cli.completing import complete_groups, complete_streams
 from diskstream.cli.failure import Failure
 from diskstream.cli.output import text
 
@@ -46,12 +47,18 @@ def json_option(function: _F) -> _F:
 
 def stream_argument(*, required: bool = True) -> Callable[[_F], _F]:
     """The name of a stream, as bytes."""
-    return click.argument("stream", metavar="STREAM" if required else "[STREAM]", type=as_bytes, required=required)
+    return click.argument(
+        "stream",
+        metavar="STREAM" if required else "[STREAM]",
+        type=as_bytes,
+        required=required,
+        shell_complete=complete_streams,
+    )
 
 
 def group_argument(function: _F) -> _F:
     """The name of a consumer group, as bytes."""
-    return click.argument("group", metavar="GROUP", type=as_bytes)(function)
+    return click.argument("group", metavar="GROUP", type=as_bytes, shell_complete=complete_groups)(function)
 
 
 @contextmanager

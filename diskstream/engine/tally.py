@@ -39,8 +39,10 @@ def added_until(log: StreamLog, entry_id: EntryID) -> int:
     """Entries ever added, less those that are live behind `entry_id`."""
 
     def once() -> int:
-        return log.native.counters()[2] - log.native.live_before(*_end(log)) + log.native.live_before(
-            *_behind(log, entry_id)
+        return (
+            log.native.counters()[2]
+            - log.native.live_before(*_end(log))
+            + log.native.live_before(*_behind(log, entry_id))
         )
 
     return _unchanged(log, once)
