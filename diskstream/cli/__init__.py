@@ -21,6 +21,7 @@ _MODULES = {
     "count": "count",
     "del": "delete",
     "demo": "demo",
+    "export": "export_files",
     "group": "group",
     "import": "import_files",
     "info": "info",
