@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from diskstream.errors import ArgumentError
 from diskstream.exporting.manifest import Manifest, Part
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = ["export_directory"]
+
+_PART: Final = re.compile(r"\.?part-(?P<number>\d{8,})\.[a-z.]+")
 
 
 def export_directory(
@@ -69,6 +72,7 @@ def export_directory(
             report.complete_before = True
         else:
             _check_parts(manifest)
+            _remove_rest(manifest)
             settled = request if request.format == "jsonl" else replace(request, columns=_columns(manifest))
             _write_parts(store, settled, manifest, (rows_per_file, progress, report))
             manifest.end()
@@ -164,6 +168,15 @@ def _check_parts(manifest: Manifest) -> None:
         if size != part.size_bytes:
             what = "is missing" if size is None else f"has {size:,} bytes, not {part.size_bytes:,}"
             raise ArgumentError(f"{path} {what}: remove {manifest.directory} and begin anew")
+
+
+def _remove_rest(manifest: Manifest) -> None:
+    """Removes parts that a killed run had begun, or not noted. What is written now may have fewer of them."""
+    with failing_at(manifest.directory, "write to"):
+        for path in list(manifest.directory.iterdir()):
+            found = _PART.fullmatch(path.name)
+            if found is not None and int(found["number"]) >= len(manifest.parts):
+                path.unlink()
 
 
 def _as_asked(request: ExportRequest) -> dict[str, Any]:

@@ -38,11 +38,13 @@ class Shape:
         self._as_text = request.format == "csv"
         fields: list[tuple[str, Any]] = [("stream", pa.binary())] if self.named else []
         if self._as_text:
+            fields = [(name, pa.string()) for name, _ in fields]
             fields.append(("id", pa.string()))
         else:
             fields += [("id_ms", pa.uint64()), ("id_seq", pa.uint64())]
         if self.columns or self._as_text:
-            fields += [(_column_name(column.name), arrow_type(column.kind)) for column in self.columns]
+            kinds = [pa.string() if self._as_text else arrow_type(column.kind) for column in self.columns]
+            fields += [(_column_name(column.name), kind) for column, kind in zip(self.columns, kinds, strict=True)]
         else:
             fields.append(("fields", field_list_type()))
         self.schema = pa.schema(fields)
@@ -53,6 +55,7 @@ class Shape:
         ms, seq = batch.column("id_ms"), batch.column("id_seq")
         arrays: list[Any] = [pa.repeat(pa.scalar(stream, pa.binary()), batch.num_rows)] if self.named else []
         if self._as_text:
+            arrays = [names.view(pa.string()) for names in arrays]
             import pyarrow.compute as pc  # optional, as pyarrow is
 
             arrays.append(pc.binary_join_element_wise(ms.cast(pa.string()), seq.cast(pa.string()), "-"))
@@ -60,7 +63,9 @@ class Shape:
             arrays += [ms, seq]
         if self.columns:
             first = batch.schema.names.index("ts") + 1  # by place: a field may be called as the others are
-            arrays += batch.columns[first : first + len(self.columns)]
+            some = batch.columns[first : first + len(self.columns)]
+            # The writer of CSV wants text. That these bytes are not always UTF-8 it need not know.
+            arrays += [column.view(pa.string()) for column in some] if self._as_text else some
         elif not self._as_text:
             arrays.append(batch.column("fields"))
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
