@@ -6,6 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from diskstream import vitals
 from diskstream._native import Block, EntryID
 from diskstream.batches import Layout, as_batch
 from diskstream.engine import lease, names, positions, reader, splits, tally
@@ -14,6 +15,7 @@ from diskstream.engine.log import StreamLog, StreamMoved
 from diskstream.engine.splits import Piece
 from diskstream.errors import ArgumentError
 from diskstream.ids import IDLike, parse_end, parse_id, parse_start
+from diskstream.vitals import Vitals
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -57,6 +59,10 @@ class Scanned:
     def identity(self) -> bytes | None:
         """Sixteen bytes that a stream keeps for life, under whatever name; None where there is no stream."""
         return self._use(lambda log: _up_to_date(log).native.uuid, None)
+
+    def vitals(self) -> Vitals | None:
+        """Counters and sizes for who looks often; None where there is no stream. Nothing is read but the log's end."""
+        return self._use(vitals.take, None)
 
     def count(self, start: IDLike = "-", end: IDLike = "+") -> int:
         """Live entries from `start` to `end`, both included: exact, by indexes and counts, without reading entries.

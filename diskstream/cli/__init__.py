@@ -16,7 +16,9 @@ from diskstream.cli.failure import Failure
 
 _MODULES = {
     "add": "add",
+    "bench": "bench",
     "compact": "compact",
+    "completion": "completion",
     "consumer": "consumer",
     "count": "count",
     "del": "delete",
@@ -34,6 +36,7 @@ _MODULES = {
     "serve": "serve",
     "spark": "spark",
     "tail": "tail",
+    "top": "top",
     "trim": "trim",
     "verify": "verify",
 }
