@@ -43,7 +43,11 @@ _PIPE = "-"
     show_default=True,
     help="Of a name that an entry has twice, where fields are columns.",
 )
-@click.option("--compression", type=click.Choice(sorted({each for some in COMPRESSIONS.values() for each in some})))
+@click.option(
+    "--compression",
+    type=click.Choice(sorted({each for some in COMPRESSIONS.values() for each in some})),
+    help="[default: by the name of the file; zstd for parquet, else none]",
+)
 @click.option("--rows-per-file", type=click.IntRange(1, 2**40), metavar="N", help="Write parts into a directory.")
 @click.option("-f", "--force", is_flag=True, help="Replace the file if it is there.")
 @directory_option
@@ -79,15 +83,18 @@ def command(
         raise click.UsageError("give one of --start and --since")
     if rows_per_file is not None and (output == _PIPE or force):
         raise click.UsageError("--rows-per-file wants a directory as --output, and never replaces anything")
-    request = ExportRequest(
-        tuple(dict.fromkeys(streams)),
-        chosen or _format_of(output),
-        since(span) if span is not None else start,
-        end,
-        () if columns is None else parse_columns(columns),
-        duplicates,
-        compression or _compression_of(output),
-    )
+    try:
+        request = ExportRequest(
+            tuple(dict.fromkeys(streams)),
+            chosen or _format_of(output),
+            since(span) if span is not None else start,
+            end,
+            () if columns is None else parse_columns(columns),
+            duplicates,
+            compression or _compression_of(output),
+        )
+    except diskstream.ArgumentError as error:
+        raise click.UsageError(str(error)) from None
     if output == _PIPE and request.format in ("arrow", "parquet") and sys.stdout.isatty():
         raise Failure(f"{request.format} is nothing for a terminal", hint="--output names a file")
     started = time.perf_counter()

@@ -15,7 +15,7 @@ from diskstream.cli.bench.report import Outcome, show
 from diskstream.cli.failure import Failure
 from diskstream.cli.options import json_option
 from diskstream.cli.output import console, error_console, write_json
-from diskstream.cli.tail.stopping import stopping
+from diskstream.cli.stopping import stopping
 
 _MAX_ENTRIES: Final = 10_000_000
 

@@ -12,10 +12,10 @@ from diskstream.cli.failure import Failure
 from diskstream.cli.moments import since, span_ms, start_bound
 from diskstream.cli.options import as_bytes, directory_option, existing_store, existing_stream, json_option
 from diskstream.cli.output import text
+from diskstream.cli.stopping import Stopped, stopping
 from diskstream.cli.tail.follower import Follower, follow
 from diskstream.cli.tail.lines import Lines
 from diskstream.cli.tail.newest import from_start, newest
-from diskstream.cli.tail.stopping import Stopped, stopping
 
 _NEWEST = 10
 

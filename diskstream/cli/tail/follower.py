@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable
 
 import diskstream
+from diskstream.cli.stopping import check_reader
 from diskstream.cli.tail.lines import Lines
-from diskstream.cli.tail.stopping import check_reader
 from diskstream.ids import MIN_ID
 
 # At most so much is read before it is written, of all streams together.

@@ -12,7 +12,7 @@ import diskstream
 from diskstream.cli.moments import span_ms
 from diskstream.cli.options import as_bytes, directory_option, json_option
 from diskstream.cli.output import console, write_json
-from diskstream.cli.tail.stopping import check_reader, stopping
+from diskstream.cli.stopping import check_reader, stopping
 from diskstream.cli.top.pulse import Pulse, beats
 from diskstream.cli.top.screen import ORDERS, screen
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import select
 import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+
+from diskstream.cli.standard_files import forget_output
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -28,7 +29,7 @@ def stopping() -> Iterator[None]:
     try:
         yield
     except (Stopped, BrokenPipeError):
-        _forget_output()
+        forget_output()
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -44,13 +45,3 @@ def check_reader() -> None:
         return  # closed, or no file
     if any(event & (select.POLLERR | select.POLLNVAL) for _, event in found):
         raise Stopped
-
-
-def _forget_output() -> None:
-    """What is still buffered for a reader that is gone would raise once more, at the end of the interpreter."""
-    try:
-        sys.stdout.flush()
-    except (OSError, ValueError):
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
-        os.close(nowhere)
