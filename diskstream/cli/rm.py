@@ -37,12 +37,15 @@ class _Extent:
 def command(*, streams: tuple[bytes, ...], dry_run: bool, force: bool, directory: Path, as_json: bool) -> None:
     """Remove streams with everything in them: entries, groups, what is pending, and what a repair had kept.
 
-    There is no way back. All of them have to be there, and each is asked about.
+    There is no way back. All of them have to be there, and each is asked about before any goes.
     """
     with existing_store(directory, read_only=dry_run) as store:
-        for name, extent in list(_extents(store, streams)):
-            if not dry_run:
+        found = list(_extents(store, streams))
+        if not dry_run:
+            for name, extent in found:
                 ask(f"Remove stream {text(name)} ({extent})?", force=force)
+        for name, extent in found:
+            if not dry_run:
                 store.delete(name)
             if as_json:
                 facts = {"entries": extent.entries, "groups": extent.groups, "size_bytes": extent.size_bytes}
