@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,6 +24,13 @@ FSYNC = click.Choice(["always", "everysec", "os"])
 def as_bytes(argument: str) -> bytes:
     """An argument as the bytes that the shell passed; a type for click."""
     return os.fsencode(argument)
+
+
+def finite(_: click.Context, parameter: click.Parameter, value: float) -> float:
+    """A number that is one; a callback for click, whose ranges let NaN through."""
+    if not math.isfinite(value):
+        raise click.BadParameter("it has to be a finite number", param=parameter)
+    return value
 
 
 def directory_option(function: _F) -> _F:

@@ -13,7 +13,7 @@ from diskstream.cli.bench.cases import CASES, POLICIES, Bounds, Case
 from diskstream.cli.bench.machine import facts
 from diskstream.cli.bench.report import Outcome, show
 from diskstream.cli.failure import Failure
-from diskstream.cli.options import json_option
+from diskstream.cli.options import finite, json_option
 from diskstream.cli.output import console, error_console, write_json
 from diskstream.cli.stopping import stopping
 
@@ -33,6 +33,7 @@ _MAX_ENTRIES: Final = 10_000_000
 @click.option("--fsync", "policies", type=click.Choice(POLICIES), multiple=True, help="Only these.")
 @click.option(
     "--seconds",
+    callback=finite,
     type=click.FloatRange(0.01, 3600),
     default=0.5,
     show_default=True,

@@ -9,6 +9,7 @@ import click
 from rich.live import Live
 
 import diskstream
+from diskstream.cli.completing import complete_streams
 from diskstream.cli.moments import span_ms
 from diskstream.cli.options import as_bytes, directory_option, json_option
 from diskstream.cli.output import console, write_json
@@ -21,7 +22,7 @@ _ROWS = 15
 
 
 @click.command("top")
-@click.argument("pattern", type=as_bytes, required=False)
+@click.argument("pattern", type=as_bytes, required=False, shell_complete=complete_streams)
 @click.option(
     "-i", "--interval", type=span_ms, default="1s", show_default=True, metavar="SPAN", help="Between two looks."
 )
