@@ -10,7 +10,7 @@ from diskstream.errors import ArgumentError, DiskstreamError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["LAYOUTS", "Layout", "as_batch", "field_list_type"]
+__all__ = ["LAYOUTS", "Layout", "arrow_type", "as_batch", "field_list_type"]
 
 LAYOUTS = ("ids", "fields", "map", "raw", "typed")
 
@@ -52,7 +52,9 @@ def field_list_type() -> "pa.DataType":
     return pa.list_(pa.struct([("name", pa.binary()), ("value", pa.binary())]))
 
 
-def _type_of(pa: Any, kind: str) -> Any:
+def arrow_type(kind: str) -> "pa.DataType":
+    """The type of a column of ``typed``, by the name that it has there."""
+    pa = _arrow()
     if kind.startswith("decimal("):
         precision, scale = kind[8:-1].split(",")
         return pa.decimal128(int(precision), int(scale))
@@ -132,7 +134,7 @@ def as_batch(how: Layout, blocks: Sequence[Block], segment: int) -> "pa.RecordBa
     names, arrays = list(columns), list(columns.values())
     for (name, kind), (data, offsets, validity, gone) in zip(how.columns, made.typed, strict=False):
         buffers = [pa.py_buffer(validity), *([] if offsets is None else [pa.py_buffer(offsets)]), pa.py_buffer(data)]
-        arrays.append(pa.Array.from_buffers(_type_of(pa, kind), rows, buffers, null_count=gone))
+        arrays.append(pa.Array.from_buffers(arrow_type(kind), rows, buffers, null_count=gone))
         names.append(name.decode("utf-8", "backslashreplace"))
     if how.name == "typed":
         bad = made.bad

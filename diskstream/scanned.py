@@ -6,14 +6,16 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from diskstream import vitals
 from diskstream._native import Block, EntryID
 from diskstream.batches import Layout, as_batch
-from diskstream.engine import lease, names, positions, reader, splits
+from diskstream.engine import lease, names, positions, reader, splits, tally
 from diskstream.engine.files import Files
 from diskstream.engine.log import StreamLog, StreamMoved
 from diskstream.engine.splits import Piece
 from diskstream.errors import ArgumentError
-from diskstream.ids import IDLike, parse_end, parse_start
+from diskstream.ids import IDLike, parse_end, parse_id, parse_start
+from diskstream.vitals import Vitals
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -55,6 +57,36 @@ class Scanned:
         Deleted entries do not count. Where a segment was compacted after part of it had been trimmed, it may be less.
         """
         return self._use(reader.trimmed_to, None)
+
+    def identity(self) -> bytes | None:
+        """Sixteen bytes that a stream keeps for life, under whatever name; None where there is no stream."""
+        return self._use(lambda log: _up_to_date(log).native.uuid, None)
+
+    def vitals(self) -> Vitals | None:
+        """Counters and sizes for who looks often; None where there is no stream. Nothing is read but the log's end."""
+        return self._use(vitals.take, None)
+
+    def count(self, start: IDLike = "-", end: IDLike = "+") -> int:
+        """Live entries from `start` to `end`, both included: exact, by indexes and counts, without reading entries.
+
+        Args:
+            start, end: as `range`.
+
+        Raises:
+            InvalidIDError, ArgumentError: malformed ends.
+            CorruptionError: an index, or a node that an end lies in, cannot be read, or the range goes past damage.
+        """
+        low, high = parse_start(start), parse_end(end)
+        return self._use(lambda log: tally.count(log, low, high), 0)
+
+    def added_until(self, id: IDLike) -> int:
+        """Entries ever added, less those that are live behind `id`; 0 where there is no stream.
+
+        Who has read all up to an ID, and reads so many more up to another, finds this grown by as many; grown by more,
+        some were gone before they were read.
+        """
+        wanted = parse_id(id)
+        return self._use(lambda log: tally.added_until(log, wanted), 0)
 
     def count_from(self, start: IDLike) -> int:
         """Entries whose ID is not below `start`, by position, without reading them.

@@ -80,7 +80,10 @@ def open(  # `diskstream.open`, as `gzip.open` and `dbm.open`
     where: object = os.fspath(path)
     if not isinstance(where, str) or "\0" in where or not where:
         raise ArgumentError(f"the path of a store must be text without NUL, not {where!r}")
-    return Store(Path(where).absolute(), Options(**options), read_only=read_only, create=create, files=files or Files())
+    whole = Path(where).absolute()
+    if any("\ud800" <= char <= "\udfff" for char in str(whole)):
+        raise ArgumentError(f"the path of a store must be UTF-8, which {str(whole)!r} is not: rename the directory")
+    return Store(whole, Options(**options), read_only=read_only, create=create, files=files or Files())
 
 
 class Store:

@@ -85,7 +85,7 @@ def test_a_stream_without_groups_has_nothing_to_list(run: Run) -> None:
 
 def test_a_lag_that_cannot_be_known_is_left_open(run: Run) -> None:
     run("group", "create", "jobs", "mid", "--start", "2-0")
-    run("del", "jobs", "3-0")
+    run("del", "jobs", "3-0", "--force")
     (mid,) = [info for info in objects(run("group", "ls", "jobs", "--json")) if info["name"] == "mid"]
     assert (mid["entries_read"], mid["lag"]) == (None, None)
     assert "lag                unknown" in run("group", "info", "jobs", "mid").stdout
@@ -260,7 +260,7 @@ def test_claiming_ids_alone_is_no_delivery(run: Run, which: list[str]) -> None:
 
 
 def test_what_is_gone_from_the_stream_goes_from_the_list_when_claimed(run: Run) -> None:
-    run("del", "jobs", "2-0")
+    run("del", "jobs", "2-0", "--force")
     claimed = run("group", "claim", "jobs", "g", "cid", "--min-idle", "0", "--json")
     assert [entry["id"] for entry in objects(claimed)] == ["1-0", "3-0", "4-0"]
     assert claimed.stderr == "1 pending entries are gone from the stream: they were taken off the list\n"

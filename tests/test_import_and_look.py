@@ -84,10 +84,11 @@ def test_add_takes_any_bytes(run: Run) -> None:
 
 def test_len_trim_and_del(run: Run) -> None:
     assert run("len", "race").stdout == "3\n"
-    assert run("trim", "race", "--maxlen", "2").stdout == "1\n"
-    assert run("del", "race", "3-0", "7-7").stdout == "1\n"
+    assert run("trim", "race", "--maxlen", "2", "--force").stdout == "1\n"
+    assert run("del", "race", "3-0", "7-7", "--force").stdout == "1\n"
     assert json.loads(run("len", "race", "--json").stdout) == {"stream": "race", "length": 1}
-    assert json.loads(run("trim", "race", "--minid", "9", "--json").stdout) == {"stream": "race", "trimmed": 1}
+    trimmed = {"stream": "race", "trimmed": 1, "dry_run": False}
+    assert json.loads(run("trim", "race", "--minid", "9", "--json", "--force").stdout) == trimmed
 
 
 def test_info_tells_what_is_known(run: Run) -> None:
@@ -103,7 +104,7 @@ def test_sealing_compacting_and_verifying_keep_what_is_there(run: Run) -> None:
     before = run("range", "race").stdout
     run("seal")
     run("add", "race", "a=1", "--id", "10-0")
-    run("del", "race", "10-0")
+    run("del", "race", "10-0", "--force")
     run("seal", "race")
     run("compact")
     run("compact", "race", "--json")

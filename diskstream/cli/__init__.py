@@ -13,14 +13,19 @@ import click
 
 import diskstream
 from diskstream.cli.failure import Failure
+from diskstream.cli.standard_files import fill_closed, forget_output, print_anything
 
 _MODULES = {
     "add": "add",
     "backup": "backup",
+    "bench": "bench",
     "compact": "compact",
+    "completion": "completion",
     "consumer": "consumer",
+    "count": "count",
     "del": "delete",
     "demo": "demo",
+    "export": "export_files",
     "group": "group",
     "import": "import_files",
     "info": "info",
@@ -31,9 +36,13 @@ _MODULES = {
     "repair": "repair",
     "replay": "replay",
     "restore": "restore",
+    "rename": "rename",
+    "rm": "rm",
     "seal": "seal",
     "serve": "serve",
     "spark": "spark",
+    "tail": "tail",
+    "top": "top",
     "trim": "trim",
     "verify": "verify",
 }
@@ -52,11 +61,22 @@ class _Verbs(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def main(self, *args: Any, **extra: Any) -> Any:
+        fill_closed()
+        print_anything()
+        return super().main(*args, **extra)
+
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
+        except BrokenPipeError:
+            raise  # whoever read has had enough: click ends it without a word
         except diskstream.DiskstreamError as error:
             raise Failure(str(error), hint=getattr(error, "hint", None)) from error
+        except OSError as error:
+            forget_output()
+            where = "" if error.filename is None else f"{error.filename}: "
+            raise Failure(f"{where}{error.strerror or error}") from error
 
 
 @click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})

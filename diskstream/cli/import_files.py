@@ -17,6 +17,7 @@ from diskstream.cli.failure import Failure
 from diskstream.cli.import_report import import_progress, write_report
 from diskstream.cli.options import FSYNC, directory_option, json_option
 from diskstream.ingest import (
+    ID_FIELD,
     InputError,
     Loader,
     LoadOptions,
@@ -55,7 +56,7 @@ def _delimiter(_: click.Context, __: click.Parameter, value: str | None) -> byte
 @click.option(
     "--format",
     "input_format",
-    type=click.Choice(["auto", "csv", "jsonl", "lines"]),
+    type=click.Choice(["auto", "csv", "jsonl", "entries", "lines"]),
     default="auto",
     show_default=True,
     help="auto goes by the file's name.",
@@ -67,6 +68,7 @@ def _delimiter(_: click.Context, __: click.Parameter, value: str | None) -> byte
 @click.option(
     "-t", "--timestamp", multiple=True, metavar="COLUMN", help="Its time becomes the ID. Twice for a date and a time."
 )
+@click.option("--id", "id_field", metavar="COLUMN", help="Its value is the whole ID, as 5-1, and no field.")
 @click.option(
     "--timestamp-format",
     default="auto",
@@ -138,6 +140,7 @@ def command(files: tuple[str, ...], directory: Path, stream: str, as_json: bool,
     \b
     CSV     the header names the fields; each value keeps its bytes, without the quotes around it
     JSONL   each member of an object is a field: strings as UTF-8, all else as it is written
+    entries JSON lines with `id` and `fields`, as `diskstream export` and `range --json` write them: IDs are kept
     lines   one field, `line`, with every byte but the newline
 
     With --timestamp the time of that column is the ID (the column stays a field too). Rows of one millisecond are
@@ -179,6 +182,13 @@ def _group(files: tuple[str, ...], stream: str, options: dict[str, Any]) -> dict
 
 def _load_options(options: dict[str, Any]) -> LoadOptions:
     columns, regex = options["timestamp"], options["timestamp_regex"]
+    id_field = None if options["id_field"] is None else os.fsencode(options["id_field"])
+    if options["input_format"] == "entries":
+        if id_field is not None:
+            raise click.UsageError("--id is for columns: entries have their IDs")
+        id_field = ID_FIELD
+    if id_field is not None and (columns or regex):
+        raise click.UsageError("an entry has one ID: give no --timestamp where rows have their IDs")
     if regex is not None and not columns:
         columns = (LINE_COLUMN,)
     timestamps = None
@@ -193,6 +203,7 @@ def _load_options(options: dict[str, Any]) -> LoadOptions:
             raise click.UsageError(str(error)) from None
     return LoadOptions(
         timestamps=timestamps,
+        id_field=id_field,
         disorder=options["disorder"],
         skip_bad_rows=options["on_error"] == "skip",
         rejects=options["rejects"],

@@ -9,13 +9,14 @@ from rich.table import Table
 from rich.text import Text
 
 import diskstream
+from diskstream.cli.completing import complete_streams
 from diskstream.cli.failure import Failure
 from diskstream.cli.options import as_bytes, directory_option, existing_store, json_option
 from diskstream.cli.output import console, text, write_json
 
 
 @click.command("ls")
-@click.argument("pattern", type=as_bytes, required=False)
+@click.argument("pattern", type=as_bytes, required=False, shell_complete=complete_streams)
 @directory_option
 @json_option
 @click.pass_context

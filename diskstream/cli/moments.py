@@ -1,44 +1,98 @@
-"""Options that are a place in a stream: an ID, or a time."""
+"""Where to begin and to end, as an operator says it: an ID, a time, or how long ago."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+import re
+import time
 from typing import Final
 
 import click
 
 import diskstream
-from diskstream.ids import MAX_ID, parse_end, parse_start
+from diskstream.ids import EntryID, parse_end, parse_start
+from diskstream.ingest import TimeParser
 
-__all__ = ["END", "START"]
+_UNITS_MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+_PART: Final = re.compile(r"(\d{1,15}(?:\.\d{1,9})?)(ms|s|min|m|h|d|w)")
+_ID: Final = re.compile(r"\(?\d+(-\d+)?|[-+]")
+_MAX_MS: Final = 2**64 - 1
+
+
+def span_ms(given: str) -> int:
+    """`90s`, `1h30m`, `500ms`, `7d`: milliseconds; a type for click.
+
+    Raises:
+        click.BadParameter: it is no such thing.
+    """
+    text = given.strip().lower()
+    parts = _PART.findall(text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        raise click.BadParameter(f"{given!r} is no length of time such as 90s, 1h30m or 7d")
+    total = round(sum(float(number) * _UNITS_MS[unit] for number, unit in parts))
+    if total > _MAX_MS:
+        raise click.BadParameter(f"{given!r} is longer than any ID reaches")
+    return total
+
+
+span_ms.__name__ = "span"  # what click calls it where it is wrong
+
+
+def since(span: int) -> str:
+    """The ID with which the time begins that is so many ms long and ends now."""
+    return str(EntryID(max(0, time.time_ns() // 1_000_000 - span), 0))
+
+
+def start_bound(given: str) -> str:
+    """An ID, `-`, `+`, `(` and an ID, or a time in ISO 8601 (UTC unless it says otherwise), as the lower bound.
+
+    Raises:
+        click.BadParameter: none of these.
+    """
+    return _bound(given, is_end=False)
+
+
+def end_bound(given: str) -> str:
+    """The same as the upper bound: a time takes in all of its millisecond.
+
+    Raises:
+        click.BadParameter: none of these.
+    """
+    return _bound(given, is_end=True)
+
+
+start_bound.__name__ = end_bound.__name__ = "ID or time"
+
+
+def _bound(given: str, *, is_end: bool) -> str:
+    if _ID.fullmatch(given):
+        try:
+            (parse_end if is_end else parse_start)(given)
+        except ValueError as error:
+            raise click.BadParameter(str(error)) from None
+        return given
+    try:
+        return str(TimeParser("iso")(given))
+    except (ValueError, OverflowError) as error:
+        raise click.BadParameter(f"{given!r} is neither an ID nor a time such as 2026-01-31T12:00Z ({error})") from None
 
 
 class _Moment(click.ParamType):  # type: ignore[type-arg]  # generic in some versions of click only
-    """An ID as `range` takes it, or a time of ISO 8601, of UTC where it says nothing else."""
+    """The same as an ID; a type for click."""
 
     name = "ID|TIME"
 
-    def __init__(self, *, upper: bool) -> None:
-        self._upper = upper
+    def __init__(self, *, is_end: bool) -> None:
+        self._is_end = is_end
 
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> diskstream.EntryID:
-        if isinstance(value, diskstream.EntryID):
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> EntryID:
+        if isinstance(value, EntryID):
             return value
         try:
-            return parse_end(str(value)) if self._upper else parse_start(str(value))
-        except diskstream.ArgumentError:
-            try:
-                found = datetime.fromisoformat(str(value))
-            except ValueError:
-                self.fail(
-                    f"{value!r} is neither an ID (as 1700000000000-0) nor a time (as 2024-05-01T12:00Z)", param, ctx
-                )
-        at = found if found.tzinfo is not None else found.replace(tzinfo=UTC)
-        ms = int(at.timestamp() * 1000)
-        if ms < 0:
-            self.fail(f"{value!r} is before 1970", param, ctx)
-        return diskstream.EntryID(ms, MAX_ID.seq if self._upper else 0)
+            found = _bound(str(value), is_end=self._is_end)
+            return (parse_end if self._is_end else parse_start)(found)
+        except (click.BadParameter, diskstream.ArgumentError) as error:
+            self.fail(error.message if isinstance(error, click.BadParameter) else str(error), param, ctx)
 
 
-START: Final = _Moment(upper=False)
-END: Final = _Moment(upper=True)
+START: Final = _Moment(is_end=False)
+END: Final = _Moment(is_end=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ from typing import Any, TypeVar
 import click
 
 import diskstream
+from diskstream.cli.completing import complete_groups, complete_streams
 from diskstream.cli.failure import Failure
 from diskstream.cli.output import text
 
@@ -22,6 +24,13 @@ FSYNC = click.Choice(["always", "everysec", "os"])
 def as_bytes(argument: str) -> bytes:
     """An argument as the bytes that the shell passed; a type for click."""
     return os.fsencode(argument)
+
+
+def finite(_: click.Context, parameter: click.Parameter, value: float) -> float:
+    """A number that is one; a callback for click, whose ranges let NaN through."""
+    if not math.isfinite(value):
+        raise click.BadParameter("it has to be a finite number", param=parameter)
+    return value
 
 
 def directory_option(function: _F) -> _F:
@@ -46,12 +55,18 @@ def json_option(function: _F) -> _F:
 
 def stream_argument(*, required: bool = True) -> Callable[[_F], _F]:
     """The name of a stream, as bytes."""
-    return click.argument("stream", metavar="STREAM" if required else "[STREAM]", type=as_bytes, required=required)
+    return click.argument(
+        "stream",
+        metavar="STREAM" if required else "[STREAM]",
+        type=as_bytes,
+        required=required,
+        shell_complete=complete_streams,
+    )
 
 
 def group_argument(function: _F) -> _F:
     """The name of a consumer group, as bytes."""
-    return click.argument("group", metavar="GROUP", type=as_bytes)(function)
+    return click.argument("group", metavar="GROUP", type=as_bytes, shell_complete=complete_groups)(function)
 
 
 @contextmanager

@@ -71,9 +71,9 @@ def attributes(record: Any) -> dict[str, Any]:
     return {each.name: getattr(record, each.name) for each in fields(record)}
 
 
-def write_json(value: object) -> None:
-    """One JSON object on one line."""
-    click.echo(json.dumps(plain(value)))
+def write_json(value: object, *, err: bool = False) -> None:
+    """One JSON object on one line; with `err` on standard error, where standard output is taken by something else."""
+    click.echo(json.dumps(plain(value)), err=err)
 
 
 def entry_facts(entry: diskstream.Entry) -> dict[str, Any]:

@@ -6,16 +6,21 @@ from pathlib import Path
 
 import click
 
+from diskstream.cli.consent import ask, consent_options
 from diskstream.cli.options import directory_option, existing_store, existing_stream, json_option, stream_argument
-from diskstream.cli.output import write_json
+from diskstream.cli.output import text, write_json
+from diskstream.ids import MIN_ID, parse_id
 
 
 @click.command("trim")
 @stream_argument()
-@click.option("--maxlen", type=click.IntRange(min=0), metavar="N", help="Keep the newest N.")
+@click.option("--maxlen", type=click.IntRange(0, 2**63 - 1), metavar="N", help="Keep the newest N.")
 @click.option("--minid", metavar="ID", help="Drop what is older than this ID.")
 @click.option("--approximate", is_flag=True, help="Only what can be dropped cheaply; never more than was asked.")
-@click.option("--limit", type=click.IntRange(min=0), metavar="N", help="With --approximate: look at no more than N.")
+@click.option(
+    "--limit", type=click.IntRange(0, 2**63 - 1), metavar="N", help="With --approximate: look at no more than N."
+)
+@consent_options
 @directory_option
 @json_option
 def command(
@@ -25,17 +30,28 @@ def command(
     minid: str | None,
     approximate: bool,
     limit: int | None,
+    dry_run: bool,
+    force: bool,
     directory: Path,
     as_json: bool,
 ) -> None:
     """Drop the oldest entries and print how many were dropped."""
     if (maxlen is None) == (minid is None):
         raise click.UsageError("give one of --maxlen and --minid")
-    with existing_store(directory) as store:
+    if limit is not None and not approximate:
+        raise click.UsageError("--limit is for --approximate")
+    with existing_store(directory, read_only=dry_run) as store:
         found = existing_stream(store, stream)
-        dropped = found.trim(maxlen=maxlen, minid=minid, approximate=approximate, limit=limit)
-        store.sync()
+        length = len(found)
+        dropped = found.count("-", f"({parse_id(minid)}") if minid is not None and parse_id(minid) > MIN_ID else 0
+        if maxlen is not None:
+            dropped = max(0, length - maxlen)
+        most = "at most " if approximate else ""
+        if not dry_run and dropped:
+            ask(f"Drop {most}{dropped:,} of the {length:,} entries of stream {text(stream)}?", force=force)
+            dropped = found.trim(maxlen=maxlen, minid=minid, approximate=approximate, limit=limit)
+            store.sync()
     if as_json:
-        write_json({"stream": stream, "trimmed": dropped})
+        write_json({"stream": stream, "trimmed": dropped, "dry_run": dry_run})
     else:
-        click.echo(str(dropped))
+        click.echo(f"would drop {most}{dropped:,} of {length:,} entries" if dry_run else str(dropped))

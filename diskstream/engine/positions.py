@@ -13,7 +13,7 @@ from diskstream.engine.segment import SegmentGone
 from diskstream.errors import CorruptionError
 from diskstream.ids import MAX_ID, MIN_ID
 
-__all__ = ["count_from", "id_at", "id_further", "opened"]
+__all__ = ["count_from", "id_at", "id_further", "opened", "position_of"]
 
 
 def count_from(log: StreamLog, start: EntryID) -> int:
@@ -49,7 +49,7 @@ def _runs(log: StreamLog, start: EntryID) -> Iterator[tuple[SegmentView, int, in
     views = log.segments.views()
     low = bisect_left(views, (start.ms, start.seq), key=lambda view: (view.last.ms, view.last.seq))
     for view in views[low:]:
-        first = 0 if view.first >= start else _position(log, view, start)
+        first = 0 if view.first >= start else position_of(log, view, start)
         yield view, max(first, view.trimmed), view.entries
     active = log.native.active_view()
     at = log.native.seek(active.number, start)
@@ -58,7 +58,13 @@ def _runs(log: StreamLog, start: EntryID) -> Iterator[tuple[SegmentView, int, in
     yield active, max(at, active.trimmed), log.native.visible_entries()
 
 
-def _position(log: StreamLog, view: SegmentView, entry_id: EntryID) -> int:
+def position_of(log: StreamLog, view: SegmentView, entry_id: EntryID) -> int:
+    """The position in a listed segment of the first entry not below `entry_id`.
+
+    Raises:
+        SegmentGone: the segment is not listed any more: look the segments up again.
+        CorruptionError: it cannot be read.
+    """
     try:
         return log.segments.position_of(view, entry_id)[0]
     except SegmentGone:

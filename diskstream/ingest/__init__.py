@@ -6,6 +6,7 @@
 `diskstream import` is its command.
 """
 
+from diskstream.ingest.entry_rows import ID_FIELD
 from diskstream.ingest.errors import InputError, InputOrderError
 from diskstream.ingest.load import Loader, LoadOptions, LoadReport
 from diskstream.ingest.rows import BadRow, Row
@@ -13,6 +14,7 @@ from diskstream.ingest.sources import Source, Timestamps
 from diskstream.ingest.times import TimeParser, parse_timezone
 
 __all__ = [
+    "ID_FIELD",
     "BadRow",
     "InputError",
     "InputOrderError",

@@ -11,6 +11,7 @@ from hashlib import blake2b
 from typing import TextIO
 
 import diskstream
+from diskstream.ids import parse_id
 from diskstream.ingest.errors import InputError, InputOrderError
 from diskstream.ingest.order import BackwardsError, Disorder, IDMaker
 from diskstream.ingest.rows import BadRow, Pairs, Row
@@ -44,6 +45,7 @@ class LoadOptions:
     """How to load; see `diskstream import --help`."""
 
     timestamps: Timestamps | None = None
+    id_field: bytes | None = None  # holds the whole ID, and becomes no field itself
     disorder: Disorder = "sort"
     skip_bad_rows: bool = False
     rejects: TextIO | None = None
@@ -68,7 +70,9 @@ class Loader:
         """Append every row of the files. An InputError says how many rows were `written` before it."""
         rows = self._good_rows(sources)
         try:
-            if self._options.timestamps is None:
+            if self._options.id_field is not None:
+                self._append_batches(self._with_given_ids(rows, self._options.id_field))
+            elif self._options.timestamps is None:
                 self._append_batches((None, pairs) for _, _, pairs in rows)
             else:
                 self._append_batches(self._with_ids(rows, self._options.timestamps))
@@ -125,6 +129,26 @@ class Loader:
                 ) from None
             self.report.repeated = ids.repeated
             yield entry_id, pairs
+
+    def _with_given_ids(
+        self, rows: Iterator[tuple[Source, Row, Pairs]], id_field: bytes
+    ) -> Iterator[tuple[diskstream.EntryID, Pairs]]:
+        last = self._stream.last_id()
+        for source, row, pairs in rows:
+            try:
+                entry_id, rest = _taken_out(id_field, pairs)
+            except ValueError as error:
+                self._reject(source, BadRow(row.line, str(error), row.raw))
+                continue
+            if entry_id <= last:
+                raise InputOrderError(
+                    f"has the ID {entry_id}, which is not above {last}, the last one of {shown(self.report.stream)}",
+                    file=source.name,
+                    line=row.line,
+                    hint="import it into a stream of its own",
+                )
+            last = entry_id
+            yield entry_id, rest
 
     def _timed(self, rows: Iterator[tuple[Source, Row, Pairs]], timestamps: Timestamps) -> Iterator[tuple[int, Pairs]]:
         previous = 0
@@ -195,6 +219,20 @@ class Loader:
                 hint="another process may have appended, trimmed or deleted meanwhile; otherwise run diskstream verify",
             )
         self.report.checked = True
+
+
+def _taken_out(id_field: bytes, pairs: Pairs) -> tuple[diskstream.EntryID, Pairs]:
+    """The ID in the first field of that name, and the other fields. Raises ValueError, saying what is wrong."""
+    at = next((place for place, (name, _) in enumerate(pairs) if name == id_field), None)
+    if at is None:
+        raise ValueError(f"has no column {shown(id_field)} with its ID")
+    try:
+        entry_id = parse_id(pairs[at][1])
+    except diskstream.InvalidIDError:
+        raise ValueError(f"has {shown(pairs[at][1])} where its ID should be") from None
+    if len(pairs) == 1:
+        raise ValueError("has nothing but its ID, and an entry needs at least one field")
+    return entry_id, pairs[:at] + pairs[at + 1 :]
 
 
 def _digest_entry(digest: blake2b, entry_id: diskstream.EntryID, pairs: Iterable[tuple[bytes, bytes]]) -> None:

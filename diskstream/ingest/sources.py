@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from diskstream.ingest.csv_rows import csv_rows
+from diskstream.ingest.entry_rows import entry_rows
 from diskstream.ingest.errors import InputError
 from diskstream.ingest.jsonl_rows import jsonl_rows
 from diskstream.ingest.line_rows import line_rows
@@ -19,7 +20,7 @@ from diskstream.ingest.lines import Lines, reading_lines
 from diskstream.ingest.rows import BadRow, Pairs, Row
 from diskstream.ingest.times import TimeParser
 
-Format = Literal["auto", "csv", "jsonl", "lines"]
+Format = Literal["auto", "csv", "entries", "jsonl", "lines"]
 
 STDIN = "-"
 
@@ -68,6 +69,8 @@ class Source:
         if chosen == "csv":
             delimiter = self.delimiter or (b"\t" if suffix == ".tsv" else b",")
             return csv_rows(lines, delimiter=delimiter, columns=self.columns)
+        if chosen == "entries":
+            return entry_rows(lines)
         return jsonl_rows(lines) if chosen == "jsonl" else line_rows(lines)
 
     def _guess(self, lines: Lines, suffix: str) -> Format:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from diskstream.cli.completing import complete_consumers
 from diskstream.cli.consent import ask, consent_options
 from diskstream.cli.failure import Failure
 from diskstream.cli.options import (
@@ -23,7 +24,7 @@ from diskstream.cli.output import text, write_json
 @click.command("rm")
 @stream_argument()
 @group_argument
-@click.argument("consumer", type=as_bytes)
+@click.argument("consumer", type=as_bytes, shell_complete=complete_consumers)
 @consent_options
 @directory_option
 @json_option

@@ -21,7 +21,7 @@ from diskstream.cli.demo.readers import Tailed
 from diskstream.cli.demo.report import DemoReport, demo_progress, show
 from diskstream.cli.demo.sequence import OutOfSequenceError, last_number
 from diskstream.cli.failure import Failure
-from diskstream.cli.options import json_option
+from diskstream.cli.options import finite, json_option
 from diskstream.cli.output import console, write_json
 from diskstream.cli.telemetry import ALL, PROC
 
@@ -41,7 +41,14 @@ _SHARING_S: Final = 1.0
     metavar="STORE",
     help="Where to keep the store. [default: a temporary directory]",
 )
-@click.option("--seconds", type=click.FloatRange(min=0.2), default=8.0, show_default=True, help="How long to feed it.")
+@click.option(
+    "--seconds",
+    callback=finite,
+    type=click.FloatRange(min=0.2),
+    default=8.0,
+    show_default=True,
+    help="How long to feed it.",
+)
 @click.option("--keep", is_flag=True, help="Do not remove the temporary directory.")
 @click.option("--spark/--no-spark", default=None, help="End with Spark. [default: where Spark and Java are installed]")
 @json_option

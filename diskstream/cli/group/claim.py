@@ -10,6 +10,7 @@ from typing import Final
 import click
 
 import diskstream
+from diskstream.cli.completing import complete_consumers
 from diskstream.cli.options import (
     as_bytes,
     directory_option,
@@ -29,7 +30,7 @@ Claimed = diskstream.Delivery | diskstream.EntryID
 @click.command("claim")
 @stream_argument()
 @group_argument
-@click.argument("consumer", type=as_bytes)
+@click.argument("consumer", type=as_bytes, shell_complete=complete_consumers)
 @click.argument("ids", metavar="[ID...]", nargs=-1)
 @click.option("--min-idle", type=click.IntRange(min=0), metavar="MS", help="Only what was delivered so long ago.")
 @click.option("-n", "--count", type=click.IntRange(min=1), help="At most so many. Not with IDs.")

@@ -1,0 +1,45 @@
+"""Standard input, output and error, where they are closed, full, or read by nobody."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import sys
+
+_STANDARD = (0, 1, 2)
+
+
+def fill_closed() -> None:
+    """Open what is closed of the three, onto nothing.
+
+    A file of the store would else get its number, and whatever is printed would go into that file.
+    """
+    for number in _STANDARD:
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the least number that is free: this one
+    if sys.stdout is None:
+        sys.stdout = io.TextIOWrapper(io.FileIO(1, "w", closefd=False), encoding="utf-8")
+    if sys.stderr is None:
+        sys.stderr = io.TextIOWrapper(io.FileIO(2, "w", closefd=False), encoding="utf-8")
+
+
+def print_anything() -> None:
+    """Let what the encoding of standard output does not have be printed as an escape."""
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.encoding.lower().replace("-", "") != "utf8":
+        with contextlib.suppress(OSError, ValueError):
+            sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def forget_output() -> None:
+    """Give up what is still buffered: it cannot be written, and would be tried again at the end of the interpreter."""
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError):
+        with contextlib.suppress(OSError, ValueError):
+            number = sys.stdout.fileno()
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, number)
+            os.close(nowhere)

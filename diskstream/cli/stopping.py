@@ -1,0 +1,47 @@
+"""How a command that goes on for ever ends: SIGINT, SIGTERM, or nobody there to read."""
+
+from __future__ import annotations
+
+import select
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from diskstream.cli.standard_files import forget_output
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Stopped(Exception):  # noqa: N818  # not an error: whoever waited for more wants no more
+    """The command was told to end."""
+
+
+@contextmanager
+def stopping() -> Iterator[None]:
+    """SIGINT and SIGTERM raise Stopped within the block; one that nobody catches ends it quietly, and so does EPIPE."""
+
+    def stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001  # the signature is the system's
+        raise Stopped
+
+    before = {number: signal.signal(number, stop) for number in _SIGNALS}
+    try:
+        yield
+    except (Stopped, BrokenPipeError):
+        forget_output()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def check_reader() -> None:
+    """Raises Stopped where standard output is a pipe that nobody reads any more: nothing is written that would tell."""
+    try:
+        poll = select.poll()
+        poll.register(sys.stdout.fileno(), 0)
+        found = poll.poll(0)
+    except (OSError, ValueError, AttributeError):
+        return  # closed, or no file
+    if any(event & (select.POLLERR | select.POLLNVAL) for _, event in found):
+        raise Stopped

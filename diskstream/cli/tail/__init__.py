@@ -1,0 +1,85 @@
+"""`diskstream tail`: the newest entries of streams, and those that come."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+import diskstream
+from diskstream.cli.completing import complete_streams
+from diskstream.cli.failure import Failure
+from diskstream.cli.moments import since, span_ms, start_bound
+from diskstream.cli.options import as_bytes, directory_option, existing_store, existing_stream, json_option
+from diskstream.cli.output import text
+from diskstream.cli.stopping import Stopped, stopping
+from diskstream.cli.tail.follower import Follower, follow
+from diskstream.cli.tail.lines import Lines
+from diskstream.cli.tail.newest import from_start, newest
+
+_NEWEST = 10
+
+
+@click.command("tail")
+@click.argument("streams", metavar="STREAM...", nargs=-1, required=True, type=as_bytes, shell_complete=complete_streams)
+@click.option("-f", "--follow", "follows", is_flag=True, help="Go on with what comes, until told to stop.")
+@click.option("--retry", is_flag=True, help="With -f: wait for streams that are not there, or go away.")
+@click.option(
+    "-n",
+    "--count",
+    type=click.IntRange(0, 2**62),
+    help=f"The newest N of each stream. [default: {_NEWEST}]",
+    metavar="N",
+)
+@click.option("--from", "start", metavar="ID|TIME", type=start_bound, help="All from this ID or time on.")
+@click.option("--since", "span", metavar="SPAN", type=span_ms, help="All of the last 90s, 1h30m, 7d.")
+@directory_option
+@json_option
+def command(
+    *,
+    streams: tuple[bytes, ...],
+    follows: bool,
+    retry: bool,
+    count: int | None,
+    start: str | None,
+    span: int | None,
+    directory: Path,
+    as_json: bool,
+) -> None:
+    """Print the newest entries of each STREAM, and with -f those that come, until SIGINT or SIGTERM.
+
+    The store is only looked at. A stream that is removed while it is followed is told of, and waited for with --retry;
+    one that is made anew is read from its beginning. Entries that were trimmed away before they could be shown are
+    counted. Of several streams each line names its own.
+    """
+    if sum(given is not None for given in (count, start, span)) > 1:
+        raise click.UsageError("give one of --count, --from and --since")
+    if retry and not follows:
+        raise click.UsageError("--retry is for -f")
+    start = since(span) if span is not None else start
+    names = list(dict.fromkeys(streams))
+    lines = Lines(as_json=as_json, named=len(names) > 1)
+    with stopping(), existing_store(directory, read_only=True) as store:
+        try:
+            followers = []
+            for name in names:
+                if not retry:
+                    existing_stream(store, name)
+                follower = Follower(store.stream(name))
+                follower.begin()
+                shown = (
+                    newest(follower, _NEWEST if count is None else count)
+                    if start is None
+                    else from_start(follower, start)
+                )
+                lines.write(name, shown)
+                followers.append(follower)
+            if follows and not follow(store, followers, lines, retry=retry):
+                raise _all_gone(store, names)
+        except Stopped:
+            pass
+
+
+def _all_gone(store: diskstream.Store, names: list[bytes]) -> Failure:
+    what = f"stream {text(names[0])} is" if len(names) == 1 else "all of the streams are"
+    return Failure(f"{what} gone from {store.path}", hint="--retry waits for a stream of that name")

@@ -1,0 +1,80 @@
+"""`diskstream top`: what a store is doing, live."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+from rich.live import Live
+
+import diskstream
+from diskstream.cli.completing import complete_streams
+from diskstream.cli.moments import span_ms
+from diskstream.cli.options import as_bytes, directory_option, json_option
+from diskstream.cli.output import console, write_json
+from diskstream.cli.stopping import check_reader, stopping
+from diskstream.cli.top.pulse import Pulse, beats
+from diskstream.cli.top.screen import ORDERS, screen
+
+_LEAST_MS = 50
+_ROWS = 15
+
+
+@click.command("top")
+@click.argument("pattern", type=as_bytes, required=False, shell_complete=complete_streams)
+@click.option(
+    "-i", "--interval", type=span_ms, default="1s", show_default=True, metavar="SPAN", help="Between two looks."
+)
+@click.option("-n", "--count", type=click.IntRange(min=1), metavar="N", help="End after so many looks.")
+@click.option("--once", is_flag=True, help="One look, over one interval.")
+@click.option("--sort", type=click.Choice(list(ORDERS)), default="in", show_default=True, help="What comes first.")
+@click.option("--rows", type=click.IntRange(1, 1000), default=_ROWS, show_default=True, help="Of each table, at most.")
+@directory_option
+@json_option
+def command(
+    *,
+    pattern: bytes | None,
+    interval: int,
+    count: int | None,
+    once: bool,
+    sort: str,
+    rows: int,
+    directory: Path,
+    as_json: bool,
+) -> None:
+    """Show rates, sizes, groups and slow consumers of all streams, or of those that match PATTERN, until SIGINT.
+
+    The store is only looked at: nothing in it changes, and nobody waits. What counts as unflushed is what is not known
+    to be on disk yet. JSON is one object a look.
+    """
+    if interval < _LEAST_MS:
+        raise click.BadParameter(f"an interval has at least {_LEAST_MS} ms", param_hint="--interval")
+    looks = 1 if once else count
+    with stopping(), _opened(directory) as store:
+        pulses = beats(store, pattern, interval / 1000, looks)
+        if as_json:
+            for pulse in pulses:
+                write_json(pulse.facts())
+        elif console().is_terminal and not once:
+            _live(pulses, sort, rows)
+        else:
+            for pulse in pulses:
+                console().print(screen(pulse, sort=sort, rows=rows))
+                check_reader()
+
+
+def _opened(directory: Path) -> diskstream.Store:
+    """Each stream that is kept open costs two descriptors; those beyond that are opened again at each look."""
+    import resource
+
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return diskstream.open(
+        directory, read_only=True, create=False, max_open_streams=max(16, min(4096, (soft - 64) // 4))
+    )
+
+
+def _live(pulses: Iterator[Pulse], sort: str, rows: int) -> None:
+    with Live(console=console(), auto_refresh=False, transient=False) as live:
+        for pulse in pulses:
+            live.update(screen(pulse, sort=sort, rows=rows), refresh=True)

@@ -1,0 +1,197 @@
+"""The list of parts of an export into a directory: what was asked for, then a line for each part that is durable."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Self
+
+from diskstream.errors import ArgumentError, FormatError, NewerFormatError
+from diskstream.exporting.placing import failing_at, sync_directory
+from diskstream.exporting.span import Span
+from diskstream.ids import EntryID
+
+__all__ = ["NAME", "Manifest", "Part"]
+
+NAME: Final = "export.jsonl"
+_FORMAT: Final = 1
+# A line is some hundred bytes, but the first one, which names all streams and columns.
+_MAX_BYTES: Final = 1 << 30
+
+
+@dataclass(frozen=True)
+class Part:
+    """A file of the export.
+
+    Attributes:
+        file: its name within the directory.
+        stream: whose entries it holds.
+        entries: how many.
+        first, last: the IDs of the first and the last of them.
+        size_bytes: of the file.
+    """
+
+    file: str
+    stream: bytes
+    entries: int
+    first: EntryID
+    last: EntryID
+    size_bytes: int
+
+
+class Manifest:
+    """The open manifest of a directory; whoever has it open is alone with the export.
+
+    Attributes:
+        given: what was asked for when the export began.
+        columns: the columns that were settled on then, each name and type.
+        spans: what of each stream is exported.
+        parts: what is there, in order.
+        complete: whether nothing is missing.
+    """
+
+    def __init__(self, directory: Path, descriptor: int) -> None:
+        self.directory, self._descriptor = directory, descriptor
+        self.given: dict[str, Any] | None = None
+        self.columns: list[tuple[bytes, str]] = []
+        self.spans: list[Span] = []
+        self.parts: list[Part] = []
+        self.complete = False
+
+    @classmethod
+    def open(cls, directory: Path) -> Self:
+        """Opens the manifest of a directory, making both where there is nothing.
+
+        Raises:
+            ArgumentError: the directory holds something else, or another export is writing it.
+            FormatError: the manifest is none.
+        """
+        with failing_at(directory, "write to"):
+            if not directory.exists():
+                directory.mkdir(parents=True)
+                sync_directory(directory.parent)
+            path = directory / NAME
+            others = [each.name for each in directory.iterdir() if each.name != NAME]
+            if others and not path.exists():
+                raise ArgumentError(f"{directory} holds {others[0]!r}, and no export: name another directory")
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)  # a lock needs one
+            try:
+                try:
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    raise ArgumentError(f"another export is writing {directory}: wait for it") from None
+                found = cls(directory, descriptor)
+                found._read()
+            except BaseException:
+                os.close(descriptor)
+                raise
+        return found
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._descriptor)
+
+    def _read(self) -> None:
+        path = self.directory / NAME
+        if os.fstat(self._descriptor).st_size > _MAX_BYTES:
+            raise FormatError(f"{path} is larger than any manifest of an export")
+        content = path.read_bytes()
+        whole = content[
+            : content.rfind(b"\n") + 1
+        ]  # what a killed process had not finished to write counts for nothing
+        if len(whole) < len(content):
+            os.ftruncate(self._descriptor, len(whole))
+        for number, line in enumerate(whole.splitlines(), 1):
+            try:
+                self._take(json.loads(line), number)
+            except NewerFormatError:
+                raise
+            except (ValueError, KeyError, TypeError, AttributeError) as error:
+                raise FormatError(
+                    f"{path}, line {number}: not what an export writes ({error!r}): remove the directory and begin anew"
+                ) from None
+        os.lseek(self._descriptor, 0, os.SEEK_END)
+
+    def _take(self, facts: dict[str, Any], number: int) -> None:
+        if number == 1:
+            if facts["diskstream_export"] != _FORMAT:
+                where = str(self.directory / NAME)
+                raise NewerFormatError(where, "the manifest of the export", _FORMAT, facts["diskstream_export"])
+            self.given = dict(facts["given"])
+            self.columns = [(_bytes(name), str(kind)) for name, kind in facts["columns"]]
+            self.spans = [
+                Span(
+                    _bytes(each["stream"]),
+                    str(each["identity"]),
+                    EntryID(each["start"]),
+                    EntryID(each["end"]),
+                    int(each["entries"]),
+                )
+                for each in facts["spans"]
+            ]
+        elif "complete" in facts:
+            self.complete = True
+        else:
+            ids = EntryID(facts["first"]), EntryID(facts["last"])
+            part = Part(
+                str(facts["file"]), _bytes(facts["stream"]), int(facts["entries"]), *ids, int(facts["size_bytes"])
+            )
+            if part.file != Path(part.file).name:
+                raise ValueError(f"a part has the name {part.file!r}")
+            self.parts.append(part)
+
+    def begin(self, given: dict[str, Any], columns: list[tuple[bytes, str]], spans: list[Span]) -> None:
+        """Write down what is to be done."""
+        self.given, self.columns, self.spans = given, columns, spans
+        listed = [
+            {
+                "stream": _text(span.name),
+                "identity": span.identity,
+                "start": str(span.start),
+                "end": str(span.end),
+                "entries": span.entries,
+            }
+            for span in spans
+        ]
+        named = [[_text(name), kind] for name, kind in columns]
+        self._append({"diskstream_export": _FORMAT, "given": given, "columns": named, "spans": listed})
+        sync_directory(self.directory)
+
+    def add(self, part: Part) -> None:
+        """Note a part that is durable."""
+        self.parts.append(part)
+        self._append(
+            {
+                "file": part.file,
+                "stream": _text(part.stream),
+                "entries": part.entries,
+                "first": str(part.first),
+                "last": str(part.last),
+                "size_bytes": part.size_bytes,
+            }
+        )
+
+    def end(self) -> None:
+        """Note that nothing is missing."""
+        self.complete = True
+        self._append({"complete": True, "entries": sum(part.entries for part in self.parts), "files": len(self.parts)})
+
+    def _append(self, facts: dict[str, Any]) -> None:
+        line = json.dumps(facts).encode("ascii") + b"\n"
+        with failing_at(self.directory / NAME, "write"):
+            while line:
+                line = line[os.write(self._descriptor, line) :]
+            os.fsync(self._descriptor)
+
+
+def _text(value: bytes) -> str:
+    return value.decode("utf-8", "surrogateescape")
+
+
+def _bytes(value: str) -> bytes:
+    return value.encode("utf-8", "surrogateescape")

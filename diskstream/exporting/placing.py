@@ -1,0 +1,114 @@
+"""A file that is there whole or not at all: written beside its place, made durable, and only then given its name."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from diskstream.columnar import import_arrow
+from diskstream.errors import ArgumentError, StorageError, storage_error
+
+__all__ = ["create_whole", "failing_at", "sync_directory"]
+
+
+@contextmanager
+def failing_at(path: Path, action: str) -> Iterator[None]:
+    """What the system says no to, in our words.
+
+    Raises:
+        StorageError: a system call failed.
+    """
+    try:
+        yield
+    except (StorageError, BrokenPipeError):
+        raise
+    except OSError as error:
+        # pyarrow's errors carry the number, if not always the text.
+        raise storage_error(str(path), action, error.errno or errno.EIO, _words(error)) from error
+
+
+def _words(error: OSError) -> str:
+    return os.strerror(error.errno) if error.errno else str(error)
+
+
+@contextmanager
+def create_whole(path: Path, *, replace: bool) -> Iterator[Any]:
+    """A sink of pyarrow that becomes the file at `path` when the block ends well, and nothing otherwise.
+
+    Raises:
+        ArgumentError: the file is there and `replace` is false; or another export is writing it.
+        StorageError: the system said no.
+    """
+    if not replace and path.exists():
+        raise _taken(path)
+    beside = path.with_name(f".{path.name}.partial")
+    with failing_at(path, "write"):
+        claim = _claim(beside)
+        try:
+            # The lock is on the descriptor that is kept, so what pyarrow opens and closes does not let it go.
+            with import_arrow("an export").OSFile(str(beside), "wb") as sink:
+                yield sink
+            os.fsync(claim)
+            _put(beside, path, replace=replace)
+            sync_directory(path.parent)
+        except BaseException:
+            with contextlib.suppress(FileNotFoundError):
+                beside.unlink()
+            raise
+        finally:
+            os.close(claim)
+
+
+def _claim(beside: Path) -> int:
+    """The file that is written first, held so that nobody else writes it; one that a killed export left is taken."""
+    while True:
+        descriptor = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)  # a lock needs one
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with contextlib.suppress(FileNotFoundError):
+                if os.fstat(descriptor).st_ino == beside.stat().st_ino:
+                    return descriptor
+        except BlockingIOError:
+            os.close(descriptor)
+            raise ArgumentError(f"another export is writing {beside}: wait for it, or name another file") from None
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)  # who held it before us has given it its name or removed it
+
+
+def _put(beside: Path, path: Path, *, replace: bool) -> None:
+    if replace:
+        beside.replace(path)
+        return
+    try:
+        path.hardlink_to(beside)  # fails where somebody made the file meanwhile
+    except FileExistsError:
+        raise _taken(path) from None
+    except OSError as error:
+        if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK):
+            raise
+        if path.exists():  # a file system without hard links: nearly as good
+            raise _taken(path) from None
+        beside.replace(path)
+        return
+    beside.unlink()
+
+
+def _taken(path: Path) -> ArgumentError:
+    return ArgumentError(f"{path} is there already: --force replaces it")
+
+
+def sync_directory(path: Path) -> None:
+    """Makes names in a directory durable."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)  # no Path method does it
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

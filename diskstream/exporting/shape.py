@@ -1,0 +1,105 @@
+"""The schema of what is written, and batches brought into it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from diskstream.batches import arrow_type, field_list_type
+from diskstream.columnar import import_arrow
+from diskstream.errors import ArgumentError
+from diskstream.exporting.request import MAX_COLUMNS, Column, ExportRequest
+from diskstream.exporting.span import Span
+from diskstream.store import Store
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["Shape", "names_in_use"]
+
+# Names of columns that are not fields. A field of such a name has `field:` before it, as `Stream.add_arrow` reads it.
+_TAKEN: Final = ("stream", "id_ms", "id_seq", "id", "ts", "fields")
+
+
+class Shape:
+    """How record batches of a scan become those that are written.
+
+    Attributes:
+        columns: the fields that are columns; none: fields are a list.
+        schema: of what is written.
+        named: whether the first column names the stream.
+    """
+
+    def __init__(self, request: ExportRequest, columns: Sequence[Column]) -> None:
+        pa = import_arrow("an export")
+        self._pa = pa
+        self.columns = list(columns)
+        self.named = len(request.streams) > 1
+        self._as_text = request.format == "csv"
+        fields: list[tuple[str, Any]] = [("stream", pa.binary())] if self.named else []
+        if self._as_text:
+            fields = [(name, pa.string()) for name, _ in fields]
+            fields.append(("id", pa.string()))
+        else:
+            fields += [("id_ms", pa.uint64()), ("id_seq", pa.uint64())]
+        if self.columns or self._as_text:
+            kinds = [pa.string() if self._as_text else arrow_type(column.kind) for column in self.columns]
+            fields += [(_column_name(column.name), kind) for column, kind in zip(self.columns, kinds, strict=True)]
+        else:
+            fields.append(("fields", field_list_type()))
+        self.schema = pa.schema(fields)
+
+    def fitted(self, batch: pa.RecordBatch, stream: bytes) -> pa.RecordBatch:
+        """A batch of a scan in the schema of what is written."""
+        pa = self._pa
+        ms, seq = batch.column("id_ms"), batch.column("id_seq")
+        arrays: list[Any] = [pa.repeat(pa.scalar(stream, pa.binary()), batch.num_rows)] if self.named else []
+        if self._as_text:
+            arrays = [names.view(pa.string()) for names in arrays]
+            import pyarrow.compute as pc  # optional, as pyarrow is
+
+            arrays.append(pc.binary_join_element_wise(ms.cast(pa.string()), seq.cast(pa.string()), "-"))
+        else:
+            arrays += [ms, seq]
+        if self.columns:
+            first = batch.schema.names.index("ts") + 1  # by place: a field may be called as the others are
+            some = batch.columns[first : first + len(self.columns)]
+            # The writer of CSV wants text. That these bytes are not always UTF-8 it need not know.
+            arrays += [column.view(pa.string()) for column in some] if self._as_text else some
+        elif not self._as_text:
+            arrays.append(batch.column("fields"))
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+
+def _column_name(name: bytes) -> str:
+    text = name.decode("utf-8", "backslashreplace")
+    return f"field:{text}" if text in _TAKEN else text
+
+
+def names_in_use(store: Store, spans: Sequence[Span]) -> tuple[Column, ...]:
+    """The names of all fields of all entries, in the order in which they come: a pass over everything.
+
+    Raises:
+        ArgumentError: there are more than a table may have columns.
+    """
+    import pyarrow.compute as pc  # optional, as pyarrow is
+
+    from diskstream.exporting.pieces import read_in_order
+
+    found: dict[bytes, None] = {}
+    for span in spans:
+        for batch, _ in read_in_order(store.stream(span.name), span, [], "fail"):
+            names = pc.unique(pc.struct_field(pc.list_flatten(batch.column("fields")), "name"))
+            if len(names) > MAX_COLUMNS:  # before they become Python's
+                raise _too_many()
+            found.update(dict.fromkeys(names.to_pylist()))
+            if len(found) > MAX_COLUMNS:
+                raise _too_many()
+    return tuple(Column(name) for name in found)
+
+
+def _too_many() -> ArgumentError:
+    return ArgumentError(
+        f"the entries have more than {MAX_COLUMNS:,} different fields, too many for columns: name those wanted, or "
+        "take a format that keeps them as a list (jsonl, arrow, parquet)"
+    )

@@ -1,0 +1,93 @@
+"""An export into one file, or into a pipe: one that is interrupted begins again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from diskstream.columnar import import_arrow
+from diskstream.errors import ArgumentError
+from diskstream.exporting.pieces import read_in_order
+from diskstream.exporting.placing import create_whole, failing_at
+from diskstream.exporting.report import ExportReport, Progress, ignore
+from diskstream.exporting.request import ExportRequest
+from diskstream.exporting.shape import Shape, names_in_use
+from diskstream.exporting.span import Span, check_same, spans
+from diskstream.exporting.writers import open_writer
+from diskstream.store import Store
+
+__all__ = ["columns_of", "export_file", "export_pipe"]
+
+
+def export_file(
+    store: Store, request: ExportRequest, path: Path, *, replace: bool = False, progress: Progress = ignore
+) -> ExportReport:
+    """Writes entries into a file, which is there when it is whole and durable, and not before.
+
+    Args:
+        store: may be open for reading only.
+        request: what, and as what.
+        path: of the file.
+        replace: let a file that is there go, once the new one is whole.
+        progress: called with entries and bytes of names and values just written.
+
+    Raises:
+        NoSuchStreamError: a stream is not there.
+        ArgumentError: the file is there, or another export is writing it; repeated names or values that do not fit
+            the columns.
+        ChangedError: a stream was made anew meanwhile.
+        CorruptionError: a stream is damaged within the range. Nothing is left of the file, as with all errors.
+        StorageError: the file could not be written.
+    """
+    if path.is_dir():
+        raise ArgumentError(f"{path} is a directory: say how many rows a file of it is to have (--rows-per-file)")
+    found = spans(store, request)
+    shape = Shape(request, columns_of(store, request, found))
+    with create_whole(path, replace=replace) as sink:
+        report = _write(store, request, (found, shape), sink, progress, streaming=False)
+        report.size_bytes = sink.tell()
+    report.files = 1
+    return report
+
+
+def export_pipe(store: Store, request: ExportRequest, pipe: BinaryIO, *, progress: Progress = ignore) -> ExportReport:
+    """The same into an open file or pipe. Arrow is written as a stream there; Parquet can be read once it has ended."""
+    found = spans(store, request)
+    shape = Shape(request, columns_of(store, request, found))
+    with failing_at(Path("standard output"), "write to"):
+        sink = import_arrow("an export").PythonFile(pipe, mode="w")
+        report = _write(store, request, (found, shape), sink, progress, streaming=True)
+        pipe.flush()
+    return report
+
+
+def columns_of(store: Store, request: ExportRequest, found: list[Span]) -> Any:
+    """The columns of a request; those of CSV, where none are named, by a pass over all entries."""
+    if request.format == "jsonl":
+        return ()
+    if request.format == "csv" and not request.columns:
+        return names_in_use(store, found)
+    return request.columns
+
+
+def _write(
+    store: Store,
+    request: ExportRequest,
+    what: tuple[list[Span], Shape],
+    sink: Any,
+    progress: Progress,
+    *,
+    streaming: bool,
+) -> ExportReport:
+    found, shape = what
+    report = ExportReport(request.format, expected=sum(span.entries for span in found))
+    writer = open_writer(sink, request, shape, streaming=streaming)
+    for span in found:
+        stream = store.stream(span.name)
+        for batch, size_bytes in read_in_order(stream, span, shape.columns, request.duplicates):
+            writer.write(shape.fitted(batch, span.name))
+            report.entries += batch.num_rows
+            progress(batch.num_rows, size_bytes)
+        check_same(stream, span)
+    writer.close()
+    return report

@@ -1,0 +1,164 @@
+"""Writers of each format: record batches in, bytes out, a bounded number of rows at a time."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from diskstream.columnar import import_arrow
+from diskstream.exporting.request import ExportRequest
+from diskstream.exporting.shape import Shape
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["Writer", "open_writer"]
+
+# A row group of Parquet is held in memory until it is whole.
+_GROUP_BYTES: Final = 32 << 20
+_GROUP_ROWS: Final = 1 << 20
+
+
+class Writer(Protocol):
+    """Takes batches in the schema of a `Shape`; `close` ends the file, and not what is below it."""
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Write the rows of a batch."""
+
+    def close(self) -> None:
+        """Write what is held back, and the end of the file."""
+
+
+def open_writer(sink: Any, request: ExportRequest, shape: Shape, *, streaming: bool = False) -> Writer:
+    """A writer into a sink of pyarrow. With `streaming` Arrow is written as a stream, which needs no end to be read."""
+    if request.format == "arrow":
+        return _ArrowWriter(sink, request.chosen_compression, shape, streaming=streaming)
+    if request.format == "parquet":
+        return _ParquetWriter(sink, request.chosen_compression, shape)
+    pa = import_arrow("an export")
+    packed = request.chosen_compression
+    sink = sink if packed == "none" else pa.CompressedOutputStream(sink, packed)
+    text = _CsvWriter(sink, shape) if request.format == "csv" else _JsonWriter(sink, request, shape)
+    return text if packed == "none" else _Packed(text, sink)
+
+
+class _ArrowWriter:
+    def __init__(self, sink: Any, compression: str, shape: Shape, *, streaming: bool) -> None:
+        pa = import_arrow("an export")
+        options = pa.ipc.IpcWriteOptions(compression=None if compression == "none" else compression)
+        make = pa.ipc.new_stream if streaming else pa.ipc.new_file
+        self._writer = make(sink, shape.schema, options=options)
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._writer.write_batch(batch)
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+class _ParquetWriter:
+    def __init__(self, sink: Any, compression: str, shape: Shape) -> None:
+        import pyarrow.parquet as pq  # optional, as pyarrow is
+
+        self._pa = import_arrow("an export")
+        self._schema = shape.schema
+        self._writer = pq.ParquetWriter(sink, shape.schema, compression=compression, use_dictionary=True)
+        self._held: list[pa.RecordBatch] = []
+        self._rows = self._bytes = 0
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._held.append(batch)
+        self._rows += batch.num_rows
+        self._bytes += batch.nbytes
+        if self._bytes >= _GROUP_BYTES or self._rows >= _GROUP_ROWS:
+            self._write_group()
+
+    def _write_group(self) -> None:
+        if self._held:
+            table = self._pa.Table.from_batches(self._held, self._schema)
+            self._writer.write_table(table, row_group_size=_GROUP_ROWS)
+        self._held, self._rows, self._bytes = [], 0, 0
+
+    def close(self) -> None:
+        self._write_group()
+        self._writer.close()
+
+
+class _CsvWriter:
+    """RFC 4180 in bytes: what is not there is empty, an empty value is ``""``; every other value is in quotes."""
+
+    def __init__(self, sink: Any, shape: Shape) -> None:
+        from pyarrow import csv  # optional, as pyarrow is
+
+        names = [b"stream", b"id"] if shape.named else [b"id"]
+        names += [column.name for column in shape.columns]
+        sink.write(b",".join(b'"' + name.replace(b'"', b'""') + b'"' for name in names) + b"\n")
+        options = csv.WriteOptions(include_header=False, quoting_style="needed")
+        self._writer = csv.CSVWriter(sink, shape.schema, write_options=options)
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._writer.write_batch(batch)
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+class _JsonWriter:
+    """An object a line, as `diskstream range --json` prints it, from which `import --format entries` makes entries."""
+
+    def __init__(self, sink: Any, request: ExportRequest, shape: Shape) -> None:
+        self._sink, self._named = sink, shape.named
+        self._wanted = frozenset(column.name for column in request.columns)
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        lists = batch.column("fields")
+        pairs = lists.flatten()
+        names, values = (_texts(each) for each in pairs.flatten())
+        bounds = lists.offsets.to_pylist()
+        base = bounds[0]
+        stream = _text(batch.column("stream")[0].as_py()) if self._named else None
+        lines = []
+        encode = _ENCODER.encode
+        wanted = {name.decode("utf-8", "surrogateescape") for name in self._wanted}
+        for ms, seq, begin, end in zip(
+            batch.column("id_ms").to_pylist(), batch.column("id_seq").to_pylist(), bounds, bounds[1:], strict=False
+        ):
+            some = list(zip(names[begin - base : end - base], values[begin - base : end - base], strict=True))
+            if wanted:
+                some = [pair for pair in some if pair[0] in wanted]
+            facts: dict[str, Any] = {} if stream is None else {"stream": stream}
+            facts["id"] = f"{ms}-{seq}"
+            facts["fields"] = fields = dict(some)
+            if len(fields) < len(some):
+                facts["pairs"] = some
+            lines.append(encode(facts))
+        lines.append("")
+        self._sink.write("\n".join(lines).encode("ascii"))
+
+    def close(self) -> None:
+        pass
+
+
+_ENCODER: Final = json.JSONEncoder()
+
+
+def _text(value: bytes) -> str:
+    return value.decode("utf-8", "surrogateescape")
+
+
+def _texts(column: Any) -> list[str]:
+    return [value.decode("utf-8", "surrogateescape") for value in column.to_pylist()]
+
+
+class _Packed:
+    """A writer of text through a compressor, which has an end of its own."""
+
+    def __init__(self, text: Writer, sink: Any) -> None:
+        self._text, self._sink = text, sink
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._text.write(batch)
+
+    def close(self) -> None:
+        self._text.close()
+        self._sink.close()

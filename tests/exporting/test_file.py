@@ -1,0 +1,201 @@
+"""Exports into one file, or a pipe: whole or not at all, and what is said of what cannot be."""
+
+import fcntl
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner, Result
+
+import diskstream
+from diskstream.cli import main
+from diskstream.exporting import MAX_COLUMNS, ExportRequest, export_file, parse_columns
+from tests.exporting.stored import numbered, rows_in, table_of
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two streams: `s` with 3,000 entries in every kind of segment, `odd` with fields of all sorts."""
+    made = tmp_path_factory.mktemp("file") / "store"
+    numbered(made, 3000)
+    with diskstream.open(made) as store:
+        odd = store.stream("odd")
+        odd.add({"a": "1", "b": "x"}, id="1-0")
+        odd.add({"b": "", "c": b"\xff"}, id="1-1")
+        odd.add([("a", "2"), ("a", "3")], id="2-0")
+        odd.add({"a": "not a number"}, id="9-0")
+    return made
+
+
+def export(path: Path, *words: str, code: int = 0) -> Result:
+    done = CliRunner().invoke(main, ["export", *words, "-d", str(path)])
+    assert done.exit_code == code, done.output
+    return done
+
+
+def test_a_csv_has_a_column_for_each_field_that_there_is(path: Path, tmp_path: Path) -> None:
+    export(path, "odd", "-o", str(tmp_path / "x.csv"), "--duplicates", "last")
+    assert (tmp_path / "x.csv").read_bytes().splitlines() == [
+        b'"id","a","b","c"',
+        b'"1-0","1","x",',
+        b'"1-1",,"","\xff"',
+        b'"2-0","3",,',
+        b'"9-0","not a number",,',
+    ]
+
+
+def test_a_name_that_is_there_twice_has_no_place_in_a_table(path: Path, tmp_path: Path) -> None:
+    done = export(path, "odd", "-o", str(tmp_path / "x.csv"), code=1)
+    assert "twice" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_columns_have_types_in_tables(path: Path, tmp_path: Path) -> None:
+    words = ["odd", "--end", "2", "--columns", "a:int64,b", "--duplicates", "first"]
+    export(path, *words, "-o", str(tmp_path / "x.parquet"))
+    assert table_of(tmp_path / "x.parquet").to_pydict() == {
+        "id_ms": [1, 1, 2],
+        "id_seq": [0, 1, 0],
+        "a": [1, None, 2],
+        "b": [b"x", b"", None],
+    }
+    done = export(path, "odd", "--start", "9", "--columns", "a:int64", "-o", str(tmp_path / "y.arrow"), code=1)
+    assert "entry 9-0: the field a does not parse as int64" in done.stderr
+    assert not (tmp_path / "y.arrow").exists()
+
+
+def test_names_of_columns_may_have_what_types_have() -> None:
+    parsed = parse_columns(b"a:b:int8,c:none,d:decimal(10,2),e:decimal(3, 1)")
+    assert parsed == ((b"a:b", "int8"), (b"c:none", "binary"), (b"d", "decimal(10,2)"), (b"e", "decimal(3,1)"))
+
+
+def test_a_range_of_ids_or_of_time(path: Path, tmp_path: Path) -> None:
+    export(path, "s", "--start", "(2-0", "--end", "5", "-o", str(tmp_path / "x.jsonl"))
+    assert [entry_id for entry_id, _ in rows_in(tmp_path / "x.jsonl")] == ["3-0", "4-0", "5-0"]
+    export(path, "s", "--end", "1970-01-01T00:00:00.004Z", "-o", str(tmp_path / "x.jsonl"), "--force")
+    assert [entry_id for entry_id, _ in rows_in(tmp_path / "x.jsonl")] == ["1-0", "2-0", "3-0", "4-0"]
+    export(path, "s", "--since", "1h", "-o", str(tmp_path / "none.arrow"))
+    assert table_of(tmp_path / "none.arrow").num_rows == 0
+
+
+def test_a_pipe_gets_what_a_file_would(path: Path, tmp_path: Path) -> None:
+    export(path, "s", "-o", str(tmp_path / "x.jsonl"))
+    for words in (["s"], ["s", "--json"]):
+        done = export(path, *words)
+        assert done.stdout_bytes == (tmp_path / "x.jsonl").read_bytes()
+    assert json.loads(done.stderr)["entries"] == 3000
+    stream = pa.ipc.open_stream(export(path, "s", "--format", "arrow").stdout_bytes)
+    assert stream.read_all().num_rows == 3000
+    assert export(path, "odd", "--columns", "b", "--format", "csv").stdout_bytes.splitlines()[:2] == [
+        b'"id","b"',
+        b'"1-0","x"',
+    ]
+
+
+def test_a_reader_that_has_enough_ends_it_quietly(path: Path) -> None:
+    program = "from diskstream.cli import main; main()"
+    words = [sys.executable, "-c", program, "export", "s", "-d", str(path)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.read(10)
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(60) in (0, 1)
+
+
+def test_a_file_that_is_there_is_only_replaced_when_told(path: Path, tmp_path: Path) -> None:
+    file = tmp_path / "x.csv"
+    file.write_text("precious", encoding="utf-8")
+    assert "--force" in export(path, "s", "-o", str(file), code=1).stderr
+    assert file.read_text(encoding="utf-8") == "precious"
+    export(path, "s", "-o", str(file), "--force")
+    assert len(file.read_bytes().splitlines()) == 3001
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_what_fails_half_way_leaves_the_file_as_it_was(tmp_path: Path) -> None:
+    numbered(tmp_path / "store", 3000)
+    (tmp_path / "x.csv").write_text("precious", encoding="utf-8")
+    sealed = min((tmp_path / "store" / "streams" / "s").glob("*.seg"))
+    content = bytearray(sealed.read_bytes())
+    content[len(content) // 3] ^= 0xFF
+    sealed.write_bytes(content)
+    done = export(tmp_path / "store", "s", "-o", str(tmp_path / "x.csv"), "--force", code=1)
+    assert f"error: {sealed}" in done.stderr
+    assert (tmp_path / "x.csv").read_text(encoding="utf-8") == "precious"
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["store", "x.csv"]
+
+
+def test_what_a_killed_export_left_is_taken_over_and_one_at_work_is_not(path: Path, tmp_path: Path) -> None:
+    left = tmp_path / ".x.jsonl.partial"
+    left.write_bytes(b"half of a li" * 10_000_000)
+    with left.open("rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        assert "another export is writing" in export(path, "s", "-o", str(tmp_path / "x.jsonl"), code=1).stderr
+    export(path, "s", "-o", str(tmp_path / "x.jsonl"))
+    assert [each.name for each in tmp_path.iterdir()] == ["x.jsonl"]
+    assert len(list(rows_in(tmp_path / "x.jsonl"))) == 3000
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "arrow", "parquet"])
+def test_a_full_disk_is_said_to_be_one(path: Path, kind: str) -> None:
+    program = "import sys; from diskstream.cli import main; main(sys.argv[1:])"
+    with Path("/dev/full").open("wb") as full:
+        words = [sys.executable, "-c", program, "export", "s", "--format", kind, "-d", str(path)]
+        done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, check=False)
+    assert done.returncode == 1
+    assert b"No space left on device" in done.stderr
+    assert b"Traceback" not in done.stderr
+
+
+def test_more_fields_than_a_table_may_have(tmp_path: Path) -> None:
+    with diskstream.open(tmp_path / "store", fsync="os") as store:
+        store.stream("wide").add_many([{f"f{number}-{part}": 1 for part in range(20)} for number in range(60)])
+        with pytest.raises(diskstream.ArgumentError, match=f"more than {MAX_COLUMNS:,} different fields"):
+            export_file(store, ExportRequest([b"wide"], "csv"), tmp_path / "x.csv")
+        export_file(store, ExportRequest([b"wide"], "parquet"), tmp_path / "x.parquet")
+        assert table_of(tmp_path / "x.parquet").num_rows == 60
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"format": "xml"},
+        {"streams": []},
+        {"streams": [b"a", b"a"]},
+        {"compression": "lz4"},
+        {"columns": parse_columns(b"a,a")},
+        {"columns": parse_columns(b"a:int8")},
+        {"duplicates": "some"},
+    ],
+)
+def test_what_makes_no_sense_is_refused_before_anything_is_written(given: dict[str, Any]) -> None:
+    with pytest.raises(diskstream.ArgumentError):
+        ExportRequest(**{"streams": [b"a"], "format": "csv", **given})
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["s", "--start", "1", "--since", "1h"],
+        ["s", "--since", "soon"],
+        ["s", "--start", "yesterday"],
+        ["s", "--rows-per-file", "5"],
+        ["s", "-o", "x", "--rows-per-file", "5", "--force"],
+        ["s", "--format", "xml"],
+        [],
+    ],
+)
+def test_wrong_usage(path: Path, words: list[str]) -> None:
+    export(path, *words, code=2)
+
+
+def test_a_stream_that_is_not_there(path: Path, tmp_path: Path) -> None:
+    done = export(path, "s", "nothing", "-o", str(tmp_path / "x"), code=1)
+    assert "there is no stream nothing" in done.stderr
+    assert list(tmp_path.iterdir()) == []

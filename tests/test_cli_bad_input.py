@@ -1,0 +1,244 @@
+"""No verb answers bad input with a traceback: it says what is wrong, with the status that the reference names."""
+
+import itertools
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import diskstream
+from diskstream.cli import main
+
+# They start servers, other programs, or Spark: their own tests are elsewhere.
+ELSEWHERE = {"bench", "completion", "demo", "serve", "spark"}
+PROGRAM = "import sys; from diskstream.cli import main; main(sys.argv[1:], prog_name='diskstream')"
+BINARY = os.fsdecode(b"na\xffme\n\0"[:-1])
+
+
+def verbs() -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    context = click.Context(main)
+    for name in main.list_commands(context):
+        command = main.get_command(context, name)
+        if name in ELSEWHERE:
+            continue
+        if isinstance(command, click.Group):
+            for each in command.list_commands(context):
+                found = command.get_command(context, each)
+                assert found is not None
+                yield (name, each), found
+        elif command is not None:
+            yield (name,), command
+
+
+VERBS = dict(verbs())
+ALL = pytest.mark.parametrize("verb", list(VERBS), ids=" ".join)
+
+
+def words_for(verb: tuple[str, ...], target: Path) -> list[str]:
+    """Words with which a verb is well called; options that it cannot do without among them."""
+    named = {
+        ("add",): ["s", "a=1"],
+        ("consumer", "ls"): ["s", "g"],
+        ("consumer", "rm"): ["s", "g", "c", "--force"],
+        ("count",): ["s"],
+        ("del",): ["s", "1-0", "--force"],
+        ("export",): ["s"],
+        ("group", "claim"): ["s", "g", "d", "--min-idle", "0"],
+        ("group", "create"): ["s", "h"],
+        ("group", "destroy"): ["s", "g", "--force"],
+        ("group", "info"): ["s", "g"],
+        ("group", "pending"): ["s", "g"],
+        ("group", "set-id"): ["s", "g", "0"],
+        ("import",): [str(target / "rows.csv"), "-s", "imported"],
+        ("info",): ["s"],
+        ("len",): ["s"],
+        ("range",): ["s"],
+        ("rename",): ["s", "t"],
+        ("rm",): ["s", "--force"],
+        ("tail",): ["s"],
+        ("top",): ["--once", "-i", "50ms"],
+        ("trim",): ["s", "--maxlen", "1", "--force"],
+    }
+    return named.get(verb, [])
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A folder with a store of one stream and group, a file, and another folder."""
+    with diskstream.open(tmp_path / "store") as store:
+        for number in range(1, 4):
+            store.stream("s").add({"n": number}, id=f"{number}-0")
+        store.stream("s").create_group("g", "0").consumer("c").read(count=2)
+    (tmp_path / "file").write_text("no store", encoding="utf-8")
+    (tmp_path / "rows.csv").write_text("a,b\n1,2\n", encoding="utf-8")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "thing").write_text("x", encoding="utf-8")
+    return tmp_path
+
+
+def run(verb: tuple[str, ...], words: list[str], directory: Path | str) -> Result:
+    result = CliRunner().invoke(main, [*verb, *words, "--dir", str(directory)])
+    told(result, (*verb, *words))
+    return result
+
+
+def told(result: Result, words: tuple[str, ...]) -> None:
+    """Whatever happened was said in words, with a status that has a meaning."""
+    assert result.exception is None or isinstance(result.exception, SystemExit), (words, result.exception)
+    assert result.exit_code in (0, 1, 2), (words, result.output)
+    assert "Traceback" not in result.output
+    if result.exit_code == 2:
+        assert "Usage:" in result.stderr
+    elif result.exit_code == 1:
+        assert "error:" in result.stderr or result.stdout, words
+
+
+@ALL
+def test_well_called_it_works_so_that_what_follows_means_something(verb: tuple[str, ...], place: Path) -> None:
+    if words := words_for(verb, place):
+        result = run(verb, words, place / "store")
+        assert result.exit_code == 0, result.output
+
+
+@ALL
+@pytest.mark.parametrize("wrong", ["missing", "file", "other", "file/below", "\udcff"])
+def test_what_is_no_store(verb: tuple[str, ...], wrong: str, place: Path) -> None:
+    result = run(verb, words_for(verb, place), place / wrong)
+    makes_it = verb[0] in {"add", "import"} and wrong in ("missing", "\udcff")
+    assert result.exit_code != 0 or makes_it or "--dir" not in option_names(verb), verb
+    if not makes_it:
+        assert not (place / "missing").exists()
+    assert (place / "file").read_text(encoding="utf-8") == "no store"
+    assert [each.name for each in (place / "other").iterdir()] == ["thing"]
+
+
+def option_names(verb: tuple[str, ...]) -> set[str]:
+    return {name for parameter in VERBS[verb].params for name in parameter.opts}
+
+
+@ALL
+def test_names_that_are_not_there_or_cannot_be(verb: tuple[str, ...], place: Path) -> None:
+    well = words_for(verb, place)
+    if "s" not in well or verb == ("add",):
+        return
+    for name in (BINARY, "x" * 5000, "", "é" * 200, "nothing", "-" * 3):
+        wrong = [name if word == "s" else word for word in well]
+        result = run(verb, wrong, place / "store")
+        assert result.exit_code != 0, (verb, name)
+    with diskstream.open(place / "store", read_only=True) as store:
+        assert store.streams() == [b"s"]
+
+
+_NUMBERS = ["-1", "0", str(2**63), str(2**64), "9" * 400, "1e9", "nan", "1h", "-1h"]
+_IDS = ["-", "+", "(", "(0-0", "$", ">", "*", "0-0", "1-1-1", f"{2**64 - 1}-{2**64 - 1}", "2026-01-31", "0000-00-00"]
+_WORDS = ["s", "", " ", BINARY, "a=b", "=", "/", "~"]
+_ODD = st.one_of(
+    st.sampled_from(_NUMBERS + _IDS + _WORDS),
+    st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=5),
+)
+# What would make a verb go on for ever, or write where it must not.
+_SPARED = {"directory", "follows", "output", "help", "interval", "rejects"}
+
+
+@pytest.fixture(scope="module")
+def fixed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("odd")
+    with diskstream.open(path / "store") as store:
+        store.stream("s").add({"n": 1}, id="1-0")
+        store.stream("s").create_group("g", "0")
+    return path
+
+
+@settings(max_examples=250, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(chosen=st.data())
+def test_odd_words_in_the_place_of_any_other(
+    chosen: st.DataObject, fixed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(fixed)  # for what is taken for the name of a file
+    verb = chosen.draw(st.sampled_from([each for each in VERBS if each not in ENDLESS]))
+    words = [chosen.draw(st.one_of(st.just(word), _ODD)) for word in words_for(verb, fixed)]
+    command = VERBS[verb]
+    for option in chosen.draw(st.lists(st.sampled_from(command.params), max_size=2)):
+        if isinstance(option, click.Option) and option.name not in (
+            "directory",
+            "follows",
+            "output",
+            "help",
+            "interval",
+        ):
+            words += [option.opts[-1]] if option.is_flag else [option.opts[-1], chosen.draw(_ODD)]
+    result = CliRunner().invoke(main, [*verb, *words, "--dir", str(fixed / "store")], input="n\n")
+    told(result, (*verb, *words))
+
+
+# Where an odd word may make it wait for what never comes.
+ENDLESS = {("top",), ("tail",)}
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="for root everything may be read")
+def test_a_store_that_may_not_be_read(place: Path) -> None:
+    (place / "store" / "streams").chmod(0)
+    try:
+        for verb in VERBS:
+            assert run(verb, words_for(verb, place), place / "store").exit_code != 0, verb
+    finally:
+        (place / "store" / "streams").chmod(0o755)
+
+
+def as_process(words: list[str], directory: Path, redirection: str, **extra: str) -> subprocess.CompletedProcess[bytes]:
+    line = f'exec "$0" -c "$1" "${{@:2}}" {redirection}'
+    environment = {**os.environ, "DISKSTREAM_DIR": str(directory), **extra}
+    command = ["bash", "-c", line, sys.executable, PROGRAM, *words]
+    return subprocess.run(command, capture_output=True, check=False, env=environment, timeout=60)
+
+
+@pytest.mark.parametrize(
+    "words", [["range", "s"], ["ls"], ["info", "s", "--json"], ["group", "ls"], ["verify"], ["top", "--once"]]
+)
+def test_output_that_is_full_closed_or_read_by_nobody(words: list[str], place: Path) -> None:
+    words = [*words, "-i", "50ms"] if "top" in words else words
+    full = as_process(words, place / "store", ">/dev/full")
+    assert (full.returncode, full.stderr) == (1, b"error: No space left on device\n")
+    closed = as_process(words, place / "store", ">&- 2>&-")
+    assert closed.returncode == 0
+    gone = as_process(words, place / "store", "> >(exec true)")
+    assert gone.returncode in (0, 1)
+    assert gone.stderr == b""
+
+
+def test_what_is_printed_without_a_standard_output_goes_into_no_file_of_the_store(place: Path) -> None:
+    for number in range(20):
+        done = as_process(["add", "s", f"n={number}", "--id", f"9-{number}"], place / "store", "<&- >&- 2>&-")
+        assert done.returncode == 0
+    with diskstream.open(place / "store", read_only=True) as store:
+        assert store.verify().ok
+        assert len(store.stream("s")) == 23
+
+
+def test_colours_are_for_terminals_and_not_for_all_of_them(place: Path) -> None:
+    plain = as_process(["info", "s"], place / "store", "")
+    assert b"\x1b[" not in plain.stdout
+    failed = as_process(["info", "nothing"], place / "store", "", NO_COLOR="1")
+    assert b"\x1b[" not in failed.stderr
+
+
+@pytest.mark.parametrize(("encoding", "shown"), [("utf-8", "✓"), ("latin-1", "\\u2713")])
+def test_what_the_terminal_has_no_letter_for_is_escaped(place: Path, encoding: str, shown: str) -> None:
+    with diskstream.open(place / "store") as store:
+        store.stream("s").add({"name": "✓"}, id="9-0")
+    done = as_process(["range", "s", "9"], place / "store", "", PYTHONIOENCODING=encoding)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout.decode() == f"9-0  name={shown}\n"
+
+
+def test_all_verbs_are_looked_at() -> None:
+    listed = set(main.list_commands(click.Context(main)))
+    assert {verb[0] for verb in VERBS} | ELSEWHERE == listed
+    assert list(itertools.chain(*VERBS)) != []
