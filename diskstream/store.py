@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from diskstream._native import Delivery, Entry, Guard
+from diskstream.cold_reads import cold_cache
 from diskstream.delivering import Wanted, read_groups
 from diskstream.engine import directory, lease, names, seal, verify
 from diskstream.engine.files import Files
@@ -97,7 +98,8 @@ class Store:
         """What an opening has of its own in each process."""
         self._mutex = threading.RLock()
         self._logs: dict[bytes, StreamLog] = {}
-        self._cache = SharedCache(self.options.cache_bytes)
+        fetched = cold_cache(self.path, self.options, self._files, read_only=self.read_only)
+        self._cache = SharedCache(self.options.cache_bytes, fetched)
         self._view: View | None = open_view(self.path / "view")
         self._keeper: Keeper | None = None
         self._pid = os.getpid()
@@ -466,8 +468,8 @@ class Store:
                 reports.append(seal.compact(log, progress=progress or seal.ignore))
         return reports
 
-    def verify(self, *, progress: Progress | None = None) -> VerifyReport:
-        """Reads everything, changes nothing, and reports what is damaged; other processes may go on writing."""
+    def verify(self, *, progress: Progress | None = None, cold: bool = False) -> VerifyReport:
+        """Reads everything, with `cold` in object storage too, changes nothing, and reports what is damaged."""
         self._check_open()
         report = VerifyReport()
         for path in directory.unreadable_names(self._streams):
@@ -476,7 +478,7 @@ class Store:
             try:
                 log = self._log(name, create=False)
                 if log is not None:
-                    verify.verify_log(name, log, report, progress or seal.ignore)
+                    verify.verify_log(name, log, report, progress or seal.ignore, cold=cold)
             except StreamMoved:
                 continue
             except DiskstreamError as error:

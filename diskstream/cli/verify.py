@@ -15,16 +15,17 @@ from diskstream.cli.progress import entries_progress
 
 @click.command("verify")
 @directory_option
+@click.option("--cold", is_flag=True, help="Fetch and read what is in object storage too.")
 @json_option
 @click.pass_context
-def command(ctx: click.Context, *, directory: Path, as_json: bool) -> None:
+def command(ctx: click.Context, *, cold: bool, directory: Path, as_json: bool) -> None:
     """Read every byte of the store against its checksums.
 
     Nothing is changed, and other processes may go on writing. Exit status 1 where something is damaged: then each fault
     is named with its file, its place in it, and the IDs that it touches.
     """
     with existing_store(directory, read_only=True) as store, entries_progress(store, "verifying") as progress:
-        report = store.verify(progress=progress)
+        report = store.verify(progress=progress, cold=cold)
     if as_json:
         write_json({"ok": report.ok, **attributes(report)})
     else:
@@ -34,6 +35,9 @@ def command(ctx: click.Context, *, directory: Path, as_json: bool) -> None:
             f"{report.streams:,} streams, {report.segments:,} segments, {report.entries:,} entries, "
             f"{decimal(report.size_bytes)} read: {len(report.problems):,} faults"
         )
+        if report.cold_segments and not cold:
+            size = decimal(report.cold_bytes)
+            click.echo(f"not read: {report.cold_segments:,} segments ({size}) in object storage; --cold reads them")
     ctx.exit(0 if report.ok else 1)
 
 

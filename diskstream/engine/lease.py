@@ -88,9 +88,11 @@ def link_stream(log: StreamLog, target: Path, files: Files) -> None:
 
 def _link_segment(log: StreamLog, view: SegmentView, target: Path, files: Files) -> None:
     packed = names.segment_path(log.directory, view.number, view.generation)
+    stub = names.cold_path(log.directory, view.number, view.generation)
     rows = names.log_path(log.directory, view.number)
-    # A sealed file is there before its log goes: of three looks one finds one of them.
-    for path in (packed, rows, packed):
+    # A sealed file is there before its log goes, and a stub before the sealed file goes, which is back before the stub
+    # goes: one look finds one of them.
+    for path in (packed, rows, packed, stub, packed):
         try:
             files.link(path, target / path.name)
         except FileNotFoundError:

@@ -4,14 +4,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from diskstream._native import RowSegment, SegmentView
+from diskstream._native import RowSegment, SealedSegment, SegmentView
 from diskstream.engine import audit, names, recovery
+from diskstream.engine import cold as cold_stub
 from diskstream.engine.files import Files, size_of
 from diskstream.engine.log import StreamLog
 from diskstream.engine.page import Page
 from diskstream.engine.seal import snapshot_frame
-from diskstream.engine.segment import SegmentGone, open_sealed
-from diskstream.errors import CorruptionError, FormatError, StorageError
+from diskstream.engine.segment import SegmentGone, open_cold, open_sealed
+from diskstream.errors import CorruptionError, FormatError, RemoteError, StorageError
 
 __all__ = ["Problem", "VerifyReport", "verify_directory", "verify_log"]
 
@@ -45,6 +46,7 @@ class VerifyReport:
 
     Attributes:
         streams, segments, entries, size_bytes: how much was read.
+        cold_segments, cold_bytes: how much of that is in object storage, read or not.
         problems: the faults, none where all is well.
     """
 
@@ -52,6 +54,8 @@ class VerifyReport:
     segments: int = 0
     entries: int = 0
     size_bytes: int = 0
+    cold_segments: int = 0
+    cold_bytes: int = 0
     problems: list[Problem] = field(default_factory=list)
 
     @property
@@ -74,25 +78,27 @@ def verify_directory(name: bytes, directory: Path, report: VerifyReport, error: 
     report.problems.append(_problem(name, directory, error))
 
 
-def verify_log(name: bytes, log: StreamLog, report: VerifyReport, progress: Progress) -> None:
-    """Reads all files of an open stream, while others may append to it."""
+def verify_log(name: bytes, log: StreamLog, report: VerifyReport, progress: Progress, *, cold: bool = False) -> None:
+    """Reads all files of an open stream, while others may append to it; with `cold`, also what is elsewhere."""
     log.refresh()
     report.streams += 1
     for view in log.segments.views():
         report.segments += 1
-        for problem in _verify_segment(name, log, view, report, progress):
+        for problem in _verify_segment(name, log, view, report, progress, cold=cold):
             report.problems.append(problem)
     _verify_active(name, log, report, progress)
     _verify_audit(name, log, report)
 
 
 def _verify_segment(
-    name: bytes, log: StreamLog, view: SegmentView, report: VerifyReport, progress: Progress
+    name: bytes, log: StreamLog, view: SegmentView, report: VerifyReport, progress: Progress, *, cold: bool
 ) -> Iterator[Problem]:
     path = names.segment_path(log.directory, view.number, view.generation)
     try:
-        log.segments.forget(view.number, view.generation)
-        sealed = open_sealed(log.directory, log.native, view) or log.segments.get(view)
+        sealed = _opened(log, view, report, cold=cold)
+        if sealed is None:
+            progress(view.entries)
+            return
         if isinstance(sealed, RowSegment):
             path = names.log_path(log.directory, view.number)
             report.size_bytes += size_of(path)
@@ -107,10 +113,18 @@ def _verify_segment(
         if view.number in {listed.number for listed in log.segments.views()}:
             yield Problem(name, path, 0, "the file is missing", str(view.first), str(view.last))
         return
-    except (CorruptionError, FormatError, StorageError) as error:
+    except (CorruptionError, FormatError, RemoteError, StorageError) as error:
+        if not path.exists():
+            path = names.cold_path(log.directory, view.number, view.generation)
         yield _problem(name, path, error, view)
         return
     report.size_bytes += sealed.file_bytes
+    yield from _verify_sealed(name, path, view, sealed, report=report, progress=progress)
+
+
+def _verify_sealed(
+    name: bytes, path: Path, view: SegmentView, sealed: SealedSegment, *, report: VerifyReport, progress: Progress
+) -> Iterator[Problem]:
     if (sealed.first, sealed.last) != (view.first, view.last):
         found = f"entries from {sealed.first} to {sealed.last}"
         yield Problem(name, path, 0, f"the log lists {view.first} to {view.last}, the file holds {found}")
@@ -132,6 +146,21 @@ def _verify_segment(
         sealed.snapshot_copy()
     except (CorruptionError, StorageError) as error:
         yield _problem(name, path, error)
+
+
+def _opened(
+    log: StreamLog, view: SegmentView, report: VerifyReport, *, cold: bool
+) -> SealedSegment | RowSegment | None:
+    """The segment to be read; None where it is in object storage, its stub is sound, and no more is to be looked at."""
+    log.segments.forget(view.number, view.generation)
+    sealed = open_sealed(log.directory, log.native, view)
+    stub = None if sealed is not None or log.segments.is_here(view) else cold_stub.find(log.directory, log.native, view)
+    if stub is None:
+        return sealed or log.segments.get(view)
+    report.cold_segments += 1
+    report.cold_bytes += stub.size_bytes
+    # What the storage has now, and not what was fetched before.
+    return open_cold(log.directory, log.native, view, log.segments.cache.cold.open_fresh) if cold else None
 
 
 def _is_followed(log: StreamLog, number: int, rows: RowSegment) -> bool:
