@@ -29,6 +29,7 @@ from diskstream.options import Options
 __all__ = [
     "FEWEST_ROWS",
     "ROWS_AT_ONCE",
+    "Away",
     "SegmentGone",
     "Segments",
     "SharedCache",
@@ -56,6 +57,24 @@ def at_once(enough: int) -> int:
 
 class SegmentGone(Exception):  # noqa: N818  # not an error: the list of segments has changed
     """The file of a segment is gone, and no stub is there: if the log still lists it, it is missing."""
+
+
+class Away(Exception):  # noqa: N818  # not an error: to be fetched where no lock is held
+    """A cold segment is needed, whose bytes are not in the cache."""
+
+    def __init__(self, segments: "Segments", view: SegmentView) -> None:
+        super().__init__(view.number)
+        self._segments, self._view = segments, view
+
+    def fetch(self) -> None:
+        """Fetches it.
+
+        Raises:
+            RemoteError: the storage does not answer, or has it no more.
+            CorruptionError: the object, or the stub, is damaged.
+        """
+        with contextlib.suppress(SegmentGone):
+            self._segments.get(self._view)
 
 
 def open_sealed(
@@ -203,6 +222,7 @@ class Segments:
         self._owner = self.cache.new_owner()
         self._packed: set[tuple[int, int]] = set()
         self._views: tuple[int, list[SegmentView]] = (-1, [])
+        self._held = threading.local()
 
     def views(self) -> list[SegmentView]:
         """The sealed and rolled segments in order, as the log lists them now."""
@@ -240,6 +260,16 @@ class Segments:
         found = self.cache.get(key)
         return self._open_segment(view) if found is None else found
 
+    @contextlib.contextmanager
+    def nearby(self) -> Iterator[None]:
+        """Until its end this thread fetches nothing, since others wait for it: `Away` is raised instead."""
+        before = getattr(self._held, "nearby", False)
+        self._held.nearby = True
+        try:
+            yield
+        finally:
+            self._held.nearby = before
+
     def is_here(self, view: SegmentView) -> bool:
         """Whether the segment's bytes are in the stream's directory, or missing: there is no more than a stub else."""
         path = names.segment_path(self._directory, view.number, view.generation)
@@ -269,6 +299,8 @@ class Segments:
             if found is not None:
                 self.cache.put(key, found)
                 return found
+            if getattr(self._held, "nearby", False) and self.is_away(view):
+                raise Away(self, view)
             shared = self.cache
             fetched = open_cold(self._directory, self._native, view, shared.cold.open, shared.nodes, text=text)
             if fetched is not None:
