@@ -105,6 +105,11 @@ def _reached(end: Callable[[StreamLog], Entry | None], log: StreamLog) -> Entry 
         return end(log)
     except RemoteError:
         return None
+    except CorruptionError:
+        views = log.segments.views()
+        if views and not (log.segments.is_here(views[0]) and log.segments.is_here(views[-1])):
+            return None
+        raise
 
 
 def _first_id(log: StreamLog, first: Entry | None) -> EntryID:

@@ -35,9 +35,9 @@ _EXAMPLE = (
 )
 
 # Seconds without a byte, until an attempt counts as failed; and attempts of one request.
-_SILENCE_S = 20.0
+_SILENCE_S = 15.0
 _CONNECT_S = 10.0
-_ATTEMPTS = 3
+_ATTEMPTS = 2
 
 
 @dataclass(frozen=True)

@@ -30,10 +30,12 @@ _PATH = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)
 _AT_ONCE = 1 << 20
 _ATTEMPTS = 3
 _PAUSE_S = 0.1
+_PATIENCE_S = 20.0  # after so long nothing is tried again
 # One call moves a MiB at most: at 10 KB/s it would take this long.
 _CALL_S = 100.0
 _T = TypeVar("_T")
 
+_NOT_OURS = "find out who changed it; diskstream verify --cold names the entries in it"
 _RUN_AGAIN = "run this again: it goes on where it stopped"
 # Words of the storages, and what to do about them; the first that is found counts.
 _HINTS = (
@@ -143,13 +145,15 @@ class Place:
         return answers[0]
 
     def _again(self, doing: str, attempt: Callable[[], _T]) -> _T:
-        """Tries a few times, with a pause that doubles; who is refused for good is not asked again."""
+        """Tries a few times, with a pause that doubles; who is refused for good, or silent, is not asked again."""
+        until = time.monotonic() + _PATIENCE_S
         for left in range(_ATTEMPTS - 1, -1, -1):
             try:
                 with self._telling(doing):
                     return attempt()
             except RemoteError as error:
-                if not left or error.hint != _RUN_AGAIN or self.address.scheme == "file":
+                is_final = error.hint != _RUN_AGAIN or self.address.scheme == "file"
+                if not left or is_final or time.monotonic() > until:
                     raise
                 time.sleep(_PAUSE_S * 2 ** (_ATTEMPTS - 1 - left))
         raise AssertionError  # the last attempt returns or raises
@@ -212,14 +216,12 @@ class Place:
         Raises:
             RemoteError: it is larger than `max_bytes`, or the storage does not answer, or refuses.
         """
-        size = self.size(path)
-        if size is None:
-            return None
-        if size > max_bytes:
-            raise RemoteError(self.url, f"{path} has {size} bytes, and not {max_bytes} at most")
         parts: list[bytes] = []
         try:
-            self.fetch(path, parts.append, size)
+            with self._opened_file(path) as (source, size):
+                if size > max_bytes:
+                    raise RemoteError(self.url, f"{path} has {size} bytes, and not {max_bytes} at most")
+                self._read(path, source, parts.append, size)
         except FileNotFoundError:
             return None
         return b"".join(parts)
@@ -236,27 +238,35 @@ class Place:
             FileNotFoundError: there is none.
             RemoteError: it has another size, or the storage does not answer, refuses, or breaks off.
         """
-        found = self.size(path)
-        if found is None:
-            raise FileNotFoundError(path)
-        if found != size_bytes:
-            raise RemoteError(self.url, f"{path} has {found} bytes, where {size_bytes} were put")
-        with self._telling(f"read {path}"):
-            source = self._call(lambda: self._files.open_input_stream(self._full(path)))
+        with self._opened_file(path) as (source, found):
+            if found != size_bytes:
+                raise RemoteError(self.url, f"{path} has {found} bytes, where {size_bytes} were put", _NOT_OURS)
+            self._read(path, source, sink, size_bytes)
+
+    @contextmanager
+    def _opened_file(self, path: str) -> Iterator[tuple[Any, int]]:
+        """A file of the storage, and what it says of its size."""
+        full = self._full(path)
+        if self.address.scheme == "file" and self.size(path) is None:
+            raise FileNotFoundError(path)  # and what is no file, but waits for a writer, was refused
+        source = self._again(f"read {path}", lambda: self._call(lambda: self._files.open_input_file(full)))
         try:
-            left = size_bytes
-            while left:
-                read = partial(source.read, min(left, _AT_ONCE))
-                with self._telling(f"read {path}"):
-                    data = bytes(self._call(read))
-                if not data:
-                    break
-                left -= len(data)
-                sink(data)
+            with self._telling(f"read {path}"):
+                size = int(self._call(source.size))
+            yield source, size
         finally:
             _leave(source)
-        if left:
-            raise RemoteError(self.url, f"{path} broke off {left} bytes before its end", _RUN_AGAIN)
+
+    def _read(self, path: str, source: Any, sink: Callable[[bytes], object], size_bytes: int) -> None:
+        left = size_bytes
+        while left:
+            read = partial(source.read, min(left, _AT_ONCE))
+            with self._telling(f"read {path}"):
+                data = bytes(self._call(read))
+            if not data:
+                raise RemoteError(self.url, f"{path} broke off {left} bytes before its end", _RUN_AGAIN)
+            left -= len(data)
+            sink(data)
 
     # --- changing -----------------------------------------------------------------------------------------------------
 

@@ -8,7 +8,6 @@ from typing import TypeVar
 from diskstream._native import EntryID
 from diskstream.engine.log import StreamLog
 from diskstream.engine.segment import Away, SegmentGone
-from diskstream.errors import CorruptionError
 
 __all__ = ["fetch_ahead", "fetching_outside"]
 
@@ -28,8 +27,8 @@ def fetch_ahead(log: StreamLog, ids: Iterable[EntryID]) -> None:
         if not views or entry_id > views[-1].last:
             continue
         low = bisect_left(views, (entry_id.ms, entry_id.seq), key=lambda view: (view.last.ms, view.last.seq))
-        # What is damaged or gone is for the action itself to meet.
-        with contextlib.suppress(CorruptionError, SegmentGone):
+        # What went meanwhile is for the action itself to meet.
+        with contextlib.suppress(SegmentGone):
             if not log.segments.is_here(views[low]):
                 log.segments.get(views[low])
 
