@@ -65,9 +65,9 @@ from diskstream.group_info import (
 )
 from diskstream.info import StreamInfo
 from diskstream.options import Options
+from diskstream.repairing import Loss, Repair, repair
 from diskstream.retaining import RetentionReport
 from diskstream.retention_rule import RetentionRule
-from diskstream.repairing import Loss, Repair, repair
 from diskstream.store import Store, open  # `diskstream.open`
 from diskstream.stream import Stream
 from diskstream.verifying import verify
@@ -125,9 +125,9 @@ __all__ = [
     "ReadOnlyError",
     "RecoveryReport",
     "RemoteError",
+    "Repair",
     "RetentionReport",
     "RetentionRule",
-    "Repair",
     "StorageError",
     "Store",
     "StoreBusyError",

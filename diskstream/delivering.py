@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING
 from diskstream._native import Block, Ctl, Delivery, EntryID, Turn, delivery, wait_turns
 from diskstream.counts import check_count
 from diskstream.engine import reader
+from diskstream.engine.fetching import fetching_outside
 from diskstream.engine.log import StreamLog, StreamMoved
 from diskstream.engine.pending import Row
+from diskstream.engine.segment import Away
 from diskstream.engine.state import BY_CONSUMER, BY_TIME
 from diskstream.errors import ArgumentError, DiskstreamError, NoGroupError, ReadOnlyError
 from diskstream.ids import MAX_ID, IDLike, parse_id
@@ -216,6 +218,16 @@ class _Place:
 
 def _look(place: _Place, log: StreamLog, consumer: bytes, wanted: Wanted, *, waits: bool) -> list[Delivery]:
     """What one stream has for the consumer now; where there is nothing and it `waits`, it stands in the queue then."""
+    spent = wanted.spent
+
+    def look() -> list[Delivery]:
+        wanted.spent = spent
+        return _look_held(place, log, consumer, wanted, waits=waits)
+
+    return fetching_outside(log, look)
+
+
+def _look_held(place: _Place, log: StreamLog, consumer: bytes, wanted: Wanted, *, waits: bool) -> list[Delivery]:
     with log.locked():
         log.prepare()
         group = group_number(log, place.owner)
@@ -243,7 +255,12 @@ def _take(reading: Reading, log: StreamLog, place: _Place, wanted: Wanted, *, wa
         # Who wants more than one entry leaves all of them to whoever has waited longer: these may want several too, and
         # come first. Where each takes one, one is left for each.
         if not (promised and waits and wanted.count != 1):
-            entries += reading.new(room, promised)
+            try:
+                entries += reading.new(room, promised)
+            except Away:
+                if not entries:
+                    raise
+                break  # what was claimed is given first
         if not entries and promised and place.turn is not None and _has_more(log, group):
             place.turn.wake_before()  # what was left to who has waited longer
         if entries or not waits:

@@ -1,12 +1,13 @@
 """What there is to know of a stream."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from diskstream._native import Entry, EntryID
-from diskstream.engine import names, reader
+from diskstream._native import Entry, EntryID, SegmentView
+from diskstream.engine import cold, names, reader
 from diskstream.engine.files import size_of
 from diskstream.engine.log import StreamLog
-from diskstream.errors import CorruptionError, NewerFormatError
+from diskstream.errors import CorruptionError, FormatError, NewerFormatError, RemoteError
 from diskstream.ids import MIN_ID
 from diskstream.membership import now_ms
 from diskstream.retaining import memory_of
@@ -27,10 +28,13 @@ class StreamInfo:
         entries_added: entries ever added.
         recorded_first_entry_id: the ID of the first live entry, 0-0 where there is none.
         groups: consumer groups.
-        first_entry, last_entry: the ends of what is live.
+        first_entry, last_entry: the ends of what is live; None also where an end is in object storage that does not
+            answer.
         segments: segments, the active one included.
-        sealed_segments: of these, the packed ones.
+        sealed_segments: of these, the packed ones, wherever they are.
         size_bytes: bytes of all segment files on disk.
+        cold_segments: of the sealed ones, those in object storage.
+        cold_bytes: their bytes there.
         durable: whether all that was added is on disk by now.
         idmp_duration_s: for how long the messages of producers are remembered.
         idmp_max_size: how many of each.
@@ -53,6 +57,8 @@ class StreamInfo:
     segments: int
     sealed_segments: int
     size_bytes: int
+    cold_segments: int
+    cold_bytes: int
     durable: bool
     idmp_duration_s: int
     idmp_max_size: int
@@ -75,11 +81,12 @@ def describe(name: bytes, log: StreamLog) -> StreamInfo:
     """What is known of a stream now."""
     log.refresh()
     length, last, added, deleted = log.native.counters()
-    first_entry, last_entry = reader.first_entry(log), reader.last_entry(log)
+    first_entry, last_entry = _reached(reader.first_entry, log), _reached(reader.last_entry, log)
     views = log.segments.views()
     windows = log.native.windows(now_ms(log))
     rule, error = _retention(log)
     packed = [view for view in views if not log.segments.is_rows(view)]
+    away = [stub for view in packed if (stub := _stub(log, view)) is not None]
     files = [path for path in log.directory.iterdir() if names.parse_file(path.name) is not None]
     return StreamInfo(
         name=name,
@@ -87,13 +94,15 @@ def describe(name: bytes, log: StreamLog) -> StreamInfo:
         last_generated_id=last,
         max_deleted_entry_id=deleted,
         entries_added=added,
-        recorded_first_entry_id=MIN_ID if first_entry is None else first_entry.id,
+        recorded_first_entry_id=_first_id(log, first_entry),
         groups=log.native.group_count[0],
         first_entry=first_entry,
         last_entry=last_entry,
         segments=len(views) + 1,
         sealed_segments=len(packed),
         size_bytes=sum(size_of(path) for path in files),
+        cold_segments=len(away),
+        cold_bytes=sum(stub.size_bytes for stub in away),
         durable=log.native.is_durable,
         idmp_duration_s=windows[0],
         idmp_max_size=windows[1],
@@ -104,3 +113,35 @@ def describe(name: bytes, log: StreamLog) -> StreamInfo:
         retention=rule,
         retention_error=None if error is None else str(error),
     )
+
+
+def _reached(end: Callable[[StreamLog], Entry | None], log: StreamLog) -> Entry | None:
+    """An entry at an end of a stream; what can be said without a storage is said without it."""
+    try:
+        return end(log)
+    except RemoteError:
+        return None
+    except CorruptionError:
+        views = log.segments.views()
+        if views and not (log.segments.is_here(views[0]) and log.segments.is_here(views[-1])):
+            return None
+        raise
+
+
+def _first_id(log: StreamLog, first: Entry | None) -> EntryID:
+    if first is not None:
+        return first.id
+    if log.native.counters()[0] == 0:
+        return MIN_ID
+    try:
+        return reader.first_id(log)
+    except RemoteError:
+        return log.segments.views()[0].first
+
+
+def _stub(log: StreamLog, view: SegmentView) -> cold.Stub | None:
+    """The stub of a segment that is elsewhere; one that cannot be read is for `verify` to report."""
+    try:
+        return None if log.segments.is_here(view) else cold.find(log.directory, log.native, view)
+    except (CorruptionError, FormatError):
+        return None

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from diskstream._native import MAX_CONSUMERS, MAX_GROUPS, MAX_NAME_BYTES, MAX_NAMES_BYTES
+from diskstream.engine.fetching import fetching_outside
 from diskstream.engine.log import StreamLog
 from diskstream.errors import ArgumentError, ArgumentTypeError, LimitError, NoGroupError
 
@@ -55,11 +56,19 @@ def now_ms(log: StreamLog) -> int:
 
 
 def locked(log: StreamLog, action: Callable[[StreamLog], _T]) -> _T:
-    """Changes a stream's groups under its append lock. Under `always` it returns when the change is durable."""
-    with log.locked():
-        log.prepare()
-        result = action(log)
-        log.pending.relieve()
+    """Changes a stream's groups under its append lock. Under `always` it returns when the change is durable.
+
+    `action` reads what it needs of the entries before it changes anything.
+    """
+
+    def change() -> _T:
+        with log.locked():
+            log.prepare()
+            result = action(log)
+            log.pending.relieve()
+        return result
+
+    result = fetching_outside(log, change)
     log.settle()
     return result
 
@@ -69,9 +78,13 @@ def looked(log: StreamLog, look: Callable[[StreamLog], _T]) -> _T:
     if log.read_only:
         log.refresh()
         return look(log)
-    with log.locked():
-        log.refresh()
-        found = look(log)
+
+    def look_held() -> _T:
+        with log.locked():
+            log.refresh()
+            return look(log)
+
+    found = fetching_outside(log, look_held)
     log.settle()
     return found
 

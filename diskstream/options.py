@@ -28,6 +28,7 @@ class Options:
         compression_level: zstd's level for macro nodes, 1 to 19; 0 stores them plain.
         seal: ``background`` seals rolled segments in a thread, ``manual`` only when told.
         audit: sealing a segment keeps what groups did in a file beside it: see `Stream.audit`.
+        cold_cache_bytes: segments fetched back from object storage that are kept on disk, for the whole store.
         cache_bytes: decoded macro nodes kept in memory, for the whole store.
         max_open_streams: streams kept open, each with two descriptors and a mapping; more are opened in turn.
         pending_rows: pending entries whose latest change is kept in memory; beyond it they are merged into the view.
@@ -44,6 +45,7 @@ class Options:
     seal: str = "background"
     audit: bool = True
     cache_bytes: int = 32 << 20
+    cold_cache_bytes: int = 1 << 30
     max_open_streams: int = 256
     pending_rows: int = 4096
     retention_interval_ms: int = 1000
@@ -70,6 +72,7 @@ class Options:
         _check("pending_rows", self.pending_rows, 1, 1 << 20)
         _check("retention_interval_ms", self.retention_interval_ms, 0, 3_600_000)
         _check("cache_bytes", self.cache_bytes, 0, 1 << 40)
+        _check("cold_cache_bytes", self.cold_cache_bytes, 0, 1 << 50)
         if self.interval_ms is not None:
             _check("the interval of fsync", self.interval_ms, 1, 3_600_000)
 

@@ -5,6 +5,7 @@ from typing import Self
 
 from diskstream.counts import check_count
 from diskstream.engine import trimming
+from diskstream.engine.fetching import fetch_ahead
 from diskstream.engine.log import StreamLog
 from diskstream.errors import ArgumentError
 from diskstream.ids import EntryID, IDLike, parse_id
@@ -60,6 +61,15 @@ class Trim:
             trimming.DEFAULT_LIMIT if limit is None else limit,
             ref,
         )
+
+    def fetch_ahead(self, log: StreamLog) -> None:
+        """Before the append lock is taken: what the trim will read is fetched, where it is cold.
+
+        Raises:
+            RemoteError: a storage does not answer, or has an object no more; nothing was appended or trimmed.
+        """
+        if self.minid is not None and not self.approximate:
+            fetch_ahead(log, [self.minid])
 
     def apply(self, log: StreamLog) -> int:
         """Trims a stream whose append lock is held. Returns how many entries went."""

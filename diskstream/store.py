@@ -3,37 +3,32 @@
 import contextlib
 import dataclasses
 import difflib
-import errno
 import fnmatch
 import os
 import threading
-import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from diskstream._native import Delivery, Entry, Guard
+from diskstream.cold_reads import cold_cache
 from diskstream.delivering import Wanted, read_groups
-from diskstream.engine import directory, lease, names, seal, verify
+from diskstream.engine import directory, names
 from diskstream.engine.files import Files
 from diskstream.engine.keeper import Keeper
 from diskstream.engine.log import StreamLog, StreamMoved
 from diskstream.engine.page import APPEND, Page
 from diskstream.engine.recovery import RecoveryReport
-from diskstream.engine.seal import CompactReport, Progress
 from diskstream.engine.segment import SharedCache
 from diskstream.engine.state import View, open_view
-from diskstream.engine.verify import VerifyReport
-from diskstream.engine.verify_store import check_names
 from diskstream.errors import (
     ArgumentError,
     ClosedError,
     DiskstreamError,
     NoSuchStreamError,
     ReadOnlyError,
-    StorageError,
     StreamExistsError,
 )
 from diskstream.ids import IDLike
@@ -42,6 +37,7 @@ from diskstream.options import Options
 from diskstream.reading import read_streams
 from diskstream.retainer import Retainer
 from diskstream.stream import Stream
+from diskstream.upkeep import Upkeep
 
 __all__ = ["Store", "open"]
 
@@ -86,7 +82,7 @@ def open(  # `diskstream.open`, as `gzip.open` and `dbm.open`
     return Store(whole, Options(**options), read_only=read_only, create=create, files=files or Files())
 
 
-class Store:
+class Store(Upkeep):
     """An open store. Safe under threads; a forked child goes on with an opening of its own."""
 
     def __init__(self, path: Path, options: Options, *, read_only: bool, create: bool, files: Files) -> None:
@@ -102,7 +98,8 @@ class Store:
         """What an opening has of its own in each process."""
         self._mutex = threading.RLock()
         self._logs: dict[bytes, StreamLog] = {}
-        self._cache = SharedCache(self.options.cache_bytes)
+        fetched = cold_cache(self.path, self.options, self._files, read_only=self.read_only)
+        self._cache = SharedCache(self.options.cache_bytes, fetched)
         self._view: View | None = open_view(self.path / "view")
         self._keeper: Keeper | None = None
         self._owed: set[StreamLog] | None = None  # see settling.py
@@ -331,30 +328,6 @@ class Store:
                 del self._logs[name]
             log.abandon()
 
-    def lease(self, streams: Iterable[str | bytes], *, ttl_s: float = 3600.0) -> Path:
-        """Keeps one moment of some streams readable, whatever is trimmed, deleted or compacted meanwhile.
-
-        Args:
-            streams: their names; those that are not there are left out.
-            ttl_s: seconds after its last use until the lease may be removed, by whoever makes the next one.
-
-        Returns:
-            A directory that is a store of its own, to be opened read-only; `diskstream.leases.release` removes it.
-
-        Raises:
-            ReadOnlyError: the store was opened read-only.
-            StorageError: no room, or a file system without hard links.
-        """
-        if self.read_only:
-            raise ReadOnlyError(str(self.path))
-        lease.sweep(self.path, time.time())
-
-        def link(target: Path) -> None:
-            for name in dict.fromkeys(map(names.as_name, streams)):
-                self.stream(name)._lease(target, self._files)
-
-        return lease.make(self.path, link, ttl_s, self._files)
-
     # --- reading several streams --------------------------------------------------------------------------------------
 
     def read(
@@ -426,71 +399,6 @@ class Store:
         }
         wanted = Wanted(count, block, noack, claim_ms, max_count, max_bytes, stop)
         return read_groups(self, owners, key, wanted)
-
-    # --- keeping ------------------------------------------------------------------------------------------------------
-
-    def _each(self, name: str | bytes | None) -> Iterator[tuple[bytes, StreamLog]]:
-        self._check_open()
-        for key in self.streams() if name is None else [names.as_name(name)]:
-            log = self._log(key, create=False)
-            if log is None:
-                if name is not None:
-                    raise NoSuchStreamError(key)
-                continue
-            try:
-                log.refresh()
-            except StreamMoved:
-                self._forget(key, log)
-                log = self._log(key, create=False)
-            if log is not None:
-                yield key, log
-
-    def sync(self) -> None:
-        """Returns once all that was appended so far to the streams that this store has used is durable.
-
-        Raises:
-            StorageError: a flush failed; that stream takes no more writes until it is reopened.
-        """
-        self._check_open()
-        for log in list(self._logs.values()):
-            with contextlib.suppress(StreamMoved):  # whoever moved it has flushed it
-                log.flush()
-
-    def seal(self, name: str | bytes | None = None, *, progress: Progress | None = None) -> int:
-        """Rolls and seals a stream, or all: what was appended so far becomes packed. Returns segments sealed."""
-        sealed = 0
-        for _, log in self._each(name):
-            with contextlib.suppress(StreamMoved):  # by somebody else, just now
-                log.roll()
-                sealed += seal.seal_rolled(log, progress=progress or seal.ignore)
-                seal.reap(log)
-        return sealed
-
-    def compact(self, name: str | bytes | None = None, *, progress: Progress | None = None) -> list[CompactReport]:
-        """Merges small sealed segments and drops the bytes of deleted entries. One report a stream."""
-        reports = []
-        for _, log in self._each(name):
-            with contextlib.suppress(StreamMoved):
-                reports.append(seal.compact(log, progress=progress or seal.ignore))
-        return reports
-
-    def verify(self, *, progress: Progress | None = None) -> VerifyReport:
-        """Reads everything, changes nothing, and reports what is damaged; other processes may go on writing."""
-        self._check_open()
-        report = VerifyReport()
-        check_names(self._streams, report)
-        for name in self.streams():
-            try:
-                log = self._log(name, create=False)
-                if log is not None:
-                    verify.verify_log(name, log, report, progress or seal.ignore)
-            except StreamMoved:
-                continue
-            except DiskstreamError as error:
-                if isinstance(error, StorageError) and error.errno in (errno.EMFILE, errno.ENFILE):
-                    raise  # says nothing of the stream
-                verify.verify_directory(name, self._streams / names.encode_name(name), report, error)
-        return report
 
 
 def _after_fork() -> None:

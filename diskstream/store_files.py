@@ -103,7 +103,7 @@ def verify_files(store: Store, only: Mapping[bytes, Collection[str]], progress: 
         try:
             log = store._log(name, create=False)
             if log is not None:
-                verify.verify_log(name, log, report, progress, only.get(name, ()))
+                verify.verify_log(name, log, report, progress, only=only.get(name, ()))
         except StreamMoved:
             continue
         except (CorruptionError, FormatError) as error:

@@ -10,6 +10,7 @@ from diskstream.commits import AddOptions, Commit
 from diskstream.committing import Committing
 from diskstream.counts import check_count
 from diskstream.engine import reader, seal, trimming
+from diskstream.engine.fetching import fetch_ahead
 from diskstream.engine.log import StreamLog, StreamMoved
 from diskstream.engine.seal import CompactReport
 from diskstream.errors import ArgumentError, ArgumentTypeError, NoSuchStreamError, ReadOnlyError, ZeroIDError
@@ -153,6 +154,8 @@ class Stream(Grouped, Committing, Retained, Scanned, WireAdding):
                 self._add = log.native.add
             if trim is None and message is None:
                 return log.native.add(fields, entry_id, within, durable, False, log.now())
+            if trim is not None:
+                trim.fetch_ahead(log)
             with log.locked():
                 log.prepare()
                 added = _add_once(log, fields, (entry_id, within), message, trim)
@@ -219,6 +222,7 @@ class Stream(Grouped, Committing, Retained, Scanned, WireAdding):
         def append(log: StreamLog) -> tuple[list[EntryID] | None]:
             if trim is None:
                 return (log.native.add_many(listed, given, durable, False, log.now(), record),)
+            trim.fetch_ahead(log)
             with log.locked():
                 log.prepare()
                 added = log.native.add_many(listed, given, False, True, log.now(), record)
@@ -370,6 +374,7 @@ class Stream(Grouped, Committing, Retained, Scanned, WireAdding):
             return 0
 
         def remove(log: StreamLog) -> int:
+            fetch_ahead(log, wanted)
             with log.locked():
                 log.prepare()
                 removed = trimming.delete(log, wanted)
@@ -399,6 +404,7 @@ class Stream(Grouped, Committing, Retained, Scanned, WireAdding):
             raise ArgumentError("syntax error, XTRIM must be called with a trimming strategy")
 
         def remove(log: StreamLog) -> int:
+            trim.fetch_ahead(log)
             with log.locked():
                 log.prepare()
                 removed = trim.apply(log)

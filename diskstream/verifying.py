@@ -4,7 +4,9 @@ import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from diskstream.cold_reads import cold_cache
 from diskstream.engine import names
+from diskstream.engine.files import Files
 from diskstream.engine.verify import Problem, VerifyReport
 from diskstream.engine.verify_store import verify_store
 from diskstream.options import Options
@@ -17,6 +19,7 @@ def verify(
     *,
     streams: Iterable[str | bytes] = (),
     progress: Callable[[int], None] | None = None,
+    cold: bool = False,
 ) -> VerifyReport:
     """Reads everything in a store's directory, changes nothing, and reports what is damaged.
 
@@ -26,6 +29,7 @@ def verify(
         path: the store's directory.
         streams: names of the streams to read; all where there are none.
         progress: called with the number of entries just read, by one thread at a time.
+        cold: fetch and read what is in object storage too.
 
     Raises:
         NotAStoreError: nothing says that this is a store.
@@ -33,5 +37,7 @@ def verify(
     """
     report = VerifyReport()
     wanted = frozenset(names.as_name(name) for name in streams)
-    verify_store(Path(path).absolute(), Options(), report, progress or (lambda _: None), wanted)
+    where, options = Path(path).absolute(), Options()
+    fetched = cold_cache(where, options, Files(), read_only=True) if cold else None
+    verify_store(where, options, report, progress or (lambda _: None), wanted, cold=fetched)
     return report

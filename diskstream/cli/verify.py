@@ -21,9 +21,10 @@ from diskstream.verifying import verify
 @click.command("verify")
 @directory_option
 @click.option("--stream", "streams", multiple=True, type=as_bytes, metavar="NAME", help="Only this stream; repeatable.")
+@click.option("--cold", is_flag=True, help="Fetch and read what is in object storage too.")
 @json_option
 @click.pass_context
-def command(ctx: click.Context, *, directory: Path, streams: tuple[bytes, ...], as_json: bool) -> None:
+def command(ctx: click.Context, *, cold: bool, directory: Path, streams: tuple[bytes, ...], as_json: bool) -> None:
     """Read every byte of the store against its checksums.
 
     Nothing is changed, and other processes may go on writing. Exit status 1 where something is damaged: then each fault
@@ -31,7 +32,7 @@ def command(ctx: click.Context, *, directory: Path, streams: tuple[bytes, ...], 
     """
     began = time.monotonic()
     with _progress() as progress:
-        report = verify(directory, streams=streams, progress=progress)
+        report = verify(directory, streams=streams, progress=progress, cold=cold)
     seconds = time.monotonic() - began
     if streams and report.streams < len(set(streams)):
         raise Failure(f"not all of these streams are in {directory}", hint="diskstream ls lists the streams")
@@ -48,6 +49,9 @@ def command(ctx: click.Context, *, directory: Path, streams: tuple[bytes, ...], 
             f"{report.streams:,} streams, {report.segments:,} segments, {report.entries:,} entries, "
             f"{decimal(report.size_bytes)} read{unpacked}: {len(report.problems):,} faults"
         )
+        if report.cold_segments and not cold:
+            size = decimal(report.cold_bytes)
+            click.echo(f"not read: {report.cold_segments:,} segments ({size}) in object storage; --cold reads them")
         if report.problems:
             click.echo("diskstream repair --dry-run says what can be kept", err=True)
     ctx.exit(0 if report.ok else 1)

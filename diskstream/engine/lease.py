@@ -135,12 +135,14 @@ def _link_if_there(path: Path, target: Path, files: Files) -> None:
 def _link_segment(log: StreamLog, view: SegmentView, target: Path, files: Files, linked: set[str]) -> str:
     """Links a segment, with its audit, unless one of its files was linked before. Returns that file's name."""
     packed = names.segment_path(log.directory, view.number, view.generation)
+    stub = names.cold_path(log.directory, view.number, view.generation)
     rows = names.log_path(log.directory, view.number)
-    for path in (packed,) if view.generation else (packed, rows):
+    for path in (packed, stub) if view.generation else (packed, rows, stub):
         if path.name in linked:
             return path.name
-    # A sealed file is there before its log goes: of three looks one finds one of them.
-    for path in (packed, rows, packed):
+    # A sealed file is there before its log goes, and a stub before the sealed file goes, which is back before the stub
+    # goes: one look finds one of them.
+    for path in (packed, rows, packed, stub, packed):
         if path == rows and view.generation:
             continue  # of that number, but what it was made from
         try:

@@ -427,6 +427,7 @@ class StreamLog:
             if self.options.audit and generation == 0 and number > oldest:
                 audit.rescue(self.directory, self.files, self.native, number, self.options.compression_level)
             self.files.unlink(names.segment_path(self.directory, number, generation))
+            self.files.unlink(names.cold_path(self.directory, number, generation))  # the object is nobody's then
             if generation == 0:
                 self.files.unlink(names.log_path(self.directory, number))
         audit.sweep(self.directory, self.files, self.native, oldest)

@@ -8,6 +8,7 @@ long for that is a prefix, ``~`` and the SHA-256 of the whole name; the file ``n
 
     NNNNNNNN.log          a log file          NNNNNNNN.seg        a sealed segment
     NNNNNNNN.gG.seg       a compacted segment of generation G
+    NNNNNNNN.cold         stands for a sealed segment whose bytes are in object storage; with .gG as above
     NNNNNNNN.audit        frames of groups from the log of a segment that was sealed
     NNNNNNNN.state        a copy of a log's snapshot
     *.tmp                 not finished, never read
@@ -24,6 +25,7 @@ __all__ = [
     "as_name",
     "audit_number",
     "audit_path",
+    "cold_path",
     "decode_directory",
     "encode_name",
     "is_long",
@@ -38,7 +40,7 @@ MAX_NAME_BYTES = 4096
 _MAX_ENCODED = 200
 _HASH_HEX = 64
 _PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789_-")
-_FILE = re.compile(r"(?P<number>\d{8,})(?:\.g(?P<generation>\d+))?\.(?P<kind>log|seg)")
+_FILE = re.compile(r"(?P<number>\d{8,})(?:\.g(?P<generation>\d+))?\.(?P<kind>log|seg|cold)")
 _AUDIT = re.compile(r"(\d{8,})\.audit")
 _STATE = re.compile(r"(\d{8,})\.state")
 _ENCODED = re.compile(r"(?:[a-z0-9_-]|%[0-9a-f]{2})+")
@@ -110,6 +112,11 @@ def segment_path(directory: Path, number: int, generation: int) -> Path:
     return directory / f"{number:08d}{middle}.seg"
 
 
+def cold_path(directory: Path, number: int, generation: int) -> Path:
+    """The stub that stands for the sealed file of segment `number`."""
+    return segment_path(directory, number, generation).with_suffix(".cold")
+
+
 def audit_path(directory: Path, number: int) -> Path:
     """The file that keeps what groups did while segment `number` was the active one."""
     return directory / f"{number:08d}.audit"
@@ -133,7 +140,7 @@ def state_number(name: str) -> int | None:
 
 
 def parse_file(name: str) -> tuple[str, int, int] | None:
-    """``("log" | "seg", number, generation)`` of a segment's file name, or None for any other."""
+    """``("log" | "seg" | "cold", number, generation)`` of a segment's file name, or None for any other."""
     match = _FILE.fullmatch(name)
     if match is None:
         return None

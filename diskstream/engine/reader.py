@@ -216,12 +216,19 @@ def first_entry(log: StreamLog) -> Entry | None:
 
 
 def first_id(log: StreamLog) -> EntryID:
-    """The ID of the oldest live entry, 0-0 where there is none."""
+    """The ID of the oldest live entry, 0-0 where there is none.
+
+    Where the oldest segment was trimmed in part, and has been moved away, it is the first ID that was ever in it: no
+    storage is asked for that.
+    """
     found = log.native.first_id()
     if found is not None:
         return found
     version = log.native.version
     if log.first_seen is None or log.first_seen[0] != version:
+        views = log.segments.views()
+        if views and log.segments.is_away(views[0]):
+            return views[0].first
         entry = first_entry(log)
         log.first_seen = (version, EntryID(0, 0) if entry is None else entry.id)
     return log.first_seen[1]

@@ -153,7 +153,7 @@ def _active_number(directory: Path) -> int:
     """
     found = [parsed for _, parsed in _list(directory) if parsed is not None]
     logs = [number for kind, number, _ in found if kind == "log"]
-    sealed = [number for kind, number, _ in found if kind == "seg"]
+    sealed = [number for kind, number, _ in found if kind in ("seg", "cold")]
     active = max(logs, default=0)
     missing = 0
     if active <= max(sealed, default=0):

@@ -169,11 +169,16 @@ def _size(log: StreamLog, views: Iterable[SegmentView]) -> int:
     return sum(size_of(names.segment_path(log.directory, view.number, view.generation)) for view in views)
 
 
-def _groups(views: list[SegmentView], segment_bytes: int) -> list[list[SegmentView]]:
-    """Runs of neighbours that fit into one segment, where there is something to gain."""
+def _groups(
+    views: list[SegmentView], segment_bytes: int, is_here: Callable[[SegmentView], bool]
+) -> list[list[SegmentView]]:
+    """Runs of neighbours that fit into one segment, where there is something to gain. Cold ones are passed over."""
     groups: list[list[SegmentView]] = []
     room = 0
     for view in views:
+        if not is_here(view):
+            room = -1  # none of its neighbours joins another across it
+            continue
         share = view.size_bytes * view.live // max(view.entries, 1)
         if groups and share <= room:
             groups[-1].append(view)
@@ -192,7 +197,7 @@ def compact(log: StreamLog, *, progress: Progress = ignore) -> CompactReport:
         views = log.segments.views()
         before, bytes_before = len(views), _size(log, views)
         dropped = 0
-        for group in _groups(views, log.options.segment_bytes):
+        for group in _groups(views, log.options.segment_bytes, log.segments.is_here):
             dropped += _compact_group(log, group, progress)
         log.remove_dropped()
         views = log.segments.views()

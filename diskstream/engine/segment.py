@@ -5,7 +5,7 @@ import itertools
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from diskstream._native import (
@@ -20,7 +20,8 @@ from diskstream._native import (
     SealedSegment,
     SegmentView,
 )
-from diskstream.engine import names, spare
+from diskstream.engine import cold, names, spare
+from diskstream.engine.cold_cache import ColdCache
 from diskstream.engine.files import wrapped
 from diskstream.errors import CorruptionError, StorageError
 from diskstream.options import Options
@@ -28,10 +29,12 @@ from diskstream.options import Options
 __all__ = [
     "FEWEST_ROWS",
     "ROWS_AT_ONCE",
+    "Away",
     "SegmentGone",
     "Segments",
     "SharedCache",
     "at_once",
+    "open_cold",
     "open_sealed",
     "read_back",
     "snapshot_copy",
@@ -53,7 +56,25 @@ def at_once(enough: int) -> int:
 
 
 class SegmentGone(Exception):  # noqa: N818  # not an error: the list of segments has changed
-    """The file of a segment is gone: if the log still lists it, it is missing."""
+    """The file of a segment is gone, and no stub is there: if the log still lists it, it is missing."""
+
+
+class Away(Exception):  # noqa: N818  # not an error: to be fetched where no lock is held
+    """A cold segment is needed, whose bytes are not in the cache."""
+
+    def __init__(self, segments: "Segments", view: SegmentView) -> None:
+        super().__init__(view.number)
+        self._segments, self._view = segments, view
+
+    def fetch(self) -> None:
+        """Fetches it.
+
+        Raises:
+            RemoteError: the storage does not answer, or has it no more.
+            CorruptionError: the object, or the stub, is damaged.
+        """
+        with contextlib.suppress(SegmentGone):
+            self._segments.get(self._view)
 
 
 def open_sealed(
@@ -70,6 +91,34 @@ def open_sealed(
             fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
+    return _opened(fd, path, native, view, cache, text=text)
+
+
+def open_cold(
+    directory: Path,
+    native: Log,
+    view: SegmentView,
+    fetched: Callable[[cold.Stub], int],
+    cache: NodeCache | None = None,
+    *,
+    text: bool = False,
+) -> SealedSegment | None:
+    """Opens the segment that a stub stands for, as `fetched` gives it; None where there is no stub.
+
+    Raises:
+        CorruptionError: the stub is damaged or another segment's, or the object is not what was put there.
+        RemoteError: the object cannot be fetched.
+    """
+    stub = cold.find(directory, native, view)
+    if stub is None:
+        return None
+    path = names.cold_path(directory, view.number, view.generation)
+    return _opened(fetched(stub), path, native, view, cache, text=text)
+
+
+def _opened(
+    fd: int, path: Path, native: Log, view: SegmentView, cache: NodeCache | None, *, text: bool
+) -> SealedSegment:
     try:
         sealed = SealedSegment(fd, str(path), native.uuid, view.number, cache or NodeCache(0), text)
     finally:
@@ -111,9 +160,12 @@ _Key = tuple[int, int, int]
 class SharedCache:
     """What the streams of a store keep open together: decoded nodes, and segments, the most recently used ones."""
 
-    def __init__(self, nodes_bytes: int) -> None:
+    def __init__(self, nodes_bytes: int, cold: ColdCache | None = None) -> None:
         self.nodes = NodeCache(nodes_bytes)
+        self.cold = cold or ColdCache()
         self._open: OrderedDict[_Key, SealedSegment | RowSegment] = OrderedDict()
+        # Of these the ones fetched back, and their bytes: what the cache has removed takes room until it is closed.
+        self._fetched: OrderedDict[_Key, int] = OrderedDict()
         self._mutex = threading.Lock()
         self._owners = itertools.count()
 
@@ -127,25 +179,40 @@ class SharedCache:
             found = self._open.get(key)
             if found is not None:
                 self._open.move_to_end(key)
+                if key in self._fetched:
+                    self._fetched.move_to_end(key)
             return found
 
     def put(self, key: _Key, opened: SealedSegment | RowSegment) -> None:
         """Keeps a segment open, and closes those that nobody has used for longest."""
         with self._mutex:
             self._open[key] = opened
+            self._fetched.pop(key, None)
             while len(self._open) > _MAX_OPEN:
-                self._open.popitem(last=False)
+                old, _ = self._open.popitem(last=False)
+                self._fetched.pop(old, None)
+
+    def put_fetched(self, key: _Key, opened: SealedSegment) -> None:
+        """The same for one that was fetched back, within the limit of these."""
+        self.put(key, opened)
+        with self._mutex:
+            self._fetched[key] = opened.file_bytes
+            while len(self._fetched) > 1 and sum(self._fetched.values()) > self.cold.limit_bytes:
+                old, _ = self._fetched.popitem(last=False)
+                self._open.pop(old, None)
 
     def drop(self, key: _Key) -> None:
         """Closes a segment."""
         with self._mutex:
             self._open.pop(key, None)
+            self._fetched.pop(key, None)
 
     def drop_owner(self, owner: int) -> None:
         """Closes all segments of one opening of a stream."""
         with self._mutex:
             for key in [key for key in self._open if key[0] == owner]:
                 del self._open[key]
+                self._fetched.pop(key, None)
 
 
 class Segments:
@@ -157,6 +224,7 @@ class Segments:
         self._owner = self.cache.new_owner()
         self._packed: set[tuple[int, int]] = set()
         self._views: tuple[int, list[SegmentView]] = (-1, [])
+        self._held = threading.local()
 
     def views(self) -> list[SegmentView]:
         """The sealed and rolled segments in order, as the log lists them now."""
@@ -192,18 +260,54 @@ class Segments:
         """
         key = self._owner, view.number, view.generation
         found = self.cache.get(key)
-        if found is None:
-            found = self._open_segment(view)
-            self.cache.put(key, found)
-        return found
+        return self._open_segment(view) if found is None else found
+
+    @contextlib.contextmanager
+    def nearby(self) -> Iterator[None]:
+        """Until its end this thread fetches nothing, since others wait for it: `Away` is raised instead."""
+        before = getattr(self._held, "nearby", False)
+        self._held.nearby = True
+        try:
+            yield
+        finally:
+            self._held.nearby = before
+
+    def is_here(self, view: SegmentView) -> bool:
+        """Whether the segment's bytes are in the stream's directory, or missing: there is no more than a stub else."""
+        path = names.segment_path(self._directory, view.number, view.generation)
+        stub = names.cold_path(self._directory, view.number, view.generation)
+        return self.is_rows(view) or path.exists() or not stub.exists()
+
+    def is_away(self, view: SegmentView) -> bool:
+        """Whether reading the segment would ask the storage: only a stub is here, and nothing is open or fetched.
+
+        Raises:
+            CorruptionError: the stub is damaged, or stands for another segment.
+        """
+        if self.cache.get((self._owner, view.number, view.generation)) is not None or self.is_rows(view):
+            return False
+        if names.segment_path(self._directory, view.number, view.generation).exists():
+            return False
+        stub = cold.find(self._directory, self._native, view)
+        return stub is not None and not self.cache.cold.has(stub)
 
     def _open_segment(self, view: SegmentView) -> SealedSegment | RowSegment:
-        # A sealed file gets its name before the log that it was made from goes. Where neither was seen, sealing came in
-        # between, and the second look finds what it made.
+        # A sealed file gets its name before the log that it was made from goes, and a stub before the sealed file goes.
+        # Where none was seen, a step came in between, and the second look finds what it made.
+        key = self._owner, view.number, view.generation
+        text = self._options.decode_responses
         for _ in range(2):
             found = self._open_either(view)
             if found is not None:
+                self.cache.put(key, found)
                 return found
+            if getattr(self._held, "nearby", False) and self.is_away(view):
+                raise Away(self, view)
+            shared = self.cache
+            fetched = open_cold(self._directory, self._native, view, shared.cold.open, shared.nodes, text=text)
+            if fetched is not None:
+                shared.put_fetched(key, fetched)
+                return fetched
         raise SegmentGone
 
     def _open_either(self, view: SegmentView) -> SealedSegment | RowSegment | None:

@@ -22,7 +22,7 @@ class Piece:
         segment: the segment's number.
         sealed: whether it is packed, and so as quick to read as it gets.
         first, last: the IDs between which its entries lie, both included.
-        entries: at most so many; those that are gone are counted.
+        entries: at most so many, but for a cold segment, which is one piece; those that are gone are counted.
         size_bytes: bytes of names and values, about.
     """
 
@@ -90,6 +90,8 @@ def _pass(
 def _of_view(
     log: StreamLog, view: SegmentView, within: tuple[EntryID, EntryID], limits: tuple[int, int]
 ) -> Iterator[Piece]:
+    if log.segments.is_away(view):  # its index is not here: nothing is fetched to plan with
+        return iter([Piece(view.number, True, *within, view.entries, view.size_bytes)])
     segment = opened(log, view)
     if isinstance(segment, SealedSegment):
         return _of_nodes(segment, view, within, limits)

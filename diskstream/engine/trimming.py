@@ -24,7 +24,7 @@ def trim_to_length(log: StreamLog, keep: int, *, approximate: bool, limit: int) 
 
 def trim_below(log: StreamLog, least: EntryID, *, approximate: bool, limit: int) -> int:
     """Removes entries below `least`; under the append lock. Returns how many went."""
-    segment, position = _place(log, least)
+    segment, position = _place(log, least, approximate=approximate)
     gone = log.native.live_before(segment, position)
     if gone == 0:
         return 0
@@ -34,11 +34,13 @@ def trim_below(log: StreamLog, least: EntryID, *, approximate: bool, limit: int)
     return gone
 
 
-def _place(log: StreamLog, least: EntryID) -> tuple[int, int]:
-    """Where the first entry not below `least` stands."""
+def _place(log: StreamLog, least: EntryID, *, approximate: bool) -> tuple[int, int]:
+    """Where the first entry not below `least` stands; where it is about, nothing is fetched for it."""
     views = log.segments.views()
     low = bisect_left(views, (least.ms, least.seq), key=lambda view: (view.last.ms, view.last.seq))
     if low < len(views):
+        if approximate and log.segments.is_away(views[low]):
+            return views[low].number, 0
         position, _ = reader.position_in(log, views[low], least)
         return views[low].number, position
     number = log.native.tail[0]

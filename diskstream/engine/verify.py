@@ -9,13 +9,14 @@ from pathlib import Path
 
 from diskstream._native import EntryID, RowSegment, SealedSegment, SegmentView
 from diskstream.engine import audit, names, recovery
+from diskstream.engine import cold as cold_stub
 from diskstream.engine.files import Files, size_of
 from diskstream.engine.layouts import LOG_HEADER, SEGMENT_HEADER
 from diskstream.engine.log import StreamLog
 from diskstream.engine.page import Page
 from diskstream.engine.seal import snapshot_frame
-from diskstream.engine.segment import SegmentGone, open_sealed
-from diskstream.errors import CorruptionError, FormatError, StorageError
+from diskstream.engine.segment import SegmentGone, open_cold, open_sealed
+from diskstream.errors import CorruptionError, FormatError, RemoteError, StorageError
 
 __all__ = ["Problem", "VerifyReport", "verify_directory", "verify_log"]
 
@@ -58,6 +59,7 @@ class VerifyReport:
         streams, segments, entries: how much was read.
         size_bytes: of the files, as they are stored.
         raw_bytes: of it, in sealed segments, before compression.
+        cold_segments, cold_bytes: how much of that is in object storage, read or not.
         problems: the faults, none where all is well.
         notes: what is no fault, but may be news: what lies in quarantine, or was left over.
     """
@@ -66,6 +68,8 @@ class VerifyReport:
     segments: int = 0
     entries: int = 0
     size_bytes: int = 0
+    cold_segments: int = 0
+    cold_bytes: int = 0
     problems: list[Problem] = field(default_factory=list)
     raw_bytes: int = 0
     notes: list[str] = field(default_factory=list)
@@ -99,9 +103,18 @@ def verify_directory(name: bytes, directory: Path, report: VerifyReport, error: 
 
 
 def verify_log(
-    name: bytes, log: StreamLog, report: VerifyReport, progress: Progress, only: Collection[str] | None = None
+    name: bytes,
+    log: StreamLog,
+    report: VerifyReport,
+    progress: Progress,
+    *,
+    only: Collection[str] | None = None,
+    cold: bool = False,
 ) -> None:
-    """Reads all files of an open stream, while others may append to it; of its segments `only` files of these names."""
+    """Reads all files of an open stream, while others may append to it.
+
+    Of its segments it reads `only` files of these names; with `cold`, also what is elsewhere.
+    """
     log.refresh()
     report.streams += 1
     with ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="diskstream-verify") as pool:
@@ -109,7 +122,7 @@ def verify_log(
             if only is not None and not {path.name for path in _files_of(log, view)} & {*only}:
                 continue
             report.segments += 1
-            for problem in _verify_segment(name, log, view, report, progress=progress, pool=pool):
+            for problem in _verify_segment(name, log, view, report, progress=progress, pool=pool, cold=cold):
                 report.problems.append(problem)
     _verify_active(name, log, report, progress)
     _verify_audit(name, log, report, only)
@@ -129,11 +142,14 @@ def _verify_segment(
     *,
     progress: Progress,
     pool: ThreadPoolExecutor,
+    cold: bool,
 ) -> Iterator[Problem]:
     path = names.segment_path(log.directory, view.number, view.generation)
     try:
-        log.segments.forget(view.number, view.generation)
-        sealed = open_sealed(log.directory, log.native, view) or log.segments.get(view)
+        sealed = _opened(log, view, report, cold=cold)
+        if sealed is None:
+            progress(view.entries)
+            return
         if isinstance(sealed, RowSegment):
             path = names.log_path(log.directory, view.number)
             report.size_bytes += size_of(path)
@@ -150,11 +166,26 @@ def _verify_segment(
             meaning = f"its {view.live} entries are gone, unless the file turns up; {_REST}"
             yield Problem(name, path, 0, "the file is missing", str(view.first), str(view.last), view.live, meaning)
         return
-    except (CorruptionError, FormatError, StorageError) as error:
+    except (CorruptionError, FormatError, RemoteError, StorageError) as error:
+        if not path.exists():
+            path = names.cold_path(log.directory, view.number, view.generation)
         meaning = f"its {view.live} entries cannot be read as it is; a repair finds all that are sound; {_REST}"
         yield _problem(name, path, error, meaning, view)
         return
     report.size_bytes += sealed.file_bytes
+    yield from _verify_sealed(name, path, view, sealed, report=report, progress=progress, pool=pool)
+
+
+def _verify_sealed(
+    name: bytes,
+    path: Path,
+    view: SegmentView,
+    sealed: SealedSegment,
+    *,
+    report: VerifyReport,
+    progress: Progress,
+    pool: ThreadPoolExecutor,
+) -> Iterator[Problem]:
     if (sealed.first, sealed.last) != (view.first, view.last):
         found = f"entries from {sealed.first} to {sealed.last}"
         what = f"the log lists {view.first} to {view.last}, the file holds {found}"
@@ -197,6 +228,21 @@ def _verify_nodes(
             what = f"{_problem(name, path, error, meaning).what} (node {node}, {length} bytes)"
             yield Problem(name, path, offset, what, str(first), str(last), entries, meaning)
             progress(entries)
+
+
+def _opened(
+    log: StreamLog, view: SegmentView, report: VerifyReport, *, cold: bool
+) -> SealedSegment | RowSegment | None:
+    """The segment to be read; None where it is in object storage, its stub is sound, and no more is to be looked at."""
+    log.segments.forget(view.number, view.generation)
+    sealed = open_sealed(log.directory, log.native, view)
+    stub = None if sealed is not None or log.segments.is_here(view) else cold_stub.find(log.directory, log.native, view)
+    if stub is None:
+        return sealed or log.segments.get(view)
+    report.cold_segments += 1
+    report.cold_bytes += stub.size_bytes
+    # What the storage has now, and not what was fetched before.
+    return open_cold(log.directory, log.native, view, log.segments.cache.cold.open_fresh) if cold else None
 
 
 def _is_followed(log: StreamLog, number: int, rows: RowSegment) -> bool:

@@ -1,13 +1,15 @@
-"""Reading everything of a store that may be too damaged to be opened: its description, its streams, its view, its keys."""
+"""Reading all of a store that may be too damaged to be opened: its description, its streams, its view, its keys."""
 
 import errno
 from collections.abc import Callable
 from pathlib import Path
 
 from diskstream.engine import directory, names, verify, view_check
+from diskstream.engine.cold_cache import ColdCache
 from diskstream.engine.files import Files
 from diskstream.engine.log import StreamLog, StreamMoved
 from diskstream.engine.repair_store import nested_stores
+from diskstream.engine.segment import SharedCache
 from diskstream.engine.verify import Problem, VerifyReport
 from diskstream.errors import DiskstreamError, NewerFormatError, NotAStoreError, StorageError
 from diskstream.options import Options
@@ -18,9 +20,17 @@ Progress = Callable[[int], None]
 
 
 def verify_store(
-    path: Path, options: Options, report: VerifyReport, progress: Progress, wanted: frozenset[bytes] = frozenset()
+    path: Path,
+    options: Options,
+    report: VerifyReport,
+    progress: Progress,
+    wanted: frozenset[bytes] = frozenset(),
+    *,
+    cold: ColdCache | None = None,
 ) -> None:
     """Reports all that is damaged in a store, and in those of the server below it. Nothing is changed.
+
+    With `cold` it reads by that what is in object storage too.
 
     Raises:
         NotAStoreError: nothing here says that this is a store.
@@ -30,11 +40,17 @@ def verify_store(
         raise NotAStoreError(str(path), "there is neither a store.json nor a directory streams")
     directory.check_filesystem(path)
     for store in [path, *nested_stores(path)]:
-        _one_store(store, options, report, progress, wanted if store == path else frozenset())
+        _one_store(store, options, report, progress, wanted if store == path else frozenset(), cold=cold)
 
 
 def _one_store(
-    path: Path, options: Options, report: VerifyReport, progress: Progress, wanted: frozenset[bytes]
+    path: Path,
+    options: Options,
+    report: VerifyReport,
+    progress: Progress,
+    wanted: frozenset[bytes],
+    *,
+    cold: ColdCache | None,
 ) -> None:
     description, streams = path / "store.json", path / "streams"
     if not description.exists():
@@ -53,7 +69,7 @@ def _one_store(
     check_names(streams, report)
     for name in directory.list_streams(streams):
         if not wanted or name in wanted:
-            _one_stream(name, streams / names.encode_name(name), options, report, progress)
+            _one_stream(name, streams / names.encode_name(name), options, report, progress, cold=cold)
     state = view_check.check(path / "view")
     if state == "damaged":
         meaning = "nothing is lost: it is made anew from the logs once it is removed, as a repair does"
@@ -76,11 +92,13 @@ def check_names(streams: Path, report: VerifyReport) -> None:
             report.notes.append(f"{folder}: no part of the store")
 
 
-def _one_stream(name: bytes, folder: Path, options: Options, report: VerifyReport, progress: Progress) -> None:
+def _one_stream(
+    name: bytes, folder: Path, options: Options, report: VerifyReport, progress: Progress, *, cold: ColdCache | None
+) -> None:
     try:
-        log = StreamLog(folder, Files(), options, read_only=True)
+        log = StreamLog(folder, Files(), options, read_only=True, cache=SharedCache(options.cache_bytes, cold))
         try:
-            verify.verify_log(name, log, report, progress)
+            verify.verify_log(name, log, report, progress, cold=cold is not None)
         finally:
             log.close()
     except StreamMoved:

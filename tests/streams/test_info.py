@@ -28,6 +28,8 @@ def test_of_a_new_entry(store: Store) -> None:
         "segments": 1,
         "sealed_segments": 0,
         "size_bytes": 0,
+        "cold_segments": 0,
+        "cold_bytes": 0,
         "durable": False,
         "idmp_duration_s": 100,
         "idmp_max_size": 100,

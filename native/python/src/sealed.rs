@@ -182,6 +182,9 @@ impl SealedSegment {
     }
 }
 
+/// The number of a node that cannot be read, and why.
+type BadNode = (usize, Py<PyAny>);
+
 #[pymethods]
 impl SealedSegment {
     /// Opens a sealed file: checks header, footer and index, and that it is segment `number` of stream `uuid`.
@@ -299,7 +302,7 @@ impl SealedSegment {
     }
 
     /// Reads and checks the nodes `from..to` in one go: entries, bytes of names and values, and the fault of each bad one.
-    fn verify_run(&self, py: Python<'_>, from: usize, to: usize) -> PyResult<(u64, u64, Vec<(usize, Py<PyAny>)>)> {
+    fn verify_run(&self, py: Python<'_>, from: usize, to: usize) -> PyResult<(u64, u64, Vec<BadNode>)> {
         let (entries, bytes, faults) = py.detach(|| {
             let (mut reader, mut buffer, mut faults) = (NodeReader::default(), Vec::new(), Vec::new());
             let (mut entries, mut bytes) = (0u64, 0u64);

@@ -1,0 +1,42 @@
+"""`diskstream cold adopt`: stubs that were lost, made anew from a catalogue."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from diskstream.cli.cold.amounts import chosen_streams, dry_run_option
+from diskstream.cli.options import directory_option, existing_store, json_option, stream_argument
+from diskstream.cli.output import text, write_json
+from diskstream.cold import adopt
+
+
+@click.command("adopt")
+@stream_argument(required=False)
+@click.option("--from", "place", required=True, metavar="URL", help="Where the catalogue is.")
+@dry_run_option
+@directory_option
+@json_option
+@click.pass_context
+def command(
+    ctx: click.Context, *, stream: bytes | None, place: str, dry_run: bool, directory: Path, as_json: bool
+) -> None:
+    """Give missing segments of STREAM, or of all streams, a stub again.
+
+    For each segment that a stream lists and that has neither a file nor a stub, the catalogue is asked, and the object
+    is read whole. Exit status 1 where segments are missing still.
+    """
+    missing = 0
+    with existing_store(directory) as store:
+        for found in chosen_streams(store, stream):
+            report = adopt(found, place, dry_run=dry_run)
+            missing += len(report.missing)
+            if as_json:
+                write_json(report)
+                continue
+            for refused in report.refused:
+                click.echo(f"not taken: {refused}", err=True)
+            doing = "would have a stub" if dry_run else "have a stub again"
+            click.echo(f"{text(found.name)}: {len(report.adopted):,} segments {doing}, {len(report.missing):,} missing")
+    ctx.exit(1 if missing else 0)

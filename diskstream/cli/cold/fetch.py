@@ -1,0 +1,44 @@
+"""`diskstream cold fetch`: cold segments back for good."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from diskstream.cli.cold.amounts import bytes_progress, chosen_streams, dry_run_option, rate_option
+from diskstream.cli.cold.report import write_moved
+from diskstream.cli.options import directory_option, existing_store, json_option, stream_argument
+from diskstream.cli.output import text
+from diskstream.cold import bring_back
+
+
+@click.command("fetch")
+@stream_argument(required=False)
+@click.option("--from", "start", metavar="ID", help="Only segments that hold this ID, or newer ones.")
+@click.option("--until", "end", metavar="ID", help="Only segments that hold this ID, or older ones.")
+@rate_option
+@dry_run_option
+@directory_option
+@json_option
+def command(
+    *,
+    stream: bytes | None,
+    start: str | None,
+    end: str | None,
+    bytes_per_s: int | None,
+    dry_run: bool,
+    directory: Path,
+    as_json: bool,
+) -> None:
+    """Bring cold segments of STREAM, or of all streams, back to this disk.
+
+    Reads need no such thing. What is at the place stays there, until `diskstream cold sweep` removes it.
+    """
+    with existing_store(directory) as store:
+        for found in chosen_streams(store, stream):
+            report = bring_back(found, start=start, end=end, dry_run=True)
+            if not dry_run:
+                with bytes_progress(f"fetching {text(found.name)}", report.size_bytes) as progress:
+                    report = bring_back(found, start=start, end=end, progress=progress, bytes_per_s=bytes_per_s)
+            write_moved(report, "would come back" if dry_run else "came back", as_json=as_json)

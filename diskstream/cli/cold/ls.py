@@ -1,0 +1,55 @@
+"""`diskstream cold ls`: what is where."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+from rich.filesize import decimal
+from rich.table import Table
+from rich.text import Text
+
+from diskstream.cli.cold.amounts import chosen_streams
+from diskstream.cli.options import directory_option, existing_store, json_option, stream_argument
+from diskstream.cli.output import console, text, write_json
+from diskstream.cold.listing import Line, catalogued, local
+
+
+@click.command("ls")
+@stream_argument(required=False)
+@click.option("--at", "place", metavar="URL", help="What the catalogue of this place says.")
+@directory_option
+@json_option
+def command(*, stream: bytes | None, place: str | None, directory: Path, as_json: bool) -> None:
+    """List the segments of STREAM, or of all streams, and where each is.
+
+    \b
+    here     a sealed file of the store
+    rows     a log file that is not sealed yet
+    cold     in object storage, with a stub in the store
+    missing  neither: `diskstream cold adopt` looks for it in a catalogue
+
+    Without --at no storage is asked. With it, what the catalogue there knows is listed: cold where a stub of the store
+    names the object, here where the segment came back, missing where a stub is, and unneeded where no stream lists it.
+    """
+    table = Table("stream", "segment", "where", box=None, pad_edge=False)
+    for heading in ("entries", "bytes"):
+        table.add_column(heading, justify="right")
+    for heading in ("first", "last", "place"):
+        table.add_column(heading)
+    with existing_store(directory, read_only=True) as store:
+        streams = chosen_streams(store, stream)
+        for line in local(streams) if place is None else catalogued(store, streams, place, whole=stream is None):
+            if as_json:
+                write_json(line)
+            else:
+                table.add_row(*_row(line))
+    if not as_json and table.row_count:
+        console().print(table)
+
+
+def _row(line: Line) -> list[Text]:
+    number = f"{line.number}.g{line.generation}" if line.generation else str(line.number)
+    sizes = f"{line.entries:,}", decimal(line.size_bytes)
+    cells = (text(line.stream), number, line.where, *sizes, str(line.first), str(line.last), line.url)
+    return [Text(each) for each in cells]

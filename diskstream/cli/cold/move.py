@@ -1,0 +1,66 @@
+"""`diskstream cold move`: sealed segments out to object storage."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from diskstream.cli.cold.amounts import (
+    as_duration_ms,
+    as_size_bytes,
+    bytes_progress,
+    chosen_streams,
+    dry_run_option,
+    rate_option,
+)
+from diskstream.cli.cold.report import write_moved
+from diskstream.cli.options import directory_option, existing_store, json_option, stream_argument
+from diskstream.cli.output import text
+from diskstream.cold import move_out
+
+
+@click.command("move")
+@stream_argument(required=False)
+@click.option("--to", "place", required=True, metavar="URL", help="Where to.")
+@click.option("--older-than", "older_than_ms", type=as_duration_ms, metavar="TIME", help="IDs older than this: 30d.")
+@click.option("--keep-bytes", type=as_size_bytes, metavar="SIZE", help="All but the newest so many: 10GB.")
+@click.option("--keep-entries", type=click.IntRange(min=0), metavar="N", help="All but the newest N entries.")
+@click.option("--before", metavar="ID", help="All below this ID.")
+@rate_option
+@dry_run_option
+@directory_option
+@json_option
+def command(
+    *,
+    stream: bytes | None,
+    place: str,
+    bytes_per_s: int | None,
+    dry_run: bool,
+    directory: Path,
+    as_json: bool,
+    **rule: Any,
+) -> None:
+    """Move sealed segments of STREAM, or of all streams, to object storage.
+
+    A segment goes if any of the rules says so, and all of its entries are beyond it. It is put there, read back whole,
+    and only then does its local file go. Reads go on as before: what they need is fetched into a bounded cache.
+
+    It may be stopped at any moment and run again.
+    """
+    if all(given is None for given in rule.values()):
+        raise click.UsageError("say what goes: --older-than, --keep-bytes, --keep-entries or --before")
+    with existing_store(directory) as store:
+        for found in chosen_streams(store, stream):
+            planned = move_out(found, place, dry_run=True, **rule)
+            if dry_run:
+                report = planned
+            else:
+                title = f"moving {text(found.name)}"
+                with bytes_progress(title, 2 * planned.size_bytes) as progress:
+                    report = move_out(found, place, progress=progress, bytes_per_s=bytes_per_s, **rule)
+            doing = "would be moved" if dry_run else "moved"
+            write_moved(report, doing, as_json=as_json)
+            if report.stays and not as_json:
+                click.echo("the newest sealed segment stays: it holds a copy of the state of the active one", err=True)

@@ -1,0 +1,50 @@
+"""`diskstream cold sweep`: removing objects that no stream needs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+from rich.filesize import decimal
+
+from diskstream.cli.cold.amounts import as_duration_ms
+from diskstream.cli.consent import ask, consent_options
+from diskstream.cli.options import directory_option, existing_store, json_option
+from diskstream.cli.output import write_json
+from diskstream.cold import sweep
+
+
+@click.command("sweep")
+@click.option("--at", "place", required=True, metavar="URL", help="Where.")
+@click.option(
+    "--older-than",
+    "older_than_ms",
+    type=as_duration_ms,
+    required=True,
+    metavar="TIME",
+    help="Only what was seen so long ago to be needed by nobody: 30d; 0s is at once.",
+)
+@consent_options
+@directory_option
+@json_option
+def command(*, place: str, older_than_ms: int, dry_run: bool, force: bool, directory: Path, as_json: bool) -> None:
+    """Remove objects of this store that none of its streams and leases needs.
+
+    What a sweep sees for the first time to be needed by nobody it only notes at the place; a later sweep removes it.
+    Backups of the store are not looked at: choose a time that is longer than they are kept.
+    """
+    with existing_store(directory) as store:
+        report = sweep(store, place, older_than_ms=older_than_ms, dry_run=True)
+        if not dry_run:
+            if report.removed:
+                size = decimal(report.size_bytes)
+                ask(f"remove {len(report.removed):,} objects ({size}) at {report.place}?", force=force)
+            report = sweep(store, place, older_than_ms=older_than_ms)
+    if as_json:
+        write_json(report)
+        return
+    doing = "would be removed" if dry_run else "removed"
+    click.echo(
+        f"{len(report.removed):,} objects ({decimal(report.size_bytes)}) {doing}, {len(report.waiting):,} wait, "
+        f"{len(report.noted):,} seen for the first time, {report.needed:,} needed"
+    )

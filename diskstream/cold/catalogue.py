@@ -1,0 +1,231 @@
+"""The catalogue: at the place, one small JSON object for each segment that was moved there. It says what is where.
+
+It is a help for people, and for making stubs anew; what counts is the stub in the stream's directory. A record is never
+changed. One of another kind says since when a segment's object is no stream's any more.
+
+::
+
+    <store>/<stream>/NNNNNNNN.gG.<sha256 prefix>.seg                        an object
+    <store>/catalogue/<stream>/NNNNNNNN.gG.<sha256 prefix>.json             its record
+    <store>/catalogue/<stream>/NNNNNNNN.gG.<sha256 prefix>.released.json    when it was first seen to be nobody's
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import json
+import uuid
+from dataclasses import dataclass
+from typing import Any
+
+from diskstream.cold_segments import Stub
+from diskstream.errors import ChangedError, RemoteError
+from diskstream.ids import EntryID
+from diskstream.objects import Object, Place
+
+__all__ = [
+    "MAX_RECORD_BYTES",
+    "Record",
+    "keep",
+    "object_path",
+    "put_small",
+    "record_path",
+    "records",
+    "release",
+    "released_ms",
+    "released_path",
+    "streams",
+]
+
+MAX_RECORD_BYTES = 64 << 10
+_FORMAT = 1
+_DIGEST_CHARS = 16
+# What two records of one object have in common; the name of the stream and the time may be others.
+_TOLD = ("store", "stream", "number", "generation", "entries", "path", "sha256", "size_bytes")
+
+
+@dataclass(frozen=True)
+class Record:
+    """What the catalogue says of one object.
+
+    Attributes:
+        store: the store's uuid.
+        name: what the stream was called when the segment was moved.
+        stub: where the object is, and what is in it.
+    """
+
+    store: str
+    name: bytes
+    stub: Stub
+
+
+def _stem(number: int, generation: int, sha256: bytes) -> str:
+    middle = f".g{generation}" if generation else ""
+    return f"{number:08d}{middle}.{sha256.hex()[:_DIGEST_CHARS]}"
+
+
+def object_path(store: str, stream: bytes, segment: tuple[int, int], sha256: bytes, attempt: int = 0) -> str:
+    """Where an object is put: named by what is in it.
+
+    Args:
+        store, stream: their uuids.
+        segment: number and generation.
+        sha256: of its bytes.
+        attempt: tells names apart where something else is there.
+    """
+    again = f"-{attempt}" if attempt else ""
+    return f"{store}/{uuid.UUID(bytes=stream)}/{_stem(*segment, sha256)}{again}.seg"
+
+
+def record_path(path: str) -> str:
+    """Where the record of an object is, by the path of the object."""
+    store, stream, name = path.split("/")
+    return f"{store}/catalogue/{stream}/{name.removesuffix('.seg')}.json"
+
+
+def released_path(path: str) -> str:
+    """Where it is said that nobody needs an object, by the path of the object."""
+    return record_path(path).removesuffix(".json") + ".released.json"
+
+
+def release(place: Place, path: str, now_ms: int) -> None:
+    """Says that nobody needs an object, from now on.
+
+    Raises:
+        RemoteError: the storage does not answer, or refuses.
+    """
+    facts = {"format": _FORMAT, "kind": "released", "path": path, "released_ms": now_ms}
+    put_small(place, released_path(path), _packed(facts))
+
+
+def released_ms(place: Place, path: str) -> int | None:
+    """Since when nobody needs an object, in milliseconds since 1970; None where that was never said."""
+    data = place.read(released_path(path), MAX_RECORD_BYTES)
+    facts = None if data is None else unpacked(data)
+    since = None if facts is None else facts.get("released_ms")
+    return since if isinstance(since, int) else None
+
+
+def _packed(facts: dict[str, Any]) -> bytes:
+    body = json.dumps(facts, sort_keys=True, separators=(",", ":"))
+    return json.dumps({**facts, "check": hashlib.sha256(body.encode()).hexdigest()}, indent=1).encode() + b"\n"
+
+
+def unpacked(data: bytes) -> dict[str, Any] | None:
+    """The facts of a record; None where it is not whole, or of a later version."""
+    try:
+        facts = json.loads(data)
+        check = facts.pop("check")
+        body = json.dumps(facts, sort_keys=True, separators=(",", ":"))
+        whole = hashlib.sha256(body.encode()).hexdigest() == check
+        return facts if whole and facts["format"] == _FORMAT else None
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return None
+
+
+def _facts(record: Record) -> dict[str, Any]:
+    stub = record.stub
+    return {
+        "format": _FORMAT,
+        "kind": "moved",
+        "store": record.store,
+        "stream": str(uuid.UUID(bytes=stub.uuid)),
+        "name": record.name.hex(),
+        "shown": record.name.decode("utf-8", "backslashreplace"),
+        "number": stub.number,
+        "generation": stub.generation,
+        "entries": stub.entries,
+        "first": str(stub.first),
+        "last": str(stub.last),
+        "path": stub.path,
+        "size_bytes": stub.size_bytes,
+        "sha256": stub.sha256.hex(),
+        "moved_ms": stub.moved_ms,
+    }
+
+
+def _record(place: Place, data: bytes) -> Record | None:
+    facts = unpacked(data)
+    try:
+        if facts is None or facts["kind"] != "moved":
+            return None
+        stub = Stub(
+            uuid.UUID(facts["stream"]).bytes,
+            int(facts["number"]),
+            int(facts["generation"]),
+            int(facts["entries"]),
+            EntryID(facts["first"]),
+            EntryID(facts["last"]),
+            place.url,
+            str(facts["path"]),
+            int(facts["size_bytes"]),
+            bytes.fromhex(facts["sha256"]),
+            int(facts["moved_ms"]),
+        )
+        return Record(str(uuid.UUID(facts["store"])), bytes.fromhex(facts["name"]), stub)
+    except (ValueError, TypeError, KeyError, OverflowError):
+        return None
+
+
+def keep(place: Place, record: Record) -> None:
+    """Writes a record, and reads it back. One that says the same is left as it is, one that is not whole is replaced.
+
+    Raises:
+        ChangedError: there is one that says something else.
+        RemoteError: the storage does not answer, refuses, or has not kept what it was given.
+    """
+    wanted, path = _facts(record), record_path(record.stub.path)
+    found = place.read(path, MAX_RECORD_BYTES)
+    if found is None:
+        put_small(place, path, _packed(wanted))
+        return
+    facts = unpacked(found)
+    if facts is None:
+        place.remove(path)
+        put_small(place, path, _packed(wanted))
+    elif any(facts.get(name) != wanted[name] for name in _TOLD):
+        hint = "look at it: two stores with one uuid must not share a place"
+        raise ChangedError(place.url, f"{path} is there, and says something else", hint)
+
+
+def put_small(place: Place, path: str, data: bytes) -> None:
+    """Writes a small object where there is none, and reads it back.
+
+    Raises:
+        RemoteError: the storage does not answer, refuses, or has not kept what it was given.
+    """
+    place.put(path, io.BytesIO(data))
+    if place.read(path, max(len(data), MAX_RECORD_BYTES)) != data:
+        hint = "run this again: it goes on where it stopped"
+        raise RemoteError(place.url, f"{path} is not there as it was put", hint)
+
+
+def streams(place: Place, store: str) -> list[bytes]:
+    """The uuids of the streams that the catalogue of a store knows, in order."""
+    found = set()
+    for each in place.folders(f"{store}/catalogue"):
+        with contextlib.suppress(ValueError):
+            found.add(uuid.UUID(each).bytes)
+    return sorted(found)
+
+
+def records(place: Place, store: str, stream: bytes) -> list[Record]:
+    """What the catalogue says of a stream, in order of segments. Records that are not whole are passed over.
+
+    Raises:
+        RemoteError: the storage does not answer, or refuses.
+    """
+    found = []
+    for each in _listed(place, store, stream):
+        data = None if each.size_bytes > MAX_RECORD_BYTES else place.read(each.path, MAX_RECORD_BYTES)
+        record = None if data is None else _record(place, data)
+        if record is not None and (record.store, record.stub.uuid) == (store, stream):
+            found.append(record)
+    return sorted(found, key=lambda record: (record.stub.number, record.stub.generation, record.stub.moved_ms))
+
+
+def _listed(place: Place, store: str, stream: bytes) -> list[Object]:
+    listed = place.objects(f"{store}/catalogue/{uuid.UUID(bytes=stream)}")
+    return [each for each in listed if each.path.endswith(".json") and not each.path.endswith(".released.json")]

@@ -1,0 +1,58 @@
+"""Cold segments back for good. Each is read whole before its stub goes; the objects stay, until they are swept."""
+
+from __future__ import annotations
+
+from diskstream.cold.pace import Pace
+from diskstream.cold.transfer import MoveReport, Progress, described, fetching, ignore, still_there
+from diskstream.cold_segments import STUB, opened
+from diskstream.ids import EntryID, IDLike, parse_id
+from diskstream.objects import Place
+from diskstream.stream import Stream
+
+__all__ = ["bring_back"]
+
+
+def bring_back(
+    stream: Stream,
+    *,
+    start: IDLike | None = None,
+    end: IDLike | None = None,
+    dry_run: bool = False,
+    progress: Progress | None = None,
+    bytes_per_s: float | None = None,
+) -> MoveReport:
+    """Brings cold segments back for good; their objects stay, until they are swept.
+
+    Args:
+        stream: the stream, of a store that may be written to.
+        start, end: only segments that hold IDs from `start` to `end`, both included.
+        dry_run: say what would come, and do nothing.
+        progress: called with bytes just fetched.
+        bytes_per_s: the most to fetch in a second.
+
+    Raises:
+        NoSuchStreamError: there is no stream.
+        ChangedError: somebody else is moving its segments.
+        CorruptionError: an object is not what was put there, or a stub is damaged.
+        RemoteError: a storage does not answer, or refuses.
+        StorageError: the disk said no, as where there is no room.
+    """
+    low = EntryID(0, 0) if start is None else parse_id(start)
+    high = EntryID(2**64 - 1, 2**64 - 1) if end is None else parse_id(end)
+    report = MoveReport(stream.name, "", dry_run)
+    pace = Pace(bytes_per_s)
+    places: dict[str, Place] = {}
+    with opened(stream) as cold:
+        for segment in cold.segments():
+            stub = segment.stub
+            if segment.where != STUB or stub is None or segment.last < low or segment.first > high:
+                continue
+            if not dry_run:
+                if stub.url not in places:
+                    places[stub.url] = Place(stub.url)
+                fetch = fetching(places[stub.url], pace, progress or ignore)
+                with still_there(stub):
+                    if not cold.bring_back(segment, fetch):
+                        continue
+            report.segments.append(described(segment, stub.path))
+    return report

@@ -1,0 +1,68 @@
+"""Reading what was moved to object storage: the fetcher that a store hands to its engine, and where its cache is.
+
+A store that may be written to has its cache in ``cold-cache/``. One that is open for reading only, and so a lease or a
+backup, changes nothing in its directory: its cache is in the folder for temporary files, one for each user and store.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import tempfile
+import threading
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+
+from diskstream.engine.cold import Stub
+from diskstream.engine.cold_cache import ColdCache
+from diskstream.engine.files import Files
+from diskstream.errors import ArgumentError, RemoteError
+from diskstream.objects import Place
+from diskstream.options import Options
+
+__all__ = ["cold_cache", "store_uuid"]
+
+
+def cold_cache(store: Path, options: Options, files: Files, *, read_only: bool) -> ColdCache:
+    """The cache of one opening of a store; nothing is made before something is fetched."""
+    places: dict[str, Place] = {}
+    folders: list[Path] = []
+    mutex = threading.Lock()
+
+    def folder() -> Path:
+        if not read_only:
+            return store / "cold-cache"
+        with mutex:
+            if not folders or not folders[0].is_dir():
+                folders[:] = [_own_folder(store_uuid(store))]
+            return folders[0]
+
+    def fetch(stub: Stub, sink: Callable[[bytes], object]) -> None:
+        try:
+            with mutex:
+                place = places.setdefault(stub.url, Place(stub.url)) if stub.url not in places else places[stub.url]
+        except ArgumentError as error:
+            raise RemoteError("the place of a stub", str(error)) from None
+        place.fetch(stub.path, sink, stub.size_bytes)
+
+    return ColdCache(folder, options.cold_cache_bytes, fetch, files)
+
+
+def store_uuid(store: Path) -> str:
+    """What identifies a store, in its leases and backups too."""
+    described = json.loads((store / "store.json").read_text(encoding="utf-8"))
+    return str(uuid.UUID(described["uuid"]))
+
+
+def _own_folder(name: str) -> Path:
+    """A folder below that for temporary files which nobody else can write to."""
+    folder = Path(tempfile.gettempdir()) / f"diskstream-cold-{os.getuid()}-{name}"
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        status = folder.lstat()
+    except OSError:
+        return Path(tempfile.mkdtemp(prefix="diskstream-cold-"))
+    is_ours = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o022
+    return folder if is_ours else Path(tempfile.mkdtemp(prefix="diskstream-cold-"))

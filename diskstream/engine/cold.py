@@ -1,0 +1,160 @@
+"""Stubs: ``NNNNNNNN.cold`` stands for a sealed segment whose bytes are in object storage.
+
+The log lists the segment as before; the stub says where its bytes are, how many, and what their SHA-256 is. Where both
+the segment and its stub are there, the segment counts: the stub comes before it goes, and goes after it has come back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+
+from diskstream._native import EntryID, Log, SegmentView
+from diskstream.engine import names
+from diskstream.engine.files import Files, wrapped
+from diskstream.errors import CorruptionError, NewerFormatError
+
+__all__ = ["MAX_STUB_BYTES", "MAX_URL_BYTES", "Stub", "check", "find", "read", "write"]
+
+_MAGIC = b"DSKCOLD1"
+_VERSION = 1
+# The stream's uuid stands where the headers of log and segment have it: `recovery` and `audit` ask for it there.
+_HEADER = struct.Struct("<8sIH2x16sQIHHQQ32sQQQQQ")
+_DIGEST_BYTES = 32
+MAX_URL_BYTES = 4096
+MAX_STUB_BYTES = _HEADER.size + 2 * MAX_URL_BYTES + _DIGEST_BYTES
+
+
+@dataclass(frozen=True)
+class Stub:
+    """What a stub says.
+
+    Attributes:
+        uuid: the stream's.
+        number, generation: the segment's.
+        entries, first, last: what is in it, gone entries included.
+        url: the place, without any secret.
+        path: the object, below the place.
+        size_bytes, sha256: of its bytes.
+        moved_ms: when it was written, in milliseconds since 1970.
+    """
+
+    uuid: bytes
+    number: int
+    generation: int
+    entries: int
+    first: EntryID
+    last: EntryID
+    url: str
+    path: str
+    size_bytes: int
+    sha256: bytes
+    moved_ms: int
+
+    def packed(self) -> bytes:
+        """The stub's bytes."""
+        url, path = self.url.encode(), self.path.encode()
+        ids = (self.first.ms, self.first.seq, self.last.ms, self.last.seq)
+        numbers = (self.number, self.generation, len(url), len(path), self.size_bytes, self.entries)
+        head = _HEADER.pack(_MAGIC, _VERSION, 0, self.uuid, *numbers, self.sha256, *ids, self.moved_ms)
+        body = head + url + path
+        return body + hashlib.sha256(body).digest()
+
+
+def unpacked(path: Path, data: bytes) -> Stub:
+    """The stub in the bytes of a file.
+
+    Raises:
+        CorruptionError: they are not those of a stub.
+        NewerFormatError: a later version wrote it.
+    """
+
+    def fault(offset: int, expected: str, found: str) -> CorruptionError:
+        return CorruptionError(str(path), "stub of a cold segment", offset, expected, found)
+
+    if len(data) < _HEADER.size + _DIGEST_BYTES or data[:8] != _MAGIC:
+        raise fault(0, f"{_HEADER.size + _DIGEST_BYTES} bytes that begin with {_MAGIC!r}", f"{len(data)} bytes")
+    version = int.from_bytes(data[8:12], "little")
+    if version > _VERSION:
+        raise NewerFormatError(str(path), "the stub", _VERSION, version)
+    body, digest = data[:-_DIGEST_BYTES], data[-_DIGEST_BYTES:]
+    if hashlib.sha256(body).digest() != digest:
+        raise fault(len(body), "the SHA-256 of all that is before", "another one")
+    _, _, flags, uuid, number, generation, url, at, size, entries, sha256, *rest = _HEADER.unpack_from(body)
+    text = body[_HEADER.size :]
+    if flags or version < 1 or len(text) != url + at or max(url, at) > MAX_URL_BYTES:
+        raise fault(8, "a stub of version 1 that ends with its path", f"version {version}, {len(text)} bytes of text")
+    first, last = EntryID(rest[0], rest[1]), EntryID(rest[2], rest[3])
+    try:
+        place, where = text[:url].decode(), text[url:].decode()
+    except UnicodeDecodeError:
+        raise fault(_HEADER.size, "a URL and a path in UTF-8", "other bytes") from None
+    return Stub(uuid, number, generation, entries, first, last, place, where, size, sha256, rest[4])
+
+
+def read(path: Path) -> Stub | None:
+    """The stub in a file; None where there is no file.
+
+    Raises:
+        CorruptionError: it is damaged.
+        NewerFormatError: a later version wrote it.
+        StorageError: it cannot be read.
+    """
+    try:
+        with wrapped(path, "read"), path.open("rb") as file:
+            data = file.read(MAX_STUB_BYTES + 1)
+    except FileNotFoundError:
+        return None
+    return unpacked(path, data)
+
+
+def check(path: Path, stub: Stub, native: Log, view: SegmentView) -> Stub:
+    """The stub again, if it stands for this segment of this stream.
+
+    Raises:
+        CorruptionError: it stands for another one.
+    """
+    found = (stub.uuid, stub.number, stub.generation, stub.entries, stub.first, stub.last)
+    listed = (bytes(native.uuid), view.number, view.generation, view.entries, view.first, view.last)
+    for what, is_one, ought in zip(
+        ("stream", "segment", "generation", "entries", "first", "last"), found, listed, strict=True
+    ):
+        if is_one != ought:
+            shown = [each.hex() if isinstance(each, bytes) else str(each) for each in (ought, is_one)]
+            raise CorruptionError(str(path), "stub of a cold segment", 0, f"{what} {shown[0]}", shown[1])
+    return stub
+
+
+def find(directory: Path, native: Log, view: SegmentView) -> Stub | None:
+    """The stub of a listed segment; None where there is none.
+
+    Raises:
+        CorruptionError: it is damaged, or stands for another segment.
+    """
+    path = names.cold_path(directory, view.number, view.generation)
+    stub = read(path)
+    return None if stub is None else check(path, stub, native, view)
+
+
+def write(directory: Path, stub: Stub, files: Files) -> None:
+    """Gives a directory a stub, durably. One that is there is replaced.
+
+    Raises:
+        StorageError: the disk said no; what was there is there.
+    """
+    target = names.cold_path(directory, stub.number, stub.generation)
+    temporary = target.with_name(target.name + ".tmp")
+    files.unlink(temporary)  # of a process that was killed here
+    try:
+        with files.create(temporary) as new:
+            new.write(stub.packed())
+            new.sync()
+        files.rename(temporary, target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            files.unlink(temporary)
+        raise
+    files.sync_dir(directory)

@@ -1,0 +1,203 @@
+"""Segments fetched back from object storage: a folder of bounded size that all processes of a store share.
+
+::
+
+    cold-cache/<sha256>.seg       the bytes of an object, whole and checked when they got this name
+    cold-cache/*.tmp              being fetched; goes after an hour
+
+Nothing in it counts: each file is checked against the stub's SHA-256 whenever it is opened, and any may be removed at
+any moment. Who has one open goes on reading it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from diskstream.engine.cold import Stub
+from diskstream.engine.files import Files, size_of, wrapped
+from diskstream.errors import CorruptionError, DiskFullError, RemoteError
+
+__all__ = ["ColdCache", "Fetch"]
+
+# Sends all bytes of a stub's object to a sink, or raises a RemoteError.
+Fetch = Callable[[Stub, Callable[[bytes], object]], None]
+
+_AT_ONCE = 1 << 20
+_UNFINISHED_S = 3600
+
+
+def _no_storage(stub: Stub, _: Callable[[bytes], object]) -> None:
+    raise RemoteError(stub.url, f"{stub.path} was moved there, and nothing here reads from object storage")
+
+
+class ColdCache:
+    """What a store's streams fetch cold segments with."""
+
+    def __init__(
+        self,
+        folder: Callable[[], Path] | None = None,
+        limit_bytes: int = 0,
+        fetch: Fetch = _no_storage,
+        files: Files | None = None,
+    ) -> None:
+        """Nothing is made or fetched yet.
+
+        Args:
+            folder: says where the cache is, when it is first needed.
+            limit_bytes: of all files in it together.
+            fetch: what fetches.
+            files: what it is written with.
+        """
+        self._folder, self.limit_bytes, self._fetch, self._files = folder, limit_bytes, fetch, files or Files()
+        self._mutex = threading.Lock()
+        self._fetching: dict[bytes, threading.Lock] = {}
+
+    def folder(self) -> Path:
+        """The folder, which is made."""
+        if self._folder is None:
+            raise RemoteError("the cold cache", "there is none here, so nothing can be fetched")
+        folder = self._folder()
+        self._files.mkdir(folder)
+        return folder
+
+    @contextlib.contextmanager
+    def _alone(self, stub: Stub) -> Iterator[None]:
+        """Of the threads that want the same object one fetches it."""
+        with self._mutex:
+            lock = self._fetching.setdefault(stub.sha256, threading.Lock())
+        try:
+            with lock:
+                yield
+        finally:
+            with self._mutex:
+                self._fetching.pop(stub.sha256, None)
+
+    def has(self, stub: Stub) -> bool:
+        """Whether it could be opened without fetching, as it seems."""
+        return self._folder is not None and size_of(self._path(stub)) == stub.size_bytes
+
+    def _path(self, stub: Stub) -> Path:
+        assert self._folder is not None
+        return self._folder() / f"{stub.sha256.hex()}.seg"
+
+    def open(self, stub: Stub) -> int:
+        """A descriptor for reading the segment's bytes, fetched if need be; the caller closes it.
+
+        Raises:
+            RemoteError: the object cannot be fetched, or there is none.
+            CorruptionError: the object is not what was put there.
+            StorageError: the cache cannot be written to.
+        """
+        with self._alone(stub):
+            fd = self._kept(stub)
+            if fd is None:
+                self.make_room(stub.size_bytes)
+                temporary, fd = self._fetched(stub, self._fetch)
+                if stub.size_bytes > self.limit_bytes:
+                    self._files.unlink(temporary)
+                else:
+                    self._files.rename(temporary, self._path(stub))
+            return fd
+
+    def open_fresh(self, stub: Stub, fetch: Fetch | None = None) -> int:
+        """The same, fetched now, and kept nowhere: to see what the storage has.
+
+        Raises:
+            As `open`.
+        """
+        temporary, fd = self._fetched(stub, fetch or self._fetch)
+        self._files.unlink(temporary)
+        return fd
+
+    def _kept(self, stub: Stub) -> int | None:
+        path = self._path(stub)
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except OSError:
+            return None
+        if _digest(fd, stub.size_bytes) == stub.sha256:
+            with contextlib.suppress(OSError):
+                os.utime(path)  # the one used last goes last
+            return fd
+        os.close(fd)
+        self._files.unlink(path)
+        return None
+
+    def _fetched(self, stub: Stub, fetch: Fetch) -> tuple[Path, int]:
+        temporary = self.folder() / f"{stub.sha256.hex()}.{secrets.token_hex(8)}.tmp"
+        try:
+            return temporary, self._write(stub, temporary, fetch)
+        except DiskFullError:
+            self._files.unlink(temporary)
+            self.make_room(self.limit_bytes)  # all of it goes before a read fails
+        except BaseException:
+            self._files.unlink(temporary)
+            raise
+        try:
+            return temporary, self._write(stub, temporary, fetch)
+        except BaseException:
+            self._files.unlink(temporary)
+            raise
+
+    def _write(self, stub: Stub, temporary: Path, fetch: Fetch) -> int:
+        digest, size = hashlib.sha256(), 0
+        with self._files.create(temporary) as new:
+
+            def sink(data: bytes) -> None:
+                nonlocal size
+                size += len(data)
+                if size > stub.size_bytes:
+                    raise RemoteError(stub.url, f"{stub.path} goes on behind its {stub.size_bytes} bytes")
+                digest.update(data)
+                new.write(data)
+
+            try:
+                fetch(stub, sink)
+            except FileNotFoundError:
+                hint = "put it back there, or find a backup of the store"
+                ids = f"entries {stub.first} to {stub.last}"
+                raise RemoteError(stub.url, f"{stub.path} is not there any more: it holds {ids}", hint) from None
+            if size != stub.size_bytes or digest.digest() != stub.sha256:
+                found = f"{size} bytes with {digest.hexdigest()}"
+                expected = f"{stub.size_bytes} bytes with SHA-256 {stub.sha256.hex()}"
+                raise CorruptionError(stub.path, f"object in {stub.url}", 0, expected, found)
+            new.sync()
+        with wrapped(temporary, "open"):
+            return os.open(temporary, os.O_RDONLY | os.O_CLOEXEC)
+
+    def make_room(self, size_bytes: int) -> None:
+        """Removes those that nobody has used for longest, until so much more fits in."""
+        kept: list[tuple[float, int, Path]] = []
+        now = time.time()
+        with wrapped(self.folder(), "list"), os.scandir(self.folder()) as found:
+            for each in found:
+                with contextlib.suppress(FileNotFoundError):
+                    status = each.stat(follow_symlinks=False)
+                    if each.name.endswith(".seg"):
+                        kept.append((status.st_mtime, status.st_size, Path(each.path)))
+                    elif each.name.endswith(".tmp") and now - status.st_mtime > _UNFINISHED_S:
+                        self._files.unlink(Path(each.path))
+        held = sum(size for _, size, _ in kept)
+        for _, size, path in sorted(kept):
+            if held + size_bytes <= self.limit_bytes:
+                break
+            self._files.unlink(path)
+            held -= size
+
+
+def _digest(fd: int, size_bytes: int) -> bytes:
+    """SHA-256 of a file of this size; nothing for any other."""
+    if os.fstat(fd).st_size != size_bytes:
+        return b""
+    digest, at = hashlib.sha256(), 0
+    while data := os.pread(fd, _AT_ONCE, at):
+        digest.update(data)
+        at += len(data)
+    return digest.digest()

@@ -1,0 +1,357 @@
+"""Files in object storage, below one place: put, read back, listed, removed; each failure a `RemoteError`.
+
+What a storage says is not believed where it matters: whoever puts a file reads it back before relying on it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from diskstream.errors import RemoteError
+from diskstream.object_address import Address
+
+if TYPE_CHECKING:
+    from pyarrow import fs
+
+__all__ = ["MAX_PATH_CHARS", "Object", "Place", "Source"]
+
+MAX_PATH_CHARS = 512
+_PATH = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*")
+_AT_ONCE = 1 << 20
+_ATTEMPTS = 3
+_PAUSE_S = 0.1
+_PATIENCE_S = 20.0  # after so long nothing is tried again
+# One call moves a MiB at most: at 10 KB/s it would take this long.
+_CALL_S = 100.0
+_T = TypeVar("_T")
+
+_NOT_OURS = "find out who changed it; diskstream verify --cold names the entries in it"
+_RUN_AGAIN = "run this again: it goes on where it stopped"
+# Words of the storages, and what to do about them; the first that is found counts.
+_HINTS = (
+    ("NO_SUCH_BUCKET", "there is no such bucket: make it, or correct the URL"),
+    ("bucket does not exist", "there is no such bucket: make it, or correct the URL"),
+    ("ACCESS_DENIED", "check the credentials in the environment, and what they allow"),
+    ("INVALID_ACCESS_KEY_ID", "check the credentials in the environment"),
+    ("SIGNATURE", "check the credentials in the environment, and the clock of this machine"),
+    ("HTTP response code 403", "check the credentials in the environment, and what they allow"),
+    ("Permission denied", "check who may read and write there"),
+    ("No space left", "make room there"),
+)
+_SECRETS = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_ACCESS_KEY_ID", "AZURE_STORAGE_KEY")
+_SHORTEST_SECRET = 4  # what is shorter would be replaced in the middle of words
+
+
+@dataclass(frozen=True)
+class Object:
+    """A file that a storage lists.
+
+    Attributes:
+        path: below the place.
+        size_bytes: its size.
+        changed_ms: when it was put there, in milliseconds since 1970, by the clock there; 0 where that is not said.
+    """
+
+    path: str
+    size_bytes: int
+    changed_ms: int
+
+
+class Source(Protocol):
+    """What is put: a file, or what reads as one."""
+
+    def seek(self, offset: int, /) -> object:
+        """Goes to a place in it."""
+
+    def read(self, size: int, /) -> bytes:
+        """At most so many bytes, none at the end."""
+
+
+class Place:
+    """A folder in object storage, or on a disk; safe under threads. A forked process makes its own."""
+
+    def __init__(self, url: str) -> None:
+        """Names the place; nothing is looked at yet.
+
+        Raises:
+            ArgumentError: no address of a place, or one with a secret in it.
+        """
+        self.address = Address.parse(url)
+        self._opened: tuple[int, fs.FileSystem] | None = None
+        self._mutex = threading.Lock()
+
+    def __repr__(self) -> str:
+        return f"<diskstream.objects.Place {self.url!r}>"
+
+    @property
+    def url(self) -> str:
+        """The address, without any secret: may be stored and shown."""
+        return self.address.url
+
+    @property
+    def _files(self) -> fs.FileSystem:
+        with self._mutex:
+            if self._opened is None or self._opened[0] != os.getpid():
+                self._opened = os.getpid(), self.address.open()
+            return self._opened[1]
+
+    def _full(self, path: str) -> str:
+        if len(path) > MAX_PATH_CHARS or not _PATH.fullmatch(path):
+            raise RemoteError(self.url, f"{path[:80]!r} is no path of an object of ours")
+        return f"{self.address.root}/{path}"
+
+    @contextmanager
+    def _telling(self, doing: str) -> Iterator[None]:
+        """Turns what a storage refuses into a `RemoteError`. A file that is not there passes: it is an answer."""
+        try:
+            yield
+        except FileNotFoundError:
+            raise
+        except (OSError, ValueError, NotImplementedError) as error:  # pyarrow's own are kinds of these
+            said = _without_secrets(str(error) or type(error).__name__)
+            hint = next((hint for words, hint in _HINTS if words in said), _RUN_AGAIN)
+            raise RemoteError(self.url, f"could not {doing}: {said}", hint) from None
+
+    def _call(self, call: Callable[[], _T]) -> _T:
+        """Does something at the storage. One that trickles on for ever is left behind after a time."""
+        if self.address.scheme == "file":
+            return call()
+        answers: list[_T] = []
+        errors: list[BaseException] = []
+
+        def work() -> None:
+            try:
+                answers.append(call())
+            except BaseException as error:  # noqa: BLE001  # raised again in the thread that waits
+                errors.append(error)
+
+        thread = threading.Thread(target=work, name="diskstream-object", daemon=True)
+        thread.start()
+        thread.join(_CALL_S)
+        if errors:
+            raise errors[0]
+        if not answers:
+            raise TimeoutError(f"no answer for {_CALL_S:.0f} s")
+        return answers[0]
+
+    def _again(self, doing: str, attempt: Callable[[], _T]) -> _T:
+        """Tries a few times, with a pause that doubles; who is refused for good, or silent, is not asked again."""
+        until = time.monotonic() + _PATIENCE_S
+        for left in range(_ATTEMPTS - 1, -1, -1):
+            try:
+                with self._telling(doing):
+                    return attempt()
+            except RemoteError as error:
+                is_final = error.hint != _RUN_AGAIN or self.address.scheme == "file"
+                if not left or is_final or time.monotonic() > until:
+                    raise
+                time.sleep(_PAUSE_S * 2 ** (_ATTEMPTS - 1 - left))
+        raise AssertionError  # the last attempt returns or raises
+
+    # --- looking ------------------------------------------------------------------------------------------------------
+
+    def size(self, path: str) -> int | None:
+        """Bytes of an object; None where there is none.
+
+        Raises:
+            RemoteError: the storage does not answer, or refuses.
+        """
+        from pyarrow import fs
+
+        full = self._full(path)
+        info = self._again(f"look at {path}", lambda: self._call(lambda: self._files.get_file_info(full)))
+        if info.type == fs.FileType.NotFound:
+            return None
+        if info.type != fs.FileType.File:
+            raise RemoteError(self.url, f"{path} is no file")
+        return int(info.size)
+
+    def objects(self, folder: str) -> list[Object]:
+        """The objects below a folder, in order of paths; none where there is no such folder.
+
+        A storage may list what it was given only later.
+
+        Raises:
+            RemoteError: the storage does not answer, or refuses.
+        """
+        from pyarrow import fs
+
+        selector = fs.FileSelector(self._full(folder), allow_not_found=True, recursive=True)
+        found = self._again(f"list {folder}", lambda: self._call(lambda: self._files.get_file_info(selector)))
+        cut = len(self.address.root) + 1
+        kept = [
+            Object(each.path[cut:], int(each.size), (each.mtime_ns or 0) // 1_000_000)
+            for each in found
+            if each.type == fs.FileType.File and _PATH.fullmatch(each.path[cut:])
+        ]
+        return sorted(kept, key=lambda each: each.path)
+
+    def folders(self, folder: str) -> list[str]:
+        """The names of the folders in a folder, in order; none where there is no such folder.
+
+        Raises:
+            RemoteError: the storage does not answer, or refuses.
+        """
+        from pyarrow import fs
+
+        selector = fs.FileSelector(self._full(folder), allow_not_found=True, recursive=False)
+        found = self._again(f"list {folder}", lambda: self._call(lambda: self._files.get_file_info(selector)))
+        return sorted(each.base_name for each in found if each.type == fs.FileType.Directory)
+
+    # --- reading ------------------------------------------------------------------------------------------------------
+
+    def read(self, path: str, max_bytes: int) -> bytes | None:
+        """All bytes of a small object; None where there is none.
+
+        Raises:
+            RemoteError: it is larger than `max_bytes`, or the storage does not answer, or refuses.
+        """
+        parts: list[bytes] = []
+        try:
+            with self._opened_file(path) as (source, size):
+                if size > max_bytes:
+                    raise RemoteError(self.url, f"{path} has {size} bytes, and not {max_bytes} at most")
+                self._read(path, source, parts.append, size)
+        except FileNotFoundError:
+            return None
+        return b"".join(parts)
+
+    def fetch(self, path: str, sink: Callable[[bytes], object], size_bytes: int) -> None:
+        """Reads an object, once, from beginning to end.
+
+        Args:
+            path: below the place.
+            sink: what each part is given to, as it comes.
+            size_bytes: how many there must be; more are never read.
+
+        Raises:
+            FileNotFoundError: there is none.
+            RemoteError: it has another size, or the storage does not answer, refuses, or breaks off.
+        """
+        with self._opened_file(path) as (source, found):
+            if found != size_bytes:
+                raise RemoteError(self.url, f"{path} has {found} bytes, where {size_bytes} were put", _NOT_OURS)
+            self._read(path, source, sink, size_bytes)
+
+    @contextmanager
+    def _opened_file(self, path: str) -> Iterator[tuple[Any, int]]:
+        """A file of the storage, and what it says of its size."""
+        full = self._full(path)
+        if self.address.scheme == "file" and self.size(path) is None:
+            raise FileNotFoundError(path)  # and what is no file, but waits for a writer, was refused
+        source = self._again(f"read {path}", lambda: self._call(lambda: self._files.open_input_file(full)))
+        try:
+            with self._telling(f"read {path}"):
+                size = int(self._call(source.size))
+            yield source, size
+        finally:
+            _leave(source)
+
+    def _read(self, path: str, source: Any, sink: Callable[[bytes], object], size_bytes: int) -> None:
+        left = size_bytes
+        while left:
+            read = partial(source.read, min(left, _AT_ONCE))
+            with self._telling(f"read {path}"):
+                data = bytes(self._call(read))
+            if not data:
+                raise RemoteError(self.url, f"{path} broke off {left} bytes before its end", _RUN_AGAIN)
+            left -= len(data)
+            sink(data)
+
+    # --- changing -----------------------------------------------------------------------------------------------------
+
+    def put(self, path: str, source: Source) -> None:
+        """Writes an object from the beginning of a file. Nothing that is there may be told from what is not yet whole.
+
+        On a disk the file is durable afterwards, and one that is there is never replaced. Elsewhere that one put ends
+        before the next begins is up to who calls.
+
+        Raises:
+            RemoteError: the storage does not answer, or refuses; or there is such a file already.
+        """
+        if self.address.scheme == "file":
+            self._put_file(Path(self._full(path)), path, source)
+            return
+
+        def attempt() -> None:
+            source.seek(0)
+            sink = self._call(lambda: self._files.open_output_stream(self._full(path)))
+            try:
+                while data := source.read(_AT_ONCE):
+                    self._call(partial(sink.write, data))
+            except BaseException:
+                _leave(sink)
+                raise
+            self._call(sink.close)
+
+        self._again(f"write {path}", attempt)
+
+    def _put_file(self, target: Path, path: str, source: Source) -> None:
+        temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp")
+        source.seek(0)
+        with self._telling(f"write {path}"):
+            _make_folders(target.parent)
+            try:
+                with temporary.open("xb") as sink:
+                    while data := source.read(_AT_ONCE):
+                        sink.write(data)
+                    sink.flush()
+                    os.fsync(sink.fileno())
+                os.link(temporary, target)
+            except FileExistsError:
+                raise RemoteError(self.url, f"{path} is there already", _RUN_AGAIN) from None
+            finally:
+                temporary.unlink(missing_ok=True)
+            _sync(target.parent)
+
+    def remove(self, path: str) -> None:
+        """Removes an object; one that is gone already is fine.
+
+        Raises:
+            RemoteError: the storage does not answer, or refuses.
+        """
+        with suppress(FileNotFoundError):
+            self._again(f"remove {path}", lambda: self._call(lambda: self._files.delete_file(self._full(path))))
+
+
+def _leave(file: Any) -> None:
+    """Closes a stream behind which nobody may answer any more."""
+
+    def close() -> None:
+        with suppress(OSError, ValueError):
+            file.close()
+
+    threading.Thread(target=close, name="diskstream-object", daemon=True).start()
+
+
+def _make_folders(folder: Path) -> None:
+    missing = [each for each in (folder, *folder.parents) if not each.exists()]
+    for each in reversed(missing):
+        each.mkdir(exist_ok=True)
+        _sync(each.parent)
+
+
+def _sync(folder: Path) -> None:
+    number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
+
+
+def _without_secrets(text: str) -> str:
+    for name in _SECRETS:
+        value = os.environ.get(name, "")
+        if len(value) >= _SHORTEST_SECRET:
+            text = text.replace(value, f"<{name}>")
+    return text

@@ -1,0 +1,126 @@
+"""What keeps a store small, sound and durable: flushing, sealing, compacting, leasing, verifying."""
+
+import contextlib
+import errno
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from diskstream.engine import lease, names, seal, verify
+from diskstream.engine.files import Files
+from diskstream.engine.log import StreamLog, StreamMoved
+from diskstream.engine.seal import CompactReport, Progress
+from diskstream.engine.verify import VerifyReport
+from diskstream.engine.verify_store import check_names
+from diskstream.errors import DiskstreamError, NoSuchStreamError, ReadOnlyError, StorageError
+
+if TYPE_CHECKING:
+    from diskstream.stream import Stream
+
+__all__ = ["Upkeep"]
+
+
+class Upkeep:
+    """The part of `Store` that looks after what is on disk."""
+
+    path: Path
+    read_only: bool
+    _streams: Path
+    _files: Files
+    _logs: dict[bytes, StreamLog]
+
+    if TYPE_CHECKING:
+
+        def stream(self, name: str | bytes) -> Stream: ...
+        def streams(self, pattern: str | bytes | None = None) -> list[bytes]: ...
+        def _check_open(self) -> None: ...
+        def _forget(self, name: bytes, log: StreamLog) -> None: ...
+        def _log(self, name: bytes, *, create: bool) -> StreamLog | None: ...
+
+    def lease(self, streams: Iterable[str | bytes], *, ttl_s: float = 3600.0) -> Path:
+        """Keeps one moment of some streams readable, whatever is trimmed, deleted or compacted meanwhile.
+
+        Args:
+            streams: their names; those that are not there are left out.
+            ttl_s: seconds after its last use until the lease may be removed, by whoever makes the next one.
+
+        Returns:
+            A directory that is a store of its own, to be opened read-only; `diskstream.leases.release` removes it.
+
+        Raises:
+            ReadOnlyError: the store was opened read-only.
+            StorageError: no room, or a file system without hard links.
+        """
+        if self.read_only:
+            raise ReadOnlyError(str(self.path))
+        lease.sweep(self.path, time.time())
+
+        def link(target: Path) -> None:
+            for name in dict.fromkeys(map(names.as_name, streams)):
+                self.stream(name)._lease(target, self._files)
+
+        return lease.make(self.path, link, ttl_s, self._files)
+
+    def _each(self, name: str | bytes | None) -> Iterator[tuple[bytes, StreamLog]]:
+        self._check_open()
+        for key in self.streams() if name is None else [names.as_name(name)]:
+            log = self._log(key, create=False)
+            if log is None:
+                if name is not None:
+                    raise NoSuchStreamError(key)
+                continue
+            try:
+                log.refresh()
+            except StreamMoved:
+                self._forget(key, log)
+                log = self._log(key, create=False)
+            if log is not None:
+                yield key, log
+
+    def sync(self) -> None:
+        """Returns once all that was appended so far to the streams that this store has used is durable.
+
+        Raises:
+            StorageError: a flush failed; that stream takes no more writes until it is reopened.
+        """
+        self._check_open()
+        for log in list(self._logs.values()):
+            with contextlib.suppress(StreamMoved):  # whoever moved it has flushed it
+                log.flush()
+
+    def seal(self, name: str | bytes | None = None, *, progress: Progress | None = None) -> int:
+        """Rolls and seals a stream, or all: what was appended so far becomes packed. Returns segments sealed."""
+        sealed = 0
+        for _, log in self._each(name):
+            with contextlib.suppress(StreamMoved):  # by somebody else, just now
+                log.roll()
+                sealed += seal.seal_rolled(log, progress=progress or seal.ignore)
+                seal.reap(log)
+        return sealed
+
+    def compact(self, name: str | bytes | None = None, *, progress: Progress | None = None) -> list[CompactReport]:
+        """Merges small sealed segments and drops the bytes of deleted entries. One report a stream."""
+        reports = []
+        for _, log in self._each(name):
+            with contextlib.suppress(StreamMoved):
+                reports.append(seal.compact(log, progress=progress or seal.ignore))
+        return reports
+
+    def verify(self, *, progress: Progress | None = None, cold: bool = False) -> VerifyReport:
+        """Reads everything, with `cold` in object storage too, changes nothing, and reports what is damaged."""
+        self._check_open()
+        report = VerifyReport()
+        check_names(self._streams, report)
+        for name in self.streams():
+            try:
+                log = self._log(name, create=False)
+                if log is not None:
+                    verify.verify_log(name, log, report, progress or seal.ignore, cold=cold)
+            except StreamMoved:
+                continue
+            except DiskstreamError as error:
+                if isinstance(error, StorageError) and error.errno in (errno.EMFILE, errno.ENFILE):
+                    raise  # says nothing of the stream
+                verify.verify_directory(name, self._streams / names.encode_name(name), report, error)
+        return report

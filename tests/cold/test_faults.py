@@ -1,0 +1,229 @@
+"""An object storage that refuses, breaks off, lies or is silent: nothing is lost, it is said what was, and a second run
+finishes the work."""
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from diskstream import Stream, objects
+from diskstream.cold import adopt, bring_back, move_out, sweep
+from diskstream.errors import CorruptionError, RemoteError
+from tests.cold.s3_server import Answer, Asked, Door, Fault, refusal
+from tests.cold.world import filled, names_in, opened, rows, where
+
+Fails = Callable[[Asked], Fault | None]
+
+
+def puts(fault: Fault) -> Fails:
+    return lambda asked: fault if asked.method in {"PUT", "POST"} and asked.is_segment else None
+
+
+def gets(fault: Fault) -> Fails:
+    return lambda asked: fault if asked.method == "GET" and asked.is_segment else None
+
+
+def everything(fault: Fault) -> Fails:
+    return lambda _: fault
+
+
+def records(fault: Fault) -> Fails:
+    return lambda asked: fault if asked.method == "PUT" and asked.is_record else None
+
+
+def after_some(fails: Fails, requests: int = 10) -> Fails:
+    """The first requests go through, so that it fails in the middle of the work."""
+    left = [requests]
+
+    def fault(asked: Asked) -> Fault | None:
+        left[0] -= 1
+        return None if left[0] >= 0 else fails(asked)
+
+    return fault
+
+
+def flipped(answer: Answer) -> Answer:
+    middle = len(answer.body) // 2
+    body = answer.body[:middle] + bytes([answer.body[middle] ^ 1]) + answer.body[middle + 1 :]
+    return Answer(answer.status, answer.headers, body)
+
+
+def cut(answer: Answer) -> Answer:
+    return Answer(answer.status, answer.headers, answer.body, cut_at=len(answer.body) // 2)
+
+
+def stored(change: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
+    """Changes what is stored: the one chunk of a body, whose framing and checksum are the client's."""
+
+    def changed(body: bytes) -> bytes:
+        size, _, rest = body.partition(b"\r\n")
+        data = change(rest[: int(size.split(b";")[0], 16)])
+        return b"%x\r\n%s\r\n0\r\n\r\n" % (len(data), data)
+
+    return changed
+
+
+def gone(answer: Answer) -> Answer:
+    return Answer(404, [], b"")
+
+
+@pytest.fixture
+def stream(tmp_path: Path) -> Iterator[Stream]:
+    """A short one: each segment costs many requests."""
+    with opened(tmp_path / "store") as store:
+        yield filled(store, count=80)
+
+
+STORED = Answer(200, [("ETag", '"d41d8cd98f00b204e9800998ecf8427e"')], b"")
+
+FAULTS: dict[str, Fails] = {
+    "is down": everything(refusal(503, "SlowDown")),
+    "breaks": everything(refusal(500, "InternalError")),
+    "refuses to write": puts(refusal(403, "AccessDenied")),
+    "refuses all": everything(refusal(403, "AccessDenied")),
+    "says it has stored what it has not": puts(Fault(STORED)),
+    "stores half of it": puts(Fault(body=stored(lambda data: data[: len(data) // 2]))),
+    "stores something else": puts(Fault(body=stored(lambda data: data[:-1] + b"?"))),
+    "breaks off while it is read": gets(Fault(after=cut)),
+    "gives other bytes": gets(Fault(after=flipped)),
+    "does not find what it was just given": gets(Fault(after=gone)),
+    "is silent": everything(Fault(hangs=True)),
+    "is silent when it is read": gets(Fault(hangs=True)),
+    "keeps no record": records(Fault(STORED)),
+    "keeps half a record": records(Fault(body=stored(lambda data: data[: len(data) // 2]))),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_nothing_goes_before_it_is_there_for_sure(stream: Stream, door: Door, tmp_path: Path, fault: str) -> None:
+    before = rows(stream)
+    url = door.url(tmp_path.name)
+    door.fault = after_some(FAULTS[fault])
+    with pytest.raises(RemoteError) as failed:
+        move_out(stream, url, older_than_ms=0)
+    assert failed.value.hint
+    assert url.split("?")[0] in str(failed.value)
+    assert os.environ["AWS_SECRET_ACCESS_KEY"] not in str(failed.value)
+    door.released.set()
+    door.fault = lambda _: None
+    # Whatever went has an object that is sound, and the rest is here.
+    assert set(where(stream)[-3:]) == {"here"}
+    assert rows(stream) == before
+    assert stream._store.verify(cold=True).ok
+    move_out(stream, url, older_than_ms=0)
+    assert where(stream) == ["cold"] * (len(where(stream)) - 1) + ["here"]
+    stream._store.close()
+    with opened(tmp_path / "store") as store:
+        assert store.verify(cold=True).ok
+        assert rows(store.stream("x")) == before
+
+
+def test_what_a_liar_keeps_is_not_overwritten_and_is_swept_later(stream: Stream, door: Door, tmp_path: Path) -> None:
+    url = door.url(tmp_path.name)
+    door.fault = FAULTS["stores half of it"]
+    with pytest.raises(RemoteError):
+        move_out(stream, url, older_than_ms=0)
+    door.fault = lambda _: None
+    report = move_out(stream, url, older_than_ms=0)
+    assert report.segments[0].path.endswith("-1.seg")
+    assert not report.segments[1].path.endswith("-1.seg")
+    swept = sweep(stream._store, url, older_than_ms=0)
+    assert len(swept.removed) == 1
+    assert swept.needed == len(report.segments)
+    assert stream._store.verify(cold=True).ok
+
+
+READS: dict[str, tuple[Fails, type[Exception], str]] = {
+    "down": (everything(refusal(503, "SlowDown")), RemoteError, "could not"),
+    "silent": (everything(Fault(hangs=True)), RemoteError, "could not"),
+    "gone": (everything(Fault(after=gone)), RemoteError, "not there any more"),
+    "broken off": (gets(Fault(after=cut)), RemoteError, "could not read|broke off"),
+    "flipped": (gets(Fault(after=flipped)), CorruptionError, "SHA-256"),
+    "refused": (everything(refusal(403, "AccessDenied")), RemoteError, "could not"),
+}
+
+
+@pytest.mark.parametrize("fault", READS)
+def test_a_read_of_what_cannot_be_had_fails_alone(stream: Stream, door: Door, tmp_path: Path, fault: str) -> None:
+    before = rows(stream)
+    move_out(stream, door.url(tmp_path.name), before="40")
+    door.fault, kind, words = READS[fault]
+    with pytest.raises(kind, match=words):
+        rows(stream, "10", "12")
+    if fault != "silent":  # each waits until it gives up
+        with pytest.raises(kind):
+            stream.get("10-0")
+        with pytest.raises(kind):
+            stream.delete("10-0")
+        with pytest.raises(kind):
+            stream.trim(minid="10")
+    with pytest.raises(kind):
+        stream.add({"n": "x"}, "900-0", minid="10")
+    assert stream.last_id().ms == 80
+    assert rows(stream, "60", "899") == before[59:]
+    assert stream.add({"n": "x"}, "901-0")
+    assert stream.trim(minid="10", approximate=True) == 0
+    assert stream.info().length == len(stream) == 80 + 1
+    assert stream._store.verify().ok
+    if fault != "silent":
+        assert [problem.first for problem in stream._store.verify(cold=True).problems][0] == "1-0"
+    assert names_in(tmp_path / "store" / "cold-cache", "") == []
+    with pytest.raises(kind):
+        bring_back(stream)
+    door.released.set()
+    door.fault = lambda _: None
+    assert rows(stream)[:-1] == before
+    bring_back(stream)
+    assert stream._store.verify().ok
+
+
+def test_a_storage_that_trickles_is_left_after_a_time(
+    stream: Stream, door: Door, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    move_out(stream, door.url(tmp_path.name), before="40")
+    monkeypatch.setattr(objects, "_CALL_S", 0.5)
+    door.fault = gets(Fault(drips=True))
+    with pytest.raises(RemoteError, match="no answer for"):
+        rows(stream, "10", "12")
+
+
+def test_one_that_lists_late_is_believed_in_nothing(stream: Stream, door: Door, tmp_path: Path) -> None:
+    url = door.url(tmp_path.name)
+    report = move_out(stream, url, older_than_ms=0)
+    lists_nothing = b"<?xml version='1.0'?><ListBucketResult><IsTruncated>false</IsTruncated></ListBucketResult>"
+    empty = Fault(Answer(200, [("Content-Type", "application/xml")], lists_nothing))
+    door.fault = lambda asked: empty if asked.is_list else None
+    assert sweep(stream._store, url, older_than_ms=0).removed == []
+    assert rows(stream)[0][0].ms == 1
+    victim = tmp_path / "store" / "streams" / "x" / "00000002.cold"
+    victim.unlink()
+    assert [each.number for each in adopt(stream, url).missing] == [2]
+    door.fault = lambda _: None
+    assert [each.number for each in adopt(stream, url).adopted] == [2]
+    assert len(rows(stream)) == 80
+    assert len(report.segments) == where(stream).count("cold")
+
+
+def test_a_transient_failure_is_tried_again(stream: Stream, door: Door, tmp_path: Path) -> None:
+    failed: set[tuple[str, str]] = set()
+
+    def once(asked: Asked) -> Fault | None:
+        """The first request of each kind for each path fails."""
+        key = asked.method, asked.path
+        if key in failed or asked.method == "GET":
+            return None
+        failed.add(key)
+        return refusal(503, "SlowDown")
+
+    door.fault = once
+    move_out(stream, door.url(tmp_path.name), before="60")
+    assert len(failed) > 5
+    assert stream._store.verify(cold=True).ok
+
+
+def test_a_bucket_that_is_not_there_is_said(stream: Stream, s3_port: int) -> None:
+    url = f"s3://nowhere/x?endpoint_override=http://127.0.0.1:{s3_port}&region=us-east-1"
+    with pytest.raises(RemoteError) as failed:
+        move_out(stream, url, older_than_ms=0)
+    assert "no such bucket" in (failed.value.hint or "")
