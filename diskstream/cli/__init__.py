@@ -16,6 +16,7 @@ from diskstream.cli.failure import Failure
 
 _MODULES = {
     "add": "add",
+    "archive": "archive",
     "compact": "compact",
     "consumer": "consumer",
     "del": "delete",
