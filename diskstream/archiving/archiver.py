@@ -23,7 +23,7 @@ from diskstream.store import Store
 __all__ = ["ArchiveResult", "Archiver", "check_server"]
 
 _GROUPS_EVERY_S = 5.0
-_KEYS_EVERY_S = 5.0
+_KEYS_EVERY_S = 1.0
 # A list of keys costs the server more the more there are: it is asked for no more than a twentieth of the time.
 _KEYS_SHARE = 20
 _WAIT_MS = 500

@@ -273,7 +273,7 @@ class StreamCopy:
             replication_ids=self._server.facts.replication_ids,
             source=self._server.shown,
         )
-        if fresh != mark:
+        if fresh != mark or not self.copy.exists():
             self._set_counters(facts)
             self.copy.wait_durable(facts.last_id)  # what the checkpoint says must not outlive what it says it of
             save(self._checkpoints, fresh)
