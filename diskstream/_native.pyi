@@ -22,6 +22,7 @@ from diskstream._native_segments import SealedSegment as SealedSegment
 from diskstream._native_segments import Sealer as Sealer
 from diskstream._native_segments import SegmentView as SegmentView
 from diskstream._native_wire import AddRun as AddRun
+from diskstream._native_wire import EntriesReply as EntriesReply
 from diskstream._native_wire import ReplyEncoder as ReplyEncoder
 from diskstream._native_wire import RequestParser as RequestParser
 
@@ -30,7 +31,7 @@ __all__ += ["MAX_GROUPS", "MAX_NAMES_BYTES", "MAX_NAME_BYTES", "MAX_SETTING_BYTE
 __all__ += ["Block", "Changes", "Ctl", "Delivery", "Entry", "EntryID", "Guard", "Log", "LogFile", "RowSegment", "Turn"]
 __all__ += ["AuditFile", "AuditLog", "ColumnBatch", "NodeCache", "PackedRows", "ScanBatch", "SealedSegment", "Sealer"]
 __all__ += ["SegmentView", "check_rows", "delivery", "first_segment", "pack_columns", "pack_pairs", "restore_entry"]
-__all__ += ["AddRun", "ReplyEncoder", "RequestParser", "checksum", "unpack_node", "unpack_rows"]
+__all__ += ["AddRun", "EntriesReply", "ReplyEncoder", "RequestParser", "checksum", "unpack_node", "unpack_rows"]
 __all__ += ["wait_bells", "wait_turns"]
 
 CTL_BYTES: Final[int]
@@ -125,6 +126,8 @@ class Block:
         """(ID, position in the segment) of those of `ids` that are live entries here."""
     def lower_bound(self, id: _IDLike) -> int: ...  # The position in the segment of the first entry not below `id`
     def id_at(self, row: int) -> EntryID: ...  # The ID of a row; IndexError past the end
+    def digest(self) -> tuple[int, int, int, int]:
+        """The digest of the live entries: their number, bytes of names and values, and two words."""
     @property
     def end_position(self) -> int: ...  # The position behind the last row
     @property

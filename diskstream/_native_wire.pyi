@@ -1,6 +1,6 @@
 """Redis's protocol, as the native core shows it: a part of `_native.pyi` that has no room there."""
 
-from typing import Any, final
+from typing import Any, TypeAlias, final
 
 from diskstream._native import EntryID
 from diskstream._native_packing import PackedRows
@@ -52,6 +52,28 @@ class AddRun:
     @staticmethod
     def joined(runs: list[AddRun]) -> AddRun | None:
         """One run of the rows of several, for the first one's key; None where they are too much for a frame."""
+
+# Entries, bytes of names and values, and the two words of the digest.
+_Digest: TypeAlias = tuple[int, int, int, int]
+
+@final
+class EntriesReply:
+    """Takes the bytes of replies to XRANGE, in whatever pieces, and gives their entries as packed rows.
+
+    A frame has about `frame_bytes`, and is handed over as soon as it is full: no reply is in memory as a whole.
+    """
+
+    def __new__(cls, frame_bytes: int) -> EntriesReply: ...
+    def feed(
+        self, data: bytes
+    ) -> tuple[list[PackedRows], tuple[_Digest, EntryID | None, EntryID | None, bytes | None] | None]:
+        """The frames that are full now; and once a reply is whole, its digest, first and last ID, and refusal.
+
+        What follows a whole reply is kept: `feed(b"")` goes on with it. Raises ArgumentError where it is no reply to
+        XRANGE, its IDs do not rise, or an entry is too large for a stream: nothing more can be made of it then.
+        """
+    @property
+    def buffered_bytes(self) -> int: ...  # Bytes kept that are part of no whole entry
 
 @final
 class ReplyEncoder:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from diskstream import vitals
 from diskstream._native import Block, EntryID
 from diskstream.batches import Layout, as_batch
+from diskstream.digests import Digest
 from diskstream.engine import lease, names, positions, reader, splits, tally
 from diskstream.engine.files import Files
 from diskstream.engine.log import StreamLog, StreamMoved
@@ -31,6 +32,9 @@ class Scanned:
     """What `Stream` has for readers of everything; a stream says how it is reached."""
 
     def _use(self, action: Callable[[StreamLog], _T], missing: _T) -> _T:
+        raise NotImplementedError
+
+    def _blocks(self, start: EntryID, end: EntryID, *, reverse: bool) -> Iterator[Block]:
         raise NotImplementedError
 
     @property
@@ -105,6 +109,17 @@ class Scanned:
             raise ArgumentError("the count of entries is at least one")
         low = parse_start(start)
         return self._use(lambda log: positions.id_further(log, low, count), None)
+
+    def digest(self, start: IDLike = "-", end: IDLike = "+") -> Digest:
+        """The digest of the entries of a range: see `diskstream.digests`. Every entry is read from its file.
+
+        Raises:
+            CorruptionError: something within the range cannot be read.
+        """
+        total = Digest()
+        for block in self._blocks(parse_start(start), parse_end(end), reverse=False):
+            total += Digest.of(block.digest())
+        return total
 
     def splits(
         self,

@@ -8,6 +8,7 @@ mod columns;
 mod commit;
 mod ctl;
 mod deliver;
+mod entries_reply;
 mod entry;
 mod errors;
 mod file;
@@ -89,6 +90,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<packing::PackedRows>()?;
     module.add_class::<resp::RequestParser>()?;
     module.add_class::<add_run::AddRun>()?;
+    module.add_class::<entries_reply::EntriesReply>()?;
     module.add_class::<replies::ReplyEncoder>()?;
     module.add_class::<segments::SegmentView>()?;
     module.add_class::<segments::RowSegment>()?;

@@ -1,0 +1,232 @@
+"""Archiving streams of a Redis into a store: which ones, side by side, once or for as long as new entries come."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from diskstream.archiving.entries import EntriesReader
+from diskstream.archiving.leasing import LEASE_PREFIX, Lease, store_identity
+from diskstream.archiving.options import ArchiveOptions
+from diskstream.archiving.pace import Pace
+from diskstream.archiving.reports import ArchiveReport
+from diskstream.archiving.server import Server, has_wildcard
+from diskstream.archiving.stream_copy import StreamCopy
+from diskstream.checkpoints import Checkpoints
+from diskstream.errors import ArgumentError, ChangedError, CorruptionError, DiskstreamError, FormatError, RemoteError
+from diskstream.store import Store
+
+__all__ = ["ArchiveResult", "Archiver", "check_server"]
+
+_GROUPS_EVERY_S = 5.0
+_KEYS_EVERY_S = 1.0
+# A list of keys costs the server more the more there are: it is asked for no more than a twentieth of the time.
+_KEYS_SHARE = 20
+_WAIT_MS = 500
+_MOST_WAITED_FOR = 256
+_MOST_SKIPPED = 100
+
+
+@dataclass
+class ArchiveResult:
+    """What one run did.
+
+    Attributes:
+        reports: one of each stream.
+        skipped: keys of other types that a pattern matched, and their types; the first of very many.
+        stopped: whether it was told to stop before all was copied.
+    """
+
+    reports: list[ArchiveReport] = field(default_factory=list)
+    skipped: list[tuple[bytes, str]] = field(default_factory=list)
+    stopped: bool = False
+
+    @property
+    def is_good(self) -> bool:
+        """Whether there is nothing to be looked into."""
+        return all(report.is_good for report in self.reports)
+
+
+def check_server(server: Server, *, trim: bool) -> None:
+    """Raises a `RemoteError` where this server is not one to archive from."""
+    if server.facts.is_cluster:
+        raise RemoteError(
+            server.shown,
+            "it is a node of a cluster, which holds a part of the keys and gives them away at any time",
+            "archive from a copy that is no cluster: restore a backup of each node into a server of its own",
+        )
+    if trim and server.facts.is_replica:
+        raise RemoteError(server.shown, "it is a replica, which cannot be trimmed", "name the primary, or leave --trim")
+
+
+class Archiver:
+    """Copies the streams that some patterns name; nobody else archives into the store meanwhile."""
+
+    def __init__(self, url: str, store: Store, patterns: Sequence[bytes], options: ArchiveOptions) -> None:
+        """Connects.
+
+        Args:
+            url: the Redis: see `diskstream.redis_link.connect`.
+            store: what to archive into.
+            patterns: names of keys; with wildcards as KEYS has them.
+            options: how.
+
+        Raises:
+            ArgumentError: options that make no sense, no patterns.
+            RemoteError: nobody answers there, or it is not one to archive from.
+        """
+        options.check()
+        if not patterns or not all(patterns):
+            raise ArgumentError("name at least one key, or a pattern of keys")
+        self._patterns, self._options, self._store = list(patterns), options, store
+        self._server = Server(url)
+        check_server(self._server, trim=options.trim)
+        self._checkpoints = Checkpoints(store)
+        self._pace = Pace(options.rate)
+        self._copies: dict[bytes, StreamCopy] = {}
+        self._failed: dict[bytes, ArchiveReport] = {}
+        self._skipped: dict[bytes, str] = {}
+        self._lease: Lease | None = None
+        self._local = threading.local()
+        self._readers: list[EntriesReader] = []
+
+    def run(self, stop: threading.Event | None = None) -> ArchiveResult:
+        """Archives: once, or with `follow` until `stop` is set.
+
+        What goes wrong with one stream stands in its report, and the others go on.
+
+        Raises:
+            ChangedError: somebody else archives into the store.
+            RemoteError: the server went away. Run it again: it goes on where it stopped.
+            StorageError: the disk said no, likewise.
+        """
+        halt = stop or threading.Event()
+        try:
+            with self._checkpoints.locked(), self._leased(), ThreadPoolExecutor(self._options.jobs) as pool:
+                try:
+                    stopped = self._rounds(pool, halt)
+                except BaseException:
+                    halt.set()  # the other threads end at the next batch
+                    raise
+        finally:
+            for reader in self._readers:
+                reader.close()
+            self._server.close()
+        reports = [*(copy.report for copy in self._copies.values()), *self._failed.values()]
+        reports.sort(key=lambda report: report.stream)
+        return ArchiveResult(reports, sorted(self._skipped.items()), stopped)
+
+    @contextlib.contextmanager
+    def _leased(self) -> Iterator[None]:
+        if not self._options.trim:
+            yield
+            return
+        self._lease = Lease(self._server, store_identity(self._store.path))
+        try:
+            yield
+        finally:
+            self._lease.release()
+
+    # --- rounds -------------------------------------------------------------------------------------------------------
+
+    def _rounds(self, pool: ThreadPoolExecutor, stop: threading.Event) -> bool:
+        self._find_keys(stop)
+        self._round(pool, stop, groups=True)
+        if not self._options.follow:
+            return stop.is_set()
+        found_at, cost = time.monotonic(), 0.0
+        carried_at = found_at
+        while not stop.is_set() and (self._going() or any(map(has_wildcard, self._patterns))):
+            now = time.monotonic()
+            if now - found_at >= max(_KEYS_EVERY_S, _KEYS_SHARE * cost):
+                self._find_keys(stop)
+                found_at = time.monotonic()
+                cost = found_at - now
+            groups = now - carried_at >= _GROUPS_EVERY_S
+            if groups:
+                carried_at = now
+            if not self._round(pool, stop, groups=groups):
+                self._wait(stop)
+        self._round(pool, stop, groups=True)  # ends at once where much is new; else leaves the groups as they are
+        return False
+
+    def _going(self) -> list[StreamCopy]:
+        return [copy for copy in self._copies.values() if copy.report.error is None]
+
+    def _round(self, pool: ThreadPoolExecutor, stop: threading.Event, *, groups: bool) -> int:
+        return sum(pool.map(lambda copy: self._one(copy, stop, groups=groups), self._going()))
+
+    def _one(self, copy: StreamCopy, stop: threading.Event, *, groups: bool) -> int:
+        if stop.is_set() and not self._options.follow:
+            return 0
+        try:
+            return copy.round(self._reader(), groups=groups)
+        except (ChangedError, CorruptionError, FormatError, ArgumentError) as error:
+            _give_up(copy.report, error)
+        except RemoteError as error:
+            self._server.call("ask whether it is there", "PING")  # then it is this stream alone
+            _give_up(copy.report, error)
+        return 0
+
+    def _reader(self) -> EntriesReader:
+        reader: EntriesReader | None = getattr(self._local, "reader", None)
+        if reader is None:
+            reader = EntriesReader(self._server, self._options.batch)
+            self._local.reader = reader
+            self._readers.append(reader)
+        return reader
+
+    def _wait(self, stop: threading.Event) -> None:
+        """Until one of the streams has something new, or a moment has passed."""
+        going = self._going()
+        if not going or len(going) > _MOST_WAITED_FOR or self._options.rate is not None:
+            stop.wait(_WAIT_MS / 1000)
+            return
+        keys = [copy.key for copy in going]
+        after = [bytes(copy.drained_to) for copy in going]
+        try:
+            self._server.call("wait", "XREAD", "COUNT", 1, "BLOCK", _WAIT_MS, "STREAMS", *keys, *after)
+        except RemoteError as error:
+            if "WRONGTYPE" not in str(error):
+                raise
+            stop.wait(_WAIT_MS / 1000)  # the round says which one it is
+
+    # --- keys ---------------------------------------------------------------------------------------------------------
+
+    def _find_keys(self, stop: threading.Event) -> None:
+        for pattern in self._patterns:
+            for key, kind in self._server.named(pattern):
+                if key in self._copies or key in self._failed or key.startswith(LEASE_PREFIX):
+                    continue
+                exact = not has_wildcard(pattern)
+                if kind == "stream" or (exact and kind == "none" and self._checkpoints.read(key) is not None):
+                    self._add(key, stop)
+                elif exact:
+                    what = "there is no such key" if kind == "none" else f"the key is a {kind}, not a stream"
+                    hint = "patterns are those of KEYS: *, ?, [ab]" if kind == "none" else None
+                    self._failed[key] = ArchiveReport(key, error=what, hint=hint)
+                elif kind != "none" and len(self._skipped) < _MOST_SKIPPED:
+                    self._skipped[key] = kind
+
+    def _add(self, key: bytes, stop: threading.Event) -> None:
+        try:
+            self._copies[key] = StreamCopy(
+                self._server,
+                self._store,
+                self._checkpoints,
+                key,
+                options=self._options,
+                lease=self._lease,
+                pace=self._pace,
+                stop=stop,
+            )
+        except ArgumentError as error:  # a name that no stream of ours can have
+            self._failed[key] = ArchiveReport(key, error=str(error))
+
+
+def _give_up(report: ArchiveReport, error: DiskstreamError) -> None:
+    report.error, report.hint = str(error), getattr(error, "hint", None)

@@ -1,0 +1,152 @@
+"""Entries of a Redis stream as packed rows: XRANGE over a connection of its own, the next batch asked for in time."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any
+
+from diskstream.archiving.server import Server
+from diskstream.digests import Digest
+from diskstream.errors import ArgumentError, RemoteError
+from diskstream.ids import MAX_ID, EntryID
+from diskstream.redis_link import telling
+from diskstream.wire_adding import EntriesReply, PackedRows
+
+__all__ = ["Batch", "EntriesReader"]
+
+_RECEIVE_BYTES = 1 << 18
+_FRAME_BYTES = 4 << 20  # so much of a reply is in memory, packed, beside the entry that is being read
+_REPLY_BYTES = 1 << 20  # what one reply should have, from what the entries before took
+_FIRST_COUNT = 64
+_BESIDE_ENTRY_BYTES = 64
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What one reply held, once it is whole.
+
+    Attributes:
+        digest: of its entries.
+        first_id, last_id: None where it held none.
+    """
+
+    digest: Digest
+    first_id: EntryID | None
+    last_id: EntryID | None
+
+
+class EntriesReader:
+    """Reads entries, for one thread."""
+
+    def __init__(self, server: Server, max_count: int = 4000) -> None:
+        self._server, self._max_count = server, max_count
+        self._connection: Any = None
+        self._count = min(_FIRST_COUNT, max_count)
+
+    def close(self) -> None:
+        """Lets go of the connection."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.disconnect()
+
+    def read(
+        self, key: bytes, after: EntryID, upto: EntryID, *, ahead: bool = True
+    ) -> Generator[tuple[list[PackedRows], Batch | None]]:
+        """Frames of entries behind `after`, up to `upto`, as they come; and the batch, with the last of its frames.
+
+        Args:
+            key: the stream.
+            after, upto: IDs; `upto` is included.
+            ahead: ask for the next batch before the last one is handed over.
+
+        Raises:
+            RemoteError: the server failed or refused, or sent what no stream of ours can hold.
+        """
+        following = after.next()
+        if following is None or following > upto:
+            return
+        finished = False
+        reply = EntriesReply(_FRAME_BYTES)
+        try:
+            with telling(self._server.url, f"read the stream {key!r}"):
+                self._ask(key, following, upto)
+            while not finished:
+                with telling(self._server.url, f"read the stream {key!r}"):
+                    frames, batch = self._take(reply, key)
+                if batch is None:
+                    yield frames, None
+                    continue
+                following = self._behind(batch, upto)
+                finished = following is None
+                self._learn(batch.digest)
+                if following is not None and ahead:
+                    self._ask(key, following, upto)
+                yield frames, batch
+                if following is not None and not ahead:
+                    self._ask(key, following, upto)
+        finally:
+            if not finished:
+                self.close()  # a reply may be under way
+
+    def _behind(self, batch: Batch, upto: EntryID) -> EntryID | None:
+        """Where to go on; None at the end."""
+        if batch.last_id is None or batch.last_id >= upto or batch.last_id == MAX_ID:
+            return None
+        return batch.last_id.next() if batch.digest.entries >= self._asked else None
+
+    def _learn(self, digest: Digest) -> None:
+        """Asks for as many entries as will be about one reply."""
+        if digest.entries:
+            each = digest.size_bytes // digest.entries + _BESIDE_ENTRY_BYTES
+            # Growing slowly, shrinking at once: what comes may be larger than what came.
+            self._count = max(1, min(self._max_count, _REPLY_BYTES // each, 4 * self._count))
+
+    def _ask(self, key: bytes, start: EntryID, upto: EntryID) -> None:
+        connection = self._connection
+        if connection is None:
+            pool = self._server.client.connection_pool
+            connection = pool.connection_class(**{**pool.connection_kwargs, "protocol": 2})
+            connection.connect()
+            self._connection = connection
+        self._asked = self._count
+        words = ("XRANGE", key, bytes(start), bytes(upto), "COUNT", self._asked)
+        connection.send_packed_command(connection.pack_command(*words), check_health=False)
+
+    def _take(self, reply: EntriesReply, key: bytes) -> tuple[list[PackedRows], Batch | None]:
+        import redis
+
+        try:
+            data = self._connection._sock.recv(_RECEIVE_BYTES)  # what redis-py parses is not what is wanted
+        except TimeoutError as error:
+            raise redis.TimeoutError(str(error)) from error
+        except OSError as error:
+            raise redis.ConnectionError(str(error)) from error
+        if not data:
+            raise redis.ConnectionError("it closed the connection")
+        try:
+            frames, whole = reply.feed(data)
+        except ArgumentError as error:
+            raise RemoteError(
+                self._server.shown,
+                f"cannot copy the stream {key!r}: {error}",
+                "what was copied before it is safe; export or remove this entry at the source to go on",
+            ) from error
+        if whole is None:
+            return frames, None
+        parts, first, last, refusal = whole
+        if refusal is not None:
+            raise _refusal(refusal)
+        return frames, Batch(Digest.of(parts), first, last)
+
+
+def _refusal(text: bytes) -> Exception:
+    """The error of redis-py for the text of a refusal."""
+    import redis
+
+    kinds: dict[bytes, type[Exception]] = {
+        b"LOADING": redis.exceptions.BusyLoadingError,
+        b"NOPERM": redis.exceptions.NoPermissionError,
+        b"NOAUTH": redis.AuthenticationError,
+    }
+    return kinds.get(text.split(b" ", 1)[0], redis.ResponseError)(text.decode("utf-8", "replace"))

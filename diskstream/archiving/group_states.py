@@ -1,0 +1,73 @@
+"""The groups of a Redis stream, with their consumers and pending entries, as a copy of them would have it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from diskstream.archiving.server import Server, members
+from diskstream.copying import ConsumerState, GroupState, PendingState
+from diskstream.ids import EntryID
+from diskstream.redis_link import telling
+
+__all__ = ["groups_of"]
+
+_PENDING_AT_ONCE = 5000
+
+
+def groups_of(server: Server, key: bytes) -> list[GroupState]:
+    """All groups of a stream, in byte order. Pending entries of all of them are in memory then.
+
+    Raises:
+        RemoteError: the server failed or refused; also where the key is gone.
+    """
+    listed = server.call(f"list the groups of {key!r}", "XINFO", "GROUPS", key)
+    return sorted((_group(server, key, members(each)) for each in listed), key=lambda group: group.name)
+
+
+def _group(server: Server, key: bytes, facts: dict[bytes, Any]) -> GroupState:
+    name = facts[b"name"]
+    read = facts.get(b"entries-read")
+    now = _now_ms(server)
+    consumers = [
+        _consumer(members(each), now)
+        for each in server.call(f"list the consumers of {key!r}", "XINFO", "CONSUMERS", key, name)
+    ]
+    places = {consumer.name: place for place, consumer in enumerate(consumers)}
+    pending: list[PendingState] = []
+    start: EntryID | None = EntryID(0, 0)
+    while start is not None:
+        rows, now = _page(server, key, name, start)
+        for entry_id, owner, idle, deliveries in rows:
+            if owner and owner not in places:  # made since they were listed
+                places[owner] = len(consumers)
+                consumers.append(ConsumerState(owner, now, now))
+            place = places[owner] if owner else -1
+            pending.append(PendingState(EntryID(entry_id), place, max(0, now - max(0, idle)), int(deliveries)))
+        start = pending[-1].id.next() if len(rows) == _PENDING_AT_ONCE else None
+    return GroupState(
+        name, EntryID(facts[b"last-delivered-id"]), None if read is None else int(read), consumers, pending
+    )
+
+
+def _consumer(facts: dict[bytes, Any], now: int) -> ConsumerState:
+    """Servers before 7.2 do not tell when a consumer was given something last: then it is when it was seen."""
+    seen = max(0, now - int(facts[b"idle"]))
+    inactive = facts.get(b"inactive")
+    if inactive is None:
+        return ConsumerState(facts[b"name"], seen, seen)
+    return ConsumerState(facts[b"name"], seen, None if int(inactive) < 0 else max(0, now - int(inactive)))
+
+
+def _page(server: Server, key: bytes, group: bytes, start: EntryID) -> tuple[list[Any], int]:
+    """Some pending entries, and the time of the server that their ages count from."""
+    with telling(server.url, f"list what is pending in {group!r} of {key!r}"):
+        pipeline = server.client.pipeline(transaction=True)
+        pipeline.execute_command("TIME")
+        pipeline.execute_command("XPENDING", key, group, bytes(start), "+", _PENDING_AT_ONCE)
+        (seconds, micros), rows = pipeline.execute()
+    return rows, int(seconds) * 1000 + int(micros) // 1000
+
+
+def _now_ms(server: Server) -> int:
+    seconds, micros = server.call("ask for its time", "TIME")
+    return int(seconds) * 1000 + int(micros) // 1000

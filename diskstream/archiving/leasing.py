@@ -1,0 +1,104 @@
+"""One archiver at a time trims a stream: a key in the Redis says who does.
+
+The lease of stream K is the string ``diskstream:archiver:K``; it holds the store's identity, who holds it, and a random
+word, and expires unless it is renewed. The script that trims looks at it in the same step, so an archiver that lost its
+lease trims nothing. An archiver takes over the lease of one before it that wrote into the same store: the store's own
+lock proves that it is dead.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import socket
+import threading
+from pathlib import Path
+
+from diskstream import errors
+from diskstream.archiving.server import Server
+
+__all__ = ["LEASE_PREFIX", "Lease", "store_identity"]
+
+LEASE_PREFIX = b"diskstream:archiver:"
+_LEASE_MS = 30_000
+_RENEW_EVERY_S = 8.0
+
+# KEYS: the lease. ARGV: our value, the store's identity, milliseconds.
+_TAKE = """
+local held = redis.call('GET', KEYS[1])
+if held and held ~= ARGV[1] and string.match(held, '^(%S+)') ~= ARGV[2] then return held end
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[3])
+return false
+"""
+_RELEASE = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"
+
+
+def store_identity(directory: Path) -> str:
+    """The store's uuid."""
+    return str(json.loads((directory / "store.json").read_text(encoding="utf-8"))["uuid"])
+
+
+class Lease:
+    """The right to trim some streams, renewed in the background until it is released."""
+
+    def __init__(self, server: Server, identity: str) -> None:
+        self._server, self._identity = server, identity
+        self.value = f"{identity} process {os.getpid()} on {socket.gethostname()} {secrets.token_hex(8)}"
+        self._keys: set[bytes] = set()
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def take(self, key: bytes) -> bool:
+        """Takes the lease of a stream, or renews it.
+
+        Returns:
+            False where the server has no room for it; the trim itself then makes some.
+
+        Raises:
+            ChangedError: another archiver has it; the message says who.
+            RemoteError: the server failed or refused.
+        """
+        name = LEASE_PREFIX + key
+        import redis
+
+        try:
+            held = self._server.call(
+                f"take the lease of {key!r}", "EVAL", _TAKE, 1, name, self.value, self._identity, _LEASE_MS
+            )
+        except errors.RemoteError as error:
+            if isinstance(error.__cause__, redis.exceptions.OutOfMemoryError):
+                return False
+            raise
+        if held:
+            who = held.decode("utf-8", "replace").split(" ", 1)[-1].rpartition(" ")[0]
+            raise errors.ChangedError(
+                self._server.shown,
+                f"another archiver, {who}, trims the stream {key!r}",
+                f"stop it; if it is gone already, its lease ends within {_LEASE_MS // 1000} seconds",
+            )
+        self._keys.add(key)
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._renew, name="diskstream archiver's lease", daemon=True)
+            self._thread.start()
+        return True
+
+    def _renew(self) -> None:
+        while not self._stop.wait(_RENEW_EVERY_S):
+            for key in list(self._keys):
+                try:
+                    self.take(key)
+                except errors.RemoteError:
+                    self._keys.discard(key)  # the script that trims finds out, and says so
+
+    def release(self) -> None:
+        """Gives all leases back; those that cannot be reached expire."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+        for key in self._keys:
+            try:
+                self._server.call("give a lease back", "EVAL", _RELEASE, 1, LEASE_PREFIX + key, self.value)
+            except errors.RemoteError:
+                return
+        self._keys.clear()

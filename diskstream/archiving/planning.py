@@ -1,0 +1,105 @@
+"""What archiving would do, without doing it: neither the store nor the source is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import diskstream.store
+from diskstream.archiving.archiver import check_server
+from diskstream.archiving.leasing import LEASE_PREFIX
+from diskstream.archiving.marks import load
+from diskstream.archiving.options import ArchiveOptions
+from diskstream.archiving.recognising import check_copy, check_source
+from diskstream.archiving.server import Server, has_wildcard
+from diskstream.checkpoints import Checkpoints
+from diskstream.errors import ArgumentError, ChangedError, FormatError
+from diskstream.ids import MIN_ID, EntryID
+from diskstream.store import Store
+
+__all__ = ["Plan", "plan"]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What would become of a stream.
+
+    Attributes:
+        stream: its name.
+        entries: how many would be copied; None where the server does not tell.
+        copied_to: entries up to here are copied already.
+        last_id: the source's last ID.
+        groups: that would be carried.
+        trim_to: entries up to here could be trimmed at the source, as far as groups allow; None without `trim`.
+        error: why it would not be copied; None where it would.
+    """
+
+    stream: bytes
+    entries: int | None = None
+    copied_to: EntryID = MIN_ID
+    last_id: EntryID = MIN_ID
+    groups: int = 0
+    trim_to: EntryID | None = None
+    error: str | None = None
+
+
+def plan(url: str, directory: Path, patterns: Sequence[bytes], options: ArchiveOptions) -> list[Plan]:
+    """What archiving these keys would do, in byte order.
+
+    Args:
+        url: the Redis.
+        directory: of the store, which need not exist.
+        patterns, options: as `Archiver` takes them.
+
+    Raises:
+        ArgumentError, RemoteError: as `Archiver`.
+        FormatError: the directory holds something else.
+    """
+    options.check()
+    server = Server(url)
+    with ExitStack() as stack:
+        stack.callback(server.close)
+        check_server(server, trim=options.trim)
+        store: Store | None = None
+        if (directory / "store.json").exists():
+            store = stack.enter_context(diskstream.store.open(directory, read_only=True, create=False))
+        elif directory.is_dir() and any(directory.iterdir()):
+            raise FormatError(f"{directory} holds something else than a store; choose an empty directory")
+        found: dict[bytes, Plan] = {}
+        for pattern in patterns:
+            for key, kind in server.named(pattern):
+                if kind == "stream":
+                    found[key] = _plan(server, store, key, options)
+                elif not has_wildcard(pattern) and not key.startswith(LEASE_PREFIX):
+                    what = "there is no such key" if kind == "none" else f"the key is a {kind}, not a stream"
+                    found[key] = Plan(key, error=what)
+        return [found[key] for key in sorted(found)]
+
+
+def _plan(server: Server, store: Store | None, key: bytes, options: ArchiveOptions) -> Plan:
+    facts = server.stream(key)
+    if facts is None:
+        return Plan(key, error="there is no such key any more")
+    copied = MIN_ID
+    entries: int | None = facts.length
+    error = None
+    if store is not None:
+        try:
+            copy = store.stream(key)
+            mark = load(Checkpoints(store), key)
+            if mark is not None:
+                mark = check_source(server, mark, facts, options)
+            check_copy(server, copy, mark, facts)
+            copied = copy.last_id()
+            if mark is not None:
+                if facts.entries_added is None or mark.drained_added is None:
+                    entries = facts.length if copied == MIN_ID else None
+                else:
+                    came = copy.count_from(mark.drained_to.next() or copied) if copied > mark.drained_to else 0
+                    entries = max(0, min(facts.length, facts.entries_added - mark.drained_added - came))
+        except (ChangedError, ArgumentError) as why:
+            error = str(why)
+    trim_to = facts.last_id if options.trim else None
+    return Plan(key, entries, copied, facts.last_id, facts.groups, trim_to, error)

@@ -1,0 +1,174 @@
+"""A Redis as an archiver sees it: who it is, which streams it has, what it says of one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from diskstream.errors import ArgumentError, RemoteError
+from diskstream.ids import EntryID
+from diskstream.redis_link import connect, shown, telling
+
+__all__ = ["Server", "ServerFacts", "StreamFacts", "has_wildcard", "members"]
+
+_SCAN_AT_ONCE = 1000
+# Commands whose replies are wanted as they come, not as redis-py shapes them.
+_AS_THEY_ARE = ("EVAL", "INFO", "SCAN", "TIME", "TYPE", "XCLAIM", "XINFO", "XPENDING", "XRANGE", "XREAD", "XREVRANGE")
+
+
+@dataclass(frozen=True)
+class ServerFacts:
+    """Who a server is.
+
+    Attributes:
+        version: of the server, as numbers.
+        replication_ids: what it and its replicas have in common, across restarts; the one before a failover too.
+        is_replica: whether it takes no writes.
+        is_cluster: whether it holds a part of the keys only.
+    """
+
+    version: tuple[int, ...]
+    replication_ids: tuple[str, ...]
+    is_replica: bool
+    is_cluster: bool
+
+
+@dataclass(frozen=True)
+class StreamFacts:
+    """A stream of the server at one moment.
+
+    Attributes:
+        length: entries.
+        last_id: the greatest ID ever added, or set.
+        entries_added: entries ever added; None where the server is older than 7.
+        max_deleted_id: the greatest ID that was deleted; None likewise.
+        first_id: the ID of the first entry; None where there is none.
+        groups: consumer groups.
+        ttl_ms: milliseconds until the key expires; None where it does not.
+    """
+
+    length: int
+    last_id: EntryID
+    entries_added: int | None
+    max_deleted_id: EntryID | None
+    first_id: EntryID | None
+    groups: int
+    ttl_ms: int | None
+
+
+def members(reply: Any) -> dict[bytes, Any]:
+    """Names and values of a reply: a map, or a list of both in turn."""
+    if isinstance(reply, dict):
+        return {_bytes(name): value for name, value in reply.items()}
+    return {_bytes(name): value for name, value in zip(reply[::2], reply[1::2], strict=True)}
+
+
+def _bytes(name: Any) -> bytes:
+    return name if isinstance(name, bytes) else str(name).encode()
+
+
+def has_wildcard(pattern: bytes) -> bool:
+    """Whether a pattern of KEYS may match more than itself."""
+    return any(mark in pattern for mark in b"*?[\\")
+
+
+class Server:
+    """A server, connected to. Safe under threads."""
+
+    def __init__(self, url: str, *, timeout_s: float = 30.0) -> None:
+        self.url, self.shown = url, shown(url)
+        self.client: Any = connect(url, timeout_s=timeout_s)
+        for name in _AS_THEY_ARE:
+            self.client.set_response_callback(name, lambda reply, **_options: reply)
+        self.facts = self._facts()
+
+    def close(self) -> None:
+        """Lets go of all connections."""
+        self.client.close()
+        self.client.connection_pool.disconnect()
+
+    def call(self, doing: str, *words: Any) -> Any:
+        """One command; `doing` is what a refusal says could not be done.
+
+        Raises:
+            RemoteError: nobody answered, or with a refusal.
+        """
+        with telling(self.url, doing):
+            return self.client.execute_command(*words)
+
+    def _facts(self) -> ServerFacts:
+        reply = self.call("ask who it is", "INFO")
+        text = reply.decode("utf-8", "replace") if isinstance(reply, bytes) else str(reply)
+        found = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
+        try:
+            version = tuple(int(part) for part in found["redis_version"].split(".")[:3])
+        except (KeyError, ValueError):
+            raise RemoteError(self.shown, "it does not say which version it is", "is it a Redis?") from None
+        if version < (5,):
+            raise RemoteError(self.shown, f"version {found['redis_version']} has no streams", "5.0 was the first")
+        ids = tuple(found[name] for name in ("master_replid", "master_replid2") if found.get(name, "").strip("0"))
+        return ServerFacts(version, ids, found.get("role") == "slave", found.get("cluster_enabled") == "1")
+
+    # --- keys ---------------------------------------------------------------------------------------------------------
+
+    def kind(self, key: bytes) -> str:
+        """The type of a key; ``none`` where there is none."""
+        reply = self.call(f"look at {key!r}", "TYPE", key)
+        return reply.decode() if isinstance(reply, bytes) else str(reply)
+
+    def keys(self, pattern: bytes) -> Iterator[bytes]:
+        """The keys that match a pattern, each once or more."""
+        cursor: Any = b"0"
+        while True:
+            cursor, found = self.call("list its keys", "SCAN", cursor, "MATCH", pattern, "COUNT", _SCAN_AT_ONCE)
+            yield from found
+            if int(cursor) == 0:
+                return
+
+    # --- one stream ---------------------------------------------------------------------------------------------------
+
+    def stream(self, key: bytes) -> StreamFacts | None:
+        """What is to be known of a stream; None where there is no such key.
+
+        Raises:
+            RemoteError: the key is of another type, or the server refused.
+        """
+        import redis
+
+        with telling(self.url, f"look at the stream {key!r}"):
+            pipeline = self.client.pipeline(transaction=False)
+            pipeline.execute_command("XINFO", "STREAM", key)
+            pipeline.execute_command("PTTL", key)
+            reply, ttl = pipeline.execute(raise_on_error=False)
+            if isinstance(reply, redis.ResponseError) and "no such key" in str(reply):
+                return None
+            if isinstance(reply, Exception):
+                raise reply
+        found = members(reply)
+        first = found.get(b"first-entry")
+        return StreamFacts(
+            length=int(found[b"length"]),
+            last_id=EntryID(found[b"last-generated-id"]),
+            entries_added=_maybe(found.get(b"entries-added")),
+            max_deleted_id=EntryID(found[b"max-deleted-entry-id"]) if b"max-deleted-entry-id" in found else None,
+            first_id=EntryID(first[0]) if first else None,
+            groups=int(found[b"groups"]),
+            ttl_ms=ttl if isinstance(ttl, int) and ttl >= 0 else None,
+        )
+
+    def named(self, pattern: bytes) -> list[tuple[bytes, str]]:
+        """The keys that a pattern means, in byte order, with their types; one without wildcards means itself.
+
+        Raises:
+            ArgumentError: the pattern is empty.
+        """
+        if not pattern:
+            raise ArgumentError("the name of a key must not be empty")
+        if not has_wildcard(pattern):
+            return [(pattern, self.kind(pattern))]
+        return [(key, self.kind(key)) for key in sorted(set(self.keys(pattern)))]
+
+
+def _maybe(value: Any) -> int | None:
+    return None if value is None else int(value)

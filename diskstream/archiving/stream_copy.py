@@ -1,0 +1,314 @@
+"""One stream of a Redis, copied: a range is copied, made durable, read back, and only then trimmed at the source.
+
+A round:
+
+1. The groups of the source are read, then what it says of the stream: its last ID L and its count of entries added.
+2. Entries behind the copy's last ID, up to L, are copied a reply at a time. Behind each *window* of them
+
+   a. the copy is made durable,
+   b. the window is read back from the copy's files, and its number of entries and digest are compared with those of the
+      bytes that the source sent,
+   c. the checkpoint takes it in,
+   d. with `trim`, the source is trimmed up to there: see `trimming`.
+
+3. All up to L is copied now. The difference of the source's counts of entries added, less what was copied since the
+   last time, is what was removed before it was copied: a finding.
+4. The copy is given the last ID L, the counters, and the groups of 1. The checkpoint says that it is drained up to L.
+
+A kill can fall anywhere. What is copied is what the copy holds: its last ID says where to go on. What of it lies behind
+the checkpoint may not have been read back: it is compared with the source, entry by entry where digests differ, before
+anything else is done. The checkpoint is written before the first entry: a copy without one was made by somebody else.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from diskstream.archiving.comparing import compare
+from diskstream.archiving.entries import EntriesReader
+from diskstream.archiving.group_states import groups_of
+from diskstream.archiving.leasing import Lease
+from diskstream.archiving.marks import Mark, load, save
+from diskstream.archiving.options import ArchiveOptions
+from diskstream.archiving.pace import Pace
+from diskstream.archiving.recognising import check_copy, check_source
+from diskstream.archiving.reports import ArchiveReport
+from diskstream.archiving.server import Server, StreamFacts
+from diskstream.archiving.trimming import trim_source
+from diskstream.checkpoints import Checkpoints
+from diskstream.copying import GroupState
+from diskstream.digests import Digest
+from diskstream.errors import ChangedError, IDOrderError
+from diskstream.ids import MIN_ID, EntryID
+from diskstream.mirroring import mirror_groups
+from diskstream.store import Store
+
+__all__ = ["StreamCopy"]
+
+_WINDOW_ENTRIES = 200_000
+_WINDOW_BYTES = 64 << 20
+_WINDOW_S = 5.0
+
+
+class StreamCopy:
+    """Copies one stream, round after round. One thread at a time."""
+
+    def __init__(
+        self,
+        server: Server,
+        store: Store,
+        checkpoints: Checkpoints,
+        key: bytes,
+        *,
+        options: ArchiveOptions,
+        lease: Lease | None,
+        pace: Pace,
+        stop: threading.Event,
+    ) -> None:
+        self._server, self._checkpoints, self._options = server, checkpoints, options
+        self._lease, self._pace, self._stop = lease, pace, stop
+        self.copy = store.stream(key)
+        self.report = ArchiveReport(key)
+        self._mark: Mark | None = None
+        self._groups: list[GroupState] | None = None
+
+    @property
+    def key(self) -> bytes:
+        """The name of the stream, at the source and here."""
+        return self.copy.name
+
+    @property
+    def drained_to(self) -> EntryID:
+        """All the source had up to this ID is copied."""
+        return MIN_ID if self._mark is None else self._mark.drained_to
+
+    def round(self, reader: EntriesReader, *, groups: bool = True) -> int:
+        """Copies what there is; see above. Returns entries copied.
+
+        Args:
+            reader: what to read with.
+            groups: whether to carry the groups this time.
+
+        Raises:
+            ChangedError: the source or the copy is not what it was.
+            RemoteError: the source failed or refused.
+            StorageError: the disk said no; run it again when it can.
+        """
+        began, before = time.monotonic(), self.report.entries
+        try:
+            self._round(reader, groups=groups)
+        finally:
+            self.report.seconds += time.monotonic() - began
+            self._tell()
+        return self.report.entries - before
+
+    def _round(self, reader: EntriesReader, *, groups: bool) -> None:
+        states: list[GroupState] | None = None
+        facts = self._server.stream(self.key)
+        if facts is not None and groups and self._options.groups:
+            states = groups_of(self._server, self.key) if facts.groups else []
+            facts = self._server.stream(self.key)
+        if facts is None:
+            self.report.gone = True
+            self.report.note("the key is not at the source any more: it was deleted, or has expired; the copy stays")
+            return
+        self.report.gone = False
+        self.report.source_entries, self.report.expires_ms = facts.length, facts.ttl_ms
+        if self._mark is None:
+            self._begin(facts)
+        else:
+            check_source(self._server, self._mark, facts, self._options)
+        self._copy(reader, facts)
+        if self._stop.is_set() and self.copy.last_id() < facts.last_id:
+            return
+        self._drained(facts)
+        self._carry(facts, states)
+
+    # --- beginning ----------------------------------------------------------------------------------------------------
+
+    def _begin(self, facts: StreamFacts) -> None:
+        """Finds out where to go on, and that both sides are those of before."""
+        self._take_lease()
+        mark = load(self._checkpoints, self.key)
+        if mark is not None:
+            mark = check_source(self._server, mark, facts, self._options)
+        check_copy(self._server, self.copy, mark, facts)
+        if mark is None:
+            added = None if facts.entries_added is None else facts.entries_added - facts.length
+            if added:
+                self.report.note(f"{added:,} entries were gone from the source before the archive began")
+            mark = Mark(self.key, self._server.shown, self._server.facts.replication_ids, drained_added=added)
+            save(self._checkpoints, mark)
+        self._mark = mark
+        last = self.copy.last_id()
+        if last > mark.verified_to:
+            digest = compare(self._server, self.copy, mark.verified_to, last, self.report)
+            self._verified(last, digest)
+
+    def _take_lease(self) -> None:
+        if self._lease is not None and not self._lease.take(self.key):
+            self.report.note("the source has no room for a lease: nothing but this store's lock keeps others away")
+
+    # --- copying ------------------------------------------------------------------------------------------------------
+
+    def _copy(self, reader: EntriesReader, facts: StreamFacts) -> None:
+        window, opened = Digest(), time.monotonic()
+        after = self.copy.last_id()
+        before = after
+        add: Callable[..., object] = self.copy.add_rows
+        ahead = self._options.rate is None
+        replies = reader.read(self.key, after, facts.last_id, ahead=ahead)
+        try:
+            for frames, batch in replies:
+                for frame in frames:
+                    add(frame)
+                if batch is None or batch.last_id is None:
+                    continue
+                window += batch.digest
+                after = batch.last_id
+                self._count(batch.digest, batch.first_id, batch.last_id)
+                if (
+                    window.entries >= _WINDOW_ENTRIES
+                    or window.size_bytes >= _WINDOW_BYTES
+                    or time.monotonic() - opened >= _WINDOW_S
+                ):
+                    self._read_back(before, after, window)
+                    window, before, opened = Digest(), after, time.monotonic()
+                self._pace.passed(batch.digest.entries, self._stop)
+                if self._stop.is_set():
+                    break
+        except IDOrderError:
+            raise ChangedError(
+                f"the copy of {self.key!r}",
+                "somebody else adds entries to it",
+                "a copy is for reading: move what was added elsewhere, and archive to a new directory",
+            ) from None
+        finally:
+            replies.close()
+        if window.entries:
+            self._read_back(before, after, window)
+        elif self._lease is not None:
+            self._trim()  # groups may have acknowledged what held it back
+
+    def _count(self, digest: Digest, first: EntryID | None, last: EntryID) -> None:
+        report = self.report
+        report.entries += digest.entries
+        report.size_bytes += digest.size_bytes
+        report.first_id = report.first_id or first
+        report.last_id = last
+        if self._options.on_entries is not None:
+            self._options.on_entries(digest.entries, digest.size_bytes)
+
+    def _read_back(self, after: EntryID, upto: EntryID, sent: Digest) -> None:
+        """Makes a range durable, reads it from its files, and compares it with what the source sent."""
+        self.copy.wait_durable(upto)
+        found = self.copy.digest(after.next() or upto, upto)
+        if found != sent:
+            raise ChangedError(
+                f"the copy of {self.key!r}",
+                f"the {found.entries:,} entries read back from {after} to {upto} are not the {sent.entries:,} that the "
+                "source sent; nothing was trimmed",
+                "somebody else may be changing the copy; otherwise run diskstream verify, and suspect the disk",
+            )
+        self._verified(upto, sent)
+
+    def _verified(self, upto: EntryID, digest: Digest) -> None:
+        assert self._mark is not None
+        self._mark = self._mark.with_verified(upto, digest)
+        save(self._checkpoints, self._mark)
+        self._trim()
+
+    def _trim(self) -> None:
+        mark = self._mark
+        if self._lease is None or mark is None or mark.verified_to <= mark.trimmed_to:
+            return
+        done = trim_source(
+            self._server,
+            self._lease,
+            self.copy,
+            behind=mark.trimmed_to,
+            upto=mark.verified_to,
+            least_added=None if mark.drained_added is None else max(0, mark.drained_added),
+            unacknowledged=self._options.trim_unacknowledged,
+        )
+        self.report.trimmed += done.entries
+        self.report.source_entries = max(0, self.report.source_entries - done.entries)
+        self.report.held_back = done.held_back
+        if done.to is not None and done.to > mark.trimmed_to:
+            self._mark = replace(mark, trimmed_to=done.to, trimmed=mark.trimmed + done.entries)
+            save(self._checkpoints, self._mark)
+
+    # --- what is not entries ------------------------------------------------------------------------------------------
+
+    def _drained(self, facts: StreamFacts) -> None:
+        """All up to the source's last ID is here: counts what never came."""
+        mark = self._mark
+        assert mark is not None
+        missed = 0
+        if facts.entries_added is not None and mark.drained_added is not None:
+            came = mark.verified.entries - mark.drained_verified
+            missed = facts.entries_added - mark.drained_added - came
+        elif facts.entries_added is None and mark.drained_to == MIN_ID and self.report.entries == mark.verified.entries:
+            missed = facts.length - mark.verified.entries  # the first round knows how many there were
+        if missed > 0:
+            how = (
+                "deleted or trimmed"
+                if facts.max_deleted_id is not None and facts.max_deleted_id > mark.drained_to
+                else "trimmed"
+            )
+            self.report.find(
+                f"a gap: {missed:,} entries between {mark.drained_to} and {facts.last_id} were {how} at the source by "
+                "others before they were copied"
+            )
+        fresh = replace(
+            mark,
+            drained_to=facts.last_id,
+            drained_added=facts.entries_added,
+            drained_verified=mark.verified.entries,
+            missed=mark.missed + max(0, missed),
+            verified_to=max(mark.verified_to, facts.last_id),
+            replication_ids=self._server.facts.replication_ids,
+            source=self._server.shown,
+        )
+        if fresh != mark or not self.copy.exists():
+            self._set_counters(facts)
+            self.copy.wait_durable(facts.last_id)  # what the checkpoint says must not outlive what it says it of
+            save(self._checkpoints, fresh)
+            self._mark = fresh
+
+    def _set_counters(self, facts: StreamFacts) -> None:
+        if not self.copy.exists():
+            self.copy.create_group(b"\0archiving", "0", mkstream=True)
+            self.copy.group(b"\0archiving", create=False).destroy()
+        info = self.copy.info()
+        added = facts.entries_added
+        if added is not None and added < info.length:
+            added = None
+        deleted = facts.max_deleted_id if facts.max_deleted_id and facts.max_deleted_id <= facts.last_id else None
+        if deleted is not None and deleted < info.max_deleted_entry_id:
+            deleted = None  # entries were deleted from the copy
+        if facts.last_id >= info.last_generated_id:
+            self.copy.set_id(facts.last_id, entries_added=added, max_deleted_id=deleted)
+
+    def _carry(self, facts: StreamFacts, states: list[GroupState] | None) -> None:
+        if states is None:
+            return
+        if states != self._groups and mirror_groups(self.copy, states):
+            self.copy.wait_durable(facts.last_id)
+        self._groups = states
+        self.report.groups = len(states)
+        self.report.pending = sum(len(state.pending) for state in states)
+
+    def _tell(self) -> None:
+        mark, report = self._mark, self.report
+        if mark is None:
+            return
+        report.verified_to, report.verified_entries, report.digest = (
+            mark.verified_to,
+            mark.verified.entries,
+            str(mark.verified),
+        )
+        report.trimmed_to = mark.trimmed_to if mark.trimmed_to > MIN_ID else None

@@ -1,0 +1,130 @@
+"""What work on a whole store remembers beside its streams: small JSON files below ``archives/``, and a lock.
+
+::
+
+    archives/<sha256 of the stream's name>.json     one object; written under a temporary name, flushed, renamed
+    archives/lock                                   locked (flock) by whoever archives into the store; says who
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import secrets
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from diskstream.engine.files import wrapped
+from diskstream.errors import ChangedError, ReadOnlyError
+from diskstream.store import Store
+
+__all__ = ["Checkpoints"]
+
+_MAX_BYTES = 1 << 20
+
+
+class Checkpoints:
+    """The checkpoints of a store, each of one stream."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._folder = store.path / "archives"
+
+    def path(self, stream: bytes) -> Path:
+        """The file of a stream's checkpoint."""
+        return self._folder / f"{hashlib.sha256(stream).hexdigest()}.json"
+
+    def read(self, stream: bytes) -> dict[str, Any] | None:
+        """A stream's checkpoint; None where there is none.
+
+        Raises:
+            ChangedError: the file is no checkpoint.
+            StorageError: it cannot be read.
+        """
+        path = self.path(stream)
+        with wrapped(path, "read"):
+            try:
+                with path.open("rb") as file:
+                    data = file.read(_MAX_BYTES)
+            except FileNotFoundError:
+                return None
+        try:
+            found = json.loads(data)
+        except (ValueError, RecursionError) as error:
+            raise _damaged(path, str(error)) from None
+        if not isinstance(found, dict):
+            raise _damaged(path, "it holds no object")
+        return found
+
+    def write(self, stream: bytes, facts: dict[str, Any]) -> None:
+        """Replaces a stream's checkpoint; it is durable on return.
+
+        Raises:
+            StorageError: the disk said no; the one before is still there.
+        """
+        files = self._store._files  # checkpoints are part of their store
+        path = self.path(stream)
+        self._make_folder()
+        temporary = path.with_name(f"{path.name}.{secrets.token_hex(8)}.tmp")
+        try:
+            with files.create(temporary) as new:
+                new.write(json.dumps(facts, indent=2).encode() + b"\n")
+                new.sync()
+            files.rename(temporary, path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                temporary.unlink(missing_ok=True)
+            raise
+        files.sync_dir(self._folder)
+
+    def remove(self, stream: bytes) -> None:
+        """Forgets a stream's checkpoint; one that is not there is fine."""
+        self._store._files.unlink(self.path(stream))
+
+    def _make_folder(self) -> None:
+        if self._store.read_only:
+            raise ReadOnlyError(str(self._store.path))
+        if not self._folder.is_dir():
+            self._store._files.mkdir(self._folder)
+            self._store._files.sync_dir(self._store.path)
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keeps others from archiving into this store.
+
+        Raises:
+            ChangedError: somebody does; the message says who.
+        """
+        self._make_folder()
+        path = self._folder / "lock"
+        with wrapped(path, "open"):
+            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+        try:
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                who = os.pread(fd, 256, 0).decode("utf-8", "replace").strip() or "another process"
+                raise ChangedError(
+                    str(self._store.path), f"{who} archives into it", "wait for it to end, or choose another directory"
+                ) from None
+            with wrapped(path, "write"):
+                os.ftruncate(fd, 0)
+                os.pwrite(fd, f"process {os.getpid()} on {socket.gethostname()}\n".encode(), 0)
+            self._sweep()
+            yield
+        finally:
+            os.close(fd)
+
+    def _sweep(self) -> None:
+        """Removes what was killed while it wrote."""
+        for left in self._folder.glob("*.tmp"):
+            self._store._files.unlink(left)
+
+
+def _damaged(path: Path, why: str) -> ChangedError:
+    return ChangedError(
+        str(path), f"this checkpoint cannot be read ({why})", "restore it from a backup, or archive to a new directory"
+    )

@@ -1,0 +1,104 @@
+"""`diskstream archive`: move streams of a Redis to disk."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+import diskstream
+from diskstream.archiving import ArchiveOptions, Archiver, Plan, plan
+from diskstream.cli.archive_report import archive_progress, write_plans, write_result
+from diskstream.cli.consent import ask, consent_options
+from diskstream.cli.failure import Failure
+from diskstream.cli.options import as_bytes, json_option
+
+
+@click.command("archive")
+@click.option("--from", "source", required=True, metavar="URL", help="The Redis: redis://, rediss:// or unix://.")
+@click.option(
+    "--key",
+    "keys",
+    required=True,
+    multiple=True,
+    type=as_bytes,
+    metavar="PATTERN",
+    help="A stream, or a pattern as KEYS has them. May be given several times.",
+)
+@click.option(
+    "--to",
+    "directory",
+    required=True,
+    metavar="STORE",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="The store's directory; it is made where there is none.",
+)
+@click.option("--trim", is_flag=True, help="Trim the source of what was read back and every group has acknowledged.")
+@click.option("--trim-unacknowledged", is_flag=True, help="With --trim: also of what groups have not acknowledged.")
+@click.option("--follow", is_flag=True, help="Go on as entries and keys come, until SIGINT or SIGTERM.")
+@click.option("--rate", type=click.FloatRange(min=0, min_open=True), metavar="N", help="Entries a second, at most.")
+@click.option("--jobs", type=click.IntRange(1, 64), default=2, show_default=True, help="Streams side by side.")
+@click.option(
+    "--batch", type=click.IntRange(1, 100_000), default=4000, show_default=True, help="Entries of a reply, at most."
+)
+@click.option("--accept-changed", is_flag=True, help="Go on though the source moved or was made anew.")
+@consent_options
+@json_option
+def command(
+    *,
+    source: str,
+    keys: tuple[bytes, ...],
+    directory: Path,
+    dry_run: bool,
+    force: bool,
+    as_json: bool,
+    **given: Any,
+) -> None:
+    """Copy streams of a Redis to disk, with their IDs, groups and pending entries.
+
+    What was copied is made durable and read back before anything is trimmed. It can be killed at any moment and
+    started again: it goes on where it stopped.
+    """
+    if given["trim_unacknowledged"] and not given["trim"]:
+        raise click.UsageError("--trim-unacknowledged means nothing without --trim")
+    if dry_run:
+        plans: list[Plan] = plan(source, directory, keys, ArchiveOptions(**given))
+        write_plans(plans, as_json=as_json)
+        return
+    if given["trim_unacknowledged"]:
+        ask("Trim entries that groups of the source have not acknowledged?", force=force)
+    began = time.monotonic()
+    with diskstream.open(directory) as store, stopped_by_signals() as stop, archive_progress() as on_entries:
+        archiver = Archiver(source, store, keys, ArchiveOptions(on_entries=on_entries, **given))
+        result = archiver.run(stop)
+    write_result(result, time.monotonic() - began, as_json=as_json)
+    if result.stopped:
+        raise Failure("it was stopped before all was copied", hint="run it again: it goes on where it stopped")
+    if not result.is_good:
+        bad = sum(not report.is_good for report in result.reports)
+        raise Failure(f"{bad} of {len(result.reports)} streams need a look: see their findings")
+
+
+@contextlib.contextmanager
+def stopped_by_signals() -> Iterator[threading.Event]:
+    """An event that SIGINT and SIGTERM set; a second one ends the process at once."""
+    stop = threading.Event()
+
+    def handle(number: int, _frame: object) -> None:
+        if stop.is_set():
+            signal.signal(number, signal.SIG_DFL)
+            signal.raise_signal(number)
+        stop.set()
+
+    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,106 @@
+"""What `diskstream archive` shows: a line that counts on a terminal, and what became of each stream."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import click
+from rich.filesize import decimal
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from diskstream.archiving import ArchiveReport, ArchiveResult, Plan
+from diskstream.cli.output import attributes, console, error_console, text, write_json
+
+OnEntries = Callable[[int, int], None]
+
+
+@contextmanager
+def archive_progress() -> Iterator[OnEntries | None]:
+    """Entries, bytes and rate on standard error; yields what to call with both. Silent in a pipe."""
+    terminal = error_console()
+    if not terminal.is_terminal:
+        yield None
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.fields[said]}", markup=False), TimeElapsedColumn())
+    with Progress(*columns, console=terminal, transient=True) as progress:
+        task = progress.add_task("", total=None, said="looking")
+        counted = [0, 0]
+
+        def on_entries(entries: int, size: int) -> None:
+            counted[0] += entries
+            counted[1] += size
+            seconds = progress.tasks[0].elapsed or 0.0
+            rate = f", {counted[0] / seconds:,.0f} entries/s" if seconds > 0 else ""
+            progress.update(task, said=f"{counted[0]:,} entries, {decimal(counted[1])}{rate}")
+
+        yield on_entries
+
+
+def write_result(result: ArchiveResult, seconds: float, *, as_json: bool) -> None:
+    """A table, or one JSON object a stream; findings and notes on standard error beside the table."""
+    if as_json:
+        for report in result.reports:
+            write_json(_facts(report))
+        return
+    table = Table("stream", box=None, pad_edge=False)
+    for title in ("entries", "bytes", "entries/s", "read back to", "trimmed", "groups", "pending"):
+        table.add_column(title, justify="right", no_wrap=True)
+    for report in result.reports:
+        table.add_row(
+            text(report.stream),
+            f"{report.entries:,}",
+            decimal(report.size_bytes),
+            f"{_rate(report):,.0f}",
+            str(report.verified_to or ""),
+            f"{report.trimmed:,}",
+            f"{report.groups:,}",
+            f"{report.pending:,}",
+        )
+    console().print(table)
+    entries = sum(report.entries for report in result.reports)
+    click.echo(
+        f"{entries:,} entries of {len(result.reports):,} streams in {seconds:.1f} s, read back and found the same"
+    )
+    for report in result.reports:
+        for line in _remarks(report):
+            click.echo(f"{text(report.stream)}: {line}", err=True)
+    for key, kind in result.skipped:
+        click.echo(f"{text(key)}: passed over, it is a {kind}", err=True)
+
+
+def _facts(report: ArchiveReport) -> dict[str, Any]:
+    return {**attributes(report), "seconds": round(report.seconds, 6), "rate": round(_rate(report), 1)}
+
+
+def _rate(report: ArchiveReport) -> float:
+    return report.entries / report.seconds if report.seconds > 0 else 0.0
+
+
+def _remarks(report: ArchiveReport) -> Iterator[str]:
+    if report.error is not None:
+        yield f"given up: {report.error}" + (f"; {report.hint}" if report.hint else "")
+    yield from (f"finding: {finding}" for finding in report.findings)
+    yield from report.notes
+    if report.held_back:
+        yield "not all was trimmed: groups of the source have not acknowledged it"
+    if report.expires_ms is not None:
+        yield f"the source's key expires in {report.expires_ms / 1000:,.0f} s"
+
+
+def write_plans(plans: list[Plan], *, as_json: bool) -> None:
+    """What would be done, a line for each stream."""
+    for each in plans:
+        if as_json:
+            write_json(each)
+            continue
+        trims = "" if each.trim_to is None else f"; would trim up to {each.trim_to}, as far as groups have acknowledged"
+        why = f"would not be copied: {each.error}" if each.error else f"would copy {_about(each)}{trims}"
+        click.echo(f"{text(each.stream)}: {why}")
+
+
+def _about(each: Plan) -> str:
+    count = "entries" if each.entries is None else f"{each.entries:,} entries"
+    return f"{count} behind {each.copied_to}, up to {each.last_id}, and {each.groups:,} groups"
