@@ -17,10 +17,10 @@ from diskstream.cli.standard_files import fill_closed, forget_output, print_anyt
 
 _MODULES = {
     "add": "add",
+    "archive": "archive",
     "backup": "backup",
     "bench": "bench",
     "cold": "cold",
-    "archive": "archive",
     "compact": "compact",
     "completion": "completion",
     "consumer": "consumer",
@@ -40,7 +40,6 @@ _MODULES = {
     "restore": "restore",
     "retention": "retention",
     "rm": "rm",
-    "restore": "restore_redis",
     "seal": "seal",
     "serve": "serve",
     "spark": "spark",

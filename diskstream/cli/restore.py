@@ -1,58 +1,99 @@
-"""`diskstream restore`: make a store, or streams of one, out of a backup."""
+"""`diskstream restore`: a store, or streams of one, out of a backup; and streams put back into a Redis."""
 
 from __future__ import annotations
 
 import os
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import click
 from rich.filesize import decimal
 
-import diskstream
 from diskstream.backups import Restored, Wanted, find_backup, restore
-from diskstream.cli.failure import Failure
+from diskstream.cli.consent import consent_options
 from diskstream.cli.moments import END
 from diskstream.cli.options import as_bytes, json_option
 from diskstream.cli.output import write_json
 from diskstream.cli.progress import bytes_progress
-from diskstream.redis_link import shown
+from diskstream.cli.restore_redis import restore_to_redis
 
 
 @click.command("restore")
-@click.argument("backup", metavar="BACKUP", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option("--to", "target", required=True, metavar="DIR", help="A directory that is empty or missing; or a store.")
+@click.argument(
+    "backup", metavar="[BACKUP]", type=click.Path(exists=True, file_okay=False, path_type=Path), required=False
+)
+@click.option(
+    "--to", "target", required=True, metavar="DIR|URL", help="A directory that is empty or missing; a store; a Redis."
+)
 @click.option(
     "-s", "--stream", "streams", multiple=True, type=as_bytes, metavar="NAME", help="Only this; may come again."
 )
-@click.option("--as", "name", type=as_bytes, metavar="NAME", help="Another name for the stream.")
-@click.option("--until", type=END, metavar="ID|TIME", help="Leave out what was added later.")
-@click.option("--damaged", is_flag=True, help="Take also what was damaged when the backup was made.")
+@click.option("--as", "--key", "name", type=as_bytes, metavar="NAME", help="Another name for the one stream.")
+@click.option("--until", type=END, metavar="ID|TIME", help="Leave out what was added later (to a directory).")
+@click.option("--damaged", is_flag=True, help="Take also what was damaged when the backup was made (to a directory).")
+@click.option(
+    "-d",
+    "--dir",
+    "directory",
+    envvar="DISKSTREAM_DIR",
+    show_envvar=True,
+    metavar="STORE",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="The store to take from, instead of a backup (to a Redis).",
+)
+@click.option("--start", metavar="ID", help="The first ID; ( before it leaves it out (to a Redis).")
+@click.option("--end", metavar="ID", help="The last ID (to a Redis).")
+@click.option("--replace", is_flag=True, help="Let it take the place of a key that holds something else (in a Redis).")
+@consent_options
 @json_option
-def command(
-    *,
-    backup: Path,
-    target: str,
-    streams: tuple[bytes, ...],
-    name: bytes | None,
-    until: diskstream.EntryID | None,
-    damaged: bool,
-    as_json: bool,
-) -> None:
-    """Make a store out of BACKUP: the directory of one, or of several, of which the newest is taken.
+def command(*, backup: Path | None, target: str, name: bytes | None, **options: Any) -> None:
+    """Make a store out of BACKUP, or put the streams of BACKUP or of a store back into a Redis.
 
-    Nothing is at DIR before everything is there and was read back. Where DIR is a store, it gets the streams named by
-    --stream, if their names are free.
+    BACKUP is the directory of a backup, or of several, of which the newest is taken. Nothing is at DIR before all is
+    there and was read back; where DIR is a store, it gets the streams named by --stream, if their names are free. In a
+    Redis a key appears in one step, when all of it is there and was read back: IDs, groups and pending entries too.
     """
+    given = SimpleNamespace(**options)
+    if name is not None and len(given.streams) != 1:
+        raise click.UsageError("--as and --key go with one --stream")
     if "://" in target:
-        raise Failure(f"{shown(target)} is not a directory", hint="--to takes a directory")
-    if name is not None and len(streams) != 1:
-        raise click.UsageError("--as goes with one --stream")
+        _refuse(given, ("until", "damaged"), "restoring to a directory")
+        source = given.directory if backup is None else find_backup(backup).path
+        if source is None:
+            raise click.UsageError("name a BACKUP, or a store with --dir")
+        restore_to_redis(
+            source,
+            target,
+            given.streams,
+            key=name,
+            start=given.start or "-",
+            end=given.end or "+",
+            replace=given.replace,
+            dry_run=given.dry_run,
+            force=given.force,
+            as_json=given.as_json,
+        )
+        return
+    _refuse(given, ("start", "end", "replace", "dry_run"), "restoring to a Redis")
+    if backup is None:
+        raise click.UsageError("name a BACKUP")
+    _restore_to_directory(backup, target, name, given)
+
+
+def _refuse(given: SimpleNamespace, names: tuple[str, ...], where: str) -> None:
+    for each in names:
+        if getattr(given, each):
+            raise click.UsageError(f"--{each.replace('_', '-')} is for {where}")
+
+
+def _restore_to_directory(backup: Path, target: str, name: bytes | None, given: SimpleNamespace) -> None:
     with bytes_progress("restoring") as (on_total, on_bytes):
-        wanted = Wanted(streams, name, until, damaged=damaged, on_total=on_total, on_bytes=on_bytes)
+        wanted = Wanted(given.streams, name, given.until, damaged=given.damaged, on_total=on_total, on_bytes=on_bytes)
         found = find_backup(backup)
         restored = restore(found, Path(target).absolute(), wanted)
-    if as_json:
+    if given.as_json:
         write_json(_facts(found.name, restored))
     else:
         ways = Counter(how.way for how in restored.streams.values())

@@ -1,4 +1,4 @@
-"""`diskstream restore --to redis://...`: put streams back into a Redis."""
+"""`diskstream restore --to redis://...`: putting streams back into a Redis."""
 
 from __future__ import annotations
 
@@ -11,53 +11,10 @@ import diskstream
 from diskstream.archiving import RestoreReport, Server, restore_stream
 from diskstream.cli.archive import stopped_by_signals
 from diskstream.cli.archive_report import archive_progress
-from diskstream.cli.consent import ask, consent_options
+from diskstream.cli.consent import ask
 from diskstream.cli.failure import Failure
-from diskstream.cli.options import as_bytes, directory_option, existing_store, existing_stream, json_option
+from diskstream.cli.options import existing_store, existing_stream
 from diskstream.cli.output import attributes, text, write_json
-
-
-@click.command("restore")
-@click.option("--to", "target", required=True, metavar="URL", help="The Redis: redis://, rediss:// or unix://.")
-@click.option(
-    "--stream", "names", multiple=True, type=as_bytes, metavar="NAME", help="A stream; all where none is named."
-)
-@click.option("--key", type=as_bytes, metavar="KEY", help="The name of the one stream there, if it is another.")
-@click.option("--start", default="-", show_default=True, metavar="ID", help="The first ID; ( before it leaves it out.")
-@click.option("--end", default="+", show_default=True, metavar="ID", help="The last ID.")
-@click.option("--replace", is_flag=True, help="Let it take the place of a key that holds something else.")
-@directory_option
-@consent_options
-@json_option
-def command(
-    *,
-    target: str,
-    names: tuple[bytes, ...],
-    key: bytes | None,
-    start: str,
-    end: str,
-    replace: bool,
-    directory: Path,
-    dry_run: bool,
-    force: bool,
-    as_json: bool,
-) -> None:
-    """Put streams back into a Redis, with their IDs; whole streams with groups and pending entries.
-
-    A key appears in one step, when all of it is there and was read back. Killed and started again, it goes on.
-    """
-    restore_to_redis(
-        directory,
-        target,
-        names,
-        key=key,
-        start=start,
-        end=end,
-        replace=replace,
-        dry_run=dry_run,
-        force=force,
-        as_json=as_json,
-    )
 
 
 def restore_to_redis(
@@ -73,9 +30,12 @@ def restore_to_redis(
     force: bool = False,
     as_json: bool = False,
 ) -> None:
-    """What the verb does where `--to` is the address of a Redis."""
+    """Puts streams back into a Redis, with their IDs; whole streams with groups and pending entries.
+
+    A key appears in one step, when all of it is there and was read back. Killed and started again, it goes on.
+    """
     if key is not None and len(names) != 1:
-        raise click.UsageError("--key is for one stream: name it with --stream")
+        raise click.UsageError("another name is for one stream: name it with --stream")
     with existing_store(directory, read_only=True) as store:
         wanted = [existing_stream(store, name).name for name in names] if names else store.streams()
         server = Server(url)

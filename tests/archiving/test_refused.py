@@ -371,7 +371,7 @@ def test_passwords_and_rights_that_are_missing_are_told(world: World) -> None:
 def test_a_cluster_is_refused(world: World, tmp_path: Path, redis_server: RedisServer) -> None:
     process, port = _start_redis("redis-server", tmp_path, {"save": "", "cluster-enabled": "yes"})
     try:
-        result = world.run("archive", "--from", f"redis://127.0.0.1:{port}", "--key", "s", "--to", "x", code=1)
+        result = world.run("archive", "--from", f"redis://127.0.0.1:{port}", "--key", "s", "--to", str(tmp_path / "x"), code=1)
         assert "a node of a cluster" in result.stderr
     finally:
         _stop(process)

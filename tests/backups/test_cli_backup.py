@@ -113,7 +113,7 @@ def test_an_earlier_moment_by_id_and_by_time(run: Run, tmp_path: Path) -> None:
         (("backup", "store/within"), "within the store"),
         (("backup", "kept", "--stream", "none*"), "no stream matches"),
         (("restore", "store", "--to", "t"), "holds no backups"),
-        (("restore", "kept2", "--to", "redis://:secret@localhost/0"), "is not a directory"),
+        (("restore", "kept2", "--to", "redis://:secret@127.0.0.1:1/0"), "cannot connect"),
         (("restore", "kept2", "--to", "t", "--stream", "none"), "no stream"),
         (("restore", "kept2", "--to", "store"), "a store already"),
     ],
