@@ -70,6 +70,7 @@ def test_the_suite_runs_and_its_page_is_rendered(tmp_path: Path) -> None:
         "group_latency",
         "pending",
         "sizes",
+        "maintenance",
         "server",
         "spark",
     ]

@@ -18,6 +18,7 @@ def all_subjects() -> dict[str, ModuleType]:
         always,
         group_latency,
         group_reads,
+        maintenance,
         pending,
         ranges,
         server,
@@ -26,7 +27,20 @@ def all_subjects() -> dict[str, ModuleType]:
         wakeup,
     )
 
-    modules = (add, add_many, always, ranges, wakeup, group_reads, group_latency, pending, sizes, server, spark)
+    modules = (
+        add,
+        add_many,
+        always,
+        ranges,
+        wakeup,
+        group_reads,
+        group_latency,
+        pending,
+        sizes,
+        maintenance,
+        server,
+        spark,
+    )
     return {module.NAME: module for module in modules}
 
 
