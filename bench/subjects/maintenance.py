@@ -3,10 +3,9 @@
 One stream of readings with four small fields, added in frames of 500 and sealed. *Verify* reads every byte of the store
 (`diskstream verify`); *export* writes all entries to an Arrow file, its flush included (`diskstream export --format
 arrow`), one column a field, or all fields of each entry as a list. Both are in bytes of the entries' names and values a
-second. The peer of the export is pyarrow writing the same columns, which it has in memory
-already. *Compact* merges segments of which every other entry was deleted: entries that it went through a second,
-sealed ones before, those of the result after it are read back and checked; each turn has a copy of the store of its own.
-All files are in the page cache.
+second. The peer of the export is pyarrow writing the same columns, which it has in memory already. *Compact* merges
+segments of which every other entry was deleted: entries that it went through a second; what it wrote is read back. Each
+turn has a copy of the store of its own. All files are in the page cache.
 """
 
 from __future__ import annotations
@@ -122,8 +121,7 @@ def _pyarrow(context: Context, path: Path) -> float:
             writer.write_table(table)
         with target.open("rb+") as file:
             os.fsync(file.fileno())
-        seconds = time.perf_counter() - began
-    return seconds
+        return time.perf_counter() - began
 
 
 @contextmanager
