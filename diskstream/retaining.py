@@ -5,6 +5,7 @@ that it rests on has changed: the rule is the same, and nothing was removed or r
 since make a plan only more cautious, so nothing newer than what the rule keeps ever goes.
 """
 
+import os
 import threading
 import weakref
 from collections.abc import Callable
@@ -79,14 +80,23 @@ class Memory:
     newest: tuple[int, int] | None = None
 
 
-_MEMORIES: "weakref.WeakKeyDictionary[StreamLog, Memory]" = weakref.WeakKeyDictionary()
-_MEMORIES_MUTEX = threading.Lock()
+class _Memories:
+    """What a process remembers of its open streams."""
+
+    def __init__(self) -> None:
+        self.mutex = threading.Lock()
+        self.by_log: weakref.WeakKeyDictionary[StreamLog, Memory] = weakref.WeakKeyDictionary()
+
+
+_MEMORIES = _Memories()
+# A forked child has other openings, and a lock that a thread of its parent's may have held.
+os.register_at_fork(after_in_child=_MEMORIES.__init__)  # type: ignore[misc]
 
 
 def memory_of(log: StreamLog) -> Memory:
     """What this process remembers of an open stream."""
-    with _MEMORIES_MUTEX:
-        return _MEMORIES.setdefault(log, Memory())
+    with _MEMORIES.mutex:
+        return _MEMORIES.by_log.setdefault(log, Memory())
 
 
 @dataclass(frozen=True)
