@@ -3,7 +3,7 @@
 KEEPREF, DELREF and ACKED are those of Redis 8.2.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
 from diskstream._native import EntryID
@@ -168,10 +168,11 @@ def not_needed(log: StreamLog, ids: list[EntryID]) -> list[EntryID]:
     return free
 
 
-def remove_not_needed(log: StreamLog, ids: list[EntryID]) -> int:
-    """Removes those; under the append lock. Returns how many."""
-    free = not_needed(log, ids)
-    _remove(log, free, {}, trims=True)
+def remove_not_needed(log: StreamLog, places: Mapping[EntryID, tuple[int, int]]) -> int:
+    """Removes those of some live entries, in order of IDs, whose segments and positions are known; as above."""
+    free = [places[entry_id] for entry_id in not_needed(log, list(places))]
+    if free:
+        log.pending.change([("delete", EntryID(0, 0), sorted(free))], now_ms(log))
     return len(free)
 
 

@@ -10,7 +10,6 @@ import threading
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import Any
 
 from diskstream._native import EntryID
@@ -308,19 +307,30 @@ def _search_step(log: StreamLog, rule: RetentionRule, search: _Search, memory: M
     if memory.cursor == MIN_ID:
         memory.began, memory.found = state, False
     start = max(low, memory.cursor)
-    some = list(islice((entry.id for block in reader.blocks(log, start, last) for entry in block.entries()), limit))
+    some = _places(log, start, last, limit)
     removed: int | None = 0
     if some:
         removed = _held(log, rule, search.version, lambda: remove_not_needed(log, some))
         if removed is None:
             return RetentionReport(more=True)
-    if len(some) == limit and (following := some[-1].next()) is not None:
+    if len(some) == limit and (following := max(some).next()) is not None:
         memory.cursor, memory.found = following, memory.found or bool(removed)
         return RetentionReport(removed or 0, more=True)
     if not (memory.found or removed):
         memory.searched = memory.began
     memory.cursor = MIN_ID
     return RetentionReport(removed or 0)
+
+
+def _places(log: StreamLog, first: EntryID, last: EntryID, limit: int) -> dict[EntryID, tuple[int, int]]:
+    """Segment and position of the first live entries of a range: they hold as long as the version does."""
+    found: dict[EntryID, tuple[int, int]] = {}
+    for number, block in reader.numbered_blocks(log, first, last, enough=limit):
+        ids = [entry.id for entry in block.entries(False, limit - len(found))]
+        found.update((entry_id, (number, position)) for entry_id, position in block.positions(ids))
+        if len(found) >= limit:
+            break
+    return found
 
 
 # --- beforehand -------------------------------------------------------------------------------------------------------
