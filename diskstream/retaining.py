@@ -17,7 +17,6 @@ from diskstream.engine import limits, positions, reader
 from diskstream.engine.limits import Sizes
 from diskstream.engine.log import StreamLog
 from diskstream.engine.segment import SegmentGone
-from diskstream.errors import DiskstreamError
 from diskstream.ids import MIN_ID
 from diskstream.membership import looked, now_ms
 from diskstream.references import ACKED, DELREF, acknowledged, end_references, not_needed, remove_not_needed
@@ -60,7 +59,8 @@ class Memory:
         found: whether it has found anything since.
         searched: what `began` was of a search that found nothing.
         referenced: up to which trimmed entry nothing is pending.
-        error: the last failure in the background; None after a step that went well.
+        error: the last failure in the background, as text (an exception would keep the log it came from); None after a
+            step that went well.
         failures: how many there were since.
         retry_s: when to try again, by the monotonic clock.
         newest: the last ID and the boot clock when the stream was first looked at: see `diskstream.steady_clock`.
@@ -73,7 +73,7 @@ class Memory:
     found: bool = False
     searched: tuple[int, EntryID] | None = None
     referenced: EntryID | None = None
-    error: DiskstreamError | OSError | None = None
+    error: str | None = None
     failures: int = 0
     retry_s: float = 0.0
     newest: tuple[int, int] | None = None
