@@ -18,6 +18,7 @@ from diskstream import RemoteError, RetentionReport, RetentionRule, Store, movin
 from diskstream.retaining import memory_of
 from diskstream.steady_clock import STEP_MS
 from tests.engine.children import child, until
+from tests.engine.mounts import small_disk
 from tests.server.client import Client, packed, serving
 from tests.streams import retaining_children
 from tests.streams.layers import ids, log_of, small_store
@@ -123,6 +124,39 @@ def test_more_streams_than_may_be_open_are_let_go_of(tmp_path: Path) -> None:
             store.stream(f"x{number}").set_retention(max_entries=5)
         until(lambda: sum(len(store.stream(f"x{number}")) for number in range(6)) == 30)
         assert len(store._logs) <= 2
+
+
+@pytest.mark.parametrize("ref", ["KEEPREF", "DELREF", "ACKED"])
+def test_a_rule_makes_room_on_a_full_disk(tmp_path: Path, ref: str) -> None:
+    with small_disk(tmp_path / "disk") as disk, small_store(disk / "s", retention_interval_ms=0) as store:
+        stream = store.stream("x")
+        stream.add({"pad": ""})
+        stream.group("g", start="0")
+        stream.set_retention(max_entries=100, ref=ref)
+        with pytest.raises(diskstream.DiskFullError):
+            for _ in range(20_000):
+                stream.add({"pad": "." * 200})
+        with small_store(disk / "s", **QUICK) as keeper:
+            beside = keeper.stream("x")
+            if ref == "ACKED":
+                # A full disk has no room to note who was given what; a group that is removed needs nothing.
+                beside.group("g", create=False).destroy()
+            until(lambda: len(beside) == 100)
+            until(lambda: can_add(stream))
+            assert beside.info().retention_error is None
+
+
+def can_add(stream: diskstream.Stream) -> bool:
+    try:
+        return stream.add({"pad": "." * 200}) is not None
+    except diskstream.DiskFullError:
+        return False
+
+
+@pytest.mark.parametrize("interval", [-1, 3_600_001, 0.5, None, True])
+def test_how_often_is_an_option_with_a_range(tmp_path: Path, interval: object) -> None:
+    with pytest.raises(diskstream.ArgumentError, match="retention_interval_ms"):
+        diskstream.open(tmp_path / "s", retention_interval_ms=interval)
 
 
 # --- producers meanwhile, kills ---------------------------------------------------------------------------------------
