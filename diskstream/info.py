@@ -70,11 +70,12 @@ class StreamInfo:
     retention_error: str | None = None
 
 
-def _retention(log: StreamLog) -> tuple[RetentionRule | None, Exception | None]:
+def _retention(log: StreamLog) -> tuple[RetentionRule | None, str | None]:
     try:
-        return rule_of(log), memory_of(log).error
+        rule = rule_of(log)
     except (CorruptionError, NewerFormatError) as error:
-        return None, error
+        return None, str(error)
+    return rule, None if rule is None else memory_of(log).error
 
 
 def describe(name: bytes, log: StreamLog) -> StreamInfo:
@@ -111,7 +112,7 @@ def describe(name: bytes, log: StreamLog) -> StreamInfo:
         messages_added=windows[4],
         messages_duplicate=windows[5],
         retention=rule,
-        retention_error=None if error is None else str(error),
+        retention_error=error,
     )
 
 

@@ -3,7 +3,7 @@
 KEEPREF, DELREF and ACKED are those of Redis 8.2.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
 from diskstream._native import EntryID
@@ -47,6 +47,11 @@ def check_ref(ref: str) -> str:
 
 def _groups(log: StreamLog) -> list[tuple[int, EntryID]]:
     return [(number, last) for number, _, last, *_ in log.native.groups()]
+
+
+def _holding(log: StreamLog) -> list[int]:
+    """The groups that have something pending: of the others the view need not be asked."""
+    return [number for number, _, _, _, _, pending, _ in log.native.groups() if pending]
 
 
 def _owned(log: StreamLog, group: int, ids: Sequence[EntryID]) -> set[EntryID]:
@@ -134,7 +139,7 @@ def end_references(log: StreamLog, last: EntryID, limit: int) -> int:
     """
     ended = 0
     beyond = last.next() or MAX_ID
-    for group, _ in _groups(log):
+    for group in _holding(log):
         rows = log.pending.rows(group, BY_ID, (0, 0, 0), (0, beyond.ms, beyond.seq))
         old = [row[0] for row in islice(rows, limit - ended)]
         if old:
@@ -147,31 +152,33 @@ def end_references(log: StreamLog, last: EntryID, limit: int) -> int:
 
 def acknowledged(log: StreamLog) -> tuple[EntryID, EntryID]:
     """The least ID that some group needs, and the least that some group was not given yet; under the append lock."""
-    groups = _groups(log)
-    given = min((last.next() or MAX_ID for _, last in groups), default=MAX_ID)
+    given = min((last.next() or MAX_ID for _, last in _groups(log)), default=MAX_ID)
     first = reader.first_id(log)
-    firsts = [log.pending.first(group, BY_ID, (0, first.ms, first.seq)) for group, _ in groups]
+    firsts = [log.pending.first(group, BY_ID, (0, first.ms, first.seq)) for group in _holding(log)]
     return min([given, *(row[0] for row in firsts if row is not None)]), given
 
 
 def not_needed(log: StreamLog, ids: list[EntryID]) -> list[EntryID]:
     """Those of `ids`, in order, that every group was given and has acknowledged; under the append lock."""
-    free = ids
-    for group, last in _groups(log):
-        free = [entry_id for entry_id in free if entry_id <= last]
+    given = min((last for _, last in _groups(log)), default=MAX_ID)
+    free = [entry_id for entry_id in ids if entry_id <= given]
+    for group in _holding(log):
         if not free:
             break
         beyond = free[-1].next()
         until = (1, 0, 0) if beyond is None else (0, beyond.ms, beyond.seq)
-        owned = {row[0] for row in log.pending.rows(group, BY_ID, (0, free[0].ms, free[0].seq), until)}
+        wanted = set(free)  # in between there may be any number of pending entries that are gone
+        rows = log.pending.rows(group, BY_ID, (0, free[0].ms, free[0].seq), until)
+        owned = {row[0] for row in rows if row[0] in wanted}
         free = [entry_id for entry_id in free if entry_id not in owned]
     return free
 
 
-def remove_not_needed(log: StreamLog, ids: list[EntryID]) -> int:
-    """Removes those; under the append lock. Returns how many."""
-    free = not_needed(log, ids)
-    _remove(log, free, {}, trims=True)
+def remove_not_needed(log: StreamLog, places: Mapping[EntryID, tuple[int, int]]) -> int:
+    """Removes those of some live entries, in order of IDs, whose segments and positions are known; as above."""
+    free = [places[entry_id] for entry_id in not_needed(log, list(places))]
+    if free:
+        log.pending.change([("delete", EntryID(0, 0), sorted(free))], now_ms(log))
     return len(free)
 
 

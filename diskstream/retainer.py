@@ -45,7 +45,7 @@ class Retainer:
         try:
             rule = rule_of(log)
         except DiskstreamError as error:
-            memory_of(log).error = error  # nothing goes by a rule that cannot be read
+            memory_of(log).error = str(error)  # nothing goes by a rule that cannot be read
             return
         if rule is not None:
             self._begin(moves=rule.to is not None)
@@ -102,7 +102,7 @@ class Retainer:
             return False
         except (DiskstreamError, OSError) as error:
             if not log.closed:
-                memory.error = error
+                memory.error = str(error)
                 memory.failures += 1
                 memory.retry_s = time.monotonic() + min(2.0 ** min(memory.failures, 10), _LONGEST_RETRY_S)
             return False

@@ -5,11 +5,11 @@ that it rests on has changed: the rule is the same, and nothing was removed or r
 since make a plan only more cautious, so nothing newer than what the rule keeps ever goes.
 """
 
+import os
 import threading
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import Any
 
 from diskstream._native import EntryID
@@ -17,7 +17,6 @@ from diskstream.engine import limits, positions, reader
 from diskstream.engine.limits import Sizes
 from diskstream.engine.log import StreamLog
 from diskstream.engine.segment import SegmentGone
-from diskstream.errors import DiskstreamError
 from diskstream.ids import MIN_ID
 from diskstream.membership import looked, now_ms
 from diskstream.references import ACKED, DELREF, acknowledged, end_references, not_needed, remove_not_needed
@@ -60,7 +59,8 @@ class Memory:
         found: whether it has found anything since.
         searched: what `began` was of a search that found nothing.
         referenced: up to which trimmed entry nothing is pending.
-        error: the last failure in the background; None after a step that went well.
+        error: the last failure in the background, as text (an exception would keep the log it came from); None after a
+            step that went well.
         failures: how many there were since.
         retry_s: when to try again, by the monotonic clock.
         newest: the last ID and the boot clock when the stream was first looked at: see `diskstream.steady_clock`.
@@ -73,20 +73,29 @@ class Memory:
     found: bool = False
     searched: tuple[int, EntryID] | None = None
     referenced: EntryID | None = None
-    error: DiskstreamError | OSError | None = None
+    error: str | None = None
     failures: int = 0
     retry_s: float = 0.0
     newest: tuple[int, int] | None = None
 
 
-_MEMORIES: "weakref.WeakKeyDictionary[StreamLog, Memory]" = weakref.WeakKeyDictionary()
-_MEMORIES_MUTEX = threading.Lock()
+class _Memories:
+    """What a process remembers of its open streams."""
+
+    def __init__(self) -> None:
+        self.mutex = threading.Lock()
+        self.by_log: weakref.WeakKeyDictionary[StreamLog, Memory] = weakref.WeakKeyDictionary()
+
+
+_MEMORIES = _Memories()
+# A forked child has other openings, and a lock that a thread of its parent's may have held.
+os.register_at_fork(after_in_child=_MEMORIES.__init__)  # type: ignore[misc]
 
 
 def memory_of(log: StreamLog) -> Memory:
     """What this process remembers of an open stream."""
-    with _MEMORIES_MUTEX:
-        return _MEMORIES.setdefault(log, Memory())
+    with _MEMORIES.mutex:
+        return _MEMORIES.by_log.setdefault(log, Memory())
 
 
 @dataclass(frozen=True)
@@ -298,19 +307,30 @@ def _search_step(log: StreamLog, rule: RetentionRule, search: _Search, memory: M
     if memory.cursor == MIN_ID:
         memory.began, memory.found = state, False
     start = max(low, memory.cursor)
-    some = list(islice((entry.id for block in reader.blocks(log, start, last) for entry in block.entries()), limit))
+    some = _places(log, start, last, limit)
     removed: int | None = 0
     if some:
         removed = _held(log, rule, search.version, lambda: remove_not_needed(log, some))
         if removed is None:
             return RetentionReport(more=True)
-    if len(some) == limit and (following := some[-1].next()) is not None:
+    if len(some) == limit and (following := max(some).next()) is not None:
         memory.cursor, memory.found = following, memory.found or bool(removed)
         return RetentionReport(removed or 0, more=True)
     if not (memory.found or removed):
         memory.searched = memory.began
     memory.cursor = MIN_ID
     return RetentionReport(removed or 0)
+
+
+def _places(log: StreamLog, first: EntryID, last: EntryID, limit: int) -> dict[EntryID, tuple[int, int]]:
+    """Segment and position of the first live entries of a range: they hold as long as the version does."""
+    found: dict[EntryID, tuple[int, int]] = {}
+    for number, block in reader.numbered_blocks(log, first, last, enough=limit):
+        ids = [entry.id for entry in block.entries(False, limit - len(found))]
+        found.update((entry_id, (number, position)) for entry_id, position in block.positions(ids))
+        if len(found) >= limit:
+            break
+    return found
 
 
 # --- beforehand -------------------------------------------------------------------------------------------------------

@@ -9,13 +9,15 @@ import click
 import pytest
 
 import diskstream
-from diskstream import _native, group, membership
+from diskstream import _native, group, membership, retainer, retaining, steady_clock
 from diskstream.cli import main
 from diskstream.engine import names
+from tests.slow_reader import layouts
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 GROUPS = (ROOT / "docs" / "groups.md").read_text(encoding="utf-8")
+RETENTION = (ROOT / "docs" / "retention.md").read_text(encoding="utf-8")
 
 
 def blocks(page: str, language: str) -> list[str]:
@@ -46,6 +48,40 @@ def test_the_programs_of_the_page_on_groups_print_what_it_says(tmp_path: Path) -
     assert len(programs) == len(outputs) > 5
     for number, (program, output) in enumerate(zip(programs, outputs, strict=True)):
         assert printed(program, tmp_path / str(number)) == output
+
+
+def test_the_programs_of_the_page_on_retention_print_what_it_says(tmp_path: Path) -> None:
+    programs, outputs = blocks(RETENTION, "python"), blocks(RETENTION, "text")
+    assert len(programs) == len(outputs) > 1
+    for number, (program, output) in enumerate(zip(programs, outputs, strict=True)):
+        assert printed(program, tmp_path / str(number)) == output
+
+
+@pytest.mark.parametrize(
+    ("words", "number"),
+    [
+        ("`retention_interval_ms` ({:,} unless told otherwise", diskstream.Options().retention_interval_ms),
+        ("removes more than {:,} entries", retaining.DEFAULT_LIMIT),
+        ("| a rule, as JSON | {:,} bytes |", _native.MAX_SETTING_BYTES),
+        ("| settings of a stream | {},", layouts.MAX_SETTINGS),
+        ("steadily for {} minutes", {600_000: "ten"}[steady_clock.STEADY_MS]),
+        ("ahead by more than {}", {60_000: "a minute"}[steady_clock.STEP_MS]),
+        ("at most {} minutes", {300.0: "five"}[retainer._LONGEST_RETRY_S]),
+    ],
+)
+def test_the_numbers_of_the_page_on_retention_are_those_of_the_code(words: str, number: int | str) -> None:
+    assert words.format(number) in " ".join(RETENTION.split())
+
+
+def test_the_commands_of_the_page_on_retention_run(tmp_path: Path) -> None:
+    with diskstream.open(tmp_path / "data") as store:
+        store.stream("readings").add({"n": 1})
+    commands = re.findall(r"^\$ diskstream (.*)$", RETENTION, flags=re.MULTILINE)
+    assert len(commands) == 4
+    for command in commands:
+        program = [sys.executable, "-c", "from diskstream.cli import main; main()", *command.split()]
+        done = subprocess.run(program, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, (command, done.stderr)
 
 
 def native_constant(path: str, name: str) -> int:
@@ -130,7 +166,7 @@ def test_the_limits_of_the_readme_are_those_of_the_code(words: str, number: bool
     assert number
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/groups.md", "docs/architecture.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/groups.md", "docs/retention.md", "docs/architecture.md"])
 def test_every_page_that_is_linked_to_exists(page: str) -> None:
     links = re.findall(r"\]\(([^)#]+)\)", (ROOT / page).read_text(encoding="utf-8"))
     assert links

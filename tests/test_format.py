@@ -359,8 +359,8 @@ def test_a_frame_of_a_later_version_is_refused_and_never_taken_for_a_torn_tail(
 @pytest.mark.parametrize(
     ("records", "newer"),
     [
-        (b"\x10", True),  # an unknown one
-        (b"\x0a\x01\x01" + b"\x10", True),  # behind one that is known
+        (b"\x11", True),  # an unknown one
+        (b"\x0a\x01\x01" + b"\x11", True),  # behind one that is known
         (b"\x0f\x01w\x01", False),  # a commit that is cut off
         (b"\x03\x63", False),  # a group that there is not
         (b"\x01\x63\x05name", False),  # cut off

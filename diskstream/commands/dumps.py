@@ -62,7 +62,9 @@ def _body(stream: Stream) -> dict[str, Any]:
             raise Failure(f"ERR the stream is over the limit of DUMP, {MAX_DUMP_BYTES} bytes: use COPY")
         words = [_text(word) for pair in entry.pairs for word in pair]
         entries.append([_id(entry.id), words])
-    settings = [[_text(name), _text(value)] for name, value in state.settings.items()]
+    rule = stream.retention
+    # A place is the operator's to name, not a client's who restores what it was given: such a rule stays behind.
+    settings = [] if rule is None or rule.to is not None else [[_text(RULE), _text(rule.packed)]]
     return {
         "kind": "stream",
         "last": _id(state.last_id),
@@ -140,13 +142,16 @@ def _load_group(group: list[Any]) -> GroupState:
 
 
 def _load_setting(name: str, value: str) -> tuple[bytes, bytes]:
-    """A setting that this version knows: nothing is kept of others, which it could not go by."""
+    """A rule of retention that removes: none of ours dumps anything else."""
     if _bytes(name) != RULE:
         raise ValueError(f"no setting {name!r}")
     try:
-        return RULE, RetentionRule.unpack(_bytes(value), "DUMP").packed
+        rule = RetentionRule.unpack(_bytes(value), "DUMP")
     except (CorruptionError, NewerFormatError) as error:
         raise ValueError(str(error)) from error
+    if rule.to is not None:
+        raise ValueError("a rule that names a place")
+    return RULE, rule.packed
 
 
 def load(payload: bytes) -> Dumped:

@@ -1,16 +1,18 @@
 """Streams from one place into another: COPY, MOVE, DUMP and RESTORE carry all that they can."""
 
 import dataclasses
+import json
 from typing import Any
 
 import pytest
 
-from diskstream import Stream, copying
+from diskstream import RetentionRule, Stream, copying
 from diskstream.commands import dumps
 from diskstream.commands.keyspace import Keyspace
 from diskstream.commands.replies import OK, ErrorReply
 from diskstream.copying import TEMPORARY
 from diskstream.group_info import FullInfo
+from diskstream.retention_rule import write_rule
 from tests.commands.conftest import Clock
 from tests.commands.world import Ours, Refused
 
@@ -35,13 +37,14 @@ def fill(stream: Stream, clock: Clock) -> None:
     stream.create_group("at the end", "$", entries_read=44)
     stream.create_group("of the end of time", "5-0").set_id("+")
     stream.configure_idempotence(duration_s=77, max_size=9)
+    stream.set_retention(max_entries=10**6, ref="ACKED")
     clock.now += 500
 
 
 def state(keyspace: Keyspace, key: bytes, database: int = 0) -> tuple[FullInfo, Any]:
     stream = keyspace.stream(database, key)
     info = stream.info()
-    return stream.info_full(0), (info.idmp_duration_s, info.idmp_max_size)
+    return stream.info_full(0), (info.idmp_duration_s, info.idmp_max_size, info.retention)
 
 
 def assert_same(one: tuple[FullInfo, Any], other: tuple[FullInfo, Any]) -> None:
@@ -226,3 +229,35 @@ def test_a_stream_may_be_too_large_to_dump(ours: Ours, keyspace: Keyspace, monke
     reply = ours.run("DUMP s")
     assert isinstance(reply, Refused)
     assert reply == b"ERR the stream is over the limit of DUMP, 1000 bytes: use COPY"
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        ["retention", '{"max_entries":1,"to":"file:///somewhere"}'],
+        ["retention", '{"max_entries":1,"max_cost":1}'],
+        ["retention", '{"max_entries":0}'],
+        ["retention", "no JSON"],
+        ["another", "1"],
+        ["retention"],
+        "retention",
+        7,
+    ],
+)
+def test_a_client_restores_no_setting_that_is_the_operators_or_unknown(
+    ours: Ours, keyspace: Keyspace, setting: Any
+) -> None:
+    stream = keyspace.stream(0, b"s")
+    stream.add({"n": 1}, "1-0")
+    body = {**dumps._body(stream), "settings": [setting]}
+    assert ours.raw(b"RESTORE", b"t", b"0", dumps._pack(body)) == ErrorReply(b"ERR Bad data format")
+    assert keyspace.kind(0, b"t") is None
+
+
+def test_a_rule_that_names_a_place_stays_behind(ours: Ours, keyspace: Keyspace) -> None:
+    stream = keyspace.stream(0, b"s")
+    stream.add({"n": 1}, "1-0")
+    stream._use(write_rule(RetentionRule(max_entries=1, to="file:///somewhere")), None)
+    assert b"somewhere" not in json.dumps(dumps._body(stream)).encode()
+    assert ours.raw(b"RESTORE", b"t", b"0", dumps.dump_stream(stream)) == OK
+    assert keyspace.stream(0, b"t").retention is None

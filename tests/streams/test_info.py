@@ -37,6 +37,8 @@ def test_of_a_new_entry(store: Store) -> None:
         "messages_tracked": 0,
         "messages_added": 0,
         "messages_duplicate": 0,
+        "retention": None,
+        "retention_error": None,
     }
 
 

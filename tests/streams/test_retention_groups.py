@@ -3,10 +3,12 @@
 import random
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from diskstream import EntryID, RetentionReport, Store, Stream
+from diskstream import EntryID, RetentionReport, Store, Stream, retaining
+from diskstream.engine import limits
 from tests.streams.layers import ids, log_of, small_store
 from tests.streams.test_retention import applied, fill
 
@@ -67,6 +69,17 @@ def test_what_an_earlier_step_left_pending_is_ended_by_the_next(store: Store) ->
     stream.set_retention(max_entries=150, ref="DELREF")
     assert applied(stream) == RetentionReport(references=50)
     assert pending(stream, "g") == added[50:120]
+
+
+def test_what_is_given_out_later_is_ended_when_it_goes(store: Store) -> None:
+    stream = store.stream("x")
+    group = stream.group("g", start="0")
+    stream.set_retention(max_entries=10, ref="DELREF")
+    for _ in range(3):
+        added = fill(stream, 40)
+        group.consumer("c").read(count=40)
+        applied(stream)
+        assert pending(stream, "g") == added[30:]
 
 
 def test_what_users_deleted_one_by_one_stays_pending_until_a_trim_has_passed_it(store: Store) -> None:
@@ -140,6 +153,40 @@ def test_the_search_goes_on_where_it_was_and_rests_when_there_is_nothing_new(sto
     assert log_of(store).native.tail[2] == before, "a search that finds nothing writes nothing"
     stream.add({"n": 1})
     assert stream.apply_retention(limit=20).more, "something new was said"
+
+
+def test_a_group_that_is_made_between_look_and_lock_is_heeded(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = store.stream("x")
+    fill(stream, 105)
+    stream.set_retention(max_entries=10, ref="ACKED")
+    place_of = limits.place_of
+
+    def place_then_make(*arguments: Any) -> Any:
+        found = place_of(*arguments)
+        stream.group("late", start="0")
+        return found
+
+    monkeypatch.setattr(limits, "place_of", place_then_make)
+    assert applied(stream).removed == 0
+    assert len(stream) == 110
+
+
+def test_a_group_that_is_set_back_during_the_search_is_heeded(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = store.stream("x")
+    added = fill(stream, 100)
+    group = stream.group("g", start="0")
+    group.consumer("c").read(count=100)
+    group.ack(*added[1:])
+    stream.set_retention(max_entries=10, ref="ACKED")
+    held = retaining._held
+
+    def set_back_then_lock(*arguments: Any) -> int | None:
+        group.set_id(added[20])
+        return held(*arguments)
+
+    monkeypatch.setattr(retaining, "_held", set_back_then_lock)
+    assert stream.apply_retention().removed == 20
+    assert ids(stream) == [str(entry_id) for entry_id in [added[0], *added[21:]]]
 
 
 def test_what_was_given_back_stays_too(store: Store) -> None:

@@ -113,3 +113,23 @@ fn entries_out_of_order_are_a_fault() {
     let mut state = three_segments();
     assert!(state.apply(&header(Kind::Entries, 5, 1), b"", Id::new(5, 0)).is_err());
 }
+
+fn set(state: &mut State, name: &[u8], value: &[u8]) -> Result<()> {
+    let mut payload = Vec::new();
+    Op::Setting { name: name.to_vec(), value: value.to_vec() }.put(&mut payload);
+    state.apply(&header(Kind::Groups, 0, 0), &payload, Id::MIN)
+}
+
+#[test]
+fn settings_go_into_the_next_snapshot_and_what_is_over_a_limit_is_a_fault() {
+    let mut state = three_segments();
+    assert!(snapshot::decode(&snapshot::encode(&state, None), 4).unwrap().settings.is_empty());
+    set(&mut state, b"a", b"1").unwrap();
+    set(&mut state, b"b", b"2").unwrap();
+    set(&mut state, b"a", b"").unwrap();
+    let again = snapshot::decode(&snapshot::encode(&state, None), 4).unwrap();
+    assert_eq!(again.settings, state.settings);
+    assert_eq!(again.settings.get(b"b"), Some(b"2".as_slice()));
+    assert!(set(&mut state, &[0; 256], b"1").is_err());
+    assert!(set(&mut state, b"a", &[0; 4097]).is_err());
+}
