@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from diskstream import Entry
 from diskstream import store as stores
-from diskstream._native import Entry
 from diskstream.commits import Commit
 from diskstream.errors import ArgumentError, ChangedError, DataLossError, NoSuchStreamError
 from diskstream.ids import MAX_ID, MIN_ID, EntryID
