@@ -1,7 +1,9 @@
 """Making a backup of a live store: one moment of each stream, and no second copy of what an earlier backup has."""
 
+import contextlib
 import errno
 import fnmatch
+import os
 import secrets
 import time
 from collections.abc import Callable
@@ -27,6 +29,7 @@ _TOUCH_S: Final = 60.0
 # So often the streams are listed, while some vanish from under the hands of whoever lists them.
 _LOOKS: Final = 5
 _READ_ONLY: Final = 0o440
+_LOWEST: Final = 19
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,7 @@ class Settings:
         link: sealed files become second names of the store's own, where both are on one file system.
         full: share nothing with earlier backups.
         bytes_per_s: copy no faster than this.
+        low_priority: give this whole process the lowest priority, once no lock is held that writers wait for.
         on_bytes: called with the bytes just handled.
         on_total: called once, with how many there will be.
     """
@@ -46,6 +50,7 @@ class Settings:
     link: bool = False
     full: bool = False
     bytes_per_s: int | None = None
+    low_priority: bool = False
     on_bytes: Callable[[int], None] | None = None
     on_total: Callable[[int], None] | None = None
 
@@ -148,6 +153,9 @@ class _Making:
                 copy_jobs(self._store, self._fresh, self._files)
                 self._keep_jobs()
             self._pin()
+            if self._settings.low_priority:
+                with contextlib.suppress(OSError):
+                    os.nice(_LOWEST)
             self._copy_parts()
         finally:
             self._journal.close()
