@@ -76,9 +76,17 @@ class Backup:
             except BlockingIOError:
                 what = "it is being read" if alone else "it is being removed"
                 raise BackupError(self.path, what, "run this again when that has ended") from None
+            if not self._is_there(fd):
+                raise BackupError(self.path, "it was just removed", "diskstream backup ls lists those that are there")
             yield
         finally:
             os.close(fd)
+
+    def _is_there(self, fd: int) -> bool:
+        try:
+            return os.path.samestat(os.fstat(fd), self.path.stat())
+        except FileNotFoundError:
+            return False
 
 
 def number_of(path: Path) -> int:
@@ -271,9 +279,9 @@ def find_backup(path: Path) -> Backup:
         BackupError: there is none.
     """
     resolved = path.absolute()
+    if not resolved.is_dir():
+        raise BackupError(path, "there is no such backup", "diskstream backup ls lists those that are there")
     if _NAME.fullmatch(resolved.name) or (resolved / "manifest.jsonl").exists():
-        if not resolved.is_dir():
-            raise BackupError(path, "there is no such backup", "diskstream backup ls lists them")
         return Backup(resolved, read_header(resolved))
     found = [backup for backup in Repository.open(path).backups() if backup.header is not None]
     if not found:

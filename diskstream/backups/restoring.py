@@ -85,7 +85,9 @@ def restore(backup: Backup, target: Path, wanted: Wanted | None = None) -> Resto
         StorageError: the disk said no. Nothing is at the target then.
     """
     chosen = wanted or Wanted()
-    with backup.used():
+    if target.resolve().is_relative_to(backup.path.resolve()):
+        raise BackupError(target, "it is within the backup", "name a directory elsewhere")
+    with wrapped(target, "use"), backup.used():
         manifest = read_manifest(backup.path)
         streams = _chosen(backup, manifest, chosen)
         if (target / "store.json").exists():

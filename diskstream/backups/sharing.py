@@ -8,7 +8,7 @@ from diskstream import leases
 from diskstream.backups.manifest import Kept, read_manifest
 from diskstream.backups.repository import Repository
 from diskstream.errors import DiskstreamError
-from diskstream.store_files import Copied, digest_file, is_same, is_sealed
+from diskstream.store_files import Copied, Moment, digest_file, is_same, is_sealed
 
 __all__ = ["Donors", "Journal", "release_pins"]
 
@@ -101,7 +101,7 @@ class Donors:
         self._known.append((folder, True, files))
         return True
 
-    def find(self, source: Path, uuid: str) -> tuple[Path, Kept, bool] | None:
+    def find(self, source: Path, uuid: str, moment: Moment | None) -> tuple[Path, Kept, bool] | None:
         """The same file in an earlier backup: its path there, what its manifest says, and whether it was checked."""
         at = 0
         while at < len(self._known) or self._load_next():
@@ -110,20 +110,21 @@ class Donors:
             folder, checked, files = self._known[at]
             at += 1
             kept = files.get((uuid, source.name))
-            if kept is not None and self._is(source, folder / kept.path, kept):
+            if kept is not None and self._is(source, folder / kept.path, kept, moment):
                 return folder / kept.path, kept, checked
         return None
 
     @staticmethod
-    def _is(source: Path, donor: Path, kept: Kept) -> bool:
+    def _is(source: Path, donor: Path, kept: Kept, moment: Moment | None) -> bool:
         try:
-            if source.stat().st_size != kept.size_bytes or donor.stat().st_size != kept.size_bytes:
+            size = source.stat().st_size if moment is None else moment.size_bytes
+            if size != kept.size_bytes or donor.stat().st_size != kept.size_bytes:
                 return False
         except FileNotFoundError:
             return False
-        if source.samefile(donor):
+        if moment is None and source.samefile(donor):
             return True
         if is_sealed(source.name):
             return is_same(source, donor)
         # A log may have grown differently in two copies of one store: only its bytes tell.
-        return digest_file(source, lambda _: None).sha256 == kept.sha256
+        return digest_file(source, lambda _: None, moment).sha256 == kept.sha256

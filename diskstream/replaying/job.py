@@ -203,7 +203,7 @@ def _check_passed(job: Job, plan: Plan, stream: Stream, last_id: EntryID) -> Non
 
 
 def _to_stream(job: Job, to: ToStream, plan: Plan, name: str, source: Stream) -> Outcome:
-    with stores.open(to.store, seal="manual") as store:
+    with stores.open(to.store) as store:
         if to.name == job.stream and store.path.resolve().samefile(job.source):
             raise ArgumentError("the target is the stream that is replayed: it would never end")
         target = store.stream(to.name)

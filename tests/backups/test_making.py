@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from shutil import rmtree
 
 import pytest
 
@@ -224,6 +225,57 @@ def test_a_stream_that_takes_no_writes_is_kept_as_it_is(tmp_path: Path, target: 
 def seen_at_of(path: Path, name: str) -> int:
     with diskstream.open(path, read_only=True) as store:
         return len(store.stream(name))
+
+
+def test_a_stream_whose_name_cannot_be_read_is_told_and_kept(store: Store, target: Path) -> None:
+    (long,) = (store.path / "streams").glob("*~*")
+    (long / "name").unlink()
+    made = make_backup(store.path, target)
+    (damaged,) = made.damaged
+    assert "name cannot be read" in damaged.faults[0]
+    assert (made.path / damaged.path / "00000001.log").exists()
+
+
+def test_nothing_is_copied_on_the_disk_of_the_store(store: Store, target: Path) -> None:
+    """It may be full, which is why somebody makes a backup."""
+    looked = []
+
+    def look(_: int) -> None:
+        (lease,) = (store.path / "leases").iterdir()
+        for path in lease.glob("streams/*/*.*"):
+            assert path.samefile(store.path / path.relative_to(lease))
+            looked.append(path)
+
+    make_backup(store.path, target, Settings(on_total=look))
+    assert len(looked) > 5
+
+
+def test_what_is_written_while_it_copies_is_not_in_it(store: Store, target: Path) -> None:
+    before = seen(store)
+
+    def write(_: int) -> None:
+        for number in range(300):
+            store.stream("x").add({"later": number, "pad": "." * 90})
+        store.seal()
+        store.compact()
+        store.delete("empty")
+
+    made = make_backup(store.path, target, Settings(on_total=write))
+    assert seen_at(made.path) == before
+    assert made.damaged == []
+
+
+@pytest.mark.parametrize("what", ["*", "*/streams/empty", "*/streams/x/*.seg"])
+def test_a_lease_that_somebody_removed_is_said(store: Store, target: Path, what: str) -> None:
+    def remove(_: int) -> None:
+        for path in (store.path / "leases").glob(what):
+            rmtree(path) if path.is_dir() else path.unlink()
+
+    with pytest.raises(BackupError, match="removed the lease") as refused:
+        make_backup(store.path, target, Settings(on_total=remove))
+    assert refused.value.hint
+    assert Repository.open(target).backups() == []
+    make_backup(store.path, target)
 
 
 # --- where it may be --------------------------------------------------------------------------------------------------
