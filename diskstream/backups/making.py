@@ -287,7 +287,8 @@ class _Making:
     def _copy(self, source: Path, path: str, uuid: str = "", moment: Moment | None = None) -> None:
         target = self._fresh / path
         copied = copy_file(source, target, self._files, self._pace, moment)
-        target.chmod(_READ_ONLY)
+        with contextlib.suppress(OSError):  # some file systems keep no permissions
+            target.chmod(_READ_ONLY)
         self._kept[path] = Kept(path, copied.size_bytes, copied.sha256)
         if uuid:
             self._journal.copied(path, uuid, copied)

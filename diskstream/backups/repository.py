@@ -145,7 +145,10 @@ class Repository:
         owner = store_uuid(store)
         _check_apart(path, store)
         if not (path / _DESCRIPTION).exists():
-            _begin(path, owner, files)
+            _check_free(path, files)
+            with cls(path, owner).alone():
+                if not (path / _DESCRIPTION).exists():
+                    _describe(path, owner, files)
         made = cls.open(path)
         if made.store != owner:
             raise BackupError(
@@ -236,28 +239,34 @@ def _remove(path: Path) -> None:
         rmtree(path)
 
 
-def _begin(path: Path, owner: str, files: Files) -> None:
+def _check_free(path: Path, files: Files) -> None:
+    """Makes the directory where it is missing.
+
+    Raises:
+        BackupError: it holds something else.
+    """
     missing = [folder for folder in (path, *path.parents) if not folder.exists()]
     for folder in reversed(missing):
         files.mkdir(folder)
         files.sync_dir(folder.parent)
     if not path.is_dir():
         raise BackupError(path, "it is a file", "name a directory")
+    ours = (_LOCK, f"{_DESCRIPTION}.tmp")
     with wrapped(path, "list"):
         foreign = [
-            entry.name
-            for entry in path.iterdir()
-            if entry.name not in _OF_THE_SYSTEM and not entry.name.startswith(f"{_DESCRIPTION}.")
+            entry.name for entry in path.iterdir() if entry.name not in _OF_THE_SYSTEM and entry.name not in ours
         ]
     if foreign:
         raise BackupError(path, f"it holds something else ({min(foreign)})", "name an empty or a new directory")
-    temporary = path / f"{_DESCRIPTION}.{secrets.token_hex(8)}.tmp"
+
+
+def _describe(path: Path, owner: str, files: Files) -> None:
+    temporary = path / f"{_DESCRIPTION}.tmp"
+    files.unlink(temporary)  # of a process that was killed here
     with files.create(temporary) as new:
         new.write(json.dumps({"format": FORMAT, "store": owner}).encode() + b"\n")
         new.sync()
-    with contextlib.suppress(FileExistsError):  # somebody else was faster
-        files.link(temporary, path / _DESCRIPTION)
-    files.unlink(temporary)
+    files.rename(temporary, path / _DESCRIPTION)
     files.sync_dir(path)
 
 

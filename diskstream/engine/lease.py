@@ -28,6 +28,8 @@ from diskstream.errors import CorruptionError
 __all__ = ["Moment", "link_damaged", "link_stream", "make", "release", "sweep", "touch"]
 
 _LEASE = "lease.json"
+# Small files of a stream that are replaced as a whole.
+_BESIDE = ("name",)
 _AT_ONCE = 8 << 20
 # What a killed process left half made is removed after this long.
 _UNFINISHED_S = 3600
@@ -129,7 +131,7 @@ def link_stream(log: StreamLog, target: Path, files: Files, *, copies: bool = Tr
             _copy(fd, moment, target / source.name)
     finally:
         os.close(fd)
-    _copy_name(log.directory, target)
+    _copy_beside(log.directory, target)
     return moment
 
 
@@ -142,12 +144,13 @@ def link_damaged(directory: Path, target: Path, files: Files) -> None:
     for path in directory.iterdir():
         if names.parse_file(path.name) is not None or names.audit_number(path.name) is not None:
             files.link(path, target / path.name)
-    _copy_name(directory, target)
+    _copy_beside(directory, target)
 
 
-def _copy_name(directory: Path, target: Path) -> None:
-    if (directory / "name").exists():
-        shutil.copyfile(directory / "name", target / "name")
+def _copy_beside(directory: Path, target: Path) -> None:
+    for name in _BESIDE:
+        if (directory / name).exists():
+            shutil.copyfile(directory / name, target / name)
 
 
 def _link_ahead(log: StreamLog, target: Path, files: Files) -> set[str]:
