@@ -1,5 +1,6 @@
 """Restored as of an earlier ID: exact where the log goes back so far, as near as can be known elsewhere."""
 
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -50,11 +51,11 @@ def history(path: Path, *, closed: bool = False) -> list[Moment]:
     return moments
 
 
-def _add(stream: Stream, number: int) -> None:
+def _add(stream: Stream, number: int, pad: int = 60) -> None:
     if number % 4 == 0:
         stream.add_many([{"n": number, "row": row} for row in range(3)], ids=[f"{number}-{row}" for row in range(3)])
     else:
-        stream.add({"n": number, "pad": "." * 60}, f"{number}-0")
+        stream.add({"n": number, "pad": "." * pad}, f"{number}-0")
 
 
 def restored(tmp_path: Path, until: EntryID, way: str) -> Path:
@@ -97,6 +98,38 @@ def test_before_the_first_entry_there_is_none(tmp_path: Path) -> None:
     assert rows == []
     assert state.last_id == EntryID(0, 0)
     assert [group.name for group in state.groups] == [b"g"]
+
+
+@pytest.mark.parametrize("way", ["rolled", "sealed"])
+def test_through_all_segments_exact_where_cut_and_right_where_copied(tmp_path: Path, way: str) -> None:
+    moments: list[Moment] = []
+    path = tmp_path / "store"
+    with diskstream.open(path, segment_bytes=8192, seal="manual", fsync="os") as store:
+        group = store.stream("x").create_group("g", "0", mkstream=True)
+        for number in range(1, 121):
+            if number > 1:
+                remembered(store, moments)
+            _add(store.stream("x"), number, pad=140)
+            group.ack(*[each.id for each in group.consumer("ann").read(count=1)])
+            group.consumer("bob").read(count=1)
+            if number % 50 == 0 and way == "sealed":
+                store.seal()
+            if number == 110:
+                store.stream("x").delete("20-0", "108-0", "109-0")
+        made = make_backup(path, tmp_path / "backups")
+    assert made.damaged == []
+    there = {row[0] for row in seen_at(made.path)[b"x"][0]}
+    found = Counter[str]()
+    for until, rows, state in [*moments[:-8:8], *moments[-8:]]:
+        target = tmp_path / f"until-{until}"
+        (how,) = restore(find_backup(made.path), target, Wanted(until=until)).streams.values()
+        found[how.way] += 1
+        if how.way == "cut":
+            assert seen_at(target)[b"x"] == (rows, state), until
+        else:
+            assert seen_at(target)[b"x"][0] == [row for row in rows if row[0] in there], until
+    assert found["cut"] > 1
+    assert found["copied"] > 10
 
 
 def sealed(store: diskstream.Store) -> None:
