@@ -18,7 +18,7 @@ from diskstream.backups.pace import Pace
 from diskstream.backups.parts import copy_jobs, stores_in
 from diskstream.backups.repository import BackupError, Repository
 from diskstream.backups.sharing import Donors, Journal, release_pins
-from diskstream.errors import DiskstreamError, StorageError
+from diskstream.errors import DiskFullError, DiskstreamError, StorageError
 from diskstream.store_files import (
     Files,
     Moment,
@@ -42,6 +42,8 @@ _TOUCH_S: Final = 60.0
 _LOOKS: Final = 5
 _READ_ONLY: Final = 0o440
 _LOWEST: Final = 19
+# Two segments of the usual size.
+_LEFT_BYTES: Final = 128 << 20
 
 
 @dataclass(frozen=True)
@@ -151,6 +153,7 @@ class _Making:
         self._donors = None if settings.full else Donors(repository, unfinished)
         self._began, self._made_ms = time.monotonic(), time.time_ns() // 1_000_000
         self._fresh = repository.begin(files)
+        self._one_disk = self._fresh.stat().st_dev == store.stat().st_dev
         self._journal = Journal(self._fresh)
         self._leases: dict[str, Path] = {}
         self._touched = time.monotonic()
@@ -286,12 +289,27 @@ class _Making:
 
     def _copy(self, source: Path, path: str, uuid: str = "", moment: Moment | None = None) -> None:
         target = self._fresh / path
+        self._check_room(source, moment)
         copied = copy_file(source, target, self._files, self._pace, moment)
         with contextlib.suppress(OSError):  # some file systems keep no permissions
             target.chmod(_READ_ONLY)
         self._kept[path] = Kept(path, copied.size_bytes, copied.sha256)
         if uuid:
             self._journal.copied(path, uuid, copied)
+
+    def _check_room(self, source: Path, moment: Moment | None) -> None:
+        """Stops before those who write to the store, where it is on the same disk, find it full.
+
+        Raises:
+            DiskFullError: too little would be left.
+        """
+        if not self._one_disk:
+            return
+        found = os.statvfs(self._fresh)
+        size = source.stat().st_size if moment is None else moment.size_bytes
+        if found.f_bavail * found.f_frsize - size < _LEFT_BYTES:
+            what = f"less than {_LEFT_BYTES >> 20} MiB would be left for the store, which is on the same disk"
+            raise DiskFullError(str(self._fresh), "copy to", errno.ENOSPC, what)
 
     def _link(self, source: Path, target: Path) -> bool:
         """Gives a file a second name; False where it has as many as it can have, or is on another file system."""

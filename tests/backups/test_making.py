@@ -9,7 +9,17 @@ import pytest
 
 import diskstream
 from diskstream import DiskFullError, Store
-from diskstream.backups import BackupError, Made, Repository, Seen, Settings, check_backup, find_backup, make_backup
+from diskstream.backups import (
+    BackupError,
+    Made,
+    Repository,
+    Seen,
+    Settings,
+    check_backup,
+    find_backup,
+    make_backup,
+    making,
+)
 from diskstream.backups.pace import Pace
 from diskstream.commands.keyspace import Keyspace
 from tests.backups.processes import keep_adding, kill_backups
@@ -360,6 +370,14 @@ def test_a_full_disk_is_said_and_the_next_backup_goes_on(store: Store, tmp_path:
         filler.unlink()
         assert seen_at(make_backup(store.path, disk / "backups").path) == before
         assert not list((store.path / "leases").iterdir())
+
+
+def test_a_disk_that_the_store_is_on_is_not_filled(store: Store, target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(making, "_LEFT_BYTES", 1 << 60)
+        with pytest.raises(DiskFullError, match="left for the store"):
+            make_backup(store.path, target)
+    assert make_backup(store.path, target).header.streams == 3
 
 
 def test_the_rate_is_kept(store: Store, target: Path) -> None:

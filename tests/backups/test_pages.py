@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import diskstream
-from diskstream.backups import sharing
+from diskstream.backups import making, sharing
 from diskstream.commits import COMPLETE
 from diskstream.replaying import conditions, run
 
@@ -47,6 +47,7 @@ def test_the_program_prints_what_it_says(page: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("page", "words", "number"),
     [
+        ("backups", "a backup leaves {} MiB to those", making._LEFT_BYTES >> 20),
         ("backups", "| the newest {}, and what", sharing._LOOKED_INTO),
         ("replay", "At most {} conditions", conditions.MAX_CONDITIONS),
         ("replay", "of {:,} bytes at most, and is searched", conditions.MAX_PATTERN),
