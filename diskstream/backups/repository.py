@@ -14,7 +14,7 @@ from pathlib import Path
 from shutil import rmtree
 from typing import Final, Self
 
-from diskstream.backups.manifest import Header, read_header
+from diskstream.backups.manifest import Header, read_header, read_manifest
 from diskstream.errors import DiskstreamError, NewerFormatError
 from diskstream.store_files import Files
 from diskstream.system_calls import wrapped
@@ -183,12 +183,15 @@ class Repository:
 
     # --- what is in it ------------------------------------------------------------------------------------------------
 
-    def backups(self) -> list[Backup]:
-        """All complete backups, the oldest first, by their numbers: a clock may have gone back between two."""
+    def backups(self, *, whole: bool = False) -> list[Backup]:
+        """All complete backups, the oldest first, by their numbers: a clock may have gone back between two.
+
+        With `whole`, each manifest is read to its end, so that its header is what was written there for certain.
+        """
         found = []
         for path in sorted(self._named(), key=number_of):
             try:
-                found.append(Backup(path, read_header(path)))
+                found.append(Backup(path, read_manifest(path).header if whole else read_header(path)))
             except DiskstreamError as error:
                 found.append(Backup(path, None, str(error)))
         return found

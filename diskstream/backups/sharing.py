@@ -1,5 +1,6 @@
 """Files that are in a backup already, so that the next one shares them: a second name, and no second copy."""
 
+import contextlib
 import json
 from pathlib import Path
 from typing import IO, Final
@@ -77,7 +78,7 @@ class Donors:
         for folder in unfinished:
             files = {}
             for facts in _journal_of(folder):
-                if "sha256" in facts:
+                with contextlib.suppress(KeyError, ValueError):
                     kept = Kept(str(facts["path"]), int(str(facts["size_bytes"])), str(facts["sha256"]))
                     files[str(facts["uuid"]), kept.path.rpartition("/")[2]] = kept
             self._known.append((folder, False, files))
@@ -110,8 +111,11 @@ class Donors:
             folder, checked, files = self._known[at]
             at += 1
             kept = files.get((uuid, source.name))
-            if kept is not None and self._is(source, folder / kept.path, kept, moment):
-                return folder / kept.path, kept, checked
+            donor = folder / ("" if kept is None else kept.path)
+            if kept is None or not self._is(source, donor, kept, moment):
+                continue
+            if checked or digest_file(donor, lambda _: None).sha256 == kept.sha256:
+                return donor, kept, checked
         return None
 
     @staticmethod

@@ -322,6 +322,30 @@ def test_two_at_once_are_refused(store: Store, target: Path) -> None:
     make_backup(store.path, target)
 
 
+def test_rot_that_a_killed_backup_had_copied_is_found_by_the_next(large: Store, target: Path) -> None:
+    flip_in_place(min(large.path.glob("streams/x/*.seg")), 9000)
+
+    def stop(size_bytes: int) -> None:
+        if len(list(target.glob(".new-*/streams/x/*.seg"))) > 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        make_backup(large.path, target, Settings(on_bytes=stop))
+    made = make_backup(large.path, target)
+    assert made.shared_bytes > 0
+    assert [stream.name for stream in made.damaged] == ["x"]
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]\n", '{"path": 1}\n', '{"lease": "../../x", "part": ""}\n', "\xff\x00"])
+def test_whatever_stands_in_a_journal_the_next_backup_is_whole(store: Store, target: Path, text: str) -> None:
+    make_backup(store.path, target)
+    (target / ".new-0123").mkdir()
+    (target / ".new-0123" / "journal.jsonl").write_text(text)
+    before = seen(store)
+    assert seen_at(make_backup(store.path, target).path) == before
+    assert Repository.open(target).unfinished() == []
+
+
 # --- until it counts --------------------------------------------------------------------------------------------------
 
 
@@ -340,7 +364,7 @@ def test_killed_at_each_step_no_half_one_counts_and_the_next_one_is_whole(
 
 
 def test_a_killed_backup_is_gone_on_with(large: Store, target: Path) -> None:
-    """What it had copied is not copied again, and what was not checked then is checked now."""
+    """What it had copied is not copied again, unless it has gone bad since."""
     store = large
 
     def stop(size_bytes: int) -> None:
@@ -354,7 +378,9 @@ def test_a_killed_backup_is_gone_on_with(large: Store, target: Path) -> None:
     flip_in_place(sorted(half.glob("streams/x/*.seg"))[1], 9000)
     made = make_backup(store.path, target)
     assert made.shared_bytes > 0
-    assert made.damaged, "a file that has gone bad since was taken over unread"
+    assert made.damaged == []
+    assert seen_at(made.path) == seen(store)
+    assert check_backup(find_backup(made.path), Seen()) == []
     assert Repository.open(target).unfinished() == []
 
 
