@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Generator
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import diskstream
@@ -126,6 +127,15 @@ def append_for_ever(path: str) -> Generator[None, None, Any]:
             stream.add_many(rows[at : at + 500])
 
 
+def back_up_for_ever(path: str, target: str, bytes_per_s: int) -> Generator[None, None, Any]:
+    """Makes backups one after the other, until it is killed."""
+    from bench.subjects.backup import back_up
+
+    yield
+    while True:
+        back_up(Path(path), Path(target), bytes_per_s)
+
+
 ROLES: dict[str, Role] = {
     role.__name__: role
     for role in (
@@ -139,6 +149,7 @@ ROLES: dict[str, Role] = {
         pending_rebuild,
         spark_large,
         append_for_ever,
+        back_up_for_ever,
         *LATENCY_ROLES,
     )
 }

@@ -42,18 +42,19 @@ class Scanned:
         """The stream's name."""
         raise NotImplementedError
 
-    def _lease(self, target: Path, files: Files) -> None:
-        """Links this moment of the stream below `target`; nothing where there is no stream."""
+    def _lease(self, target: Path, files: Files, *, copies: bool = True) -> lease.Moment | None:
+        """Links this moment of the stream below `target`; nothing where there is no stream: see `link_stream`."""
         place = target / names.encode_name(self.name)
 
-        def link(log: StreamLog) -> bool:
+        def link(log: StreamLog) -> lease.Moment | None:
             shutil.rmtree(place, ignore_errors=True)  # of a stream that was replaced while it was linked
             files.mkdir(place)
-            lease.link_stream(log, place, files)
-            return True
+            return lease.link_stream(log, place, files, copies=copies)
 
-        if not self._use(link, False):
+        moment = self._use(link, None)
+        if moment is None:
             shutil.rmtree(place, ignore_errors=True)  # of one that went away while it was linked
+        return moment
 
     def trimmed_to(self) -> EntryID | None:
         """The greatest ID of an entry that a trim took, as far as is known: None where nothing was trimmed.

@@ -18,17 +18,19 @@ from diskstream.engine.backup import (
     name_stream,
     uuid_of,
 )
-from diskstream.engine.directory import check_filesystem
+from diskstream.engine.directory import check_filesystem, unreadable_names
 from diskstream.engine.files import Files
+from diskstream.engine.lease import Moment
 from diskstream.engine.log import StreamMoved
 from diskstream.engine.verify import Problem, VerifyReport
-from diskstream.errors import CorruptionError, DiskstreamError, FormatError, PoisonedError, ReadOnlyError
+from diskstream.errors import CorruptionError, FormatError, PoisonedError, ReadOnlyError
 from diskstream.store import Store
 
 __all__ = [
     "Copied",
     "Cut",
     "Files",
+    "Moment",
     "Problem",
     "check_filesystem",
     "copy_file",
@@ -61,9 +63,13 @@ def pin(
     *,
     name: str,
     ttl_s: float,
-    on_damage: Callable[[bytes, DiskstreamError], None],
-) -> Path:
-    """Makes a lease, as `Store.lease`, in which damaged streams are as they are: `on_damage` is told of each.
+    unreadable: bool,
+    on_damage: Callable[[str, str], None],
+) -> tuple[Path, dict[str, Moment]]:
+    """Makes a lease, as `Store.lease`, but that takes no room: active logs are links too.
+
+    How far they count is returned, by the names of the streams' directories. Damaged streams are as they are:
+    `on_damage` is told the directory and the fault. With `unreadable`, those whose names cannot be read are there, too.
 
     Its directory is `leases/<name>`, or, where this is killed, `leases/.new-<name>`: `leases.release` removes either.
 
@@ -75,19 +81,29 @@ def pin(
         raise ReadOnlyError(str(store.path))
     lease.sweep(store.path, time.time())
     files = Files()
+    moments: dict[str, Moment] = {}
 
     def link(target: Path) -> None:
         for each in streams:
+            place = target / names.encode_name(each)
             try:
-                store.stream(each)._lease(target, files)
+                moment = store.stream(each)._lease(target, files, copies=False)
+                if moment is not None:
+                    moments[place.name] = moment
             except (CorruptionError, FormatError, PoisonedError) as error:
-                on_damage(each, error)
-                place = target / names.encode_name(each)
+                on_damage(place.name, str(error))
                 rmtree(place, ignore_errors=True)
-                files.mkdir(place)
-                lease.link_damaged(store.path / "streams" / place.name, place, files)
+                _pin_damaged(store, place, files)
+        for path in unreadable_names(store.path / "streams") if unreadable else []:
+            on_damage(path.name, "its name cannot be read")
+            _pin_damaged(store, target / path.name, files)
 
-    return lease.make(store.path, link, ttl_s, files, name)
+    return lease.make(store.path, link, ttl_s, files, name), moments
+
+
+def _pin_damaged(store: Store, place: Path, files: Files) -> None:
+    files.mkdir(place)
+    lease.link_damaged(store.path / "streams" / place.name, place, files)
 
 
 def verify_files(store: Store, only: Mapping[bytes, Collection[str]], progress: Callable[[int], None]) -> VerifyReport:

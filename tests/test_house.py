@@ -156,7 +156,9 @@ def wrong_arrows(path: Path) -> Iterator[str]:
             yield f"{at(path, line)}: {source} may not import {module} ({target})"
 
 
-@pytest.mark.parametrize("source", ["words", "engine", "streams", "commands", "programs", "tools", "bench", "tests"])
+@pytest.mark.parametrize(
+    "source", ["words", "engine", "streams", "commands", "operations", "programs", "tools", "bench", "tests"]
+)
 def test_imports_follow_the_arrows(source: str) -> None:
     files = [path for path in PYTHON_FILES if layer(module_name(path)) == source]
     assert_none(offence for path in files for offence in wrong_arrows(path))

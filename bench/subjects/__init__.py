@@ -16,6 +16,7 @@ def all_subjects() -> dict[str, ModuleType]:
         add,
         add_many,
         always,
+        backup,
         group_latency,
         group_reads,
         maintenance,
@@ -41,6 +42,7 @@ def all_subjects() -> dict[str, ModuleType]:
         server,
         spark,
     )
+    modules = (add, add_many, always, ranges, wakeup, group_reads, group_latency, pending, sizes, server, backup, spark)
     return {module.NAME: module for module in modules}
 
 

@@ -1,7 +1,9 @@
 """Making a backup of a live store: one moment of each stream, and no second copy of what an earlier backup has."""
 
+import contextlib
 import errno
 import fnmatch
+import os
 import secrets
 import time
 from collections.abc import Callable
@@ -16,8 +18,20 @@ from diskstream.backups.pace import Pace
 from diskstream.backups.parts import copy_jobs, stores_in
 from diskstream.backups.repository import BackupError, Repository
 from diskstream.backups.sharing import Donors, Journal, release_pins
-from diskstream.errors import DiskstreamError, StorageError
-from diskstream.store_files import Files, copy_file, digest_file, is_sealed, name_of, pin, uuid_of, verify_files
+from diskstream.errors import DiskFullError, DiskstreamError, StorageError
+from diskstream.store_files import (
+    Files,
+    Moment,
+    copy_file,
+    digest_file,
+    directory_of,
+    is_sealed,
+    name_of,
+    pin,
+    uuid_of,
+    verify_files,
+)
+from diskstream.system_calls import wrapped
 
 __all__ = ["Made", "Settings", "make_backup"]
 
@@ -27,6 +41,9 @@ _TOUCH_S: Final = 60.0
 # So often the streams are listed, while some vanish from under the hands of whoever lists them.
 _LOOKS: Final = 5
 _READ_ONLY: Final = 0o440
+_LOWEST: Final = 19
+# Two segments of the usual size.
+_LEFT_BYTES: Final = 128 << 20
 
 
 @dataclass(frozen=True)
@@ -38,6 +55,7 @@ class Settings:
         link: sealed files become second names of the store's own, where both are on one file system.
         full: share nothing with earlier backups.
         bytes_per_s: copy no faster than this.
+        low_priority: give this whole process the lowest priority, once no lock is held that writers wait for.
         on_bytes: called with the bytes just handled.
         on_total: called once, with how many there will be.
     """
@@ -46,6 +64,7 @@ class Settings:
     link: bool = False
     full: bool = False
     bytes_per_s: int | None = None
+    low_priority: bool = False
     on_bytes: Callable[[int], None] | None = None
     on_total: Callable[[int], None] | None = None
 
@@ -91,15 +110,21 @@ def make_backup(store: Path, target: Path, settings: Settings | None = None, *, 
         ReadOnlyError: the store cannot be written to: a backup must hold its files while it copies them.
         StorageError: the disk said no. The next backup takes over what this one has copied.
     """
-    files = Files()
     with stores.open(store, create=False, seal="manual", fsync="os"):  # is a store, and ours to use
-        repository = Repository.make(target, store, files)
+        pass
+    with wrapped(target, "use"):
+        return _make(store, target, settings or Settings(), version)
+
+
+def _make(store: Path, target: Path, settings: Settings, version: str) -> Made:
+    files = Files()
+    repository = Repository.make(target, store, files)
     with repository.alone():
         repository.sweep()
         unfinished = repository.unfinished()
         for folder in unfinished:
             release_pins(folder, store)
-        made = _Making(store, repository, settings or Settings(), files, unfinished).run(version)
+        made = _Making(store, repository, settings, files, unfinished).run(version)
         for folder in unfinished:
             repository.remove(folder, files)
         return made
@@ -112,6 +137,8 @@ class _Found:
     part: str
     place: str
     uuid: str
+    moment: Moment | None
+    files: list[str] = field(default_factory=list)
     new: set[str] = field(default_factory=set)  # files that were not checked yet
     faults: list[str] = field(default_factory=list)
 
@@ -126,6 +153,7 @@ class _Making:
         self._donors = None if settings.full else Donors(repository, unfinished)
         self._began, self._made_ms = time.monotonic(), time.time_ns() // 1_000_000
         self._fresh = repository.begin(files)
+        self._one_disk = self._fresh.stat().st_dev == store.stat().st_dev
         self._journal = Journal(self._fresh)
         self._leases: dict[str, Path] = {}
         self._touched = time.monotonic()
@@ -148,6 +176,9 @@ class _Making:
                 copy_jobs(self._store, self._fresh, self._files)
                 self._keep_jobs()
             self._pin()
+            if self._settings.low_priority:
+                with contextlib.suppress(OSError):
+                    os.nice(_LOWEST)
             self._copy_parts()
         finally:
             self._journal.close()
@@ -174,7 +205,8 @@ class _Making:
 
     def _pin_part(self, part: str, store: stores.Store) -> None:
         everything = not self._settings.patterns
-        damaged: dict[bytes, str] = {}
+        damaged: dict[str, str] = {}
+        moments: dict[str, Moment] = {}
         for _ in range(_LOOKS):
             wanted = [name for name in store.streams() if everything or self._matches(name)]
             if not wanted and not everything:
@@ -182,20 +214,21 @@ class _Making:
             name = f"backup-{secrets.token_hex(8)}"
             self._journal.pinned(part, name)
 
-            def tell(name: bytes, error: DiskstreamError) -> None:
-                damaged[name] = str(error)
-
-            lease = pin(store, wanted, name=name, ttl_s=_TTL_S, on_damage=tell)
+            lease, moments = pin(
+                store, wanted, name=name, ttl_s=_TTL_S, unreadable=everything, on_damage=damaged.__setitem__
+            )
             earlier, self._leases[part] = self._leases.get(part), lease
             if earlier is not None:
                 leases.release(earlier)
             # One that is not there was deleted, or renamed to a name that was not on the list: look again.
-            if len(list((lease / "streams").iterdir())) == len(wanted):
+            if all((lease / "streams" / directory_of(each)).exists() for each in wanted):
                 break
         for place in sorted((self._leases[part] / "streams").iterdir()):
-            found = _Found(part, _below(part, f"streams/{place.name}"), uuid_of(place))
-            if (fault := damaged.get(name_of(place) or b"")) is not None:
-                found.faults.append(fault)
+            moment = moments.get(place.name)
+            found = _Found(part, _below(part, f"streams/{place.name}"), uuid_of(place), moment)
+            found.files = sorted(path.name for path in place.iterdir())
+            if moment is None:
+                found.faults.append(damaged[place.name])
             self._found[found.place] = found
 
     def _matches(self, name: bytes) -> bool:
@@ -211,23 +244,27 @@ class _Making:
                 self._kept[relative] = Kept(relative, copied.size_bytes, copied.sha256)
 
     def _copy_parts(self) -> None:
-        for part, lease in self._leases.items():
-            root = self._fresh / part
-            self._files.mkdir(root)
-            self._files.mkdir(root / "streams")
-            self._copy(lease / "store.json", _below(part, "store.json"))
-            for place in sorted((lease / "streams").iterdir()):
-                self._files.mkdir(root / "streams" / place.name)
-                found = self._found[_below(part, f"streams/{place.name}")]
-                for path in sorted(place.iterdir()):
-                    self._keep(path, found)
+        try:
+            for part, lease in self._leases.items():
+                self._files.mkdir(self._fresh / part)
+                self._files.mkdir(self._fresh / part / "streams")
+                self._copy(lease / "store.json", _below(part, "store.json"))
+            for found in self._found.values():
+                self._files.mkdir(self._fresh / found.place)
+                place = self._leases[found.part] / "streams" / found.place.rpartition("/")[2]
+                for name in found.files:
+                    self._keep(place / name, found)
+        except FileNotFoundError as error:
+            what, hint = "it is gone: somebody removed the lease", "run this again: it goes on where it stopped"
+            raise BackupError(Path(error.filename or self._store), what, hint) from error
 
     def _keep(self, source: Path, found: _Found) -> None:
         """Takes a file into the backup: as a second name of one that is there already, or as a copy."""
         path = f"{found.place}/{source.name}"
+        moment = found.moment if found.moment is not None and found.moment.name == source.name else None
         donor = None
         if self._donors is not None and source.suffix != "":
-            donor = self._donors.find(source, found.uuid)
+            donor = self._donors.find(source, found.uuid, moment)
         if donor is not None and self._link(donor[0], self._fresh / path):
             kept = donor[1]
             self._kept[path] = Kept(path, kept.size_bytes, kept.sha256)
@@ -243,20 +280,36 @@ class _Making:
                 self._linked += copied.size_bytes
                 self._kept[path] = Kept(path, copied.size_bytes, copied.sha256)
             else:
-                self._copy(source, path, found.uuid)
+                self._copy(source, path, found.uuid, moment)
         except StorageError as error:
             if error.filename != str(source):
                 raise
             self._files.unlink(self._fresh / path)
             found.faults.append(f"{source.name}: {error.strerror}")
 
-    def _copy(self, source: Path, path: str, uuid: str = "") -> None:
+    def _copy(self, source: Path, path: str, uuid: str = "", moment: Moment | None = None) -> None:
         target = self._fresh / path
-        copied = copy_file(source, target, self._files, self._pace)
-        target.chmod(_READ_ONLY)
+        self._check_room(source, moment)
+        copied = copy_file(source, target, self._files, self._pace, moment)
+        with contextlib.suppress(OSError):  # some file systems keep no permissions
+            target.chmod(_READ_ONLY)
         self._kept[path] = Kept(path, copied.size_bytes, copied.sha256)
         if uuid:
             self._journal.copied(path, uuid, copied)
+
+    def _check_room(self, source: Path, moment: Moment | None) -> None:
+        """Stops before those who write to the store, where it is on the same disk, find it full.
+
+        Raises:
+            DiskFullError: too little would be left.
+        """
+        if not self._one_disk:
+            return
+        found = os.statvfs(self._fresh)
+        size = source.stat().st_size if moment is None else moment.size_bytes
+        if found.f_bavail * found.f_frsize - size < _LEFT_BYTES:
+            what = f"less than {_LEFT_BYTES >> 20} MiB would be left for the store, which is on the same disk"
+            raise DiskFullError(str(self._fresh), "copy to", errno.ENOSPC, what)
 
     def _link(self, source: Path, target: Path) -> bool:
         """Gives a file a second name; False where it has as many as it can have, or is on another file system."""

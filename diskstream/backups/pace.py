@@ -9,6 +9,7 @@ __all__ = ["Pace"]
 _LEAST_WAIT_S = 0.005
 # After a pause so much is caught up, not all of it.
 _BURST_S = 0.25
+_LONGEST_WAIT_S = 30.0
 
 
 class Pace:
@@ -39,5 +40,9 @@ class Pace:
             return
         now = self._clock()
         self._due = max(self._due, now - _BURST_S) + size_bytes / self._rate
-        if self._due - now > _LEAST_WAIT_S:
-            self._wait(self._due - now)
+        left = self._due - now
+        while left > _LEAST_WAIT_S:
+            self._wait(min(left, _LONGEST_WAIT_S))
+            left -= _LONGEST_WAIT_S
+            if self._on_bytes is not None:
+                self._on_bytes(0)  # whoever keeps something alive meanwhile

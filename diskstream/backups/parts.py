@@ -12,7 +12,7 @@ __all__ = ["copy_jobs", "stores_in"]
 
 # A server keeps further databases, and what it knows of keys, in stores of their own: docs/format/keys.md.
 _WITHIN: Final = re.compile(r"keys|db[1-9]\d*")
-_SMALL: Final = frozenset({"done.json", "plan.json", "complete"})
+_SMALL: Final = frozenset({"done.json", "plan.json", "replay.json", "complete"})
 _MANIFEST: Final = re.compile(r"\d+\.json")
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from shutil import rmtree
 from typing import Final, Self
 
-from diskstream.backups.manifest import Header, read_header
+from diskstream.backups.manifest import Header, read_header, read_manifest
 from diskstream.errors import DiskstreamError, NewerFormatError
 from diskstream.store_files import Files
 from diskstream.system_calls import wrapped
@@ -76,9 +76,17 @@ class Backup:
             except BlockingIOError:
                 what = "it is being read" if alone else "it is being removed"
                 raise BackupError(self.path, what, "run this again when that has ended") from None
+            if not self._is_there(fd):
+                raise BackupError(self.path, "it was just removed", "diskstream backup ls lists those that are there")
             yield
         finally:
             os.close(fd)
+
+    def _is_there(self, fd: int) -> bool:
+        try:
+            return os.path.samestat(os.fstat(fd), self.path.stat())
+        except FileNotFoundError:
+            return False
 
 
 def number_of(path: Path) -> int:
@@ -137,7 +145,10 @@ class Repository:
         owner = store_uuid(store)
         _check_apart(path, store)
         if not (path / _DESCRIPTION).exists():
-            _begin(path, owner, files)
+            _check_free(path, files)
+            with cls(path, owner).alone():
+                if not (path / _DESCRIPTION).exists():
+                    _describe(path, owner, files)
         made = cls.open(path)
         if made.store != owner:
             raise BackupError(
@@ -172,12 +183,15 @@ class Repository:
 
     # --- what is in it ------------------------------------------------------------------------------------------------
 
-    def backups(self) -> list[Backup]:
-        """All complete backups, the oldest first, by their numbers: a clock may have gone back between two."""
+    def backups(self, *, whole: bool = False) -> list[Backup]:
+        """All complete backups, the oldest first, by their numbers: a clock may have gone back between two.
+
+        With `whole`, each manifest is read to its end, so that its header is what was written there for certain.
+        """
         found = []
         for path in sorted(self._named(), key=number_of):
             try:
-                found.append(Backup(path, read_header(path)))
+                found.append(Backup(path, read_manifest(path).header if whole else read_header(path)))
             except DiskstreamError as error:
                 found.append(Backup(path, None, str(error)))
         return found
@@ -228,28 +242,34 @@ def _remove(path: Path) -> None:
         rmtree(path)
 
 
-def _begin(path: Path, owner: str, files: Files) -> None:
+def _check_free(path: Path, files: Files) -> None:
+    """Makes the directory where it is missing.
+
+    Raises:
+        BackupError: it holds something else.
+    """
     missing = [folder for folder in (path, *path.parents) if not folder.exists()]
     for folder in reversed(missing):
         files.mkdir(folder)
         files.sync_dir(folder.parent)
     if not path.is_dir():
         raise BackupError(path, "it is a file", "name a directory")
+    ours = (_LOCK, f"{_DESCRIPTION}.tmp")
     with wrapped(path, "list"):
         foreign = [
-            entry.name
-            for entry in path.iterdir()
-            if entry.name not in _OF_THE_SYSTEM and not entry.name.startswith(f"{_DESCRIPTION}.")
+            entry.name for entry in path.iterdir() if entry.name not in _OF_THE_SYSTEM and entry.name not in ours
         ]
     if foreign:
         raise BackupError(path, f"it holds something else ({min(foreign)})", "name an empty or a new directory")
-    temporary = path / f"{_DESCRIPTION}.{secrets.token_hex(8)}.tmp"
+
+
+def _describe(path: Path, owner: str, files: Files) -> None:
+    temporary = path / f"{_DESCRIPTION}.tmp"
+    files.unlink(temporary)  # of a process that was killed here
     with files.create(temporary) as new:
         new.write(json.dumps({"format": FORMAT, "store": owner}).encode() + b"\n")
         new.sync()
-    with contextlib.suppress(FileExistsError):  # somebody else was faster
-        files.link(temporary, path / _DESCRIPTION)
-    files.unlink(temporary)
+    files.rename(temporary, path / _DESCRIPTION)
     files.sync_dir(path)
 
 
@@ -271,9 +291,9 @@ def find_backup(path: Path) -> Backup:
         BackupError: there is none.
     """
     resolved = path.absolute()
+    if not resolved.is_dir():
+        raise BackupError(path, "there is no such backup", "diskstream backup ls lists those that are there")
     if _NAME.fullmatch(resolved.name) or (resolved / "manifest.jsonl").exists():
-        if not resolved.is_dir():
-            raise BackupError(path, "there is no such backup", "diskstream backup ls lists them")
         return Backup(resolved, read_header(resolved))
     found = [backup for backup in Repository.open(path).backups() if backup.header is not None]
     if not found:

@@ -85,7 +85,9 @@ def restore(backup: Backup, target: Path, wanted: Wanted | None = None) -> Resto
         StorageError: the disk said no. Nothing is at the target then.
     """
     chosen = wanted or Wanted()
-    with backup.used():
+    if target.resolve().is_relative_to(backup.path.resolve()):
+        raise BackupError(target, "it is within the backup", "name a directory elsewhere")
+    with wrapped(target, "use"), backup.used():
         manifest = read_manifest(backup.path)
         streams = _chosen(backup, manifest, chosen)
         if (target / "store.json").exists():
@@ -149,7 +151,11 @@ def _hidden(target: Path) -> Iterator[Path]:
         for path in fresh.iterdir():
             with wrapped(path, "remove"):
                 rmtree(path) if path.is_dir() else path.unlink()
-        yield fresh
+        try:
+            yield fresh
+        except BaseException:
+            rmtree(fresh, ignore_errors=True)
+            raise
     finally:
         os.close(fd)
 
@@ -167,7 +173,9 @@ def _put_in_place(fresh: Path, target: Path) -> None:
         files.rename(fresh, target)
     except (FileExistsError, StorageError) as error:
         if error.errno in (errno.EEXIST, errno.ENOTEMPTY):
-            raise BackupError(target, "there is something by now", f"all is in {fresh}: move it yourself") from error
+            raise BackupError(
+                target, "there is something by now", "name a directory that is empty or missing"
+            ) from error
         if error.errno in (errno.EBUSY, errno.EXDEV):
             raise BackupError(
                 target, "it is where a file system is mounted", "name a directory below it, which need not be there"

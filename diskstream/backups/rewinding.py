@@ -87,8 +87,12 @@ def capped(state: StreamState, stream: Stream, until: EntryID) -> StreamState:
     if state.last_id <= until:
         return state
     newest = next(stream.revrange(until, count=1), None)
-    deleted = min(state.max_deleted_id, until)
-    last = max(MIN_ID if newest is None else newest.id, deleted)
+    last = MIN_ID if newest is None else newest.id
+    if state.max_deleted_id <= until:
+        deleted = state.max_deleted_id
+        last = max(last, deleted)
+    else:
+        deleted = last  # which of them were deleted is not known: any may have been
     after = until.next()
     later = 0 if after is None else stream.count_from(after)
     length = len(stream) - later

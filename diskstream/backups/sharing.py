@@ -1,5 +1,6 @@
 """Files that are in a backup already, so that the next one shares them: a second name, and no second copy."""
 
+import contextlib
 import json
 from pathlib import Path
 from typing import IO, Final
@@ -8,7 +9,7 @@ from diskstream import leases
 from diskstream.backups.manifest import Kept, read_manifest
 from diskstream.backups.repository import Repository
 from diskstream.errors import DiskstreamError
-from diskstream.store_files import Copied, digest_file, is_same, is_sealed
+from diskstream.store_files import Copied, Moment, digest_file, is_same, is_sealed
 
 __all__ = ["Donors", "Journal", "release_pins"]
 
@@ -77,7 +78,7 @@ class Donors:
         for folder in unfinished:
             files = {}
             for facts in _journal_of(folder):
-                if "sha256" in facts:
+                with contextlib.suppress(KeyError, ValueError):
                     kept = Kept(str(facts["path"]), int(str(facts["size_bytes"])), str(facts["sha256"]))
                     files[str(facts["uuid"]), kept.path.rpartition("/")[2]] = kept
             self._known.append((folder, False, files))
@@ -101,7 +102,7 @@ class Donors:
         self._known.append((folder, True, files))
         return True
 
-    def find(self, source: Path, uuid: str) -> tuple[Path, Kept, bool] | None:
+    def find(self, source: Path, uuid: str, moment: Moment | None) -> tuple[Path, Kept, bool] | None:
         """The same file in an earlier backup: its path there, what its manifest says, and whether it was checked."""
         at = 0
         while at < len(self._known) or self._load_next():
@@ -110,20 +111,24 @@ class Donors:
             folder, checked, files = self._known[at]
             at += 1
             kept = files.get((uuid, source.name))
-            if kept is not None and self._is(source, folder / kept.path, kept):
-                return folder / kept.path, kept, checked
+            donor = folder / ("" if kept is None else kept.path)
+            if kept is None or not self._is(source, donor, kept, moment):
+                continue
+            if checked or digest_file(donor, lambda _: None).sha256 == kept.sha256:
+                return donor, kept, checked
         return None
 
     @staticmethod
-    def _is(source: Path, donor: Path, kept: Kept) -> bool:
+    def _is(source: Path, donor: Path, kept: Kept, moment: Moment | None) -> bool:
         try:
-            if source.stat().st_size != kept.size_bytes or donor.stat().st_size != kept.size_bytes:
+            size = source.stat().st_size if moment is None else moment.size_bytes
+            if size != kept.size_bytes or donor.stat().st_size != kept.size_bytes:
                 return False
         except FileNotFoundError:
             return False
-        if source.samefile(donor):
+        if moment is None and source.samefile(donor):
             return True
         if is_sealed(source.name):
             return is_same(source, donor)
         # A log may have grown differently in two copies of one store: only its bytes tell.
-        return digest_file(source, lambda _: None).sha256 == kept.sha256
+        return digest_file(source, lambda _: None, moment).sha256 == kept.sha256

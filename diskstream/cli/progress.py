@@ -10,12 +10,13 @@ from rich.progress import (
     DownloadColumn,
     MofNCompleteColumn,
     Progress,
-    SpinnerColumn,
+    ProgressColumn,
+    Task,
     TextColumn,
-    TimeElapsedColumn,
     TimeRemainingColumn,
     TransferSpeedColumn,
 )
+from rich.text import Text
 
 import diskstream
 from diskstream.cli.output import error_console
@@ -63,18 +64,27 @@ def bytes_progress(title: str) -> Iterator[tuple[Callable[[int], None], Callable
         yield (lambda total: progress.update(task, total=total)), (lambda size: progress.advance(task, size))
 
 
+class _Rate(ProgressColumn):
+    """Entries a second."""
+
+    def render(self, task: Task) -> Text:
+        return Text("" if task.speed is None else f"{task.speed:,.0f}/s")
+
+
 @contextmanager
-def replay_progress(title: str) -> Iterator[Callable[[int, int], None] | None]:
-    """A line for a replay; yields what to call with entries just read and just sent. Silent, and None, in a pipe."""
+def replay_progress(title: str) -> Iterator[tuple[Callable[[int], None], Callable[[int, int], None]]]:
+    """A bar for a replay; yields what to call with how many entries there are, and with those just read and sent."""
     console = error_console()
     if not console.is_terminal:
-        yield None
+        yield (lambda _: None), (lambda _, __: None)
         return
     columns = (
         TextColumn("{task.description}", markup=False),
-        SpinnerColumn(),
-        TextColumn("{task.completed:,} read, {task.fields[sent]:,} sent"),
-        TimeElapsedColumn(),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[sent]:,} sent"),
+        _Rate(),
+        TimeRemainingColumn(),
     )
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task(title, total=None, sent=0)
@@ -85,4 +95,4 @@ def replay_progress(title: str) -> Iterator[Callable[[int, int], None] | None]:
             total += sent
             progress.update(task, advance=read, sent=total)
 
-        yield on_entries
+        yield (lambda entries: progress.update(task, total=entries)), on_entries

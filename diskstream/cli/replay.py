@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -117,14 +118,13 @@ def command(
     if dry_run:
         _measure(job, as_json=as_json)
         return
-    with _stopping() as stop, replay_progress(text(stream)) as on_entries:
-        outcome = run_job(replace(job, pacer=Pacer(chosen, rate=rate, stop=stop), on_entries=on_entries))
+    with _stopping() as stop, replay_progress(text(stream)) as (on_total, on_entries):
+        pacer = Pacer(chosen, rate=rate, stop=stop)
+        outcome = run_job(replace(job, pacer=pacer, on_total=on_total, on_entries=on_entries))
     _report(job, outcome, as_json=as_json)
 
 
 def _since(span_ms: int) -> diskstream.EntryID:
-    import time
-
     return diskstream.EntryID(max(0, time.time_ns() // 1_000_000 - span_ms), 0)
 
 
@@ -165,10 +165,12 @@ def _print(entries: Sequence[diskstream.Entry]) -> None:
 
 @contextmanager
 def _stopping() -> Iterator[Event]:
-    """What SIGINT and SIGTERM set: the replay ends at once, after what it is just sending."""
+    """What SIGINT and SIGTERM set: the replay ends after what it is just sending. A second one does not wait."""
     stop = Event()
 
     def ask(number: int, frame: FrameType | None) -> None:  # noqa: ARG001  # the signature is signal's
+        if stop.is_set():
+            raise KeyboardInterrupt
         stop.set()
 
     before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}

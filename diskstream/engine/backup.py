@@ -7,11 +7,13 @@ import struct
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from io import FileIO
 from pathlib import Path
 
 from diskstream._native import LOG_HEADER_BYTES, EntryID, SegmentView, first_segment
 from diskstream.engine import directory, names, recovery
 from diskstream.engine.files import Files, wrapped
+from diskstream.engine.lease import Moment
 from diskstream.engine.page import Page
 from diskstream.errors import CorruptionError
 from diskstream.options import Options
@@ -35,13 +37,16 @@ class Copied:
     sha256: str
 
 
-def copy_file(source: Path, target: Path, files: Files, on_bytes: Callable[[int], None]) -> Copied:
+def copy_file(
+    source: Path, target: Path, files: Files, on_bytes: Callable[[int], None], moment: Moment | None = None
+) -> Copied:
     """Copies a file to a name that must be free; it is durable on return, but for its name.
 
     Args:
         source, target: the files.
         files: what to write with.
         on_bytes: called with the bytes just copied; may wait.
+        moment: of an active log, how far it counts.
 
     Raises:
         FileNotFoundError, FileExistsError: there is no source, or there is a target.
@@ -49,7 +54,7 @@ def copy_file(source: Path, target: Path, files: Files, on_bytes: Callable[[int]
     """
     digest, size = hashlib.sha256(), 0
     with wrapped(source, "read"), source.open("rb", buffering=0) as file, files.create(target) as new:
-        while data := file.read(_AT_ONCE):
+        for data in _pieces(file, moment):
             digest.update(data)
             new.write(data)
             size += len(data)
@@ -58,7 +63,7 @@ def copy_file(source: Path, target: Path, files: Files, on_bytes: Callable[[int]
     return Copied(size, digest.hexdigest())
 
 
-def digest_file(path: Path, on_bytes: Callable[[int], None]) -> Copied:
+def digest_file(path: Path, on_bytes: Callable[[int], None], moment: Moment | None = None) -> Copied:
     """Reads a file: from the disk, as far as the system can be told to forget what it has in memory.
 
     Raises:
@@ -67,12 +72,17 @@ def digest_file(path: Path, on_bytes: Callable[[int], None]) -> Copied:
     """
     digest, size = hashlib.sha256(), 0
     with wrapped(path, "read"), path.open("rb", buffering=0) as file:
-        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-        while data := file.read(_AT_ONCE):
+        if moment is None:
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        for data in _pieces(file, moment):
             digest.update(data)
             size += len(data)
             on_bytes(len(data))
     return Copied(size, digest.hexdigest())
+
+
+def _pieces(file: FileIO, moment: Moment | None) -> Iterator[bytes]:
+    return iter(lambda: file.read(_AT_ONCE), b"") if moment is None else moment.read(file.fileno())
 
 
 def is_same(one: Path, other: Path) -> bool:

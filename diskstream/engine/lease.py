@@ -15,7 +15,8 @@ import os
 import secrets
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from diskstream._native import LOG_HEADER_BYTES, SegmentView
@@ -24,12 +25,46 @@ from diskstream.engine.files import Files, wrapped
 from diskstream.engine.log import StreamLog
 from diskstream.errors import CorruptionError
 
-__all__ = ["link_damaged", "link_stream", "make", "release", "sweep", "touch"]
+__all__ = ["Moment", "link_damaged", "link_stream", "make", "release", "sweep", "touch"]
 
 _LEASE = "lease.json"
+# Small files of a stream that are replaced as a whole.
+_BESIDE = ("name",)
 _AT_ONCE = 8 << 20
 # What a killed process left half made is removed after this long.
 _UNFINISHED_S = 3600
+
+
+@dataclass(frozen=True)
+class Moment:
+    """How far an active log counted at one moment: what stands before that never changes.
+
+    Attributes:
+        name: of the file.
+        header: its first bytes then: how far it is known durable must not be newer than the end.
+        end: the offset behind the last frame.
+    """
+
+    name: str
+    header: bytes
+    end: int
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of a copy: zeros behind the end say that there is no frame."""
+        return self.end + -self.end % 4096 + 4096
+
+    def read(self, fd: int) -> Iterator[bytes]:
+        """What a copy of the log holds, piece by piece."""
+        yield self.header
+        at = len(self.header)
+        while at < self.end:
+            data = os.pread(fd, min(_AT_ONCE, self.end - at), at)
+            if not data:
+                break  # the file was cut by somebody: what is missing is found when the copy is opened
+            yield data
+            at += len(data)
+        yield bytes(self.size_bytes - at)
 
 
 def make(store: Path, link: Callable[[Path], None], ttl_s: float, files: Files, name: str | None = None) -> Path:
@@ -56,8 +91,11 @@ def make(store: Path, link: Callable[[Path], None], ttl_s: float, files: Files, 
     return target
 
 
-def link_stream(log: StreamLog, target: Path, files: Files) -> None:
+def link_stream(log: StreamLog, target: Path, files: Files, *, copies: bool = True) -> Moment:
     """Fills `target` with one moment of a stream.
+
+    With `copies` the active log is a copy, up to this moment; else it is linked too: who reads it must go by what is
+    returned. Then no room is needed.
 
     Segments that are there already are linked before the append lock is taken, so that writers wait for what came in
     between, and not for all that the stream has.
@@ -83,14 +121,18 @@ def link_stream(log: StreamLog, target: Path, files: Files) -> None:
         with wrapped(source, "read"):
             fd = os.open(source, os.O_RDONLY | os.O_CLOEXEC)
         # The header says how far the log is known durable: it must not be newer than the end.
-        header = os.pread(fd, LOG_HEADER_BYTES, 0)
+        moment = Moment(source.name, os.pread(fd, LOG_HEADER_BYTES, 0), end)
+        if not copies:
+            files.link(source, target / source.name)
     try:
         for name in ahead - wanted:
             files.unlink(target / name)
-        _copy(fd, header, end, names.log_path(target, number))
+        if copies:
+            _copy(fd, moment, target / source.name)
     finally:
         os.close(fd)
-    _copy_name(log.directory, target)
+    _copy_beside(log.directory, target)
+    return moment
 
 
 def link_damaged(directory: Path, target: Path, files: Files) -> None:
@@ -99,19 +141,16 @@ def link_damaged(directory: Path, target: Path, files: Files) -> None:
     Raises:
         StorageError: the file system has no hard links, or no room.
     """
-    present = {path.name: names.parse_file(path.name) for path in directory.iterdir()}
-    active = max((parsed[1] for parsed in present.values() if parsed and parsed[0] == "log"), default=0)
-    for name, parsed in present.items():
-        if parsed is not None and parsed[:2] == ("log", active):
+    for path in directory.iterdir():
+        if names.parse_file(path.name) is not None or names.audit_number(path.name) is not None:
+            files.link(path, target / path.name)
+    _copy_beside(directory, target)
+
+
+def _copy_beside(directory: Path, target: Path) -> None:
+    for name in _BESIDE:
+        if (directory / name).exists():
             shutil.copyfile(directory / name, target / name)
-        elif parsed is not None or names.audit_number(name) is not None:
-            files.link(directory / name, target / name)
-    _copy_name(directory, target)
-
-
-def _copy_name(directory: Path, target: Path) -> None:
-    if (directory / "name").exists():
-        shutil.copyfile(directory / "name", target / "name")
 
 
 def _link_ahead(log: StreamLog, target: Path, files: Files) -> set[str]:
@@ -154,17 +193,10 @@ def _link_segment(log: StreamLog, view: SegmentView, target: Path, files: Files,
     raise CorruptionError(str(packed), "sealed segment", 0, f"a file with {view.entries} entries", "no file")
 
 
-def _copy(fd: int, header: bytes, end: int, target: Path) -> None:
+def _copy(fd: int, moment: Moment, target: Path) -> None:
     with wrapped(target, "write"), target.open("xb") as file:
-        file.write(header)
-        at = len(header)
-        while at < end:
-            data = os.pread(fd, min(_AT_ONCE, end - at), at)
-            if not data:
-                break
+        for data in moment.read(fd):
             file.write(data)
-            at += len(data)
-        file.write(bytes(-at % 4096 + 4096))
 
 
 def touch(lease: Path) -> None:

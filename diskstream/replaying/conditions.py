@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from diskstream._native import Entry
+from diskstream import Entry
 from diskstream.errors import ArgumentError
 
 __all__ = ["MAX_CONDITIONS", "MAX_PATTERN", "MAX_SEARCHED_BYTES", "Condition", "parse_condition"]

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from diskstream import Entry
 from diskstream import store as stores
-from diskstream._native import Entry
 from diskstream.commits import Commit
 from diskstream.errors import ArgumentError, ChangedError, DataLossError, NoSuchStreamError
 from diskstream.ids import MAX_ID, MIN_ID, EntryID
@@ -70,6 +70,7 @@ class Job:
         rate: entries a second, at most.
         name: what tells this replay from others to the same target; made from the rest where it is empty.
         pacer: takes the place of speed and rate.
+        on_total: called with how many there are to be read, once; about, where many were deleted.
         on_entries: called with entries just read, and just sent.
     """
 
@@ -85,6 +86,7 @@ class Job:
     rate: float | None = None
     name: str = ""
     pacer: Pacer | None = None
+    on_total: Callable[[int], None] | None = field(default=None, compare=False)
     on_entries: Callable[[int, int], None] | None = field(default=None, compare=False)
 
     def plan(self, last_id: EntryID) -> Plan:
@@ -180,7 +182,11 @@ def _send(job: Job, plan: Plan, stream: Stream, sink: Sink, position: EntryID) -
     """
     first, last = plan.within
     after = position.next()
-    entries = stream.range(max(first, MAX_ID if after is None else after), last)
+    start = max(first, MAX_ID if after is None else after)
+    entries = stream.range(start, last)
+    if job.on_total is not None:
+        beyond = last.next()
+        job.on_total(max(0, stream.count_from(start) - (0 if beyond is None else stream.count_from(beyond))))
     pacer = job.pacer or Pacer(job.speed, rate=job.rate)
     done = replay(entries, sink, pacer=pacer, where=_conditions(job), on_entries=job.on_entries)
     if not done.stopped and stream.last_id() < last:
@@ -203,7 +209,7 @@ def _check_passed(job: Job, plan: Plan, stream: Stream, last_id: EntryID) -> Non
 
 
 def _to_stream(job: Job, to: ToStream, plan: Plan, name: str, source: Stream) -> Outcome:
-    with stores.open(to.store, seal="manual") as store:
+    with stores.open(to.store) as store:
         if to.name == job.stream and store.path.resolve().samefile(job.source):
             raise ArgumentError("the target is the stream that is replayed: it would never end")
         target = store.stream(to.name)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from diskstream._native import Entry
+from diskstream import Entry
 from diskstream.errors import ChangedError, RemoteError
 from diskstream.ids import MIN_ID, EntryID
 from diskstream.redis_link import shown, telling

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from diskstream._native import Entry
+from diskstream import Entry
 from diskstream.ids import MIN_ID, EntryID
 from diskstream.replaying.conditions import Condition
 from diskstream.replaying.pacing import Pacer

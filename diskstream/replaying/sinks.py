@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
-from diskstream._native import Entry
+from diskstream import Entry
 from diskstream.commits import COMPLETE, Commit
 from diskstream.errors import ArgumentError
 from diskstream.ids import MIN_ID, EntryID

@@ -109,7 +109,7 @@ def test_an_earlier_moment_by_id_and_by_time(run: Run, tmp_path: Path) -> None:
     [
         (("backup", "ls", "nowhere"), "no such directory"),
         (("backup", "ls", "store"), "holds no backups"),
-        (("backup", "verify", "nowhere"), "no such directory"),
+        (("backup", "verify", "nowhere"), "no such backup"),
         (("backup", "store/within"), "within the store"),
         (("backup", "kept", "--stream", "none*"), "no stream matches"),
         (("restore", "store", "--to", "t"), "holds no backups"),

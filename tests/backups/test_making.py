@@ -3,12 +3,23 @@
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from shutil import rmtree
 
 import pytest
 
 import diskstream
 from diskstream import DiskFullError, Store
-from diskstream.backups import BackupError, Made, Repository, Seen, Settings, check_backup, find_backup, make_backup
+from diskstream.backups import (
+    BackupError,
+    Made,
+    Repository,
+    Seen,
+    Settings,
+    check_backup,
+    find_backup,
+    make_backup,
+    making,
+)
 from diskstream.backups.pace import Pace
 from diskstream.commands.keyspace import Keyspace
 from tests.backups.processes import keep_adding, kill_backups
@@ -226,6 +237,57 @@ def seen_at_of(path: Path, name: str) -> int:
         return len(store.stream(name))
 
 
+def test_a_stream_whose_name_cannot_be_read_is_told_and_kept(store: Store, target: Path) -> None:
+    (long,) = (store.path / "streams").glob("*~*")
+    (long / "name").unlink()
+    made = make_backup(store.path, target)
+    (damaged,) = made.damaged
+    assert "name cannot be read" in damaged.faults[0]
+    assert (made.path / damaged.path / "00000001.log").exists()
+
+
+def test_nothing_is_copied_on_the_disk_of_the_store(store: Store, target: Path) -> None:
+    """It may be full, which is why somebody makes a backup."""
+    looked = []
+
+    def look(_: int) -> None:
+        (lease,) = (store.path / "leases").iterdir()
+        for path in lease.glob("streams/*/*.*"):
+            assert path.samefile(store.path / path.relative_to(lease))
+            looked.append(path)
+
+    make_backup(store.path, target, Settings(on_total=look))
+    assert len(looked) > 5
+
+
+def test_what_is_written_while_it_copies_is_not_in_it(store: Store, target: Path) -> None:
+    before = seen(store)
+
+    def write(_: int) -> None:
+        for number in range(300):
+            store.stream("x").add({"later": number, "pad": "." * 90})
+        store.seal()
+        store.compact()
+        store.delete("empty")
+
+    made = make_backup(store.path, target, Settings(on_total=write))
+    assert seen_at(made.path) == before
+    assert made.damaged == []
+
+
+@pytest.mark.parametrize("what", ["*", "*/streams/empty", "*/streams/x/*.seg"])
+def test_a_lease_that_somebody_removed_is_said(store: Store, target: Path, what: str) -> None:
+    def remove(_: int) -> None:
+        for path in (store.path / "leases").glob(what):
+            rmtree(path) if path.is_dir() else path.unlink()
+
+    with pytest.raises(BackupError, match="removed the lease") as refused:
+        make_backup(store.path, target, Settings(on_total=remove))
+    assert refused.value.hint
+    assert Repository.open(target).backups() == []
+    make_backup(store.path, target)
+
+
 # --- where it may be --------------------------------------------------------------------------------------------------
 
 
@@ -260,6 +322,30 @@ def test_two_at_once_are_refused(store: Store, target: Path) -> None:
     make_backup(store.path, target)
 
 
+def test_rot_that_a_killed_backup_had_copied_is_found_by_the_next(large: Store, target: Path) -> None:
+    flip_in_place(min(large.path.glob("streams/x/*.seg")), 9000)
+
+    def stop(size_bytes: int) -> None:
+        if len(list(target.glob(".new-*/streams/x/*.seg"))) > 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        make_backup(large.path, target, Settings(on_bytes=stop))
+    made = make_backup(large.path, target)
+    assert made.shared_bytes > 0
+    assert [stream.name for stream in made.damaged] == ["x"]
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]\n", '{"path": 1}\n', '{"lease": "../../x", "part": ""}\n', "\xff\x00"])
+def test_whatever_stands_in_a_journal_the_next_backup_is_whole(store: Store, target: Path, text: str) -> None:
+    make_backup(store.path, target)
+    (target / ".new-0123").mkdir()
+    (target / ".new-0123" / "journal.jsonl").write_text(text)
+    before = seen(store)
+    assert seen_at(make_backup(store.path, target).path) == before
+    assert Repository.open(target).unfinished() == []
+
+
 # --- until it counts --------------------------------------------------------------------------------------------------
 
 
@@ -278,21 +364,23 @@ def test_killed_at_each_step_no_half_one_counts_and_the_next_one_is_whole(
 
 
 def test_a_killed_backup_is_gone_on_with(large: Store, target: Path) -> None:
-    """What it had copied is not copied again, and what was not checked then is checked now."""
+    """What it had copied is not copied again, unless it has gone bad since."""
     store = large
 
     def stop(size_bytes: int) -> None:
-        if len(list(target.glob(".new-*/streams/x/*.seg"))) > 1:
+        if len(list(target.glob(".new-*/streams/x/*.seg"))) > 2:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         make_backup(store.path, target, Settings(on_bytes=stop))
     assert Repository.open(target).backups() == []
     (half,) = Repository.open(target).unfinished()
-    flip_in_place(min(half.glob("streams/x/*.seg")), 9000)
+    flip_in_place(sorted(half.glob("streams/x/*.seg"))[1], 9000)
     made = make_backup(store.path, target)
     assert made.shared_bytes > 0
-    assert made.damaged, "a file that has gone bad since was taken over unread"
+    assert made.damaged == []
+    assert seen_at(made.path) == seen(store)
+    assert check_backup(find_backup(made.path), Seen()) == []
     assert Repository.open(target).unfinished() == []
 
 
@@ -308,6 +396,14 @@ def test_a_full_disk_is_said_and_the_next_backup_goes_on(store: Store, tmp_path:
         filler.unlink()
         assert seen_at(make_backup(store.path, disk / "backups").path) == before
         assert not list((store.path / "leases").iterdir())
+
+
+def test_a_disk_that_the_store_is_on_is_not_filled(store: Store, target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(making, "_LEFT_BYTES", 1 << 60)
+        with pytest.raises(DiskFullError, match="left for the store"):
+            make_backup(store.path, target)
+    assert make_backup(store.path, target).header.streams == 3
 
 
 def test_the_rate_is_kept(store: Store, target: Path) -> None:

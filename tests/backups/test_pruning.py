@@ -64,3 +64,19 @@ def test_one_whose_manifest_cannot_be_read_stays(tmp_path: Path) -> None:
     listed = repository.backups()
     assert [backup.header is None for backup in listed] == [True, False, False]
     assert [backup.path for backup in superfluous(listed, keep=1)] == [made[1].path]
+
+
+def test_a_changed_byte_of_a_manifest_is_seen_and_nothing_is_removed_by_it(tmp_path: Path) -> None:
+    with filled(tmp_path / "store") as store:
+        made = [make_backup(store.path, tmp_path / "backups") for _ in range(2)]
+    manifest = made[1].path / "manifest.jsonl"
+    text = manifest.read_bytes()
+    repository = Repository.open(tmp_path / "backups")
+    for at in range(0, len(text), 13):
+        manifest.write_bytes(text[:at] + bytes([text[at] ^ 1]) + text[at + 1 :])
+        listed = repository.backups(whole=True)
+        assert [backup.header is None for backup in listed] == [False, True], at
+        assert superfluous(listed, keep=1) == [], at
+    for length in range(0, len(text), 101):
+        manifest.write_bytes(text[:length])
+        assert repository.backups(whole=True)[1].header is None

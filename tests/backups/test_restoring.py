@@ -147,13 +147,14 @@ def test_a_full_disk_leaves_nothing(backup: Backup, tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk", "64k") as disk:
         with pytest.raises(DiskFullError):
             restore(backup, disk / "restored")
-        assert not (disk / "restored").exists()
+        assert list(disk.iterdir()) == []
 
 
 def test_a_mount_point_is_refused_by_name(backup: Backup, tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk", "4m") as disk:
         with pytest.raises(BackupError, match="mounted") as refused:
             restore(backup, disk)
+        assert not list(tmp_path.glob(".*"))
         assert "below it" in str(refused.value.hint)
         restore(backup, disk / "below")
         assert seen_at(disk / "below") == seen_at(backup.path)

@@ -1,5 +1,6 @@
 """Restored as of an earlier ID: exact where the log goes back so far, as near as can be known elsewhere."""
 
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,10 +24,10 @@ def remembered(store: diskstream.Store, moments: list[Moment]) -> None:
     moments.append((state.last_id, rows, state))
 
 
-def history(path: Path, *, options: dict[str, object]) -> list[Moment]:
+def history(path: Path, *, closed: bool = False) -> list[Moment]:
     """A stream with a past: single entries and batches, reads, acknowledgements, deletes and trims."""
     moments: list[Moment] = []
-    with diskstream.open(path, seal="manual", fsync="os", **options) as store:  # type: ignore[arg-type]
+    with diskstream.open(path, seal="manual", fsync="os") as store:
         stream = store.stream("x")
         group = stream.create_group("g", "0", mkstream=True)
         for number in range(1, 41):
@@ -43,15 +44,18 @@ def history(path: Path, *, options: dict[str, object]) -> list[Moment]:
             if number == 30:
                 stream.create_group("late", "$")
         remembered(store, moments)
+        if not closed:
+            make_backup(path, path.parent / "backups")
+    if closed:
         make_backup(path, path.parent / "backups")
     return moments
 
 
-def _add(stream: Stream, number: int) -> None:
+def _add(stream: Stream, number: int, pad: int = 60) -> None:
     if number % 4 == 0:
         stream.add_many([{"n": number, "row": row} for row in range(3)], ids=[f"{number}-{row}" for row in range(3)])
     else:
-        stream.add({"n": number, "pad": "." * 60}, f"{number}-0")
+        stream.add({"n": number, "pad": "." * pad}, f"{number}-0")
 
 
 def restored(tmp_path: Path, until: EntryID, way: str) -> Path:
@@ -61,9 +65,11 @@ def restored(tmp_path: Path, until: EntryID, way: str) -> Path:
     return target
 
 
-def test_in_the_active_log_the_moment_is_exact_groups_and_all(tmp_path: Path) -> None:
-    moments = history(tmp_path / "store", options={})
-    for at, (until, rows, state) in enumerate(moments):
+@pytest.mark.parametrize("closed", [False, True], ids=["live", "closed"])
+def test_in_the_active_log_the_moment_is_exact_groups_and_all(tmp_path: Path, closed: bool) -> None:
+    """The header of a log that was closed knows how far it was durable: further than the moment."""
+    moments = history(tmp_path / "store", closed=closed)
+    for at, (until, rows, state) in list(enumerate(moments))[:: 3 if closed else 1]:
         target = restored(tmp_path, until, "whole" if at == len(moments) - 1 else "cut")
         assert seen_at(target)[b"x"] == (rows, state), until
         with diskstream.open(target) as store:
@@ -72,13 +78,13 @@ def test_in_the_active_log_the_moment_is_exact_groups_and_all(tmp_path: Path) ->
 
 
 def test_between_two_entries_it_is_the_earlier_one(tmp_path: Path) -> None:
-    moments = history(tmp_path / "store", options={})
+    moments = history(tmp_path / "store")
     (_, rows, state), *_ = [each for each in moments if each[0] == EntryID(21, 0)]
     assert seen_at(restored(tmp_path, EntryID(21, 900), "cut"))[b"x"] == (rows, state)
 
 
 def test_within_a_batch_its_first_entries_are_there(tmp_path: Path) -> None:
-    moments = history(tmp_path / "store", options={})
+    moments = history(tmp_path / "store")
     before = next(each for each in moments if each[0] == EntryID(35, 0))
     rows, state = seen_at(restored(tmp_path, EntryID(36, 1), "cut"))[b"x"]
     assert [row[0] for row in rows] == [row[0] for row in before[1]] + [EntryID(36, 0), EntryID(36, 1)]
@@ -87,11 +93,43 @@ def test_within_a_batch_its_first_entries_are_there(tmp_path: Path) -> None:
 
 
 def test_before_the_first_entry_there_is_none(tmp_path: Path) -> None:
-    history(tmp_path / "store", options={})
+    history(tmp_path / "store")
     rows, state = seen_at(restored(tmp_path, EntryID(0, 5), "cut"))[b"x"]
     assert rows == []
     assert state.last_id == EntryID(0, 0)
     assert [group.name for group in state.groups] == [b"g"]
+
+
+@pytest.mark.parametrize("way", ["rolled", "sealed"])
+def test_through_all_segments_exact_where_cut_and_right_where_copied(tmp_path: Path, way: str) -> None:
+    moments: list[Moment] = []
+    path = tmp_path / "store"
+    with diskstream.open(path, segment_bytes=8192, seal="manual", fsync="os") as store:
+        group = store.stream("x").create_group("g", "0", mkstream=True)
+        for number in range(1, 121):
+            if number > 1:
+                remembered(store, moments)
+            _add(store.stream("x"), number, pad=140)
+            group.ack(*[each.id for each in group.consumer("ann").read(count=1)])
+            group.consumer("bob").read(count=1)
+            if number % 50 == 0 and way == "sealed":
+                store.seal()
+            if number == 110:
+                store.stream("x").delete("20-0", "108-0", "109-0")
+        made = make_backup(path, tmp_path / "backups")
+    assert made.damaged == []
+    there = {row[0] for row in seen_at(made.path)[b"x"][0]}
+    found = Counter[str]()
+    for until, rows, state in [*moments[:-8:8], *moments[-8:]]:
+        target = tmp_path / f"until-{until}"
+        (how,) = restore(find_backup(made.path), target, Wanted(until=until)).streams.values()
+        found[how.way] += 1
+        if how.way == "cut":
+            assert seen_at(target)[b"x"] == (rows, state), until
+        else:
+            assert seen_at(target)[b"x"][0] == [row for row in rows if row[0] in there], until
+    assert found["cut"] > 1
+    assert found["copied"] > 10
 
 
 def sealed(store: diskstream.Store) -> None:

@@ -1,5 +1,7 @@
 """Replays into streams and into a Redis: each entry once, whatever comes in between."""
 
+import json
+import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,7 +28,7 @@ from diskstream.replaying import (
 )
 from diskstream.replaying.redis_sink import STATE_PREFIX
 from diskstream.replaying.run import MAX_BATCH
-from tests.conftest import RedisServer
+from tests.conftest import RedisServer, _start_redis, _stop
 from tests.engine.children import child, until
 from tests.replaying.processes import killed, slow
 from tests.streams.layers import rows
@@ -284,6 +286,36 @@ def test_a_redis_without_memory_takes_a_batch_or_not(source: Store, client: Any,
     assert values(client) == list(range(MAX_BATCH))
     assert run_job(job(source, url, keep_ids=False)).replayed.sent == ENTRIES - MAX_BATCH
     assert values(client) == list(range(ENTRIES))
+
+
+def test_a_redis_that_is_killed_and_comes_back(source: Store, tmp_path: Path) -> None:
+    program = shutil.which("redis-server")
+    if program is None:
+        pytest.skip("needs the program redis-server, which is not installed")
+    settings = {"appendonly": "yes", "appendfsync": "always", "save": ""}
+    first, port = _start_redis(program, tmp_path, settings)
+    sent_in_all = 0
+
+    def kill(_: int, sent: int) -> None:
+        nonlocal sent_in_all
+        sent_in_all += sent
+        if sent_in_all == 2 * MAX_BATCH:
+            first.kill()
+            first.wait()
+
+    with pytest.raises(RemoteError, match="connection"):
+        run_job(job(source, f"redis://127.0.0.1:{port}/0", keep_ids=False, name="n", on_entries=kill))
+    second, port = _start_redis(program, tmp_path, settings)
+    try:
+        wanted = job(source, f"redis://127.0.0.1:{port}/0", keep_ids=False, name="n")
+        with redis.Redis("127.0.0.1", port) as again:
+            (state,) = again.keys(STATE_PREFIX + b"*")
+            plan = json.loads(again.hget(state, "plan"))
+            again.hset(state, "plan", json.dumps({**plan, "target": str(wanted.target)}))  # its port is another now
+            assert run_job(wanted).resumed
+            assert values(again) == list(range(ENTRIES))
+    finally:
+        _stop(second)
 
 
 # --- killed -----------------------------------------------------------------------------------------------------------

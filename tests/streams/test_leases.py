@@ -8,6 +8,9 @@ import pytest
 
 import diskstream
 from diskstream import EntryID, ReadOnlyError, Store, leases
+from diskstream.engine.files import Files
+from diskstream.engine.lease import link_stream
+from diskstream.engine.page import APPEND
 from tests.engine.children import child, hear, say
 from tests.streams.layers import Layered, Row, layered, log_of, rows, small_store
 
@@ -249,3 +252,19 @@ def test_leases_of_two_moments_differ_by_what_came_between(small: Store) -> None
     second = small.lease(["x"])
     assert leased(first) == live
     assert leased(second) == made.live
+
+
+def test_writers_do_not_wait_while_segments_are_linked(small: Store, tmp_path: Path) -> None:
+    layered(small)
+    log = log_of(small)
+    linked: dict[bool, list[str]] = {True: [], False: []}
+
+    class Watching(Files):
+        def link(self, source: Path, target: Path) -> None:
+            with log.ctl.locked(APPEND, False) as is_free:
+                linked[is_free].append(source.name)
+            super().link(source, target)
+
+    link_stream(log, tmp_path, Watching())
+    assert linked[False] == []
+    assert len(linked[True]) >= len(log.segments.views()) > 3

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from pathlib import Path
 
@@ -16,9 +15,6 @@ from diskstream.cli.failure import Failure
 from diskstream.cli.options import as_bytes, directory_option, json_option
 from diskstream.cli.output import attributes, text, write_json
 from diskstream.cli.progress import bytes_progress
-
-# Producers come first where there are fewer processors than work.
-_NICENESS = 10
 
 
 @click.command("create")
@@ -51,10 +47,10 @@ def command(
     copied again. Killed and started again, it goes on. Exit status 1 where something in the store is damaged: then the
     backup has what there is, and says so.
     """
-    with contextlib.suppress(OSError):
-        os.nice(_NICENESS)
     with bytes_progress("backing up") as (on_total, on_bytes):
-        settings = Settings(patterns, link=link, full=full, bytes_per_s=rate, on_bytes=on_bytes, on_total=on_total)
+        settings = Settings(
+            patterns, link=link, full=full, bytes_per_s=rate, low_priority=True, on_bytes=on_bytes, on_total=on_total
+        )
         made = make_backup(directory.absolute(), target.absolute(), settings, version=diskstream.__version__)
     if as_json:
         write_json({"path": made.path, **_facts(made), "damaged_streams": made.damaged})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from pathlib import Path
 
 import click
@@ -21,7 +20,8 @@ from diskstream.cli.output import attributes, console, write_json
 @click.pass_context
 def command(ctx: click.Context, *, target: Path, as_json: bool) -> None:
     """List the backups in DEST, the oldest first: what each has, and what was new in it."""
-    table = Table("backup", "made", box=None, pad_edge=False)
+    table = Table(box=None, pad_edge=False)
+    table.add_column("backup", no_wrap=True)
     for heading in ("streams", "entries", "size", "new", "damaged"):
         table.add_column(heading, justify="right")
     repository = Repository.open(target.absolute())
@@ -35,10 +35,9 @@ def command(ctx: click.Context, *, target: Path, as_json: bool) -> None:
         if as_json:
             write_json({"name": backup.name, "path": backup.path, **attributes(header)})
             continue
-        made = datetime.fromtimestamp(header.made_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
         sizes = decimal(header.size_bytes), decimal(header.new_bytes)
         damaged = f"{header.damaged:,}" if header.damaged else ""
-        table.add_row(backup.name, made, f"{header.streams:,}", f"{header.entries:,}", *sizes, damaged)
+        table.add_row(backup.name, f"{header.streams:,}", f"{header.entries:,}", *sizes, damaged)
     if not as_json and table.row_count:
         console().print(table)
     if left := len(repository.unfinished()):

@@ -31,7 +31,7 @@ def command(
     if keep is None and older_than is None:
         raise click.UsageError("give --keep, --older-than, or both")
     repository = Repository.open(target.absolute())
-    gone = superfluous(repository.backups(), keep=keep, older_than_ms=older_than)
+    gone = superfluous(repository.backups(whole=True), keep=keep, older_than_ms=older_than)
     if gone and not dry_run:
         size = decimal(sum(backup.header.new_bytes for backup in gone if backup.header))
         ask(f"Remove {len(gone):,} backups of {target} (up to {size} of their own)?", force=force)
