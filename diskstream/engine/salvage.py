@@ -210,14 +210,14 @@ class _Salvage:
             self._gap(Gap(end, end, None, None))
             self.result.losses[
                 -1
-            ].what = "the log behind this one is missing: all that was added or changed since is lost"
+            ].what = "the log behind this one is missing: all that was added or changed since, groups too, is lost"
         elif (
             (slot is None or source.is_cut)
             and source.data
             and not any(loss.first and not loss.last for loss in self.result.losses)
         ):
             self._gap(Gap(end, end, None, None))
-            self.result.losses[-1].what = "nothing says how much was durable: what stood behind this place is lost"
+            self.result.losses[-1].what = "nothing says how much was durable: entries and changes of groups behind this place are lost"
         elif slot is not None and known is not None and slot["synced"] > known:
             self._gap(Gap(end, end, None, None))
 

@@ -63,7 +63,9 @@ def source_of(directory: Path, number: int, *, missing: bool, successor_lost: bo
             return _source(
                 directory, number, data, salt, frame, start=size, notes=notes, losses=[], successor_lost=successor_lost
             )
-        loss = _all_behind(path, frame, "the active log is missing: all that was added or changed in it is lost")
+        loss = _all_behind(
+            path, frame, "the active log is missing: all that was added or changed in it, groups too, is lost"
+        )
         return _source(directory, number, data, None, _resalted(frame), start=size, notes=notes, losses=[loss])
     return _from_files(directory, number, data, salt, own, copies=copies, notes=notes, missing=missing)
 
