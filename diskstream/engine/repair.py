@@ -9,8 +9,10 @@ Two steps, each with one instruction that makes it true:
 A repair that is killed leaves the old or the new, and files that the next opening removes; done again it finishes.
 """
 
+import json
 import os
 import secrets
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -98,6 +100,7 @@ class _StreamRepair:
         self.directory, self.files, self.options = directory, files, options
         self.report = Repair(name, directory)
         self.quarantine = directory / "quarantine"
+        self._journal = self.quarantine / f"repair-{time.time_ns():x}.json"
 
     def run(self) -> Repair:
         """Both steps."""
@@ -168,6 +171,21 @@ class _StreamRepair:
         if path.exists():
             self.report.kept.append(quarantine.keep(path, self.quarantine, self.files))
 
+    def _note_down(self) -> None:
+        """Writes into the quarantine what is about to be lost, durably: whoever kills this must be able to read it."""
+        if not self.report.losses and not self.report.notes:
+            return
+        quarantine.room(self.quarantine, self.files)
+        losses = [{**vars(loss), "path": str(loss.path)} for loss in self.report.losses]
+        content = {"actions": self.report.actions, "losses": losses, "notes": self.report.notes}
+        temporary = self._journal.with_suffix(".json.tmp")
+        self.files.unlink(temporary)
+        with self.files.create(temporary) as new:
+            new.write(json.dumps(content, indent=1).encode() + b"\n")
+            new.sync()
+        self.files.rename(temporary, self._journal)
+        self.files.sync_dir(self.quarantine)
+
     # --- step 1 -------------------------------------------------------------------------------------------------------
 
     def _active_log(self) -> None:
@@ -185,6 +203,7 @@ class _StreamRepair:
             f"{path.name} is made anew from what is whole" if not missing else f"made {path.name}"
         )
         self._keep(path)
+        self._note_down()
         self._write_log(path, rebuilt.image)
 
     def _which(self) -> tuple[int, bool, bool]:
@@ -294,6 +313,7 @@ class _StreamRepair:
         self.report.actions.append(f"took segment {view.number} off the list: {what}")
         if there:
             self._keep(path)
+        self._note_down()
         self._replace(log, view, view.emptied())
         if there:
             self.files.unlink(path)
@@ -314,6 +334,7 @@ class _StreamRepair:
         if target.exists():
             self._put_aside(target, "a repair that was interrupted made it")
         written = self._write_segment(log, view, found, target, generation)
+        self._note_down()
         if written is None:  # what can be read was deleted or trimmed anyway
             self._replace(log, view, view.emptied())
         else:

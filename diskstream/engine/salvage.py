@@ -217,7 +217,9 @@ class _Salvage:
             and not any(loss.first and not loss.last for loss in self.result.losses)
         ):
             self._gap(Gap(end, end, None, None))
-            self.result.losses[-1].what = "nothing says how much was durable: entries and changes of groups behind this place are lost"
+            self.result.losses[
+                -1
+            ].what = "nothing says how much was durable: entries and changes of groups behind this place are lost"
         elif slot is not None and known is not None and slot["synced"] > known:
             self._gap(Gap(end, end, None, None))
 
