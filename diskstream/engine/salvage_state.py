@@ -67,7 +67,8 @@ def source_of(directory: Path, number: int, *, missing: bool, successor_lost: bo
             path, frame, "the active log is missing: all that was added or changed in it, groups too, is lost"
         )
         return _source(directory, number, data, None, _resalted(frame), start=size, notes=notes, losses=[loss])
-    return _from_files(directory, number, data, salt, own, copies=copies, notes=notes, missing=missing)
+    made = _from_files(directory, number, data, salt, own, copies=copies, notes=notes, missing=missing)
+    return replace(made, successor_lost=successor_lost)
 
 
 def _source(
