@@ -409,7 +409,10 @@ class StreamLog:
         if not dropped:
             return 0
         self.flush()
+        listed = {(view.number, view.generation) for view in self.native.segments()}
         for number, generation in dropped:
+            if (number, generation) in listed:
+                continue  # a repaired log may list again what it dropped before
             self.segments.forget(number, generation)
             if self.options.audit and generation == 0 and number > oldest:
                 audit.rescue(self.directory, self.files, self.native, number, self.options.compression_level)

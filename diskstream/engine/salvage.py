@@ -21,7 +21,8 @@ from diskstream.engine.roll import INITIAL_BYTES
 from diskstream.engine.salvage_groups import GroupsBehind
 from diskstream.engine.salvage_nodes import Salvaged, segment_meta
 from diskstream.engine.salvage_places import Places
-from diskstream.engine.wire import ID, put_varint
+from diskstream.engine.snapshots import read_meta
+from diskstream.engine.wire import ID, Cursor, WireError, put_varint
 from diskstream.options import Options
 
 __all__ = ["Rebuilt", "Source", "rebuild"]
@@ -132,6 +133,7 @@ class Source:
         start: where frames begin in `data`.
         notes, losses: what is known already.
         is_certain: whether no frame is missing between the snapshot and `start`.
+        is_from_files: whether the list of segments is of now, and not of when the log began.
         successor_lost: whether the segment behind this one is missing: this one is the active one again.
     """
 
@@ -148,6 +150,7 @@ class Source:
     losses: list[Loss] = field(default_factory=list)
     successor_lost: bool = False
     is_certain: bool = True
+    is_from_files: bool = False
 
     @property
     def is_cut(self) -> bool:
@@ -183,6 +186,8 @@ class _Salvage:
         snapshot = frame_at(source.snapshot, 0, None)
         assert snapshot is not None
         at = start = source.start
+        if source.is_from_files:
+            self.places.distrust()
         if not source.is_certain:
             self.broken = True
             self.groups.begin()
@@ -302,9 +307,23 @@ class _Salvage:
             payload = self.places.trim(payload, self.result.notes)
         elif frame.kind == GROUPS:
             payload = self.groups.translate(payload, self.places)
+        elif frame.kind == REPLACE and self._is_done(payload):
+            return
         if payload or frame.kind not in (DELETE, TRIM, GROUPS):
             self._held.append((frame, payload))
             self._flush()
+
+    def _is_done(self, payload: bytes) -> bool:
+        """Whether the outcome of a compaction, or a later one, is listed already: as the files say, for instance."""
+        cursor = Cursor(payload)
+        try:
+            for _ in range(cursor.count(cursor.left)):
+                cursor.varint()
+            output = read_meta(cursor)
+        except WireError:
+            return False  # the native log refuses it, and it is reported
+        listed = self.image.native.segments()
+        return any(view.number == output.number and view.generation >= output.generation for view in listed)
 
     def _flush(self) -> None:
         held, self._held = self._held, []

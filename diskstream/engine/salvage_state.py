@@ -245,7 +245,7 @@ def _from_files(
     made = Frame(0, 0, SNAPSHOT, 0, 0, 0, 0, 0, now_ms(), (0, 0), 0, 0, True)
     snapshot, _ = encode(made, base.put(), salt, lsn, 0)
     made_of = _source(directory, number, data, salt, snapshot, start=start, notes=notes, losses=losses)
-    return replace(made_of, is_certain=certain)
+    return replace(made_of, is_certain=certain, is_from_files=True)
 
 
 def _partly(listed: list[Meta], seen: dict[int, Salvaged], first: Frame | None) -> Iterator[Loss]:

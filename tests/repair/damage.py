@@ -99,6 +99,8 @@ def _use_group(stream: diskstream.Stream, rng: random.Random, past: Past) -> Non
 def damage(folder: Path, rng: random.Random) -> str:
     """Does something to one of the files of a stream. Returns what."""
     files = [path for path in sorted(folder.iterdir()) if path.is_file() and path.name != "ctl"]
+    if not files:
+        return "nothing is left to damage"
     path = rng.choice(files)
     data = bytearray(path.read_bytes())
     at = rng.randrange(len(bytes(data).rstrip(b"\0")) or 1)
