@@ -376,11 +376,10 @@ def rebuild(source: Source, options: Options) -> Rebuilt:
         salvage.run()
         result = salvage.result
         if salvage.broken:
+            _adopt(source, image, result)
             image.publish()
             for payload in salvage.groups.give_back(source.directory, image, options):
                 image.put([(_made(GROUPS, source.now_ms), payload)])
-        if salvage.broken:
-            _adopt(source, image, result)
         frontier = slot["frontier"]
         if result.losses or source.slot is None:
             # Whatever was lost may hold automatic IDs: none was issued beyond the clock, the last ID and the frontier.

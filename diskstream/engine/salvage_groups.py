@@ -10,8 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from diskstream._native import EntryID, Log
+from diskstream._native import EntryID, Log, SegmentView
+from diskstream.engine import names
 from diskstream.engine.records import Record, put_record, read_records
+from diskstream.engine.salvage_nodes import salvage_log, salvage_sealed
 from diskstream.engine.segment import SegmentGone, Segments
 from diskstream.engine.wire import ID, Row, WireError
 from diskstream.errors import DiskstreamError
@@ -273,6 +275,17 @@ def _parts(ids: Iterator[ID]) -> Iterator[list[ID]]:
         yield part
 
 
+def _salvaged_ids(directory: Path, view: SegmentView) -> Iterator[EntryID]:
+    """The IDs of what can be read of a damaged segment."""
+    path = names.segment_path(directory, view.number, view.generation)
+    rows = names.log_path(directory, view.number)
+    found = salvage_sealed(path) if path.exists() else salvage_log(rows) if rows.exists() else None
+    if found is not None:
+        found.place(view.entries, view.last)
+        for piece in found.pieces:
+            yield from (entry.id for entry in found.block(piece, view).entries())
+
+
 def _ids_between(directory: Path, image: ImageLike, options: Options, before: ID, until: ID) -> Iterator[ID]:
     """The IDs of live entries behind `before` and below `until`, as far as they can be read."""
     start, end = EntryID(*before).next(), EntryID(*until).prev()
@@ -283,11 +296,14 @@ def _ids_between(directory: Path, image: ImageLike, options: Options, before: ID
         for view in segments.views():
             if view.last < start or view.first > end:
                 continue
+            last = start.prev() or EntryID(0, 0)
             try:
                 for block in segments.blocks(view, start, end, reverse=False):
-                    yield from ((entry.id.ms, entry.id.seq) for entry in block.entries())
-            except (SegmentGone, DiskstreamError):
-                continue  # what is damaged there is reported by itself
+                    for entry in block.entries():
+                        last = entry.id
+                        yield last.ms, last.seq
+            except (SegmentGone, DiskstreamError):  # what is damaged there is reported by itself
+                yield from ((each.ms, each.seq) for each in _salvaged_ids(directory, view) if last < each <= end)
     finally:
         segments.close()
     position = image.native.seek(image.number, start) or 0
