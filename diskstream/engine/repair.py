@@ -217,6 +217,8 @@ class _StreamRepair:
         return active, False, recovery.is_left_behind(names.log_path(self.directory, active))
 
     def _is_sound(self, path: Path, number: int) -> bool:
+        if read_all(path)[1]:
+            return False  # not to be mapped: touching a block that the disk does not give ends the process
         page = Page.private()
         file: LogFileLike | None = None
         try:

@@ -1,6 +1,11 @@
 """One kind of damage after another: what is lost, to the entry, and what is not."""
 
+import errno
+import os
+import re
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -397,3 +402,37 @@ def test_the_stores_of_the_server_below_a_store_are_read_and_repaired(make: Make
     reports = {report.stream: report for report in diskstream.repair(path)}
     assert losses(reports[b"keys"]) == [("1-0", "", 50)]
     assert diskstream.verify(path).ok
+
+
+# --- the disk itself, and the page -------------------------------------------------------------------------------------
+
+
+def test_blocks_that_the_disk_does_not_give_cost_no_more_than_their_frames(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = make(frames=200)
+    log = folder(path) / "00000001.log"
+    inode, bad = log.stat().st_ino, 3 * 4096
+    real = os.pread
+
+    def pread(fd: int, size: int, offset: int) -> bytes:
+        if os.fstat(fd).st_ino == inode and offset < bad + 4096 and offset + size > bad:
+            raise OSError(errno.EIO, "Input/output error")
+        return real(fd, size, offset)
+
+    lost = [frame for frame in frames(log) if frame.end > bad and frame.offset < bad + 4096]
+    monkeypatch.setattr(os, "pread", pread)
+    report = repair(path)
+    assert f"the disk does not give the block at offset {bad}" in " ".join(report.notes)
+    (loss,) = report.losses
+    assert lost[0].offset <= loss.offset <= bad
+    assert loss.offset + loss.size_bytes == lost[-1].end
+    assert numbers(path)[: lost[0].first[0] - 1] == list(range(1, lost[0].first[0]))
+
+
+def test_the_program_of_the_page_prints_what_it_says(tmp_path: Path) -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "repair.md").read_text(encoding="utf-8")
+    (program,) = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    (output,) = re.findall(r"```text\n(.*?)```", page, flags=re.DOTALL)
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout == output
