@@ -404,7 +404,7 @@ def test_the_stores_of_the_server_below_a_store_are_read_and_repaired(make: Make
     assert diskstream.verify(path).ok
 
 
-# --- the disk itself, and the page -------------------------------------------------------------------------------------
+# --- the disk itself, and the page ----------------------------------------------------------------------------------
 
 
 def test_blocks_that_the_disk_does_not_give_cost_no_more_than_their_frames(
