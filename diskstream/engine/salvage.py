@@ -27,7 +27,7 @@ from diskstream.options import Options
 
 __all__ = ["Rebuilt", "Source", "rebuild"]
 
-_STEP_BYTES = 256 << 10
+_STEP_BYTES = 64 << 10  # of zeros, which each look behind the last frame passes over
 _FRAMES_AT_ONCE = 256
 _MARGIN_MS = 10_000
 
@@ -339,6 +339,8 @@ class _Salvage:
             else:
                 self.places.keep(frame.entries, before)
                 before += frame.entries
+        if refused:
+            self.groups.forget()
         for frame in refused:
             entries = frame.entries or None
             first = str(EntryID(*frame.first)) if entries else ""

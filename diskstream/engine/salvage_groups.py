@@ -48,9 +48,15 @@ class GroupsBehind:
         self._ranges: dict[int, list[tuple[ID, ID]]] = {}
         self._ended: dict[int, set[ID]] = {}
         self._aliases: dict[tuple[int, int], int] = {}
+        self._names = _Names(native)
+
+    def forget(self) -> None:
+        """A frame was refused: what is known of names is asked for again."""
+        self._names = _Names(self._native)
 
     def begin(self) -> None:
         """Something was lost here: what groups did in it is not known."""
+        self.forget()
         self._suspects = {group[0] for group in self._native.groups()}
 
     @staticmethod
@@ -68,7 +74,7 @@ class GroupsBehind:
         except WireError as error:
             self._notes.append(f"records of groups that cannot be read are left out: {error}")
             return b""
-        pending = _Pending(self._native)
+        pending = _Pending(self._native, self._names)
         out: list[Record] = []
         for record in records:
             if record.kind == "delete":
@@ -184,13 +190,21 @@ class GroupsBehind:
         return max((row[2] for row in rows), default=0) + 1
 
 
+class _Names:
+    """Names of groups and consumers by number, kept from frame to frame: asking for all of them each time is slow."""
+
+    def __init__(self, native: Log) -> None:
+        self.groups = {group[0]: group[1] for group in native.groups()}
+        self.consumers: dict[int, dict[int, bytes]] = {}
+
+
 class _Pending:
     """Groups, consumers and owners as of the frame before, with what the records of this frame have made of them."""
 
-    def __init__(self, native: Log) -> None:
+    def __init__(self, native: Log, known: _Names) -> None:
         self._native = native
-        self.groups = {group[0]: group[1] for group in native.groups()}
-        self._consumers: dict[int, dict[int, bytes]] = {}
+        self.groups = known.groups
+        self._consumers = known.consumers
         self._owners: dict[tuple[int, ID], int | None] = {}
         self._fresh: set[int] = set()
 
