@@ -20,7 +20,7 @@ from diskstream._native import Log, NodeCache, RowSegment, SealedSegment, Sealer
 from diskstream.engine import audit, names, quarantine, recovery
 from diskstream.engine.files import Files, LogFileLike
 from diskstream.engine.frames import read_all
-from diskstream.engine.layouts import LOG_HEADER, SEGMENT_HEADER
+from diskstream.engine.layouts import AUDIT_HEADER, LOG_HEADER, SEGMENT_HEADER
 from diskstream.engine.log import StreamLog
 from diskstream.engine.losses import Loss
 from diskstream.engine.page import MAINTENANCE, Page
@@ -396,6 +396,11 @@ class _StreamRepair:
         log.segments.forget(view.number, view.generation)
 
     def _audits(self, native: Log) -> None:
+        for path in sorted(self.directory.glob("*.audit")):
+            with path.open("rb") as file:
+                head = AUDIT_HEADER.sound(file.read(AUDIT_HEADER.size))
+            if head is not None and bytes(head["uuid"]) != bytes(native.uuid):
+                self._put_aside(path, "it is another stream's")
         for number in audit.kept(self.directory, native):
             path = names.audit_path(self.directory, number)
             try:
