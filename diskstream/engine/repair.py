@@ -212,8 +212,10 @@ class _StreamRepair:
         logs = [number for kind, number, _ in found if kind == "log"]
         sealed = max((number for kind, number, _ in found if kind == "seg"), default=0)
         active = max(logs, default=0)
-        if active <= sealed:
-            return sealed + 1, True, False
+        audits = (names.audit_number(path.name) or 0 for path in self.directory.iterdir())
+        kept = max(audits, default=0)  # of segments that were rolled: the active one is behind them
+        if active <= sealed or active < kept:
+            return max(sealed, kept) + 1, True, False
         return active, False, recovery.is_left_behind(names.log_path(self.directory, active))
 
     def _is_sound(self, path: Path, number: int) -> bool:
@@ -397,8 +399,7 @@ class _StreamRepair:
 
     def _audits(self, native: Log) -> None:
         for path in sorted(self.directory.glob("*.audit")):
-            with path.open("rb") as file:
-                head = AUDIT_HEADER.sound(file.read(AUDIT_HEADER.size))
+            head = AUDIT_HEADER.sound(_head(path, AUDIT_HEADER.size))
             if head is not None and bytes(head["uuid"]) != bytes(native.uuid):
                 self._put_aside(path, "it is another stream's")
         for number in audit.kept(self.directory, native):
@@ -415,10 +416,15 @@ class _StreamRepair:
                 self._put_aside(path, "the past of groups in it cannot be read; the stream does not depend on it")
 
 
+def _head(path: Path, size_bytes: int) -> bytes:
+    """The first bytes of a file; fewer where it is shorter."""
+    with path.open("rb") as file:
+        return file.read(size_bytes)
+
+
 def _owner_of(path: Path) -> tuple[bytes, int, int] | None:
     """Stream, segment and generation that the header of a file says, where it is sound."""
-    with path.open("rb") as file:
-        head = file.read(SEGMENT_HEADER.size)
+    head = _head(path, SEGMENT_HEADER.size)
     layout = LOG_HEADER if path.suffix == ".log" else SEGMENT_HEADER
     sound = layout.sound(head)
     if sound is None:
