@@ -31,6 +31,7 @@ _MODULES = {
     "group": "group",
     "import": "import_files",
     "info": "info",
+    "inspect": "inspect",
     "len": "length",
     "ls": "ls",
     "range": "range",

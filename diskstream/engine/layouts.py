@@ -2,6 +2,7 @@
 
 import struct
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from diskstream._native import checksum
@@ -68,12 +69,12 @@ class Layout:
     fields: tuple[tuple[str, str], ...]
     magic: bytes = b""
 
-    @property
+    @cached_property
     def packed(self) -> struct.Struct:
         """The same for `struct`."""
         return struct.Struct("<" + "".join(code for _, code in self.fields))
 
-    @property
+    @cached_property
     def size(self) -> int:
         """Bytes of it."""
         return self.packed.size
@@ -83,7 +84,11 @@ class Layout:
         packed = self.packed
         if offset < 0 or len(data) - offset < packed.size:
             return None
-        return dict(zip((name for name, _ in self.fields), packed.unpack_from(data, offset), strict=True))
+        return dict(zip(self._names, packed.unpack_from(data, offset), strict=True))
+
+    @cached_property
+    def _names(self) -> tuple[str, ...]:
+        return tuple(name for name, _ in self.fields)
 
     def sound(self, data: bytes, offset: int = 0) -> dict[str, Any] | None:
         """The same, but None also where magic or checksum are wrong."""

@@ -421,8 +421,11 @@ class StreamLog:
         if not dropped:
             return 0
         self.flush()
-        spare.keep(self.directory, self.files, self.native.tail[0], self._listed())
+        listed = {(view.number, view.generation) for view in self.native.segments()}
+        spare.keep(self.directory, self.files, self.native.tail[0], {number for number, _ in listed})
         for number, generation in dropped:
+            if (number, generation) in listed:
+                continue  # a repaired log may list again what it dropped before
             self.segments.forget(number, generation)
             if self.options.audit and generation == 0 and number > oldest:
                 audit.rescue(self.directory, self.files, self.native, number, self.options.compression_level)
@@ -433,9 +436,6 @@ class StreamLog:
         audit.sweep(self.directory, self.files, self.native, oldest)
         self.files.sync_dir(self.directory)  # so that no later opening finds them again, and reports it
         return len(dropped)
-
-    def _listed(self) -> set[int]:
-        return {view.number for view in self.native.segments()}
 
     def _let_go(self) -> None:
         self.native.close()

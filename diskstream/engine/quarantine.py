@@ -7,7 +7,7 @@ from diskstream.engine.files import Files
 from diskstream.engine.frames import read_all
 from diskstream.errors import StorageError
 
-__all__ = ["keep", "move"]
+__all__ = ["keep", "move", "room"]
 
 _COPY_BYTES = 1 << 20
 
@@ -17,7 +17,8 @@ def _target(path: Path, place: Path) -> Path:
     return place / f"{path.name}-{path.stat().st_ino:x}"
 
 
-def _room(place: Path, files: Files) -> None:
+def room(place: Path, files: Files) -> None:
+    """Makes the quarantine, durably, where there is none."""
     if not place.is_dir():
         files.mkdir(place)
         files.sync_dir(place.parent)
@@ -31,7 +32,7 @@ def keep(path: Path, place: Path, files: Files) -> Path:
     Raises:
         StorageError: the disk said no; nothing was changed.
     """
-    _room(place, files)
+    room(place, files)
     target = _target(path, place)
     if not target.exists():
         try:
@@ -53,7 +54,7 @@ def keep(path: Path, place: Path, files: Files) -> Path:
 
 def move(path: Path, place: Path, files: Files) -> Path:
     """Moves a file or directory into the quarantine. Returns its new place."""
-    _room(place, files)
+    room(place, files)
     target = _target(path, place)
     with contextlib.suppress(FileNotFoundError):
         files.rename(path, target)

@@ -9,8 +9,10 @@ Two steps, each with one instruction that makes it true:
 A repair that is killed leaves the old or the new, and files that the next opening removes; done again it finishes.
 """
 
+import json
 import os
 import secrets
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,7 +20,7 @@ from diskstream._native import Log, NodeCache, RowSegment, SealedSegment, Sealer
 from diskstream.engine import audit, names, quarantine, recovery
 from diskstream.engine.files import Files, LogFileLike
 from diskstream.engine.frames import read_all
-from diskstream.engine.layouts import LOG_HEADER, SEGMENT_HEADER
+from diskstream.engine.layouts import AUDIT_HEADER, LOG_HEADER, SEGMENT_HEADER
 from diskstream.engine.log import StreamLog
 from diskstream.engine.losses import Loss
 from diskstream.engine.page import MAINTENANCE, Page
@@ -98,6 +100,7 @@ class _StreamRepair:
         self.directory, self.files, self.options = directory, files, options
         self.report = Repair(name, directory)
         self.quarantine = directory / "quarantine"
+        self._journal = self.quarantine / f"repair-{time.time_ns():x}.json"
 
     def run(self) -> Repair:
         """Both steps."""
@@ -168,6 +171,21 @@ class _StreamRepair:
         if path.exists():
             self.report.kept.append(quarantine.keep(path, self.quarantine, self.files))
 
+    def _note_down(self) -> None:
+        """Writes into the quarantine what is about to be lost, durably: whoever kills this must be able to read it."""
+        if not self.report.losses and not self.report.notes:
+            return
+        quarantine.room(self.quarantine, self.files)
+        losses = [{**vars(loss), "path": str(loss.path)} for loss in self.report.losses]
+        content = {"actions": self.report.actions, "losses": losses, "notes": self.report.notes}
+        temporary = self._journal.with_suffix(".json.tmp")
+        self.files.unlink(temporary)
+        with self.files.create(temporary) as new:
+            new.write(json.dumps(content, indent=1).encode() + b"\n")
+            new.sync()
+        self.files.rename(temporary, self._journal)
+        self.files.sync_dir(self.quarantine)
+
     # --- step 1 -------------------------------------------------------------------------------------------------------
 
     def _active_log(self) -> None:
@@ -185,6 +203,7 @@ class _StreamRepair:
             f"{path.name} is made anew from what is whole" if not missing else f"made {path.name}"
         )
         self._keep(path)
+        self._note_down()
         self._write_log(path, rebuilt.image)
 
     def _which(self) -> tuple[int, bool, bool]:
@@ -193,11 +212,15 @@ class _StreamRepair:
         logs = [number for kind, number, _ in found if kind == "log"]
         sealed = max((number for kind, number, _ in found if kind == "seg"), default=0)
         active = max(logs, default=0)
-        if active <= sealed:
-            return sealed + 1, True, False
+        audits = (names.audit_number(path.name) or 0 for path in self.directory.iterdir())
+        kept = max(audits, default=0)  # of segments that were rolled: the active one is behind them
+        if active <= sealed or active < kept:
+            return max(sealed, kept) + 1, True, False
         return active, False, recovery.is_left_behind(names.log_path(self.directory, active))
 
     def _is_sound(self, path: Path, number: int) -> bool:
+        if read_all(path)[1]:
+            return False  # not to be mapped: touching a block that the disk does not give ends the process
         page = Page.private()
         file: LogFileLike | None = None
         try:
@@ -294,6 +317,7 @@ class _StreamRepair:
         self.report.actions.append(f"took segment {view.number} off the list: {what}")
         if there:
             self._keep(path)
+        self._note_down()
         self._replace(log, view, view.emptied())
         if there:
             self.files.unlink(path)
@@ -314,6 +338,7 @@ class _StreamRepair:
         if target.exists():
             self._put_aside(target, "a repair that was interrupted made it")
         written = self._write_segment(log, view, found, target, generation)
+        self._note_down()
         if written is None:  # what can be read was deleted or trimmed anyway
             self._replace(log, view, view.emptied())
         else:
@@ -373,6 +398,10 @@ class _StreamRepair:
         log.segments.forget(view.number, view.generation)
 
     def _audits(self, native: Log) -> None:
+        for path in sorted(self.directory.glob("*.audit")):
+            head = AUDIT_HEADER.sound(_head(path, AUDIT_HEADER.size))
+            if head is not None and bytes(head["uuid"]) != bytes(native.uuid):
+                self._put_aside(path, "it is another stream's")
         for number in audit.kept(self.directory, native):
             path = names.audit_path(self.directory, number)
             try:
@@ -387,10 +416,15 @@ class _StreamRepair:
                 self._put_aside(path, "the past of groups in it cannot be read; the stream does not depend on it")
 
 
+def _head(path: Path, size_bytes: int) -> bytes:
+    """The first bytes of a file; fewer where it is shorter."""
+    with path.open("rb") as file:
+        return file.read(size_bytes)
+
+
 def _owner_of(path: Path) -> tuple[bytes, int, int] | None:
     """Stream, segment and generation that the header of a file says, where it is sound."""
-    with path.open("rb") as file:
-        head = file.read(SEGMENT_HEADER.size)
+    head = _head(path, SEGMENT_HEADER.size)
     layout = LOG_HEADER if path.suffix == ".log" else SEGMENT_HEADER
     sound = layout.sound(head)
     if sound is None:

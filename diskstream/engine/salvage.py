@@ -21,12 +21,13 @@ from diskstream.engine.roll import INITIAL_BYTES
 from diskstream.engine.salvage_groups import GroupsBehind
 from diskstream.engine.salvage_nodes import Salvaged, segment_meta
 from diskstream.engine.salvage_places import Places
-from diskstream.engine.wire import ID, put_varint
+from diskstream.engine.snapshots import read_meta
+from diskstream.engine.wire import ID, Cursor, WireError, put_varint
 from diskstream.options import Options
 
 __all__ = ["Rebuilt", "Source", "rebuild"]
 
-_STEP_BYTES = 256 << 10
+_STEP_BYTES = 64 << 10  # of zeros, which each look behind the last frame passes over
 _FRAMES_AT_ONCE = 256
 _MARGIN_MS = 10_000
 
@@ -132,6 +133,7 @@ class Source:
         start: where frames begin in `data`.
         notes, losses: what is known already.
         is_certain: whether no frame is missing between the snapshot and `start`.
+        is_from_files: whether the list of segments is of now, and not of when the log began.
         successor_lost: whether the segment behind this one is missing: this one is the active one again.
     """
 
@@ -148,6 +150,7 @@ class Source:
     losses: list[Loss] = field(default_factory=list)
     successor_lost: bool = False
     is_certain: bool = True
+    is_from_files: bool = False
 
     @property
     def is_cut(self) -> bool:
@@ -183,6 +186,8 @@ class _Salvage:
         snapshot = frame_at(source.snapshot, 0, None)
         assert snapshot is not None
         at = start = source.start
+        if source.is_from_files:
+            self.places.distrust()
         if not source.is_certain:
             self.broken = True
             self.groups.begin()
@@ -210,14 +215,16 @@ class _Salvage:
             self._gap(Gap(end, end, None, None))
             self.result.losses[
                 -1
-            ].what = "the log behind this one is missing: all that was added or changed since is lost"
+            ].what = "the log behind this one is missing: all that was added or changed since, groups too, is lost"
         elif (
             (slot is None or source.is_cut)
             and source.data
             and not any(loss.first and not loss.last for loss in self.result.losses)
         ):
             self._gap(Gap(end, end, None, None))
-            self.result.losses[-1].what = "nothing says how much was durable: what stood behind this place is lost"
+            self.result.losses[
+                -1
+            ].what = "nothing says how much was durable: entries and changes of groups behind this place are lost"
         elif slot is not None and known is not None and slot["synced"] > known:
             self._gap(Gap(end, end, None, None))
 
@@ -300,9 +307,23 @@ class _Salvage:
             payload = self.places.trim(payload, self.result.notes)
         elif frame.kind == GROUPS:
             payload = self.groups.translate(payload, self.places)
+        elif frame.kind == REPLACE and self._is_done(payload):
+            return
         if payload or frame.kind not in (DELETE, TRIM, GROUPS):
             self._held.append((frame, payload))
             self._flush()
+
+    def _is_done(self, payload: bytes) -> bool:
+        """Whether the outcome of a compaction, or a later one, is listed already: as the files say, for instance."""
+        cursor = Cursor(payload)
+        try:
+            for _ in range(cursor.count(cursor.left)):
+                cursor.varint()
+            output = read_meta(cursor)
+        except WireError:
+            return False  # the native log refuses it, and it is reported
+        listed = self.image.native.segments()
+        return any(view.number == output.number and view.generation >= output.generation for view in listed)
 
     def _flush(self) -> None:
         held, self._held = self._held, []
@@ -318,6 +339,8 @@ class _Salvage:
             else:
                 self.places.keep(frame.entries, before)
                 before += frame.entries
+        if refused:
+            self.groups.forget()
         for frame in refused:
             entries = frame.entries or None
             first = str(EntryID(*frame.first)) if entries else ""
@@ -355,11 +378,10 @@ def rebuild(source: Source, options: Options) -> Rebuilt:
         salvage.run()
         result = salvage.result
         if salvage.broken:
+            _adopt(source, image, result)
             image.publish()
             for payload in salvage.groups.give_back(source.directory, image, options):
                 image.put([(_made(GROUPS, source.now_ms), payload)])
-        if salvage.broken:
-            _adopt(source, image, result)
         frontier = slot["frontier"]
         if result.losses or source.slot is None:
             # Whatever was lost may hold automatic IDs: none was issued beyond the clock, the last ID and the frontier.

@@ -10,8 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from diskstream._native import EntryID, Log
+from diskstream._native import EntryID, Log, SegmentView
+from diskstream.engine import names
 from diskstream.engine.records import Record, put_record, read_records
+from diskstream.engine.salvage_nodes import salvage_log, salvage_sealed
 from diskstream.engine.segment import SegmentGone, Segments
 from diskstream.engine.wire import ID, Row, WireError
 from diskstream.errors import DiskstreamError
@@ -46,9 +48,15 @@ class GroupsBehind:
         self._ranges: dict[int, list[tuple[ID, ID]]] = {}
         self._ended: dict[int, set[ID]] = {}
         self._aliases: dict[tuple[int, int], int] = {}
+        self._names = _Names(native)
+
+    def forget(self) -> None:
+        """A frame was refused: what is known of names is asked for again."""
+        self._names = _Names(self._native)
 
     def begin(self) -> None:
         """Something was lost here: what groups did in it is not known."""
+        self.forget()
         self._suspects = {group[0] for group in self._native.groups()}
 
     @staticmethod
@@ -66,7 +74,7 @@ class GroupsBehind:
         except WireError as error:
             self._notes.append(f"records of groups that cannot be read are left out: {error}")
             return b""
-        pending = _Pending(self._native)
+        pending = _Pending(self._native, self._names)
         out: list[Record] = []
         for record in records:
             if record.kind == "delete":
@@ -182,13 +190,21 @@ class GroupsBehind:
         return max((row[2] for row in rows), default=0) + 1
 
 
+class _Names:
+    """Names of groups and consumers by number, kept from frame to frame: asking for all of them each time is slow."""
+
+    def __init__(self, native: Log) -> None:
+        self.groups = {group[0]: group[1] for group in native.groups()}
+        self.consumers: dict[int, dict[int, bytes]] = {}
+
+
 class _Pending:
     """Groups, consumers and owners as of the frame before, with what the records of this frame have made of them."""
 
-    def __init__(self, native: Log) -> None:
+    def __init__(self, native: Log, known: _Names) -> None:
         self._native = native
-        self.groups = {group[0]: group[1] for group in native.groups()}
-        self._consumers: dict[int, dict[int, bytes]] = {}
+        self.groups = known.groups
+        self._consumers = known.consumers
         self._owners: dict[tuple[int, ID], int | None] = {}
         self._fresh: set[int] = set()
 
@@ -273,6 +289,17 @@ def _parts(ids: Iterator[ID]) -> Iterator[list[ID]]:
         yield part
 
 
+def _salvaged_ids(directory: Path, view: SegmentView) -> Iterator[EntryID]:
+    """The IDs of what can be read of a damaged segment."""
+    path = names.segment_path(directory, view.number, view.generation)
+    rows = names.log_path(directory, view.number)
+    found = salvage_sealed(path) if path.exists() else salvage_log(rows) if rows.exists() else None
+    if found is not None:
+        found.place(view.entries, view.last)
+        for piece in found.pieces:
+            yield from (entry.id for entry in found.block(piece, view).entries())
+
+
 def _ids_between(directory: Path, image: ImageLike, options: Options, before: ID, until: ID) -> Iterator[ID]:
     """The IDs of live entries behind `before` and below `until`, as far as they can be read."""
     start, end = EntryID(*before).next(), EntryID(*until).prev()
@@ -283,11 +310,14 @@ def _ids_between(directory: Path, image: ImageLike, options: Options, before: ID
         for view in segments.views():
             if view.last < start or view.first > end:
                 continue
+            last = start.prev() or EntryID(0, 0)
             try:
                 for block in segments.blocks(view, start, end, reverse=False):
-                    yield from ((entry.id.ms, entry.id.seq) for entry in block.entries())
-            except (SegmentGone, DiskstreamError):
-                continue  # what is damaged there is reported by itself
+                    for entry in block.entries():
+                        last = entry.id
+                        yield last.ms, last.seq
+            except (SegmentGone, DiskstreamError):  # what is damaged there is reported by itself
+                yield from ((each.ms, each.seq) for each in _salvaged_ids(directory, view) if last < each <= end)
     finally:
         segments.close()
     position = image.native.seek(image.number, start) or 0

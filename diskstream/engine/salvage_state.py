@@ -15,7 +15,7 @@ from pathlib import Path
 from diskstream._native import LOG_HEADER_BYTES, EntryID
 from diskstream.engine import names
 from diskstream.engine.frames import Frame, Gap, encode, find_salt, frame_at, frontier, read_all, walk
-from diskstream.engine.layouts import FRAME_HEADER, LOG_HEADER, SEGMENT_HEADER, SNAPSHOT
+from diskstream.engine.layouts import AUDIT_HEADER, FRAME_HEADER, LOG_HEADER, SEGMENT_HEADER, SNAPSHOT
 from diskstream.engine.losses import Loss
 from diskstream.engine.salvage import Source
 from diskstream.engine.salvage_nodes import Salvaged, salvage_sealed, segment_meta
@@ -63,9 +63,12 @@ def source_of(directory: Path, number: int, *, missing: bool, successor_lost: bo
             return _source(
                 directory, number, data, salt, frame, start=size, notes=notes, losses=[], successor_lost=successor_lost
             )
-        loss = _all_behind(path, frame, "the active log is missing: all that was added or changed in it is lost")
+        loss = _all_behind(
+            path, frame, "the active log is missing: all that was added or changed in it, groups too, is lost"
+        )
         return _source(directory, number, data, None, _resalted(frame), start=size, notes=notes, losses=[loss])
-    return _from_files(directory, number, data, salt, own, copies=copies, notes=notes, missing=missing)
+    made = _from_files(directory, number, data, salt, own, copies=copies, notes=notes, missing=missing)
+    return replace(made, successor_lost=successor_lost)
 
 
 def _source(
@@ -242,7 +245,7 @@ def _from_files(
     made = Frame(0, 0, SNAPSHOT, 0, 0, 0, 0, 0, now_ms(), (0, 0), 0, 0, True)
     snapshot, _ = encode(made, base.put(), salt, lsn, 0)
     made_of = _source(directory, number, data, salt, snapshot, start=start, notes=notes, losses=losses)
-    return replace(made_of, is_certain=certain)
+    return replace(made_of, is_certain=certain, is_from_files=True)
 
 
 def _partly(listed: list[Meta], seen: dict[int, Salvaged], first: Frame | None) -> Iterator[Loss]:
@@ -283,12 +286,10 @@ def _owner(directory: Path, data: bytes) -> bytes:
         return bytes(header["uuid"])
     found: dict[bytes, int] = {}
     for path in directory.iterdir():
-        parsed = names.parse_file(path.name)
-        if parsed is not None:
+        layout = {".log": LOG_HEADER, ".seg": SEGMENT_HEADER, ".audit": AUDIT_HEADER}.get(path.suffix)
+        if layout is not None and path.is_file():
             with path.open("rb") as file:
-                head = file.read(SEGMENT_HEADER.size)
-            layout = LOG_HEADER if parsed[0] == "log" else SEGMENT_HEADER
-            sound = layout.sound(head)
+                sound = layout.sound(file.read(layout.size))
             if sound is not None:
                 found[bytes(sound["uuid"])] = found.get(bytes(sound["uuid"]), 0) + 1
     return max(found, key=lambda each: found[each]) if found else uuid.uuid4().bytes

@@ -1,4 +1,4 @@
-"""Reading all of a store that may be too damaged to be opened: its description, its streams, its view, its keys."""
+"""Reading everything of a store that may be too damaged to open: description, streams, view, and the keys below it."""
 
 import errno
 from collections.abc import Callable

@@ -88,6 +88,9 @@ pub struct SealedSegment {
     text: bool,
 }
 
+/// Entries, raw bytes, and each bad node with its fault.
+type Verified = (u64, u64, Vec<(usize, Py<PyAny>)>);
+
 const PAGE: u64 = 4096;
 
 fn io_fault(action: &'static str) -> impl Fn(std::io::Error) -> Failure {
@@ -181,9 +184,6 @@ impl SealedSegment {
         Ok(())
     }
 }
-
-/// The number of a node that cannot be read, and why.
-type BadNode = (usize, Py<PyAny>);
 
 #[pymethods]
 impl SealedSegment {
@@ -302,7 +302,7 @@ impl SealedSegment {
     }
 
     /// Reads and checks the nodes `from..to` in one go: entries, bytes of names and values, and the fault of each bad one.
-    fn verify_run(&self, py: Python<'_>, from: usize, to: usize) -> PyResult<(u64, u64, Vec<BadNode>)> {
+    fn verify_run(&self, py: Python<'_>, from: usize, to: usize) -> PyResult<Verified> {
         let (entries, bytes, faults) = py.detach(|| {
             let (mut reader, mut buffer, mut faults) = (NodeReader::default(), Vec::new(), Vec::new());
             let (mut entries, mut bytes) = (0u64, 0u64);

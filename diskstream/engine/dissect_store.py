@@ -1,0 +1,213 @@
+"""What a store and a stream consist of on disk: files, segments, groups, the shared page, the view, quarantine."""
+
+import json
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from diskstream._native import SealedSegment
+from diskstream.engine import audit, directory, names, view_check
+from diskstream.engine.dissect import Depth, Row, dissect_file
+from diskstream.engine.files import Files, size_of
+from diskstream.engine.log import StreamLog, StreamMoved
+from diskstream.engine.repair_store import nested_stores
+from diskstream.engine.segment import open_sealed
+from diskstream.errors import DiskstreamError, NotAStoreError
+from diskstream.options import Options
+
+__all__ = ["dissect_store", "dissect_stream"]
+
+_CTL = struct.Struct("<8sII16s")
+_CTL_POSITIONS = struct.Struct("<QQQ")
+_CTL_POSITIONS_AT, _CTL_GENERATION_AT = 256, 456
+_FLAGS = {1: "poisoned", 2: "moved", 4: "check", 8: "rotten"}
+_OFFSET_BITS = 40
+
+
+def dissect_store(path: Path) -> Iterator[Row]:
+    """What a store consists of.
+
+    Raises:
+        NotAStoreError: nothing here says that this is a store.
+    """
+    streams = path / "streams"
+    if not (path / "store.json").exists() and not streams.is_dir():
+        raise NotAStoreError(str(path), "there is neither a store.json nor a directory streams")
+    row: Row = {"is": "store", "path": str(path)}
+    try:
+        found = directory.describe(path)
+        row |= {"sound": True, "uuid": found["uuid"], "format_version": found["format_version"]}
+        row |= {"features": found["features"]}
+    except (DiskstreamError, OSError) as error:
+        row |= {"sound": False, "why": str(error)}
+    yield row
+    for folder in sorted(streams.iterdir()) if streams.is_dir() else ():
+        name = names.decode_directory(folder) if folder.is_dir() else None
+        files = [each for each in folder.iterdir() if each.is_file()] if folder.is_dir() else []
+        kinds = [names.parse_file(each.name) for each in files]
+        yield {
+            "is": "stream",
+            "name": name,
+            "directory": folder.name,
+            "files": len(files),
+            "sealed": sum(kind is not None and kind[0] == "seg" for kind in kinds),
+            "logs": sum(kind is not None and kind[0] == "log" for kind in kinds),
+            "size_bytes": sum(size_of(each) for each in files),
+            "quarantine": _count(folder / "quarantine"),
+        }
+    yield from _view(path / "view")
+    for place in ("leases", "staging", "commits", "replays", "quarantine"):
+        if (path / place).is_dir():
+            yield {"is": "folder", "name": place, "files": _count(path / place)}
+    for nested in nested_stores(path):
+        yield {"is": "nested store", "path": str(nested)}
+
+
+def _count(folder: Path) -> int:
+    try:
+        return sum(1 for _ in folder.iterdir())
+    except OSError:
+        return 0
+
+
+def _view(view: Path) -> Iterator[Row]:
+    if view.is_dir():
+        epoch = (view / "epoch").read_text(encoding="ascii", errors="replace") if (view / "epoch").exists() else ""
+        yield {
+            "is": "view",
+            "path": str(view),
+            "size_bytes": size_of(view / "data.mdb"),
+            "epoch": epoch.strip(),
+            "state": view_check.check(view),
+        }
+
+
+def dissect_stream(name: bytes, path: Path, options: Options, depth: Depth) -> Iterator[Row]:
+    """What a stream consists of: `path` is the store.
+
+    With `depth.parts`, what stands in each of its files follows.
+    """
+    folder = path / "streams" / names.encode_name(name)
+    yield {"is": "stream", "name": name, "directory": str(folder)}
+    log: StreamLog | None = None
+    try:
+        log = StreamLog(folder, Files(), options, read_only=True)
+        yield from _state(log)
+        yield from _segments(log)
+        yield from _groups(log)
+        yield from _view_place(path / "view", bytes(log.native.uuid))
+    except (DiskstreamError, StreamMoved, OSError) as error:
+        yield {"is": "damaged", "path": str(folder), "why": str(error)}
+    finally:
+        if log is not None:
+            log.close()
+    yield from _ctl(folder / "ctl")
+    for file in sorted(folder.iterdir()):
+        if file.is_file():
+            yield {"is": "file", "path": str(file), "size_bytes": size_of(file)}
+            if depth.parts and (names.parse_file(file.name) or names.audit_number(file.name) is not None):
+                yield from dissect_file(file, depth)
+    quarantine = folder / "quarantine"
+    for file in sorted(quarantine.iterdir()) if quarantine.is_dir() else ():
+        yield {"is": "quarantine", "path": str(file), "size_bytes": size_of(file)}
+
+
+def _state(log: StreamLog) -> Iterator[Row]:
+    length, last, added, deleted = log.native.counters()
+    number, end, lsn, snapshot_bytes = log.native.tail
+    yield {
+        "is": "state",
+        "uuid": bytes(log.native.uuid).hex(),
+        "length": length,
+        "last_id": str(last),
+        "added": added,
+        "greatest_deleted": str(deleted),
+    }
+    frontier, floor = log.native.read_frontier()
+    active = log.native.active_view()
+    yield {
+        "is": "active log",
+        "path": str(names.log_path(log.directory, number)),
+        "end": end,
+        "lsn": lsn,
+        "salt": f"{log.native.salt:08x}",
+        "snapshot_bytes": snapshot_bytes,
+        "entries": active.entries,
+        "live": active.live,
+        "frontier": frontier,
+        "floor": floor,
+    }
+    if log.fault is not None:
+        yield {"is": "damaged", "path": log.fault.path, "offset": log.fault.offset, "why": str(log.fault)}
+
+
+def _segments(log: StreamLog) -> Iterator[Row]:
+    for view in log.segments.views():
+        path = names.segment_path(log.directory, view.number, view.generation)
+        rows = names.log_path(log.directory, view.number)
+        row: Row = {
+            "is": "segment",
+            "number": view.number,
+            "generation": view.generation,
+            "entries": view.entries,
+            "live": view.live,
+            "trimmed": view.trimmed,
+            "first": str(view.first),
+            "last": str(view.last),
+            "log_bytes": view.size_bytes,
+        }
+        try:
+            sealed: SealedSegment | None = open_sealed(log.directory, log.native, view)
+        except DiskstreamError as error:
+            yield {**row, "file": path.name, "sound": False, "why": str(error)}
+            continue
+        if sealed is not None:
+            ratio = round(sealed.raw_bytes / max(sealed.file_bytes, 1), 2)
+            row |= {"file": path.name, "stored_bytes": sealed.file_bytes, "raw_bytes": sealed.raw_bytes}
+            yield {**row, "nodes": sealed.nodes, "ratio": ratio}
+        elif not view.generation and rows.exists():
+            yield {**row, "file": rows.name, "stored_bytes": size_of(rows)}
+        else:
+            yield {**row, "file": None, "sound": False, "why": "the file is missing"}
+    for number in audit.kept(log.directory, log.native):
+        path = names.audit_path(log.directory, number)
+        yield {"is": "audit", "number": number, "file": path.name, "size_bytes": size_of(path)}
+
+
+def _groups(log: StreamLog) -> Iterator[Row]:
+    for number, group, last, read, consumers, pending, refused in log.native.groups():
+        row: Row = {"is": "group", "number": number, "name": group, "last": str(last), "read": read}
+        yield {**row, "consumers": consumers, "pending": pending, "given_back": refused}
+
+
+def _view_place(view: Path, uuid: bytes) -> Iterator[Row]:
+    """Behind which frame the rows of the view stand: read in another process, as the view may be damaged."""
+    if not (view / "data.mdb").exists():
+        return
+    command = [sys.executable, "-m", "diskstream.engine.view_check", str(view), uuid.hex()]
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=60, check=False)
+        yield {"is": "place of the view", **json.loads(done.stdout)}
+    except (ValueError, subprocess.TimeoutExpired):
+        yield {"is": "place of the view", "sound": False, "why": "the view cannot be read; it is made anew"}
+
+
+def _ctl(path: Path) -> Iterator[Row]:
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        yield {"is": "ctl", "path": str(path), "why": str(error.strerror)}
+        return
+    if len(data) < _CTL_GENERATION_AT + 8 or data[:8] != b"DSKCTL01":
+        yield {"is": "ctl", "path": str(path), "why": "it is not made: whoever opens the stream makes it"}
+        return
+    _, version, flags, boot = _CTL.unpack_from(data)
+    positions = _CTL_POSITIONS.unpack_from(data, _CTL_POSITIONS_AT)
+    row: Row = {"is": "ctl", "path": str(path), "version": version, "boot": boot.hex()}
+    row["flags"] = [text for bit, text in _FLAGS.items() if flags & bit]
+    for what, position in zip(("written", "visible", "durable"), positions, strict=True):
+        row[what] = {"segment": position >> _OFFSET_BITS, "offset": position & ((1 << _OFFSET_BITS) - 1)}
+    row["durable_lsn"] = int.from_bytes(data[448:456], "little")
+    yield row

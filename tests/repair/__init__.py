@@ -1,0 +1,1 @@
+"""Damaged stores: what verify says of them, what repair makes of them, what inspect shows."""

@@ -1,0 +1,234 @@
+"""`diskstream verify`, `repair` and `inspect`, as an operator uses them."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+import diskstream
+from diskstream.cli import main
+from diskstream.engine import layouts
+from diskstream.engine.layouts import FRAME_HEADER, NODE_HEAD
+from tests.slow_reader import layouts as slow
+
+Run = Callable[..., Result]
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """Runs a verb on a store with a stream `race`: two sealed segments of 200 entries, and 50 in the active log."""
+    with diskstream.open(tmp_path / "store", seal="manual", node_max_entries=50) as store:
+        stream = store.stream("race")
+        for part in range(3):
+            ids = [f"{part * 200 + number + 1}-0" for number in range(50 if part == 2 else 200)]
+            stream.add_many([{"rider": "Castilla", "n": entry_id} for entry_id in ids], ids=ids)
+            if part < 2:
+                store.seal("race")
+        stream.group("g", start="0").consumer("c").read(count=7)
+
+    def run_verb(*words: str, code: int = 0, given: str | None = None) -> Result:
+        result = CliRunner().invoke(main, list(words), input=given, env={"DISKSTREAM_DIR": str(tmp_path / "store")})
+        assert result.exit_code == code, result.output
+        return result
+
+    return run_verb
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "store" / "streams" / "race"
+
+
+def objects(result: Result) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def flip(path: Path, offset: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[offset] ^= 1
+    path.write_bytes(bytes(data))
+
+
+# --- verify -----------------------------------------------------------------------------------------------------------
+
+
+def test_verify_says_what_a_fault_means_and_which_ids_it_touches(run: Run, folder: Path) -> None:
+    assert "0 faults" in run("verify").stdout
+    flip(folder / "00000001.seg", 64 + NODE_HEAD.size + 3)
+    shown = run("verify", code=1).stdout
+    assert "these 50 entries cannot be read; the rest of the stream can" in shown
+    assert "IDs 1-0 to 50-" in shown
+    (report,) = objects(run("verify", "--json", code=1))
+    assert report["ok"] is False
+    (problem,) = report["problems"]
+    assert (problem["stream"], problem["first"], problem["entries"]) == ("race", "1-0", 50)
+    assert report["entries"] == 400
+
+
+def test_verify_reads_what_cannot_be_opened(run: Run, folder: Path) -> None:
+    (folder.parents[1] / "store.json").write_text("{")
+    flip(folder / "00000003.log", 4100)
+    shown = run("verify", code=1).stdout
+    assert "store.json" in shown
+    assert "00000003.log" in shown
+    assert "2 faults" in shown
+
+
+def test_verify_of_one_stream_leaves_the_others_out(run: Run, folder: Path) -> None:
+    run("add", "road", "a=1")
+    flip(folder / "00000001.seg", 100)
+    assert "1 streams" in run("verify", "--stream", "road").stdout
+    run("verify", "--stream", "race", code=1)
+    assert "hint:" in run("verify", "--stream", "rode", code=1).stderr
+
+
+def test_what_lies_about_is_noted_and_no_fault(run: Run, folder: Path) -> None:
+    (folder / "quarantine").mkdir()
+    (folder / "quarantine" / "00000009.log-1").write_bytes(b"x")
+    (folder / "notes.txt").write_text("mine")
+    (folder / "00000002.seg.tmp").write_text("half")
+    shown = run("verify").stdout
+    assert all(word in shown for word in ("1 files, kept by", "notes.txt: no part", "00000002.seg.tmp"))
+
+
+def test_a_missing_segment_and_a_missing_log_are_faults(run: Run, folder: Path) -> None:
+    (folder / "00000002.seg").rename(folder / "00000008.seg.away")
+    assert "its 200 entries are gone, unless the file turns up" in run("verify", code=1).stdout
+    (folder / "00000003.log").unlink()
+    assert "cannot be opened" in run("verify", code=1).stdout
+
+
+# --- repair -----------------------------------------------------------------------------------------------------------
+
+
+def test_repair_asks_shows_a_plan_and_says_what_is_lost(run: Run, folder: Path) -> None:
+    assert run("repair", "--dry-run").stdout == "nothing to repair\n"
+    flip(folder / "00000001.seg", 64 + NODE_HEAD.size + 3)
+    assert "would do: wrote segment 1 anew: 150 of 200" in run("repair", "--dry-run", code=1).stdout
+    assert "nothing was done" in run("repair", given="n\n", code=1).stderr
+    run("verify", code=1)
+    shown = run("repair", given="y\n").stdout
+    assert "lost: 00000001.seg at 64: node 0 is damaged: at most 50 entries from 1-0 to 50-" in shown
+    assert "kept: " in shown
+    run("verify")
+    assert run("repair", "--force").stdout == "nothing to repair\n"
+    assert run("len", "race").stdout == "400\n"
+
+
+def test_repair_as_json_is_an_object_a_line(run: Run, folder: Path) -> None:
+    flip(folder / "00000003.log", 4096 + 20)
+    (report,) = objects(run("repair", "--force", "--json"))
+    assert (report["stream"], report["done"], report["losses"]) == ("race", True, [])
+    assert report["actions"] == ["00000003.log is made anew from what is whole"]
+
+
+def test_repair_of_a_store_in_use_says_what_to_do(run: Run, folder: Path) -> None:
+    with diskstream.open(folder.parents[1]):
+        failed = run("repair", "--force", code=1)
+    assert "in use" in failed.stderr
+    assert "hint:" in failed.stderr
+    assert "is not a diskstream store" in run("repair", "--force", "-d", str(folder), code=1).stderr
+
+
+@pytest.mark.parametrize("tool", ["repair", "verify"])
+def test_the_programs_in_tools_are_the_verbs(run: Run, folder: Path, tool: str) -> None:
+    assert run(tool, "--help").stdout
+    command = [sys.executable, str(ROOT / "tools" / f"{tool}.py"), "--dir", str(folder.parents[1])]
+    command += ["--force"] if tool == "repair" else []
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "nothing to repair" in done.stdout or "0 faults" in done.stdout
+
+
+# --- inspect ----------------------------------------------------------------------------------------------------------
+
+
+def test_inspect_shows_the_store_its_streams_and_their_parts(run: Run) -> None:
+    kinds = [row["is"] for row in objects(run("inspect", "--json"))]
+    assert kinds[:2] == ["store", "stream"]
+    rows = objects(run("inspect", "race", "--json"))
+    segments = [row for row in rows if row["is"] == "segment"]
+    assert [(row["number"], row["live"], row["first"], row["last"]) for row in segments] == [
+        (1, 200, "1-0", "200-0"),
+        (2, 200, "201-0", "400-0"),
+    ]
+    assert all(row["nodes"] == 4 and row["ratio"] > 1 for row in segments)
+    (group,) = [row for row in rows if row["is"] == "group"]
+    assert (group["name"], group["pending"], group["last"]) == ("g", 7, "7-0")
+    assert {"state", "active log", "ctl"} <= {row["is"] for row in rows}
+    assert "no such key" in run("inspect", "rase", code=1).stderr
+
+
+def test_inspect_shows_frames_and_entries_of_a_log(run: Run, folder: Path) -> None:
+    log = str(folder / "00000003.log")
+    frames = [row for row in objects(run("inspect", log, "--frames", "--json")) if row["is"] == "frame"]
+    assert [row["kind"] for row in frames[:2]] == ["snapshot", "entries"]
+    assert {"groups", "mark"} <= {row["kind"] for row in frames}
+    assert all(row["sound"] for row in frames)
+    assert [row["lsn"] for row in frames] == list(range(frames[0]["lsn"], frames[0]["lsn"] + len(frames)))
+    rows = objects(run("inspect", log, "--entries", "--json"))
+    assert [row["id"] for row in rows if row["is"] == "entry"] == [f"{number}-0" for number in range(401, 451)]
+    assert [row["kind"] for row in rows if row["is"] == "record"][:3] == ["create", "consumer", "deliver"]
+
+
+def test_inspect_shows_nodes_index_and_footer_of_a_sealed_segment(run: Run, folder: Path) -> None:
+    rows = objects(run("inspect", str(folder / "00000001.seg"), "--nodes", "--entries", "--json"))
+    nodes = [row for row in rows if row["is"] == "node"]
+    assert [(row["first"], row["last"], row["entries"]) for row in nodes] == [
+        (f"{start}-0", f"{start + 49}-0", 50) for start in (1, 51, 101, 151)
+    ]
+    assert nodes[0]["of_shapes"] == [{"rows": 50, "fields": ["rider", "n"]}]
+    assert sum(row["is"] == "entry" for row in rows) == 200
+    assert [row["before"] for row in rows if row["is"] == "index row"] == [0, 50, 100, 150]
+    assert {"segment header", "snapshot copy", "footer"} <= {row["is"] for row in rows if row.get("sound")}
+
+
+def test_inspect_shows_what_can_be_shown_of_a_damaged_file(run: Run, folder: Path) -> None:
+    log, sealed = folder / "00000003.log", folder / "00000001.seg"
+    frames = [row for row in objects(run("inspect", str(log), "--frames", "--json")) if row["is"] == "frame"]
+    flip(log, frames[1]["offset"] + FRAME_HEADER.size)
+    rows = objects(run("inspect", str(log), "--frames", "--json"))
+    (bad,) = [row for row in rows if row["is"] == "damaged"]
+    assert (bad["offset"], bad["header_says"], bad["entries"]) == (frames[1]["offset"], "entries", 50)
+    assert sum(row["is"] == "frame" for row in rows) == len(frames) - 1
+    sealed.write_bytes(sealed.read_bytes()[:300])
+    rows = objects(run("inspect", str(sealed), "--json"))
+    assert any(row["is"] == "footer" and not row["sound"] for row in rows)
+
+
+def test_bytes_are_shown_with_the_field_that_they_belong_to(run: Run, folder: Path) -> None:
+    log, sealed = str(folder / "00000003.log"), folder / "00000001.seg"
+    rows = objects(run("inspect", log, "--bytes", "0x1000:64", "--json"))
+    assert rows[0]["of"].endswith("(snapshot) header: salt")
+    assert next(row["value"] for row in rows if row["of"].endswith("kind")) == layouts.SNAPSHOT
+    whole = "".join(row["hex"] for row in objects(run("inspect", str(sealed), "--bytes", "0:100000", "--json")))
+    assert whole == sealed.read_bytes().hex()
+    each = objects(run("inspect", str(sealed), "--bytes", "0:16", "--each-byte", "--json"))
+    assert [row["offset"] for row in each] == list(range(16))
+    assert "segment header: salt" in run("inspect", str(sealed), "--bytes", "8:8").stdout
+    assert "OFFSET:LENGTH" in run("inspect", str(sealed), "--bytes", "8", code=2).stderr
+
+
+def test_an_audit_and_a_file_of_no_kind_can_be_inspected(run: Run, folder: Path) -> None:
+    run("seal", "race")
+    rows = objects(run("inspect", str(folder / "00000003.audit"), "--frames", "--json"))
+    assert {"audit header", "audit block head", "audit footer"} <= {row["is"] for row in rows if row.get("sound")}
+    other = folder / "notes.txt"
+    other.write_text("mine")
+    assert objects(run("inspect", str(other), "--json"))[0]["kind"] == "unknown"
+    assert "no file" in run("inspect", str(folder / "none.log"), code=1).stderr
+
+
+def test_the_layouts_are_those_of_the_pages() -> None:
+    """`slow_reader.layouts` is held against docs/format/ by other tests."""
+    ours = {each.name: each.packed for each in vars(layouts).values() if isinstance(each, layouts.Layout)}
+    assert {name: layout.size for name, layout in ours.items()} == {name: slow.LAYOUTS[name].size for name in ours}
+    assert {name: layout.format.lower() for name, layout in ours.items()} == {
+        name: slow.LAYOUTS[name].format.lower() for name in ours
+    }
+    assert {name: number for number, name in layouts.KINDS.items()} == slow.KINDS
