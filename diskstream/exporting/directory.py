@@ -128,7 +128,7 @@ def _write_part(
             ids = [(ids or ends)[0], ends[1]]
             progress(batch.num_rows, size_bytes)
         writer.close()
-        size_bytes = sink.tell()
+    size_bytes = (manifest.directory / file).stat().st_size
     return Part(file, name, entries, ids[0], ids[1], size_bytes)
 
 

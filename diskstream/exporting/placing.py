@@ -45,6 +45,8 @@ def create_whole(path: Path, *, replace: bool) -> Iterator[Any]:
         ArgumentError: the file is there and `replace` is false; or another export is writing it.
         StorageError: the system said no.
     """
+    if path.exists() and not path.is_file():
+        raise ArgumentError(f"{path} is no file, and none is put in its place: take - and let the shell redirect it")
     if not replace and path.exists():
         raise _taken(path)
     beside = path.with_name(f".{path.name}.partial")

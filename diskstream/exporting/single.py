@@ -45,7 +45,7 @@ def export_file(
     shape = Shape(request, columns_of(store, request, found))
     with create_whole(path, replace=replace) as sink:
         report = _write(store, request, (found, shape), sink, progress, streaming=False)
-        report.size_bytes = sink.tell()
+    report.size_bytes = path.stat().st_size
     report.files = 1
     return report
 
@@ -55,10 +55,28 @@ def export_pipe(store: Store, request: ExportRequest, pipe: BinaryIO, *, progres
     found = spans(store, request)
     shape = Shape(request, columns_of(store, request, found))
     with failing_at(Path("standard output"), "write to"):
-        sink = import_arrow("an export").PythonFile(pipe, mode="w")
+        sink = import_arrow("an export").PythonFile(_LeftOpen(pipe), mode="w")
         report = _write(store, request, (found, shape), sink, progress, streaming=True)
         pipe.flush()
     return report
+
+
+class _LeftOpen:
+    """A pipe that is not closed by whoever writes into it: a compressor closes what is below it."""
+
+    closed = False
+
+    def __init__(self, pipe: BinaryIO) -> None:
+        self._pipe = pipe
+
+    def write(self, data: bytes) -> int:
+        return self._pipe.write(data)
+
+    def flush(self) -> None:
+        self._pipe.flush()
+
+    def close(self) -> None:
+        self._pipe.flush()
 
 
 def columns_of(store: Store, request: ExportRequest, found: list[Span]) -> Any:

@@ -2,6 +2,7 @@
 
 import fcntl
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -96,6 +97,22 @@ def test_a_pipe_gets_what_a_file_would(path: Path, tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("packed", ["gzip", "zstd"])
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+def test_text_is_compressed_into_files_parts_and_pipes_alike(
+    path: Path, tmp_path: Path, kind: str, packed: str
+) -> None:
+    plain = export(path, "s", "--format", kind).stdout_bytes
+    suffix = {"gzip": "gz", "zstd": "zst"}[packed]
+    export(path, "s", "-o", str(tmp_path / f"x.{kind}.{suffix}"))
+    export(path, "s", "-o", str(tmp_path / "out"), "--format", kind, "--compression", packed, "--rows-per-file", "9999")
+    piped = export(path, "s", "--format", kind, "--compression", packed).stdout_bytes
+    written = [tmp_path / f"x.{kind}.{suffix}", tmp_path / "out" / f"part-00000000.{kind}.{suffix}"]
+    for content in (piped, *(each.read_bytes() for each in written)):
+        assert len(content) < len(plain) / 2
+        assert pa.CompressedInputStream(pa.BufferReader(content), packed).read() == plain
+
+
 def test_a_reader_that_has_enough_ends_it_quietly(path: Path) -> None:
     program = "from diskstream.cli import main; main()"
     words = [sys.executable, "-c", program, "export", "s", "-d", str(path)]
@@ -116,6 +133,17 @@ def test_a_file_that_is_there_is_only_replaced_when_told(path: Path, tmp_path: P
     export(path, "s", "-o", str(file), "--force")
     assert len(file.read_bytes().splitlines()) == 3001
     assert list(tmp_path.iterdir()) == [file]
+
+
+@pytest.mark.parametrize("words", [[], ["--force"]])
+def test_a_device_or_pipe_is_not_replaced_by_a_file(path: Path, tmp_path: Path, words: list[str]) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    assert "is no file" in export(path, "s", "-o", str(pipe), *words, code=1).stderr
+    assert pipe.is_fifo()
+    assert "is a directory" in export(path, "s", "-o", str(tmp_path), *words, code=1).stderr
+    assert "No such file or directory" in export(path, "s", "-o", str(tmp_path / "no" / "x"), *words, code=1).stderr
+    assert list(tmp_path.iterdir()) == [pipe]
 
 
 def test_what_fails_half_way_leaves_the_file_as_it_was(tmp_path: Path) -> None:
