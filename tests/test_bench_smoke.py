@@ -71,6 +71,7 @@ def test_the_suite_runs_and_its_page_is_rendered(tmp_path: Path) -> None:
         "pending",
         "sizes",
         "server",
+        "server_latency",
         "spark",
     ]
     assert all(f"\n{name}: " in f"\n{printed}" for name in names)

@@ -21,12 +21,26 @@ def all_subjects() -> dict[str, ModuleType]:
         pending,
         ranges,
         server,
+        server_latency,
         sizes,
         spark,
         wakeup,
     )
 
-    modules = (add, add_many, always, ranges, wakeup, group_reads, group_latency, pending, sizes, server, spark)
+    modules = (
+        add,
+        add_many,
+        always,
+        ranges,
+        wakeup,
+        group_reads,
+        group_latency,
+        pending,
+        sizes,
+        server,
+        server_latency,
+        spark,
+    )
     return {module.NAME: module for module in modules}
 
 
