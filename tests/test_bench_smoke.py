@@ -100,7 +100,15 @@ def test_one_subject_can_be_asked_for() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [("--only", "nothing"), ("--rounds", "0"), ("--large", "5"), ("--entries", "1"), ("--pending", "1")]
+    "wrong",
+    [
+        ("--only", "nothing"),
+        ("--rounds", "0"),
+        ("--large", "5"),
+        ("--entries", "1"),
+        ("--pending", "1"),
+        ("--per-second", "0"),
+    ],
 )
 def test_what_makes_no_sense_is_refused(wrong: tuple[str, str]) -> None:
     command = [sys.executable, "-m", "bench", *wrong]

@@ -153,6 +153,7 @@ def fixed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with diskstream.open(path / "store") as store:
         store.stream("s").add({"n": 1}, id="1-0")
         store.stream("s").create_group("g", "0")
+    (path / "rows.csv").write_text("a,b\n1,2\n", encoding="utf-8")
     return path
 
 

@@ -3,7 +3,8 @@
 The test of Redis's introduction to streams, against both servers as a client sees them. A producer process adds entries
 by XADD at a steady rate (--per-second), each with CLOCK_MONOTONIC in it; ten processes, consumers of one group, each
 block in XREADGROUP COUNT 1, take the clock when the reply is there, and acknowledge the entry by XACK. All speak TCP on
-the loopback interface through redis-py with hiredis, have asked once before the producer begins, and collect no garbage.
+the loopback interface through redis-py with hiredis, have asked once before the producer begins, and collect no
+garbage.
 Both servers run at once with fsync everysec on the same file system (Redis with its append-only file, not rewritten
 meanwhile), and take turns. A figure is a percentile over all entries of a turn. A producer that comes late makes up for
 it without a pause. That is thirteen processes with a server and the bench itself, on as many cores as the machine has.

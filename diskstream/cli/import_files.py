@@ -41,7 +41,7 @@ def _encoding(_: click.Context, __: click.Parameter, value: str | None) -> str |
 def _delimiter(_: click.Context, __: click.Parameter, value: str | None) -> bytes | None:
     if value is None:
         return None
-    byte = {"tab": b"\t", "\\t": b"\t"}.get(value.lower(), value.encode())
+    byte = {"tab": b"\t", "\\t": b"\t"}.get(value.lower(), os.fsencode(value))
     if len(byte) != 1 or byte in b'"\r\n':
         raise click.BadParameter("it has to be one byte, and neither a quote nor a newline")
     return byte
