@@ -227,3 +227,11 @@ def test_a_stream_that_is_not_there(path: Path, tmp_path: Path) -> None:
     done = export(path, "s", "nothing", "-o", str(tmp_path / "x"), code=1)
     assert "there is no stream nothing" in done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_json_lines_are_what_range_prints(path: Path, tmp_path: Path) -> None:
+    for name in ("s", "odd"):
+        printed = CliRunner().invoke(main, ["range", name, "--json", "-d", str(path)])
+        assert export(path, name).stdout_bytes == printed.stdout_bytes
+    tailed = CliRunner().invoke(main, ["tail", "odd", "--json", "-d", str(path)])
+    assert export(path, "odd", "s").stdout_bytes.splitlines()[:4] == tailed.stdout_bytes.splitlines()
