@@ -100,7 +100,7 @@ def _check_room(directory: Path, bounds: Bounds) -> None:
     free = shutil.disk_usage(directory).free
     if needed > free:
         raise Failure(
-            f"{bounds.entries:,} entries of {bounds.value_bytes:,} bytes may take {needed:,}, and {free:,} bytes are free",
+            f"{bounds.entries:,} entries of {bounds.value_bytes:,} bytes may take {needed:,}, and {free:,} are free",
             hint="--entries and --value-bytes make it less, --dir names another disk",
         )
 
