@@ -14,7 +14,19 @@ from typing import Any
 from diskstream.columnar import import_arrow
 from diskstream.errors import ArgumentError, StorageError, storage_error
 
-__all__ = ["create_whole", "failing_at", "sync_directory"]
+__all__ = ["check_outside", "create_whole", "failing_at", "sync_directory"]
+
+
+def check_outside(store: Path, path: Path) -> None:
+    """Makes sure that nothing is written into a store beside its own files, nor over one of them.
+
+    Raises:
+        ArgumentError: the path is within the store.
+        StorageError: it leads nowhere.
+    """
+    with failing_at(path, "look at"):
+        if path.resolve().is_relative_to(store.resolve()):
+            raise ArgumentError(f"{path} is within the store {store}: name a place outside it")
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from typing import Any, BinaryIO
 from diskstream.columnar import import_arrow
 from diskstream.errors import ArgumentError
 from diskstream.exporting.pieces import read_in_order
-from diskstream.exporting.placing import create_whole, failing_at
+from diskstream.exporting.placing import check_outside, create_whole, failing_at
 from diskstream.exporting.report import ExportReport, Progress, ignore
 from diskstream.exporting.request import ExportRequest
 from diskstream.exporting.shape import Shape, names_in_use
@@ -39,6 +39,7 @@ def export_file(
         CorruptionError: a stream is damaged within the range. Nothing is left of the file, as with all errors.
         StorageError: the file could not be written.
     """
+    check_outside(store.path, path)
     if path.is_dir():
         raise ArgumentError(f"{path} is a directory: say how many rows a file of it is to have (--rows-per-file)")
     found = spans(store, request)

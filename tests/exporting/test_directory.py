@@ -109,6 +109,24 @@ def test_one_that_is_killed_again_and_again_loses_and_doubles_nothing(
     assert {each.name for each in target.iterdir()} == {"export.jsonl", *(part.name for part in parts(target))}
 
 
+@pytest.mark.parametrize(
+    ("module", "owner", "name", "step"),
+    [("placing", "module.os", "fsync", 0), ("placing", "module", "_put", 0), ("pieces", "module.Stream", "scan", 3)],
+)
+def test_a_single_file_is_there_whole_or_not_at_all(
+    path: Path, tmp_path: Path, module: str, owner: str, name: str, step: int
+) -> None:
+    program = KILLED_AFTER.format(module=module, owner=owner, name=name)
+    target = tmp_path / "x.jsonl"
+    words = ["export", "s", "-o", str(target), "-d", str(path)]
+    done = subprocess.run([sys.executable, "-c", program, str(step), *words], capture_output=True, check=False)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert [each.name for each in tmp_path.iterdir()] == [".x.jsonl.partial"]
+    assert main(words, standalone_mode=False) is None
+    assert len(list(rows_in(target))) == ENTRIES
+    assert list(tmp_path.iterdir()) == [target]
+
+
 def test_a_line_that_was_being_written_counts_for_nothing(path: Path, tmp_path: Path) -> None:
     target = tmp_path / "out"
     export(path, target)

@@ -146,6 +146,17 @@ def test_a_device_or_pipe_is_not_replaced_by_a_file(path: Path, tmp_path: Path, 
     assert list(tmp_path.iterdir()) == [pipe]
 
 
+@pytest.mark.parametrize("words", [["--force"], ["--rows-per-file", "10"]])
+@pytest.mark.parametrize("within", ["store.json", "x", "streams/s/00000001.log", "link/store.json"])
+def test_nothing_is_written_into_the_store_itself(tmp_path: Path, words: list[str], within: str) -> None:
+    numbered(tmp_path / "store", 10)
+    (tmp_path / "store" / "link").symlink_to(tmp_path / "store")
+    before = {each: each.read_bytes() for each in (tmp_path / "store").rglob("*") if each.is_file()}
+    done = export(tmp_path / "store", "s", "-o", str(tmp_path / "store" / within), *words, code=1)
+    assert "is within the store" in done.stderr
+    assert {each: each.read_bytes() for each in (tmp_path / "store").rglob("*") if each.is_file()} == before
+
+
 def test_what_fails_half_way_leaves_the_file_as_it_was(tmp_path: Path) -> None:
     numbered(tmp_path / "store", 3000)
     (tmp_path / "x.csv").write_text("precious", encoding="utf-8")

@@ -1,5 +1,6 @@
 """docs/export.md: its commands and its program run as they are written, and its tables are those of the code."""
 
+import os
 import re
 import shlex
 import subprocess
@@ -59,3 +60,12 @@ def test_the_page_of_the_format_names_what_a_manifest_holds(tmp_path: Path) -> N
     given = {"streams", "format", "start", "end", "columns", "duplicates", "compression", "rows_per_file"}
     assert NAME in page
     assert all(f"`{member}`" in page for member in members - given)
+
+
+def test_the_program_in_tools_is_the_same(tmp_path: Path) -> None:
+    with diskstream.open(tmp_path / "store") as store:
+        store.stream("s").add({"n": 1}, id="1-0")
+    program = [sys.executable, str(ROOT / "tools" / "export.py"), "s", "--dir", str(tmp_path / "store")]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(program, capture_output=True, text=True, env=environment, check=True)
+    assert done.stdout == '{"id": "1-0", "fields": {"n": "1"}}\n'
