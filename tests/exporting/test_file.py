@@ -246,3 +246,13 @@ def test_json_lines_are_what_range_prints(path: Path, tmp_path: Path) -> None:
         assert export(path, name).stdout_bytes == printed.stdout_bytes
     tailed = CliRunner().invoke(main, ["tail", "odd", "--json", "-d", str(path)])
     assert export(path, "odd", "s").stdout_bytes.splitlines()[:4] == tailed.stdout_bytes.splitlines()
+
+
+def test_without_pyarrow_it_says_what_to_install(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    for kind in ("csv", "jsonl", "arrow", "parquet"):
+        for words in (["-o", str(tmp_path / "x")], ["-o", str(tmp_path / "out"), "--rows-per-file", "5"], []):
+            done = export(path, "s", "--format", kind, *words, code=1)
+            assert "pip install 'diskstream[archive]'" in done.stderr
+    done = CliRunner().invoke(main, ["import", __file__, "--format", "arrow", "-s", "s", "-d", str(tmp_path / "new")])
+    assert "pip install 'diskstream[archive]'" in done.stderr
