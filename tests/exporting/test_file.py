@@ -1,10 +1,12 @@
 """Exports into one file, or a pipe: whole or not at all, and what is said of what cannot be."""
 
+import errno
 import fcntl
 import json
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from click.testing import CliRunner, Result
 
 import diskstream
 from diskstream.cli import main
-from diskstream.exporting import MAX_COLUMNS, ExportRequest, export_file, parse_columns
+from diskstream.exporting import MAX_COLUMNS, ExportRequest, export_file, parse_columns, placing
 from tests.exporting.stored import numbered, rows_in, table_of
 
 
@@ -256,3 +258,20 @@ def test_without_pyarrow_it_says_what_to_install(path: Path, tmp_path: Path, mon
             assert "pip install 'diskstream[archive]'" in done.stderr
     done = CliRunner().invoke(main, ["import", __file__, "--format", "arrow", "-s", "s", "-d", str(tmp_path / "new")])
     assert "pip install 'diskstream[archive]'" in done.stderr
+
+
+def test_a_flush_that_fails_while_it_is_written_is_no_success(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system tells of it once, to whoever asks first."""
+    failed = threading.Event()
+
+    def failing(descriptor: int) -> None:
+        failed.set()
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(placing, "_FLUSH_EVERY_S", 0.0)
+    monkeypatch.setattr(os, "fdatasync", failing)
+    with pytest.raises(diskstream.StorageError, match="Input/output error"):  # noqa: SIM117  # one block, then the other
+        with placing.create_whole(tmp_path / "x", replace=False) as sink:
+            sink.write(b"all of it")
+            assert failed.wait(30)
+    assert list(tmp_path.iterdir()) == []

@@ -20,7 +20,7 @@ LOSSLESS = [(kind, packed) for kind in ("arrow", "parquet") for packed in COMPRE
 # One that Arrow's names can hold, and that the rows of a table share.
 NAMES = st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=6), min_size=1, max_size=4, unique=True)
 
-many = settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+many = settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @many
