@@ -38,6 +38,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--entries", type=int, help="entries stored to be read")
     made.add_argument("--wakes", type=int, help="entries a turn for the blocked reader")
     made.add_argument("--pending", type=int, help="entries pending in a consumer group")
+    made.add_argument("--per-second", type=int, help="entries a second where a server's latency is measured")
     made.add_argument("--gate", action="store_true", help="exit with 1 when a target is missed")
     made.add_argument("--quiet", action="store_true", help="no progress on standard error")
     return made
@@ -59,6 +60,8 @@ def check(made: argparse.ArgumentParser, options: argparse.Namespace) -> None:
         made.error(f"--entries is at least {FEWEST_ENTRIES}, --large at least {10 * FEWEST_ENTRIES}")
     if chosen.pending < FEWEST_PENDING:
         made.error(f"--pending is at least {FEWEST_PENDING}")
+    if chosen.per_second < 1:
+        made.error("--per-second is at least 1")
     if options.large_spark is not None and options.large_spark < 10 * FEWEST_ENTRIES:
         made.error(f"--large-spark is at least {10 * FEWEST_ENTRIES}")
     if sum((options.large is not None, options.large_spark is not None, bool(options.only))) > 1:

@@ -19,7 +19,8 @@ NOT_A_DISK = frozenset({"tmpfs", "ramfs", "devtmpfs"})
 class Scale:
     """How much is done.
 
-    `seconds` a turn, `rounds` of turns, `entries` stored to be read, `wakes` a turn, entries `pending` in a group.
+    `seconds` a turn, `rounds` of turns, `entries` stored to be read, `wakes` a turn, entries `pending` in a group,
+    entries added `per_second` where a server's latency is measured.
     """
 
     seconds: float
@@ -27,6 +28,7 @@ class Scale:
     entries: int
     wakes: int
     pending: int
+    per_second: int = 1500
 
 
 FULL = Scale(seconds=3.0, rounds=5, entries=1_000_000, wakes=500, pending=3_000_000)

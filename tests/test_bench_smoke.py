@@ -73,6 +73,7 @@ def test_the_suite_runs_and_its_page_is_rendered(tmp_path: Path) -> None:
         "maintenance",
         "server",
         "backup",
+        "server_latency",
         "spark",
     ]
     assert all(f"\n{name}: " in f"\n{printed}" for name in names)
@@ -101,7 +102,15 @@ def test_one_subject_can_be_asked_for() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [("--only", "nothing"), ("--rounds", "0"), ("--large", "5"), ("--entries", "1"), ("--pending", "1")]
+    "wrong",
+    [
+        ("--only", "nothing"),
+        ("--rounds", "0"),
+        ("--large", "5"),
+        ("--entries", "1"),
+        ("--pending", "1"),
+        ("--per-second", "0"),
+    ],
 )
 def test_what_makes_no_sense_is_refused(wrong: tuple[str, str]) -> None:
     command = [sys.executable, "-m", "bench", *wrong]

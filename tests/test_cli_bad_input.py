@@ -144,7 +144,7 @@ _ODD = st.one_of(
     st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=5),
 )
 # What would make a verb go on for ever, or write where it must not.
-_SPARED = {"directory", "follows", "output", "help", "interval", "rejects"}
+_SPARED = {"directory", "follow", "follows", "output", "help", "interval", "rejects"}
 
 
 @pytest.fixture(scope="module")
@@ -153,6 +153,7 @@ def fixed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with diskstream.open(path / "store") as store:
         store.stream("s").add({"n": 1}, id="1-0")
         store.stream("s").create_group("g", "0")
+    (path / "rows.csv").write_text("a,b\n1,2\n", encoding="utf-8")
     return path
 
 
@@ -214,12 +215,12 @@ def test_output_that_is_full_closed_or_read_by_nobody(words: list[str], place: P
 
 
 def test_what_is_printed_without_a_standard_output_goes_into_no_file_of_the_store(place: Path) -> None:
-    for number in range(20):
+    for number in range(6):
         done = as_process(["add", "s", f"n={number}", "--id", f"9-{number}"], place / "store", "<&- >&- 2>&-")
         assert done.returncode == 0
     with diskstream.open(place / "store", read_only=True) as store:
         assert store.verify().ok
-        assert len(store.stream("s")) == 23
+        assert len(store.stream("s")) == 9
 
 
 def test_colours_are_for_terminals_and_not_for_all_of_them(place: Path) -> None:
@@ -236,6 +237,12 @@ def test_what_the_terminal_has_no_letter_for_is_escaped(place: Path, encoding: s
     done = as_process(["range", "s", "9"], place / "store", "", PYTHONIOENCODING=encoding)
     assert (done.returncode, done.stderr) == (0, b"")
     assert done.stdout.decode() == f"9-0  name={shown}\n"
+
+
+@pytest.mark.parametrize("number", ["nan", "inf", "-1", "1e999"])
+def test_a_number_that_is_none_is_wrong_usage(number: str) -> None:
+    for verb in ("bench", "demo"):
+        assert CliRunner().invoke(main, [verb, "--seconds", number]).exit_code == 2
 
 
 def test_all_verbs_are_looked_at() -> None:

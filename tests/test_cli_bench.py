@@ -70,3 +70,8 @@ def test_wrong_usage(tmp_path: Path, words: list[str]) -> None:
 def test_a_place_that_is_not_there(tmp_path: Path) -> None:
     done = CliRunner().invoke(main, ["bench", "-d", str(tmp_path / "none")])
     assert done.exit_code == 2
+
+
+def test_a_disk_is_not_filled_by_mistake(tmp_path: Path) -> None:
+    done = bench(tmp_path, "--entries", "10000000", "--value-bytes", "1048576", code=1)
+    assert "are free" in done.stderr

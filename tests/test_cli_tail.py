@@ -153,8 +153,7 @@ def test_it_ends_when_nobody_reads_it_any_more_though_nothing_comes(directory: P
 
 
 def test_streams_that_roll_and_are_sealed_are_followed_without_a_gap(tmp_path: Path) -> None:
-    options = {"segment_bytes": 8192, "fsync": "os"}
-    with diskstream.open(tmp_path / "store", **options) as store:
+    with diskstream.open(tmp_path / "store", segment_bytes=8192, fsync="os") as store:
         stream = store.stream("a")
         stream.add({"n": 0}, id="1-0")
         with following(tmp_path / "store", "a", "-n", "1", "--json") as tailing:

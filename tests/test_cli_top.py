@@ -204,6 +204,8 @@ def on_a_terminal(*words: str) -> str:
     return written.decode()
 
 
-@pytest.mark.parametrize("words", [["-i", "1ms"], ["-i", "soon"], ["-n", "0"], ["--sort", "x"], ["--rows", "0"]])
+@pytest.mark.parametrize(
+    "words", [["-i", "1ms"], ["-i", "soon"], ["-i", "20000w"], ["-n", "0"], ["--sort", "x"], ["--rows", "0"]]
+)
 def test_wrong_usage(store: diskstream.Store, words: list[str]) -> None:
     top(store, *words, code=2)

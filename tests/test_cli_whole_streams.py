@@ -125,6 +125,18 @@ def test_a_name_that_is_taken_is_not_taken_by_accident(run: Run) -> None:
     assert run("rename", "s", "s").stdout == "renamed s to s\n"
 
 
+def test_a_stream_that_was_made_since_it_was_asked_is_not_replaced(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = diskstream.Store.rename
+
+    def meanwhile(store: diskstream.Store, old: bytes, new: bytes, *, replace: bool) -> None:
+        store.stream(new).add({"precious": 1})
+        whole(store, old, new, replace=replace)
+
+    monkeypatch.setattr(diskstream.Store, "rename", meanwhile)
+    assert "there is a stream u" in run("rename", "s", "u", "--replace", "--force", code=1).stderr
+    assert streams(run) == {"s": 5, "t": 2, "u": 1}
+
+
 def test_one_that_is_not_there_keeps_the_others_from_being_removed(run: Run) -> None:
     assert "there is no stream x" in run("rm", "s", "x", "--force", code=1).stderr
     assert streams(run) == {"s": 5, "t": 2}

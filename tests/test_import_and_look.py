@@ -52,6 +52,7 @@ def test_range_takes_bounds_a_count_and_a_direction(run: Run) -> None:
         return [json.loads(line)["id"] for line in run("range", "race", *words, "--json").stdout.splitlines()]
 
     assert ids("2", "+") == ["2-0", "3-0"]
+    assert ids("1970-01-01T00:00:00.002Z", "1970-01-01T00:00:00.003+00:00") == ["2-0", "3-0"]
     assert ids("(1-0", "(3-0") == ["2-0"]
     assert ids("-n", "2") == ["1-0", "2-0"]
     assert ids("-n", "2", "--reverse") == ["3-0", "2-0"]
@@ -162,7 +163,7 @@ def test_wrong_usage_has_status_2(run: Run, words: list[str]) -> None:
 
 def test_a_malformed_id_is_an_error(run: Run) -> None:
     assert "error:" in run("add", "race", "a=1", "--id", "one-two", code=1).stderr
-    assert "error:" in run("range", "race", "one", code=1).stderr
+    assert "is neither an ID nor a time" in run("range", "race", "one", code=2).stderr
 
 
 def test_every_verb_has_help(run: Run) -> None:

@@ -43,7 +43,7 @@ of time such as `90s`, `1h30m` or `7d`.
 
 def reference() -> str:
     """The whole page."""
-    root = click.Context(main, info_name="diskstream")
+    root = click.Context(main, info_name="diskstream", **main.context_settings)
     verbs = [page for name in main.list_commands(root) for page in _verb(main, name, root)]
     contents = [f"- [{title}](#{_anchor(title)})" for title, _ in verbs]
     return "\n".join([_HEAD, *contents, "", "\n".join(text for _, text in verbs)]).rstrip() + "\n"
@@ -88,8 +88,8 @@ def _plain(line: str) -> str:
 def _options(command: click.Command, context: click.Context) -> Iterator[str]:
     records = [
         record
-        for parameter in command.get_params(context)
-        if isinstance(parameter, click.Option) and parameter.name != "help"
+        for parameter in command.params  # without --help
+        if isinstance(parameter, click.Option)
         if (record := parameter.get_help_record(context)) is not None
     ]
     if records:

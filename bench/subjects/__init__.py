@@ -23,6 +23,7 @@ def all_subjects() -> dict[str, ModuleType]:
         pending,
         ranges,
         server,
+        server_latency,
         sizes,
         spark,
         wakeup,
@@ -43,6 +44,10 @@ def all_subjects() -> dict[str, ModuleType]:
         spark,
     )
     modules = (add, add_many, always, ranges, wakeup, group_reads, group_latency, pending, sizes, server, backup, spark)
+        server,
+        server_latency,
+        spark,
+    )
     return {module.NAME: module for module in modules}
 
 

@@ -38,8 +38,20 @@ def group_consumer(path: str, name: str) -> Generator[None, None, Any]:
 
 def group_consumer_redis(socket_path: str, name: str) -> Generator[None, None, Any]:
     """The same through redis-py."""
+    return _consume(_redis(unix_socket_path=socket_path), name)
+
+
+def group_consumer_tcp(port: int, name: str) -> Generator[None, None, Any]:
+    """The same through redis-py by TCP, from whichever server."""
+    return _consume(_redis(host="127.0.0.1", port=port), name)
+
+
+def _redis(**where: Any) -> Any:
     redis: Any = importlib.import_module("redis")
-    client = redis.Redis(unix_socket_path=socket_path, protocol=2)
+    return redis.Redis(**where, protocol=2)
+
+
+def _consume(client: Any, name: str) -> Generator[None, None, Any]:
     new = {redis_server.KEY: ">"}
     client.xreadgroup(redis_server.GROUP, name, new, count=1)
     yield
@@ -87,11 +99,25 @@ def group_producer_redis(
     socket_path: str, per_second: int, seconds: float, consumers: int
 ) -> Generator[None, None, Any]:
     """The same through redis-py."""
-    redis: Any = importlib.import_module("redis")
-    client = redis.Redis(unix_socket_path=socket_path, protocol=2)
+    return _feed(_redis(unix_socket_path=socket_path), per_second, seconds, consumers)
+
+
+def group_producer_tcp(port: int, per_second: int, seconds: float, consumers: int) -> Generator[None, None, Any]:
+    """The same through redis-py by TCP, into whichever server."""
+    return _feed(_redis(host="127.0.0.1", port=port), per_second, seconds, consumers)
+
+
+def _feed(client: Any, per_second: int, seconds: float, consumers: int) -> Generator[None, None, Any]:
     client.ping()
     yield
     return _produce(lambda fields: client.xadd(redis_server.KEY, fields), per_second, seconds, consumers)
 
 
-LATENCY_ROLES = (group_consumer, group_consumer_redis, group_producer, group_producer_redis)
+LATENCY_ROLES = (
+    group_consumer,
+    group_consumer_redis,
+    group_consumer_tcp,
+    group_producer,
+    group_producer_redis,
+    group_producer_tcp,
+)

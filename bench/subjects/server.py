@@ -66,7 +66,7 @@ def run(context: Context, result: Result) -> None:
     if reason is not None:
         result.skipped.append(reason)
         return
-    with _ours(context) as port, redis_server.server(context, "everysec") as theirs:
+    with our_server(context) as port, redis_server.server(context, "everysec") as theirs:
         ports = {"diskstream": port, "Redis": theirs.port}
         for name, each in ports.items():
             context.say(f"{name}: entries to be read")
@@ -111,7 +111,7 @@ def _said(port: int, *words: str) -> None:
 
 
 @contextmanager
-def _ours(context: Context) -> Iterator[int]:
+def our_server(context: Context) -> Iterator[int]:
     """Our server in a process of its own; gives its port."""
     with context.fresh("server") as directory:
         with socket.create_server(("127.0.0.1", 0)) as free:

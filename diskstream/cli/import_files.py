@@ -25,7 +25,9 @@ from diskstream.ingest import (
     Source,
     TimeParser,
     Timestamps,
+    load_tables,
     parse_timezone,
+    table_format,
 )
 
 LINE_COLUMN = "line"
@@ -41,7 +43,7 @@ def _encoding(_: click.Context, __: click.Parameter, value: str | None) -> str |
 def _delimiter(_: click.Context, __: click.Parameter, value: str | None) -> bytes | None:
     if value is None:
         return None
-    byte = {"tab": b"\t", "\\t": b"\t"}.get(value.lower(), value.encode())
+    byte = {"tab": b"\t", "\\t": b"\t"}.get(value.lower(), os.fsencode(value))
     if len(byte) != 1 or byte in b'"\r\n':
         raise click.BadParameter("it has to be one byte, and neither a quote nor a newline")
     return byte
@@ -56,7 +58,7 @@ def _delimiter(_: click.Context, __: click.Parameter, value: str | None) -> byte
 @click.option(
     "--format",
     "input_format",
-    type=click.Choice(["auto", "csv", "jsonl", "entries", "lines"]),
+    type=click.Choice(["auto", "csv", "jsonl", "entries", "lines", "arrow", "parquet"]),
     default="auto",
     show_default=True,
     help="auto goes by the file's name.",
@@ -142,6 +144,7 @@ def command(files: tuple[str, ...], directory: Path, stream: str, as_json: bool,
     JSONL   each member of an object is a field: strings as UTF-8, all else as it is written
     entries JSON lines with `id` and `fields`, as `diskstream export` and `range --json` write them: IDs are kept
     lines   one field, `line`, with every byte but the newline
+    arrow   a column a field, or the list `fields`; IDs where id_ms and id_seq are columns. Parquet likewise
 
     With --timestamp the time of that column is the ID (the column stays a field too). Rows of one millisecond are
     numbered in their order. Where times go backwards, --disorder sort writes all rows in order of time, those of one
@@ -151,6 +154,8 @@ def command(files: tuple[str, ...], directory: Path, stream: str, as_json: bool,
     started = time.perf_counter()
     groups = _group(files, stream, options)
     base = _load_options(options)
+    for sources in groups.values():
+        _check_tables(sources, base)
     with diskstream.open(directory, fsync=fsync) as store:
         for name, sources in groups.items():
             report = _import(store, os.fsencode(name), sources, base)
@@ -178,6 +183,20 @@ def _group(files: tuple[str, ...], stream: str, options: dict[str, Any]) -> dict
         stem = "stdin" if file == "-" else Path(file).stem
         groups.setdefault(stream.replace("{stem}", stem), []).append(source)
     return groups
+
+
+def _check_tables(sources: list[Source], base: LoadOptions) -> None:
+    """Tables are read by columns: they go together with no other files, and have no use for what is about rows."""
+    tables = [source for source in sources if table_format(source)]
+    if not tables:
+        return
+    if len(tables) < len(sources):
+        raise click.UsageError("Arrow and Parquet files go into a stream by themselves: import the others apart")
+    if any(source.path == "-" for source in tables):
+        raise click.UsageError("Arrow and Parquet are read from files: name one")
+    about_rows = (base.timestamps, base.id_field, base.file_field, base.rejects)
+    if any(given is not None for given in about_rows) or base.skip_bad_rows or base.check:
+        raise click.UsageError("Arrow and Parquet files have columns: no option about rows goes with them")
 
 
 def _load_options(options: dict[str, Any]) -> LoadOptions:
@@ -218,6 +237,8 @@ def _import(store: diskstream.Store, name: bytes, sources: list[Source], base: L
     with import_progress(name, sources) as (on_read, on_written):
         options = replace(base, on_read=on_read, on_written=on_written)
         try:
+            if table_format(sources[0]):
+                return load_tables(store.stream(name), sources, options)
             return Loader(store.stream(name), options).load(sources)
         except InputError as error:
             before = f"{error.written:,} rows before it were imported" if error.written else "nothing was imported"

@@ -6,14 +6,15 @@ from pathlib import Path
 
 import click
 
+from diskstream.cli.moments import end_bound, start_bound
 from diskstream.cli.options import directory_option, existing_store, existing_stream, json_option, stream_argument
 from diskstream.cli.output import write_entries
 
 
 @click.command("range")
 @stream_argument()
-@click.argument("start", default="-")
-@click.argument("end", default="+")
+@click.argument("start", default="-", type=start_bound)
+@click.argument("end", default="+", type=end_bound)
 @click.option("-n", "--count", type=click.IntRange(min=0), help="At most so many.")
 @click.option("-r", "--reverse", is_flag=True, help="The newest first; START is still the lower bound.")
 @directory_option
@@ -21,7 +22,10 @@ from diskstream.cli.output import write_entries
 def command(
     *, stream: bytes, start: str, end: str, count: int | None, reverse: bool, directory: Path, as_json: bool
 ) -> None:
-    """Print the entries from START to END, each an ID, `-`, `+`, or an ID after `(`, which leaves it out."""
+    """Print the entries from START to END.
+
+    Each is an ID, `-`, `+`, an ID after `(`, which leaves it out, or a time such as 2026-01-31T12:00Z.
+    """
     with existing_store(directory, read_only=True) as store:
         found = existing_stream(store, stream)
         entries = found.revrange(end, start, count) if reverse else found.range(start, end, count)

@@ -43,7 +43,7 @@ def command(
             if gone is not None:
                 ask(f"Replace stream {text(new)}, which has {gone:,} entries?", force=force)
             try:
-                store.rename(stream, new, replace=replace)
+                store.rename(stream, new, replace=gone is not None)  # nothing goes that was not asked about
             except diskstream.StreamExistsError:  # made since we looked
                 raise Failure(f"there is a stream {text(new)} in {store.path} now", hint="run it again") from None
     if as_json:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from diskstream.errors import ArgumentError
 from diskstream.exporting.manifest import Manifest, Part
 from diskstream.exporting.pieces import read_in_order
-from diskstream.exporting.placing import create_whole, failing_at
+from diskstream.exporting.placing import check_outside, create_whole, failing_at
 from diskstream.exporting.report import ExportReport, Progress, ignore
 from diskstream.exporting.request import Column, ExportRequest
 from diskstream.exporting.shape import Shape
@@ -58,6 +58,7 @@ def export_directory(
     """
     if rows_per_file < 1:
         raise ArgumentError("a file has at least one row")
+    check_outside(store.path, directory)
     asked = {**_as_asked(request), "rows_per_file": rows_per_file, **(given or {})}
     with Manifest.open(directory) as manifest:
         if manifest.given is None:
@@ -128,7 +129,7 @@ def _write_part(
             ids = [(ids or ends)[0], ends[1]]
             progress(batch.num_rows, size_bytes)
         writer.close()
-        size_bytes = sink.tell()
+    size_bytes = (manifest.directory / file).stat().st_size
     return Part(file, name, entries, ids[0], ids[1], size_bytes)
 
 

@@ -6,15 +6,30 @@ import contextlib
 import errno
 import fcntl
 import os
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from diskstream.columnar import import_arrow
 from diskstream.errors import ArgumentError, StorageError, storage_error
 
-__all__ = ["create_whole", "failing_at", "sync_directory"]
+__all__ = ["check_outside", "create_whole", "failing_at", "sync_directory"]
+
+_FLUSH_EVERY_S: Final = 0.1
+
+
+def check_outside(store: Path, path: Path) -> None:
+    """Makes sure that nothing is written into a store beside its own files, nor over one of them.
+
+    Raises:
+        ArgumentError: the path is within the store.
+        StorageError: it leads nowhere.
+    """
+    with failing_at(path, "look at"):
+        if path.resolve().is_relative_to(store.resolve()):
+            raise ArgumentError(f"{path} is within the store {store}: name a place outside it")
 
 
 @contextmanager
@@ -45,6 +60,8 @@ def create_whole(path: Path, *, replace: bool) -> Iterator[Any]:
         ArgumentError: the file is there and `replace` is false; or another export is writing it.
         StorageError: the system said no.
     """
+    if path.exists() and not path.is_file():
+        raise ArgumentError(f"{path} is no file, and none is put in its place: take - and let the shell redirect it")
     if not replace and path.exists():
         raise _taken(path)
     beside = path.with_name(f".{path.name}.partial")
@@ -52,7 +69,7 @@ def create_whole(path: Path, *, replace: bool) -> Iterator[Any]:
         claim = _claim(beside)
         try:
             # The lock is on the descriptor that is kept, so what pyarrow opens and closes does not let it go.
-            with import_arrow("an export").OSFile(str(beside), "wb") as sink:
+            with _flushed_ahead(claim), import_arrow("an export").OSFile(str(beside), "wb") as sink:
                 yield sink
             os.fsync(claim)
             _put(beside, path, replace=replace)
@@ -63,6 +80,33 @@ def create_whole(path: Path, *, replace: bool) -> Iterator[Any]:
             raise
         finally:
             os.close(claim)
+
+
+@contextmanager
+def _flushed_ahead(descriptor: int) -> Iterator[None]:
+    """Has what was written flushed all the while, so that the disk works beside the processor, and not after it.
+
+    Raises:
+        OSError: a flush failed. The system tells so only once: a later flush would claim that all was well.
+    """
+    enough, failed = threading.Event(), list[OSError]()
+
+    def flush() -> None:
+        try:
+            while not enough.wait(_FLUSH_EVERY_S):
+                os.fdatasync(descriptor)
+        except OSError as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=flush, name="diskstream-export-flush")
+    thread.start()
+    try:
+        yield
+    finally:
+        enough.set()
+        thread.join()
+    if failed:
+        raise failed[0]
 
 
 def _claim(beside: Path) -> int:

@@ -8,7 +8,7 @@ from typing import Any, BinaryIO
 from diskstream.columnar import import_arrow
 from diskstream.errors import ArgumentError
 from diskstream.exporting.pieces import read_in_order
-from diskstream.exporting.placing import create_whole, failing_at
+from diskstream.exporting.placing import check_outside, create_whole, failing_at
 from diskstream.exporting.report import ExportReport, Progress, ignore
 from diskstream.exporting.request import ExportRequest
 from diskstream.exporting.shape import Shape, names_in_use
@@ -39,13 +39,14 @@ def export_file(
         CorruptionError: a stream is damaged within the range. Nothing is left of the file, as with all errors.
         StorageError: the file could not be written.
     """
+    check_outside(store.path, path)
     if path.is_dir():
         raise ArgumentError(f"{path} is a directory: say how many rows a file of it is to have (--rows-per-file)")
     found = spans(store, request)
     shape = Shape(request, columns_of(store, request, found))
     with create_whole(path, replace=replace) as sink:
         report = _write(store, request, (found, shape), sink, progress, streaming=False)
-        report.size_bytes = sink.tell()
+    report.size_bytes = path.stat().st_size
     report.files = 1
     return report
 
@@ -55,10 +56,28 @@ def export_pipe(store: Store, request: ExportRequest, pipe: BinaryIO, *, progres
     found = spans(store, request)
     shape = Shape(request, columns_of(store, request, found))
     with failing_at(Path("standard output"), "write to"):
-        sink = import_arrow("an export").PythonFile(pipe, mode="w")
+        sink = import_arrow("an export").PythonFile(_LeftOpen(pipe), mode="w")
         report = _write(store, request, (found, shape), sink, progress, streaming=True)
         pipe.flush()
     return report
+
+
+class _LeftOpen:
+    """A pipe that is not closed by whoever writes into it: a compressor closes what is below it."""
+
+    closed = False
+
+    def __init__(self, pipe: BinaryIO) -> None:
+        self._pipe = pipe
+
+    def write(self, data: bytes) -> int:
+        return self._pipe.write(data)
+
+    def flush(self) -> None:
+        self._pipe.flush()
+
+    def close(self) -> None:
+        self._pipe.flush()
 
 
 def columns_of(store: Store, request: ExportRequest, found: list[Span]) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from diskstream.columnar import import_arrow
 from diskstream.errors import ChangedError, NoSuchStreamError
 from diskstream.exporting.request import ExportRequest
 from diskstream.ids import EntryID, parse_end, parse_start
@@ -38,7 +39,9 @@ def spans(store: Store, request: ExportRequest) -> list[Span]:
         NoSuchStreamError: one of the streams is not there.
         InvalidIDError, ArgumentError: malformed ends.
         CorruptionError: a stream is damaged within the range.
+        DiskstreamError: pyarrow is not installed.
     """
+    import_arrow("an export")  # before anything is written
     found = []
     low, high = parse_start(request.start), parse_end(request.end)
     for name in request.streams:

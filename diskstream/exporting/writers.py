@@ -112,42 +112,40 @@ class _JsonWriter:
 
     def write(self, batch: pa.RecordBatch) -> None:
         lists = batch.column("fields")
-        pairs = lists.flatten()
-        names, values = (_texts(each) for each in pairs.flatten())
+        names, values = lists.flatten().flatten()
+        known = names.dictionary_encode()  # a few names stand for all: each is quoted once
+        spelled = known.dictionary.to_pylist()
+        quoted = [_quote(_text(name)) for name in spelled]
+        left_out = {place for place, name in enumerate(spelled) if self._wanted and name not in self._wanted}
+        places = known.indices.to_pylist()
+        texts = [_quote(value.decode("utf-8", "surrogateescape")) for value in values.to_pylist()]
+        head = f'"stream": {_quote(_text(batch.column("stream")[0].as_py()))}, ' if self._named else ""
         bounds = lists.offsets.to_pylist()
         base = bounds[0]
-        stream = _text(batch.column("stream")[0].as_py()) if self._named else None
         lines = []
-        encode = _ENCODER.encode
-        wanted = {name.decode("utf-8", "surrogateescape") for name in self._wanted}
         for ms, seq, begin, end in zip(
             batch.column("id_ms").to_pylist(), batch.column("id_seq").to_pylist(), bounds, bounds[1:], strict=False
         ):
-            some = list(zip(names[begin - base : end - base], values[begin - base : end - base], strict=True))
-            if wanted:
-                some = [pair for pair in some if pair[0] in wanted]
-            facts: dict[str, Any] = {} if stream is None else {"stream": stream}
-            facts["id"] = f"{ms}-{seq}"
-            facts["fields"] = fields = dict(some)
-            if len(fields) < len(some):
-                facts["pairs"] = some
-            lines.append(encode(facts))
-        lines.append("")
-        self._sink.write("\n".join(lines).encode("ascii"))
+            pairs = list(zip(places[begin - base : end - base], texts[begin - base : end - base], strict=True))
+            if left_out:
+                pairs = [pair for pair in pairs if pair[0] not in left_out]
+            fields = dict(pairs)
+            members = ", ".join([f"{quoted[place]}: {text}" for place, text in fields.items()])
+            line = f'{{{head}"id": "{ms}-{seq}", "fields": {{{members}}}'
+            if len(fields) < len(pairs):
+                line += f', "pairs": [{", ".join([f"[{quoted[place]}, {text}]" for place, text in pairs])}]'
+            lines.append(line + "}\n")
+        self._sink.write("".join(lines).encode("ascii"))
 
     def close(self) -> None:
         pass
 
 
-_ENCODER: Final = json.JSONEncoder()
+_quote: Final = json.encoder.encode_basestring_ascii
 
 
 def _text(value: bytes) -> str:
     return value.decode("utf-8", "surrogateescape")
-
-
-def _texts(column: Any) -> list[str]:
-    return [value.decode("utf-8", "surrogateescape") for value in column.to_pylist()]
 
 
 class _Packed:

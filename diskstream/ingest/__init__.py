@@ -11,6 +11,7 @@ from diskstream.ingest.errors import InputError, InputOrderError
 from diskstream.ingest.load import Loader, LoadOptions, LoadReport
 from diskstream.ingest.rows import BadRow, Row
 from diskstream.ingest.sources import Source, Timestamps
+from diskstream.ingest.tables import load_tables, table_format
 from diskstream.ingest.times import TimeParser, parse_timezone
 
 __all__ = [
@@ -25,5 +26,7 @@ __all__ = [
     "Source",
     "TimeParser",
     "Timestamps",
+    "load_tables",
     "parse_timezone",
+    "table_format",
 ]

@@ -20,7 +20,7 @@ from diskstream.ingest.lines import Lines, reading_lines
 from diskstream.ingest.rows import BadRow, Pairs, Row
 from diskstream.ingest.times import TimeParser
 
-Format = Literal["auto", "csv", "entries", "jsonl", "lines"]
+Format = Literal["arrow", "auto", "csv", "entries", "jsonl", "lines", "parquet"]
 
 STDIN = "-"
 

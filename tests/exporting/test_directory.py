@@ -94,7 +94,7 @@ def test_one_that_is_killed_again_and_again_loses_and_doubles_nothing(
 ) -> None:
     target = tmp_path / "out"
     program = KILLED_AFTER.format(module=module, owner=owner, name=name)
-    words = ["export", "s", "-o", str(target), "-d", str(path), "--rows-per-file", "1000", "--format", "jsonl"]
+    words = ["export", "s", "-o", str(target), "-d", str(path), "--rows-per-file", "2500", "--format", "jsonl"]
     kills = 0
     for _ in range(15):
         done = subprocess.run([sys.executable, "-c", program, str(step), *words], capture_output=True, check=False)
@@ -103,10 +103,28 @@ def test_one_that_is_killed_again_and_again_loses_and_doubles_nothing(
         assert done.returncode == -signal.SIGKILL, done.stderr
         kills += 1
     else:
-        export(path, target, "--format", "jsonl")
+        assert main(words, standalone_mode=False) is None
     assert kills >= 1
     assert numbers_in(target) == [f"{number}-0" for number in range(1, ENTRIES + 1)]
     assert {each.name for each in target.iterdir()} == {"export.jsonl", *(part.name for part in parts(target))}
+
+
+@pytest.mark.parametrize(
+    ("module", "owner", "name", "step"),
+    [("placing", "module.os", "fsync", 0), ("placing", "module", "_put", 0), ("pieces", "module.Stream", "scan", 3)],
+)
+def test_a_single_file_is_there_whole_or_not_at_all(
+    path: Path, tmp_path: Path, module: str, owner: str, name: str, step: int
+) -> None:
+    program = KILLED_AFTER.format(module=module, owner=owner, name=name)
+    target = tmp_path / "x.jsonl"
+    words = ["export", "s", "-o", str(target), "-d", str(path)]
+    done = subprocess.run([sys.executable, "-c", program, str(step), *words], capture_output=True, check=False)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert [each.name for each in tmp_path.iterdir()] == [".x.jsonl.partial"]
+    assert main(words, standalone_mode=False) is None
+    assert len(list(rows_in(target))) == ENTRIES
+    assert list(tmp_path.iterdir()) == [target]
 
 
 def test_a_line_that_was_being_written_counts_for_nothing(path: Path, tmp_path: Path) -> None:

@@ -1,9 +1,12 @@
 """Exports into one file, or a pipe: whole or not at all, and what is said of what cannot be."""
 
+import errno
 import fcntl
 import json
+import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +16,7 @@ from click.testing import CliRunner, Result
 
 import diskstream
 from diskstream.cli import main
-from diskstream.exporting import MAX_COLUMNS, ExportRequest, export_file, parse_columns
+from diskstream.exporting import MAX_COLUMNS, ExportRequest, export_file, parse_columns, placing
 from tests.exporting.stored import numbered, rows_in, table_of
 
 
@@ -84,16 +87,32 @@ def test_a_range_of_ids_or_of_time(path: Path, tmp_path: Path) -> None:
 
 def test_a_pipe_gets_what_a_file_would(path: Path, tmp_path: Path) -> None:
     export(path, "s", "-o", str(tmp_path / "x.jsonl"))
-    for words in (["s"], ["s", "--json"]):
-        done = export(path, *words)
-        assert done.stdout_bytes == (tmp_path / "x.jsonl").read_bytes()
-    assert json.loads(done.stderr)["entries"] == 3000
+    assert export(path, "s").stdout_bytes == (tmp_path / "x.jsonl").read_bytes()
+    told = export(path, "s", "--json")
+    assert told.stdout_bytes == (tmp_path / "x.jsonl").read_bytes()
+    assert json.loads(told.stderr)["entries"] == 3000
     stream = pa.ipc.open_stream(export(path, "s", "--format", "arrow").stdout_bytes)
     assert stream.read_all().num_rows == 3000
     assert export(path, "odd", "--columns", "b", "--format", "csv").stdout_bytes.splitlines()[:2] == [
         b'"id","b"',
         b'"1-0","x"',
     ]
+
+
+@pytest.mark.parametrize("packed", ["gzip", "zstd"])
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+def test_text_is_compressed_into_files_parts_and_pipes_alike(
+    path: Path, tmp_path: Path, kind: str, packed: str
+) -> None:
+    plain = export(path, "s", "--format", kind).stdout_bytes
+    suffix = {"gzip": "gz", "zstd": "zst"}[packed]
+    export(path, "s", "-o", str(tmp_path / f"x.{kind}.{suffix}"))
+    export(path, "s", "-o", str(tmp_path / "out"), "--format", kind, "--compression", packed, "--rows-per-file", "9999")
+    piped = export(path, "s", "--format", kind, "--compression", packed).stdout_bytes
+    written = [tmp_path / f"x.{kind}.{suffix}", tmp_path / "out" / f"part-00000000.{kind}.{suffix}"]
+    for content in (piped, *(each.read_bytes() for each in written)):
+        assert len(content) < len(plain) / 2
+        assert pa.CompressedInputStream(pa.BufferReader(content), packed).read() == plain
 
 
 def test_a_reader_that_has_enough_ends_it_quietly(path: Path) -> None:
@@ -116,6 +135,28 @@ def test_a_file_that_is_there_is_only_replaced_when_told(path: Path, tmp_path: P
     export(path, "s", "-o", str(file), "--force")
     assert len(file.read_bytes().splitlines()) == 3001
     assert list(tmp_path.iterdir()) == [file]
+
+
+@pytest.mark.parametrize("words", [[], ["--force"]])
+def test_a_device_or_pipe_is_not_replaced_by_a_file(path: Path, tmp_path: Path, words: list[str]) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    assert "is no file" in export(path, "s", "-o", str(pipe), *words, code=1).stderr
+    assert pipe.is_fifo()
+    assert "is a directory" in export(path, "s", "-o", str(tmp_path), *words, code=1).stderr
+    assert "No such file or directory" in export(path, "s", "-o", str(tmp_path / "no" / "x"), *words, code=1).stderr
+    assert list(tmp_path.iterdir()) == [pipe]
+
+
+@pytest.mark.parametrize("words", [["--force"], ["--rows-per-file", "10"]])
+@pytest.mark.parametrize("within", ["store.json", "x", "streams/s/00000001.log", "link/store.json"])
+def test_nothing_is_written_into_the_store_itself(tmp_path: Path, words: list[str], within: str) -> None:
+    numbered(tmp_path / "store", 10)
+    (tmp_path / "store" / "link").symlink_to(tmp_path / "store")
+    before = {each: each.read_bytes() for each in (tmp_path / "store").rglob("*") if each.is_file()}
+    done = export(tmp_path / "store", "s", "-o", str(tmp_path / "store" / within), *words, code=1)
+    assert "is within the store" in done.stderr
+    assert {each: each.read_bytes() for each in (tmp_path / "store").rglob("*") if each.is_file()} == before
 
 
 def test_what_fails_half_way_leaves_the_file_as_it_was(tmp_path: Path) -> None:
@@ -198,4 +239,39 @@ def test_wrong_usage(path: Path, words: list[str]) -> None:
 def test_a_stream_that_is_not_there(path: Path, tmp_path: Path) -> None:
     done = export(path, "s", "nothing", "-o", str(tmp_path / "x"), code=1)
     assert "there is no stream nothing" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_json_lines_are_what_range_prints(path: Path, tmp_path: Path) -> None:
+    for name in ("s", "odd"):
+        printed = CliRunner().invoke(main, ["range", name, "--json", "-d", str(path)])
+        assert export(path, name).stdout_bytes == printed.stdout_bytes
+    tailed = CliRunner().invoke(main, ["tail", "odd", "--json", "-d", str(path)])
+    assert export(path, "odd", "s").stdout_bytes.splitlines()[:4] == tailed.stdout_bytes.splitlines()
+
+
+def test_without_pyarrow_it_says_what_to_install(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    for kind in ("csv", "jsonl", "arrow", "parquet"):
+        for words in (["-o", str(tmp_path / "x")], ["-o", str(tmp_path / "out"), "--rows-per-file", "5"], []):
+            done = export(path, "s", "--format", kind, *words, code=1)
+            assert "pip install 'diskstream[archive]'" in done.stderr
+    done = CliRunner().invoke(main, ["import", __file__, "--format", "arrow", "-s", "s", "-d", str(tmp_path / "new")])
+    assert "pip install 'diskstream[archive]'" in done.stderr
+
+
+def test_a_flush_that_fails_while_it_is_written_is_no_success(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system tells of it once, to whoever asks first."""
+    failed = threading.Event()
+
+    def failing(descriptor: int) -> None:
+        failed.set()
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(placing, "_FLUSH_EVERY_S", 0.0)
+    monkeypatch.setattr(os, "fdatasync", failing)
+    with pytest.raises(diskstream.StorageError, match="Input/output error"):  # noqa: SIM117  # one block, then the other
+        with placing.create_whole(tmp_path / "x", replace=False) as sink:
+            sink.write(b"all of it")
+            assert failed.wait(30)
     assert list(tmp_path.iterdir()) == []

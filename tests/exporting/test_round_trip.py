@@ -1,7 +1,10 @@
 """What is exported and imported again is what it was: IDs, names, values, order, every byte."""
 
+import json
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
@@ -17,7 +20,7 @@ LOSSLESS = [(kind, packed) for kind in ("arrow", "parquet") for packed in COMPRE
 # One that Arrow's names can hold, and that the rows of a table share.
 NAMES = st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=6), min_size=1, max_size=4, unique=True)
 
-many = settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+many = settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @many
@@ -98,7 +101,13 @@ def test_named_columns_of_arrow_are_fields_again(
 
 @pytest.mark.parametrize(
     ("name", "words"),
-    [("x.jsonl", ["--format", "entries"]), ("x.csv", ["--id", "id"]), ("x.ndjson", ["--format", "entries"])],
+    [
+        ("x.jsonl", ["--format", "entries"]),
+        ("x.csv", ["--id", "id"]),
+        ("x.ndjson", ["--format", "entries"]),
+        ("x.arrow", []),
+        ("x.parquet", []),
+    ],
 )
 def test_the_commands_do_it_too(tmp_path: Path, name: str, words: list[str]) -> None:
     environment = {"DISKSTREAM_DIR": str(tmp_path / "store")}
@@ -145,3 +154,69 @@ def test_an_entry_has_one_id(tmp_path: Path, words: list[str]) -> None:
         main, ["import", str(tmp_path / "x.csv"), "-s", "s", "-d", str(tmp_path / "store"), *words]
     )
     assert done.exit_code == 2
+
+
+def test_a_pipe_of_arrow_can_be_kept_and_imported(tmp_path: Path) -> None:
+    with diskstream.open(tmp_path / "store") as store:
+        fill(store.stream("from"), [(diskstream.EntryID(5, number), [(b"n", b"%d" % number)]) for number in range(9)])
+        wanted = rows_of(store.stream("from"))
+    environment = {"DISKSTREAM_DIR": str(tmp_path / "store")}
+    piped = CliRunner().invoke(main, ["export", "from", "--format", "arrow"], env=environment)
+    (tmp_path / "x.bin").write_bytes(piped.stdout_bytes)
+    words = ["import", str(tmp_path / "x.bin"), "--format", "arrow", "-s", "to", "--json"]
+    done = CliRunner().invoke(main, words, env=environment)
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["rows"] == 9
+    with diskstream.open(tmp_path / "store") as store:
+        assert rows_of(store.stream("to")) == wanted
+
+
+def test_a_table_that_came_from_elsewhere_gets_ids_of_now(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"a": [1, None, 3], "b": ["x", "y", None]}), tmp_path / "x.parquet")
+    done = CliRunner().invoke(main, ["import", str(tmp_path / "x.parquet"), "-s", "s", "-d", str(tmp_path / "store")])
+    assert done.exit_code == 0, done.output
+    with diskstream.open(tmp_path / "store") as store:
+        pairs = [entry.pairs for entry in store.stream("s").range()]
+        assert pairs == [[(b"a", b"1"), (b"b", b"x")], [(b"b", b"y")], [(b"a", b"3")]]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "reason"),
+    [
+        ("x.parquet", b"PAR1 and no more", "cannot be read"),
+        ("x.arrow", b"", "cannot be read"),
+        ("x.arrow", b"ARROW1\0\0" + bytes(100), "cannot be read"),
+        ("x.arrow", b"\xff" * 300, "cannot be read"),
+    ],
+)
+def test_a_file_that_is_no_table_is_told_of(tmp_path: Path, name: str, content: bytes, reason: str) -> None:
+    (tmp_path / name).write_bytes(content)
+    done = CliRunner().invoke(main, ["import", str(tmp_path / name), "-s", "s", "-d", str(tmp_path / "store")])
+    assert done.exit_code == 1
+    assert reason in done.stderr
+    assert "nothing was imported" in done.stderr
+
+
+def test_rows_of_a_table_that_cannot_be_entries_are_told_of(tmp_path: Path) -> None:
+    def refused(table: pa.Table, reason: str) -> None:
+        pq.write_table(table, tmp_path / "x.parquet")
+        done = CliRunner().invoke(
+            main, ["import", str(tmp_path / "x.parquet"), "-s", "s", "-d", str(tmp_path / "store")]
+        )
+        assert done.exit_code == 1
+        assert reason in done.stderr
+
+    refused(pa.table({"a": pa.array([None], pa.string())}), "cannot be an entry")
+    refused(pa.table({"a": [[1, 2]]}), "no field can be made")
+    refused(pa.table({"id": ["2-0", "1-0"], "a": ["x", "y"]}), "not above the one before")
+
+
+@pytest.mark.parametrize(
+    "words", [["-t", "a"], ["--id", "a"], ["--on-error", "skip"], ["--check"], ["--file-field", "f"]]
+)
+def test_options_about_rows_do_not_go_with_tables(tmp_path: Path, words: list[str]) -> None:
+    pq.write_table(pa.table({"a": ["1"]}), tmp_path / "x.parquet")
+    whole = ["import", str(tmp_path / "x.parquet"), "-s", "s", "-d", str(tmp_path / "store"), *words]
+    assert CliRunner().invoke(main, whole).exit_code == 2
+    (tmp_path / "y.csv").write_text("a\n1\n", encoding="utf-8")
+    assert CliRunner().invoke(main, [*whole[:6], str(tmp_path / "y.csv")]).exit_code == 2

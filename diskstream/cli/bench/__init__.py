@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from pathlib import Path
 from typing import Final
@@ -18,6 +19,7 @@ from diskstream.cli.output import console, error_console, write_json
 from diskstream.cli.stopping import stopping
 
 _MAX_ENTRIES: Final = 10_000_000
+_OVERHEAD_BYTES: Final = 100
 
 
 @click.command("bench")
@@ -80,6 +82,7 @@ def command(
     bounds = Bounds(seconds, entries, value_bytes)
     work = [(case, policy) for policy in policies or POLICIES for case in chosen]
     with stopping(), tempfile.TemporaryDirectory(prefix="diskstream-bench-", dir=parent) as temporary:
+        _check_room(Path(temporary), bounds)
         machine = facts(Path(temporary))
         samples = _measure(work, rounds, bounds, Path(temporary))
         outcomes = [Outcome(case.name, policy, samples[case.name, policy]) for case, policy in work]
@@ -88,6 +91,18 @@ def command(
                 write_json({**outcome.facts(), "machine": machine})
         else:
             show(outcomes, machine, bounds, console())
+
+
+def _check_room(directory: Path, bounds: Bounds) -> None:
+    """Entries to be read are there before anything is measured: a disk must not be filled by mistake."""
+    # A frame is somewhat larger than its values; the copies of a roll and of sealing come and go.
+    needed = 2 * bounds.entries * (bounds.value_bytes + _OVERHEAD_BYTES)
+    free = shutil.disk_usage(directory).free
+    if needed > free:
+        raise Failure(
+            f"{bounds.entries:,} entries of {bounds.value_bytes:,} bytes may take {needed:,}, and {free:,} are free",
+            hint="--entries and --value-bytes make it less, --dir names another disk",
+        )
 
 
 def _measure(

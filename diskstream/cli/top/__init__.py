@@ -17,7 +17,7 @@ from diskstream.cli.stopping import check_reader, stopping
 from diskstream.cli.top.pulse import Pulse, beats
 from diskstream.cli.top.screen import ORDERS, screen
 
-_LEAST_MS = 50
+_LEAST_MS, _MOST_MS = 50, 86_400_000
 _ROWS = 15
 
 
@@ -48,8 +48,8 @@ def command(
     The store is only looked at: nothing in it changes, and nobody waits. What counts as unflushed is what is not known
     to be on disk yet. JSON is one object a look.
     """
-    if interval < _LEAST_MS:
-        raise click.BadParameter(f"an interval has at least {_LEAST_MS} ms", param_hint="--interval")
+    if not _LEAST_MS <= interval <= _MOST_MS:
+        raise click.BadParameter(f"an interval has at least {_LEAST_MS} ms, and a day at most", param_hint="--interval")
     looks = 1 if once else count
     with stopping(), _opened(directory) as store:
         pulses = beats(store, pattern, interval / 1000, looks)

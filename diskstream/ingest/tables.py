@@ -1,0 +1,104 @@
+"""Arrow and Parquet files into a stream: by columns, a record batch a frame, IDs and all where the file has them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import diskstream
+from diskstream.columnar import import_arrow
+from diskstream.ingest.errors import InputError
+from diskstream.ingest.load import LoadOptions, LoadReport
+from diskstream.ingest.sources import Source
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+TABLES: Final = {".arrow": "arrow", ".feather": "arrow", ".parquet": "parquet"}
+"""Names of files end so."""
+
+_MAGIC: Final = b"ARROW1"  # of an Arrow file; a stream has none
+_ROWS_AT_ONCE: Final = 8192
+
+
+def table_format(source: Source) -> str | None:
+    """Whether a source is a table, and of which format: as it is said to be, or by its name."""
+    if source.format == "auto":
+        return TABLES.get(Path(source.path).suffix.lower())
+    return source.format if source.format in TABLES.values() else None
+
+
+def load_tables(stream: diskstream.Stream, sources: Iterable[Source], options: LoadOptions) -> LoadReport:
+    """Appends every row of the files: fields as `Stream.add_arrow` finds them, IDs where ``id_ms`` and ``id_seq``, or
+    ``id``, are columns, and else those of now.
+
+    Raises:
+        InputError: a file cannot be read as what it is, or a row cannot be an entry; `written` says how many rows
+            before it were imported.
+    """
+    report = LoadReport(stream.name)
+    for source in sources:
+        with _reading(source, report):
+            for batch in _batches(Path(source.path), table_format(source)):
+                names = set(batch.schema.names)
+                ids = "columns" if {"id_ms", "id_seq"} <= names or "id" in names else "auto"
+                for begin in range(0, batch.num_rows, _ROWS_AT_ONCE):
+                    part = batch.slice(begin, _ROWS_AT_ONCE)
+                    added = stream.add_arrow(part, ids=ids)
+                    if added is not None:
+                        report.first_id, report.last_id = report.first_id or added[0], added[1]
+                    report.rows += part.num_rows
+                    report.value_bytes += part.nbytes
+                    if options.on_written is not None:
+                        options.on_written(part.num_rows)
+                    if options.on_read is not None:
+                        options.on_read(part.nbytes)
+    return report
+
+
+@contextmanager
+def _reading(source: Source, report: LoadReport) -> Iterator[None]:
+    """What goes wrong with a file, as an InputError that says after how many rows.
+
+    Raises:
+        InputError: it cannot be read, or a row cannot be an entry.
+    """
+    pa = import_arrow("an import of tables")
+    hint = "import it into a stream of its own"
+    try:
+        yield
+    except diskstream.IDOrderError:
+        error = InputError(
+            "has an ID that is not above the one before it, in the stream or the file", file=source.name, hint=hint
+        )
+    except diskstream.ArgumentError as wrong:
+        error = InputError(f"holds what cannot be an entry: {wrong}", file=source.name, hint="leave it out of the file")
+    except diskstream.StorageError:
+        raise
+    except (pa.ArrowException, OSError, EOFError) as wrong:
+        words = str(wrong).splitlines()
+        error = InputError(f"cannot be read: {words[0] if words else wrong!r}", file=source.name, hint="is it whole?")
+    else:
+        return
+    error.written = report.rows
+    raise error
+
+
+def _batches(path: Path, kind: str | None) -> Iterator[pa.RecordBatch]:
+    pa = import_arrow("an import of tables")
+    if kind == "parquet":
+        import pyarrow.parquet as pq  # optional, as pyarrow is
+
+        with pq.ParquetFile(path) as file:
+            yield from file.iter_batches(batch_size=_ROWS_AT_ONCE)
+        return
+    with pa.OSFile(str(path), "rb") as file:
+        is_file = file.read(len(_MAGIC)) == _MAGIC
+        file.seek(0)
+        opened: Any = pa.ipc.open_file(file) if is_file else pa.ipc.open_stream(file)
+        if is_file:
+            yield from (opened.get_batch(number) for number in range(opened.num_record_batches))
+        else:
+            yield from opened
