@@ -22,7 +22,7 @@ __all__ = ["MAX_STUB_BYTES", "MAX_URL_BYTES", "Stub", "check", "find", "read", "
 _MAGIC = b"DSKCOLD1"
 _VERSION = 1
 # The stream's uuid stands where the headers of log and segment have it: `recovery` and `audit` ask for it there.
-_HEADER = struct.Struct("<8sIH2x16sQIHHQQ32sQQQQQ")
+_HEADER = struct.Struct("<8sI4s16sQIHHQQ32sQQQQQ")
 _DIGEST_BYTES = 32
 MAX_URL_BYTES = 4096
 MAX_STUB_BYTES = _HEADER.size + 2 * MAX_URL_BYTES + _DIGEST_BYTES
@@ -59,7 +59,7 @@ class Stub:
         url, path = self.url.encode(), self.path.encode()
         ids = (self.first.ms, self.first.seq, self.last.ms, self.last.seq)
         numbers = (self.number, self.generation, len(url), len(path), self.size_bytes, self.entries)
-        head = _HEADER.pack(_MAGIC, _VERSION, 0, self.uuid, *numbers, self.sha256, *ids, self.moved_ms)
+        head = _HEADER.pack(_MAGIC, _VERSION, bytes(4), self.uuid, *numbers, self.sha256, *ids, self.moved_ms)
         body = head + url + path
         return body + hashlib.sha256(body).digest()
 
@@ -83,9 +83,9 @@ def unpacked(path: Path, data: bytes) -> Stub:
     body, digest = data[:-_DIGEST_BYTES], data[-_DIGEST_BYTES:]
     if hashlib.sha256(body).digest() != digest:
         raise fault(len(body), "the SHA-256 of all that is before", "another one")
-    _, _, flags, uuid, number, generation, url, at, size, entries, sha256, *rest = _HEADER.unpack_from(body)
+    _, _, zero, uuid, number, generation, url, at, size, entries, sha256, *rest = _HEADER.unpack_from(body)
     text = body[_HEADER.size :]
-    if flags or version < 1 or len(text) != url + at or max(url, at) > MAX_URL_BYTES:
+    if any(zero) or version < 1 or len(text) != url + at or max(url, at) > MAX_URL_BYTES:
         raise fault(8, "a stub of version 1 that ends with its path", f"version {version}, {len(text)} bytes of text")
     first, last = EntryID(rest[0], rest[1]), EntryID(rest[2], rest[3])
     try:

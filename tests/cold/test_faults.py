@@ -167,7 +167,7 @@ def test_a_read_of_what_cannot_be_had_fails_alone(stream: Stream, door: Door, tm
     assert stream.info().length == len(stream) == 80 + 1
     assert stream._store.verify().ok
     if fault != "silent":
-        assert [problem.first for problem in stream._store.verify(cold=True).problems][0] == "1-0"
+        assert stream._store.verify(cold=True).problems[0].first == "1-0"
     assert names_in(tmp_path / "store" / "cold-cache", "") == []
     with pytest.raises(kind):
         bring_back(stream)
