@@ -6,7 +6,6 @@ or writes (for S3 the chain of the AWS SDK).
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -92,7 +91,6 @@ class Address:
         Raises:
             ArgumentError: pyarrow is not installed, or was built without this scheme.
         """
-        os.environ.setdefault("AWS_EC2_METADATA_DISABLED", "true")  # a machine without it would wait for seconds
         try:
             from pyarrow import fs
         except ImportError:
@@ -107,6 +105,7 @@ class Address:
                     request_timeout=_SILENCE_S,
                     connect_timeout=_CONNECT_S,
                     allow_delayed_open=True,  # a small object is one request
+                    background_writes=False,  # or all parts of a large one are in memory, waiting
                     retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=_ATTEMPTS),
                 )
             return fs.FileSystem.from_uri(self.url)[0]

@@ -17,7 +17,7 @@ from diskstream.engine import names
 from diskstream.engine.files import Files, wrapped
 from diskstream.errors import CorruptionError, NewerFormatError
 
-__all__ = ["MAX_STUB_BYTES", "MAX_URL_BYTES", "Stub", "check", "find", "read", "write"]
+__all__ = ["MAX_OBJECT_BYTES", "MAX_STUB_BYTES", "MAX_URL_BYTES", "Stub", "check", "find", "read", "write"]
 
 _MAGIC = b"DSKCOLD1"
 _VERSION = 1
@@ -25,6 +25,8 @@ _VERSION = 1
 _HEADER = struct.Struct("<8sI4s16sQIHHQQ32sQQQQQ")
 _DIGEST_BYTES = 32
 MAX_URL_BYTES = 4096
+# A segment has 1 GiB of frames at most, and a copy of a snapshot of 3 GiB.
+MAX_OBJECT_BYTES = 8 << 30
 MAX_STUB_BYTES = _HEADER.size + 2 * MAX_URL_BYTES + _DIGEST_BYTES
 
 
@@ -87,6 +89,8 @@ def unpacked(path: Path, data: bytes) -> Stub:
     text = body[_HEADER.size :]
     if any(zero) or version < 1 or len(text) != url + at or max(url, at) > MAX_URL_BYTES:
         raise fault(8, "a stub of version 1 that ends with its path", f"version {version}, {len(text)} bytes of text")
+    if size > MAX_OBJECT_BYTES:
+        raise fault(48, f"a size of at most {MAX_OBJECT_BYTES} bytes", str(size))
     first, last = EntryID(rest[0], rest[1]), EntryID(rest[2], rest[3])
     try:
         place, where = text[:url].decode(), text[url:].decode()
