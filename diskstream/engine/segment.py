@@ -222,7 +222,8 @@ class Segments:
         self._owner = self.cache.new_owner()
         self._packed: set[tuple[int, int]] = set()
         self._views: tuple[int, list[SegmentView]] = (-1, [])
-        self._held = threading.local()
+        # While a thread has its `nearby` set it fetches nothing, since others wait for it: `Away` is raised instead.
+        self.held = threading.local()
 
     def views(self) -> list[SegmentView]:
         """The sealed and rolled segments in order, as the log lists them now."""
@@ -260,16 +261,6 @@ class Segments:
         found = self.cache.get(key)
         return self._open_segment(view) if found is None else found
 
-    @contextlib.contextmanager
-    def nearby(self) -> Iterator[None]:
-        """Until its end this thread fetches nothing, since others wait for it: `Away` is raised instead."""
-        before = getattr(self._held, "nearby", False)
-        self._held.nearby = True
-        try:
-            yield
-        finally:
-            self._held.nearby = before
-
     def is_here(self, view: SegmentView) -> bool:
         """Whether the segment's bytes are in the stream's directory, or missing: there is no more than a stub else."""
         path = names.segment_path(self._directory, view.number, view.generation)
@@ -299,7 +290,7 @@ class Segments:
             if found is not None:
                 self.cache.put(key, found)
                 return found
-            if getattr(self._held, "nearby", False) and self.is_away(view):
+            if getattr(self.held, "nearby", False) and self.is_away(view):
                 raise Away(self, view)
             shared = self.cache
             fetched = open_cold(self._directory, self._native, view, shared.cold.open, shared.nodes, text=text)

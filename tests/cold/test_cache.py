@@ -1,7 +1,11 @@
 """What was fetched back is kept in a bounded folder that nobody has to trust."""
 
+import errno
+import os
+import shutil
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +14,10 @@ import pytest
 import diskstream
 from diskstream import Stream
 from diskstream.cold import move_out
-from diskstream.errors import ArgumentError, RemoteError
+from diskstream.engine.files import Files, NewFile
+from diskstream.errors import ArgumentError, CorruptionError, RemoteError
 from tests.cold.s3_server import Asked, Door, Fault
-from tests.cold.world import SMALL, filled, opened, rows
+from tests.cold.world import SMALL, filled, opened, rows, where
 from tests.engine.children import until
 
 
@@ -167,3 +172,101 @@ def test_groups_are_given_what_is_cold(stream: Stream, folder_place: str) -> Non
     assert stream.trim(minid="35", ref="DELREF") == 34
     assert group.pending().total == 200 - 34
     assert stream.info_full(3).entries[0].id.ms == 35
+
+
+# --- what goes wrong on the way ---------------------------------------------------------------------------------------
+
+
+class FullOnce(Files):
+    """A disk without room for one file of the cache, until something was removed."""
+
+    def __init__(self) -> None:
+        self.full = False
+
+    def create(self, path: Path) -> NewFile:
+        if self.full and path.parent.name == "cold-cache":
+            raise diskstream.DiskFullError(str(path), "create", 28, "No space left on device")
+        return super().create(path)
+
+    def unlink(self, path: Path) -> None:
+        super().unlink(path)
+        self.full = self.full and path.suffix != ".seg"
+
+
+def test_a_full_disk_empties_the_cache_before_a_read_fails(stream: Stream, folder_place: str) -> None:
+    before = rows(stream)
+    move_out(stream, folder_place, older_than_ms=0)
+    files = FullOnce()
+    with opened(stream._store.path, files=files) as store:
+        again = store.stream("x")
+        assert rows(again, "1", "5")
+        files.full = True
+        assert rows(again, "150", "155") == before[149:155]
+        files.full = True
+        again.add({"n": "x"})
+        shutil.rmtree(stream._store.path / "cold-cache")
+        with pytest.raises(diskstream.DiskFullError):
+            rows(again, "100", "105")
+        assert rows(again, "150", "155") == before[149:155]
+
+
+def test_what_is_damaged_on_its_way_is_fetched_again(stream: Stream, door: Door, tmp_path: Path) -> None:
+    before = rows(stream)
+    move_out(stream, door.url(tmp_path.name), before="30")
+    damaged = []
+
+    def once(asked: Asked) -> Fault | None:
+        if asked.method != "GET" or asked.path in damaged:
+            return None
+        damaged.append(asked.path)
+        return Fault(after=lambda answer: replace(answer, body=bytes([answer.body[0] ^ 1]) + answer.body[1:]))
+
+    door.fault = once
+    assert rows(stream) == before
+    assert damaged
+
+
+def test_a_damaged_log_moves_nothing(stream: Stream, folder_place: str) -> None:
+    for number in range(300, 320):
+        stream.add({"n": "x" * 50}, f"{number}-0")
+    stream._store.close()
+    log = max((stream._store.path / "streams" / "x").glob("*.log"))
+    data = bytearray(log.read_bytes())
+    at = data.index(b"x" * 50, 5000)
+    data[at] ^= 1
+    log.write_bytes(data)
+    with opened(stream._store.path) as store:
+        with pytest.raises(CorruptionError):
+            move_out(store.stream("x"), folder_place, older_than_ms=0)
+        assert "cold" not in where(store.stream("x"))
+
+
+def test_a_folder_without_hard_links_is_a_place_too(
+    stream: Stream, folder_place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def link(*_: object) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    before = rows(stream)
+    monkeypatch.setattr("diskstream.objects.os.link", link)
+    move_out(stream, folder_place, older_than_ms=0)
+    assert rows(stream) == before
+
+
+def test_a_folder_that_is_full_or_not_to_be_written_is_said(stream: Stream, tmp_path: Path) -> None:
+    (tmp_path / "a file").write_text("")
+    with pytest.raises(RemoteError, match=r"could not (write|look)"):
+        move_out(stream, f"file://{tmp_path}/a file", older_than_ms=0)
+    assert set(where(stream)) == {"here"}
+    if Path("/dev/full").exists():
+        with pytest.raises(RemoteError):
+            move_out(stream, "file:///dev/full/x", older_than_ms=0)
+
+
+def test_a_stub_whose_folder_is_a_pipe_or_a_device_hangs_nobody(stream: Stream, folder_place: str) -> None:
+    report = move_out(stream, folder_place, older_than_ms=0)
+    victim = Path(folder_place.removeprefix("file://")) / report.segments[1].path
+    victim.unlink()
+    os.mkfifo(victim)
+    with pytest.raises(RemoteError, match="is no file"):
+        rows(stream, "15", "20")
