@@ -150,11 +150,13 @@ def write(directory: Path, stub: Stub, files: Files) -> None:
         StorageError: the disk said no; what was there is there.
     """
     target = names.cold_path(directory, stub.number, stub.generation)
+    data = stub.packed()
+    assert unpacked(target, data) == stub  # what is relied on from now on can be read
     temporary = target.with_name(target.name + ".tmp")
     files.unlink(temporary)  # of a process that was killed here
     try:
         with files.create(temporary) as new:
-            new.write(stub.packed())
+            new.write(data)
             new.sync()
         files.rename(temporary, target)
     except BaseException:

@@ -23,7 +23,7 @@ from diskstream._native import (
 from diskstream.engine import cold, names
 from diskstream.engine.cold_cache import ColdCache
 from diskstream.engine.files import wrapped
-from diskstream.errors import CorruptionError, StorageError
+from diskstream.errors import CorruptionError, RemoteError, StorageError
 from diskstream.options import Options
 
 __all__ = [
@@ -293,7 +293,12 @@ class Segments:
             if getattr(self.held, "nearby", False) and self.is_away(view):
                 raise Away(self, view)
             shared = self.cache
-            fetched = open_cold(self._directory, self._native, view, shared.cold.open, shared.nodes, text=text)
+            try:
+                fetched = open_cold(self._directory, self._native, view, shared.cold.open, shared.nodes, text=text)
+            except RemoteError:
+                if not self.is_here(view):
+                    raise
+                continue  # it came back meanwhile, and its object was swept
             if fetched is not None:
                 shared.put_fetched(key, fetched)
                 return fetched

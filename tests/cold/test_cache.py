@@ -270,3 +270,31 @@ def test_a_stub_whose_folder_is_a_pipe_or_a_device_hangs_nobody(stream: Stream, 
     os.mkfifo(victim)
     with pytest.raises(RemoteError, match="is no file"):
         rows(stream, "15", "20")
+
+
+def test_a_read_as_a_group_of_more_than_the_cache_holds_comes_to_its_end(tmp_path: Path, folder_place: str) -> None:
+    with opened(tmp_path / "store", cold_cache_bytes=0) as store:
+        stream = filled(store)
+        group = stream.group("g", start="0")
+        move_out(stream, folder_place, older_than_ms=0)
+        assert len(group.consumer("c").read(count=150)) == 150
+        assert [entry.id.ms for entry in group.consumer("c").read("0", count=150)] == [*range(1, 151)]
+        assert len(group.consumer("d").claim(*(f"{number}-0" for number in range(1, 150, 7)))) == 22
+
+
+def test_pieces_of_a_lease_are_read_apart_and_planned_without_the_storage(
+    stream: Stream, folder_place: str, tmp_path: Path
+) -> None:
+    before = rows(stream)
+    move_out(stream, folder_place, older_than_ms=0)
+    (tmp_path / "place").rename(tmp_path / "away")
+    lease = stream._store.lease(["x"])
+    with diskstream.open(lease, read_only=True) as store:
+        leased = store.stream("x")
+        pieces = leased.splits(max_entries=30)
+        assert len(pieces) >= where(stream).count("cold")
+        (tmp_path / "away").rename(tmp_path / "place")
+        batches = [batch for piece in pieces for batch in leased.scan(piece.first, piece.last, layout="ids")]
+        assert sum(batch.num_rows for batch in batches) == len(before)
+        assert leased.count_from("50") == len(before) - 49
+        assert str(leased.id_further("1", 100)) == "100-0"

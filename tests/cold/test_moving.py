@@ -132,6 +132,8 @@ def test_what_came_back_goes_again_without_being_put_again(stream: Stream, place
         "abfss://container:secret@account.dfs.core.windows.net/x",
         "https://user:secret@host/x",
         "secret\n",
+        "file:///" + "\u4e00" * 500,
+        "s3://bucket/" + "x" * 2048,
         "",
     ],
 )
