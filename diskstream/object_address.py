@@ -6,9 +6,9 @@ or writes (for S3 the chain of the AWS SDK).
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
@@ -80,11 +80,17 @@ class Address:
         if parts.scheme == "file":
             if parts.netloc not in ("", "localhost") or not parts.path.startswith("/") or not prefix:
                 raise ArgumentError("a place on this machine has a whole path: file:///path")
-            return cls(f"file:///{quote(prefix)}", "file", f"/{prefix}", ())
+            return cls._checked(f"file:///{quote(prefix)}", "file", f"/{prefix}", ())
         container = _container(parts.scheme, parts.netloc)
         root = f"{container}/{prefix}" if prefix else container
         query = f"?{urlencode(settings, safe=':/[]')}" if settings else ""
-        return cls(f"{parts.scheme}://{parts.netloc}/{quote(prefix)}{query}", parts.scheme, root, settings)
+        return cls._checked(f"{parts.scheme}://{parts.netloc}/{quote(prefix)}{query}", parts.scheme, root, settings)
+
+    @classmethod
+    def _checked(cls, url: str, scheme: str, root: str, settings: tuple[tuple[str, str], ...]) -> Address:
+        if len(url) > MAX_URL_CHARS:  # what is no plain letter takes more room than it was given with
+            raise ArgumentError(f"the URL of a place has at most {MAX_URL_CHARS} characters when it is quoted")
+        return cls(url, scheme, root, settings)
 
     def open(self) -> fs.FileSystem:
         """The file system, with time limits; nothing is looked at yet.
@@ -92,7 +98,6 @@ class Address:
         Raises:
             ArgumentError: pyarrow is not installed, or was built without this scheme.
         """
-        os.environ.setdefault("AWS_EC2_METADATA_DISABLED", "true")  # a machine without it would wait for seconds
         try:
             from pyarrow import fs
         except ImportError:
@@ -107,8 +112,11 @@ class Address:
                     request_timeout=_SILENCE_S,
                     connect_timeout=_CONNECT_S,
                     allow_delayed_open=True,  # a small object is one request
+                    background_writes=False,  # or all parts of a large one are in memory, waiting
                     retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=_ATTEMPTS),
                 )
+            if self.scheme == "gs":
+                return fs.GcsFileSystem(**chosen, retry_time_limit=timedelta(seconds=_ATTEMPTS * _SILENCE_S))
             return fs.FileSystem.from_uri(self.url)[0]
         except (ImportError, NotImplementedError, AttributeError):
             raise ArgumentError(f"this pyarrow was built without {self.scheme}://") from None

@@ -5,6 +5,7 @@ What a storage says is not believed where it matters: whoever puts a file reads 
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import secrets
@@ -28,6 +29,7 @@ __all__ = ["MAX_PATH_CHARS", "Object", "Place", "Source"]
 MAX_PATH_CHARS = 512
 _PATH = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*")
 _AT_ONCE = 1 << 20
+_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EINVAL)
 _ATTEMPTS = 3
 _PAUSE_S = 0.1
 _PATIENCE_S = 20.0  # after so long nothing is tried again
@@ -307,7 +309,7 @@ class Place:
                         sink.write(data)
                     sink.flush()
                     os.fsync(sink.fileno())
-                os.link(temporary, target)
+                _name(temporary, target)
             except FileExistsError:
                 raise RemoteError(self.url, f"{path} is there already", _RUN_AGAIN) from None
             finally:
@@ -332,6 +334,18 @@ def _leave(file: Any) -> None:
             file.close()
 
     threading.Thread(target=close, name="diskstream-object", daemon=True).start()
+
+
+def _name(temporary: Path, target: Path) -> None:
+    """Gives a file its name, which must be free; also where there are no hard links."""
+    try:
+        os.link(temporary, target)
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        if target.exists():
+            raise FileExistsError(target) from None
+        temporary.rename(target)
 
 
 def _make_folders(folder: Path) -> None:

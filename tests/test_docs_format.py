@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from diskstream import _native
+from diskstream.engine.cold import MAX_URL_BYTES
 from tests.slow_reader import layouts
 from tests.slow_reader.wire import crc32c
 
@@ -161,6 +162,9 @@ def test_the_control_page_has_every_word_that_the_native_core_uses() -> None:
             f"the first block at {layouts.AUDIT_HEADER.size}, the footer as the last {layouts.AUDIT_FOOTER.size}",
         ),
         ("audit.md", f"at most {layouts.MAX_AUDIT_BLOCK_BYTES}"),
+        ("cold.md", f"`{layouts.STUB_MAGIC.decode()}`"),
+        ("cold.md", f"the URL at {layouts.STUB.size}"),
+        ("cold.md", f"at most {MAX_URL_BYTES} bytes each"),
         ("state.md", f"unless it is 0x{layouts.MAY_BE_PASSED_OVER:x} or more"),
         ("directory.md", f"1 to {layouts.MAX_NAME_BYTES} bytes"),
         ("groups.md", f"{layouts.WINDOW_S} and {layouts.WINDOW_MESSAGES} at first"),

@@ -34,7 +34,7 @@ def command(ctx: click.Context, *, pattern: bytes | None, directory: Path, as_js
                 damaged += 1
                 Failure(f"{text(name)}: {error}").show()
                 continue
-            first = None if info.first_entry is None else info.first_entry.id
+            first = info.recorded_first_entry_id if info.length else None
             last = info.last_generated_id
             if as_json:
                 facts = {"stream": name, "length": info.length, "first_id": first, "last_id": last}

@@ -116,7 +116,7 @@ def _missing(store: Store, held: contextlib.ExitStack) -> set[tuple[str, int, in
 class _Sweeper:
     def __init__(self, place: Place, store: str, report: SweepReport, older_than_ms: int) -> None:
         self._place, self._store, self._report, self._older_than_ms = place, store, report, older_than_ms
-        self._now_ms = time.time_ns() // 1_000_000
+        self._now_ms = now_ms()
 
     def look(self, needed: set[str], missing: set[tuple[str, int, int]]) -> None:
         """Sorts all objects of the store into those that are needed, and the others by how long."""
@@ -148,6 +148,11 @@ class _Sweeper:
             report.noted.append(unneeded)
             if not report.dry_run:
                 catalogue.release(self._place, found.path, self._now_ms)
+
+
+def now_ms() -> int:
+    """Milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
 
 
 def _is_uuid(name: str) -> bool:

@@ -17,14 +17,16 @@ from diskstream.engine import names
 from diskstream.engine.files import Files, wrapped
 from diskstream.errors import CorruptionError, NewerFormatError
 
-__all__ = ["MAX_STUB_BYTES", "MAX_URL_BYTES", "Stub", "check", "find", "read", "write"]
+__all__ = ["MAX_OBJECT_BYTES", "MAX_STUB_BYTES", "MAX_URL_BYTES", "Stub", "check", "find", "read", "write"]
 
 _MAGIC = b"DSKCOLD1"
 _VERSION = 1
 # The stream's uuid stands where the headers of log and segment have it: `recovery` and `audit` ask for it there.
-_HEADER = struct.Struct("<8sIH2x16sQIHHQQ32sQQQQQ")
+_HEADER = struct.Struct("<8sI4s16sQIHHQQ32sQQQQQ")
 _DIGEST_BYTES = 32
 MAX_URL_BYTES = 4096
+# A segment has 1 GiB of frames at most, and a copy of a snapshot of 3 GiB.
+MAX_OBJECT_BYTES = 8 << 30
 MAX_STUB_BYTES = _HEADER.size + 2 * MAX_URL_BYTES + _DIGEST_BYTES
 
 
@@ -59,7 +61,7 @@ class Stub:
         url, path = self.url.encode(), self.path.encode()
         ids = (self.first.ms, self.first.seq, self.last.ms, self.last.seq)
         numbers = (self.number, self.generation, len(url), len(path), self.size_bytes, self.entries)
-        head = _HEADER.pack(_MAGIC, _VERSION, 0, self.uuid, *numbers, self.sha256, *ids, self.moved_ms)
+        head = _HEADER.pack(_MAGIC, _VERSION, bytes(4), self.uuid, *numbers, self.sha256, *ids, self.moved_ms)
         body = head + url + path
         return body + hashlib.sha256(body).digest()
 
@@ -83,10 +85,12 @@ def unpacked(path: Path, data: bytes) -> Stub:
     body, digest = data[:-_DIGEST_BYTES], data[-_DIGEST_BYTES:]
     if hashlib.sha256(body).digest() != digest:
         raise fault(len(body), "the SHA-256 of all that is before", "another one")
-    _, _, flags, uuid, number, generation, url, at, size, entries, sha256, *rest = _HEADER.unpack_from(body)
+    _, _, zero, uuid, number, generation, url, at, size, entries, sha256, *rest = _HEADER.unpack_from(body)
     text = body[_HEADER.size :]
-    if flags or version < 1 or len(text) != url + at or max(url, at) > MAX_URL_BYTES:
+    if any(zero) or version < 1 or len(text) != url + at or max(url, at) > MAX_URL_BYTES:
         raise fault(8, "a stub of version 1 that ends with its path", f"version {version}, {len(text)} bytes of text")
+    if size > MAX_OBJECT_BYTES:
+        raise fault(48, f"a size of at most {MAX_OBJECT_BYTES} bytes", str(size))
     first, last = EntryID(rest[0], rest[1]), EntryID(rest[2], rest[3])
     try:
         place, where = text[:url].decode(), text[url:].decode()
@@ -146,11 +150,13 @@ def write(directory: Path, stub: Stub, files: Files) -> None:
         StorageError: the disk said no; what was there is there.
     """
     target = names.cold_path(directory, stub.number, stub.generation)
+    data = stub.packed()
+    assert unpacked(target, data) == stub  # what is relied on from now on can be read
     temporary = target.with_name(target.name + ".tmp")
     files.unlink(temporary)  # of a process that was killed here
     try:
         with files.create(temporary) as new:
-            new.write(stub.packed())
+            new.write(data)
             new.sync()
         files.rename(temporary, target)
     except BaseException:

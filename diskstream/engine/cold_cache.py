@@ -131,16 +131,16 @@ class ColdCache:
         return None
 
     def _fetched(self, stub: Stub, fetch: Fetch) -> tuple[Path, int]:
+        """The object's bytes under a temporary name. One that comes damaged, or finds no room, is fetched once more."""
         temporary = self.folder() / f"{stub.sha256.hex()}.{secrets.token_hex(8)}.tmp"
         try:
-            return temporary, self._write(stub, temporary, fetch)
-        except DiskFullError:
+            try:
+                return temporary, self._write(stub, temporary, fetch)
+            except DiskFullError:
+                self.make_room(self.limit_bytes)  # all that is kept goes before a read fails
+            except CorruptionError:
+                pass  # perhaps it was damaged on its way
             self._files.unlink(temporary)
-            self.make_room(self.limit_bytes)  # all of it goes before a read fails
-        except BaseException:
-            self._files.unlink(temporary)
-            raise
-        try:
             return temporary, self._write(stub, temporary, fetch)
         except BaseException:
             self._files.unlink(temporary)

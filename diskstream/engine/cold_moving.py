@@ -113,9 +113,16 @@ def _kept(log: StreamLog, view: SegmentView, newest: int) -> Kept:
 
 @contextlib.contextmanager
 def alone(log: StreamLog) -> Iterator[bool]:
-    """Whether nobody else, in any process, moves segments of this stream until the end of the block."""
+    """Whether nobody else, in any process, moves segments of this stream until the end of the block.
+
+    Raises:
+        ReadOnlyError: the store is open for reading only.
+        CorruptionError: the log is damaged: nothing is moved then.
+    """
     if log.read_only:
         raise ReadOnlyError(str(log.directory))
+    if log.fault is not None:
+        raise log.fault
     with wrapped(log.directory, "open"):
         fd = os.open(log.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

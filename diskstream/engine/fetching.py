@@ -43,10 +43,14 @@ def fetching_outside(log: StreamLog, locked: Callable[[], _T]) -> _T:
     Raises:
         RemoteError: a storage does not answer, or has an object no more: nothing was changed.
     """
+    held = log.segments.held
     for _ in range(_FETCHES):
+        held.nearby = True
         try:
-            with log.segments.nearby():
-                return locked()
-        except Away as away:
-            away.fetch()
+            return locked()
+        except Away as found:
+            away = found
+        finally:
+            held.nearby = False
+        away.fetch()
     return locked()

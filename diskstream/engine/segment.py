@@ -23,7 +23,7 @@ from diskstream._native import (
 from diskstream.engine import cold, names, spare
 from diskstream.engine.cold_cache import ColdCache
 from diskstream.engine.files import wrapped
-from diskstream.errors import CorruptionError, StorageError
+from diskstream.errors import CorruptionError, RemoteError, StorageError
 from diskstream.options import Options
 
 __all__ = [
@@ -224,7 +224,8 @@ class Segments:
         self._owner = self.cache.new_owner()
         self._packed: set[tuple[int, int]] = set()
         self._views: tuple[int, list[SegmentView]] = (-1, [])
-        self._held = threading.local()
+        # While a thread has its `nearby` set it fetches nothing, since others wait for it: `Away` is raised instead.
+        self.held = threading.local()
 
     def views(self) -> list[SegmentView]:
         """The sealed and rolled segments in order, as the log lists them now."""
@@ -262,16 +263,6 @@ class Segments:
         found = self.cache.get(key)
         return self._open_segment(view) if found is None else found
 
-    @contextlib.contextmanager
-    def nearby(self) -> Iterator[None]:
-        """Until its end this thread fetches nothing, since others wait for it: `Away` is raised instead."""
-        before = getattr(self._held, "nearby", False)
-        self._held.nearby = True
-        try:
-            yield
-        finally:
-            self._held.nearby = before
-
     def is_here(self, view: SegmentView) -> bool:
         """Whether the segment's bytes are in the stream's directory, or missing: there is no more than a stub else."""
         path = names.segment_path(self._directory, view.number, view.generation)
@@ -301,10 +292,15 @@ class Segments:
             if found is not None:
                 self.cache.put(key, found)
                 return found
-            if getattr(self._held, "nearby", False) and self.is_away(view):
+            if getattr(self.held, "nearby", False) and self.is_away(view):
                 raise Away(self, view)
             shared = self.cache
-            fetched = open_cold(self._directory, self._native, view, shared.cold.open, shared.nodes, text=text)
+            try:
+                fetched = open_cold(self._directory, self._native, view, shared.cold.open, shared.nodes, text=text)
+            except RemoteError:
+                if not self.is_here(view):
+                    raise
+                continue  # it came back meanwhile, and its object was swept
             if fetched is not None:
                 shared.put_fetched(key, fetched)
                 return fetched

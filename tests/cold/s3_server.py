@@ -1,7 +1,6 @@
 """An S3 server on loopback, and a door in front of it that fails on demand."""
 
 import http.client
-import json
 import os
 import re
 import subprocess
@@ -9,7 +8,7 @@ import sys
 import threading
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -124,98 +123,99 @@ def refusal(status: int, code: str) -> Fault:
     return Fault(Answer(status, [("Content-Type", "application/xml")], text))
 
 
-def _handler(door: Door) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: "_Server"
 
-        def log_message(self, format: str, *args: object) -> None:
-            pass
+    def log_message(self, *_: object) -> None:
+        pass
 
-        def _body(self) -> bytes:
-            if "chunked" not in self.headers.get("Transfer-Encoding", ""):
-                return self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            parts = []
-            while size := int(self.rfile.readline().split(b";")[0], 16):
-                parts.append(self.rfile.read(size))
-                self.rfile.readline()
+    def _body(self) -> bytes:
+        if "chunked" not in self.headers.get("Transfer-Encoding", ""):
+            return self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        parts = []
+        while size := int(self.rfile.readline().split(b";")[0], 16):
+            parts.append(self.rfile.read(size))
             self.rfile.readline()
-            return b"".join(parts)
+        self.rfile.readline()
+        return b"".join(parts)
 
-        def _serve(self) -> None:
-            path, _, query = self.path.partition("?")
-            asked = Asked(self.command, path, query)
-            door.asked.append(asked)
-            body = self._body()
-            fault = door.fault(asked) or Fault()
-            if fault.hangs:
-                door.released.wait()
-                self.close_connection = True
-                return
-            if fault.body is not None:
-                body = fault.body(body)
-            answer = fault.answer or self._forward(body)
-            if fault.after is not None:
-                answer = fault.after(answer)
-            self._send(answer, drips=fault.drips)
+    def _serve(self) -> None:
+        door = self.server.door
+        path, _, query = self.path.partition("?")
+        asked = Asked(self.command, path, query)
+        door.asked.append(asked)
+        body = self._body()
+        fault = door.fault(asked) or Fault()
+        if fault.hangs:
+            door.released.wait()
+            self.close_connection = True
+            return
+        if fault.body is not None:
+            body = fault.body(body)
+        answer = fault.answer or self._forward(body)
+        if fault.after is not None:
+            answer = fault.after(answer)
+        self._send(answer, drips=fault.drips)
 
-        def _forward(self, body: bytes) -> Answer:
-            behind = http.client.HTTPConnection("127.0.0.1", door.behind, timeout=30)
-            try:
-                dropped = {"transfer-encoding", "content-length", "expect", "connection"}
-                headers = {name: value for name, value in self.headers.items() if name.lower() not in dropped}
-                behind.request(self.command, self.path, body, {**headers, "Content-Length": str(len(body))})
-                response = behind.getresponse()
-                kept = [
-                    (name, value)
-                    for name, value in response.getheaders()
-                    if name.lower() not in {"transfer-encoding", "connection", "date", "server"}
-                    and not name.lower().startswith("x-amz-checksum")
-                ]
-                return Answer(response.status, kept, response.read())
-            finally:
-                behind.close()
+    def _forward(self, body: bytes) -> Answer:
+        behind = http.client.HTTPConnection("127.0.0.1", self.server.door.behind, timeout=30)
+        try:
+            dropped = {"transfer-encoding", "content-length", "expect", "connection"}
+            headers = {name: value for name, value in self.headers.items() if name.lower() not in dropped}
+            behind.request(self.command, self.path, body, {**headers, "Content-Length": str(len(body))})
+            response = behind.getresponse()
+            kept = [
+                (name, value)
+                for name, value in response.getheaders()
+                if name.lower() not in {"transfer-encoding", "connection", "date", "server"}
+                and not name.lower().startswith("x-amz-checksum")
+            ]
+            return Answer(response.status, kept, response.read())
+        finally:
+            behind.close()
 
-        def _send(self, answer: Answer, *, drips: bool) -> None:
-            self.send_response(answer.status)
-            for name, value in answer.headers:
-                if name.lower() != "content-length" or self.command == "HEAD":
-                    self.send_header(name, value)
-            if self.command != "HEAD":
-                self.send_header("Content-Length", str(len(answer.body)))
-            self.end_headers()
-            if self.command == "HEAD":
-                return
-            if drips:
-                for at in range(len(answer.body)):
-                    if door.released.wait(0.3):
-                        break
-                    self.wfile.write(answer.body[at : at + 1])
-                self.close_connection = True
-                return
-            self.wfile.write(answer.body if answer.cut_at is None else answer.body[: answer.cut_at])
-            if answer.cut_at is not None:
-                self.close_connection = True
+    def _send(self, answer: Answer, *, drips: bool) -> None:
+        self.send_response(answer.status)
+        for name, value in answer.headers:
+            if name.lower() != "content-length" or self.command == "HEAD":
+                self.send_header(name, value)
+        if self.command != "HEAD":
+            self.send_header("Content-Length", str(len(answer.body)))
+        self.end_headers()
+        if self.command == "HEAD":
+            return
+        if drips:
+            for at in range(len(answer.body)):
+                if self.server.door.released.wait(0.3):
+                    break
+                self.wfile.write(answer.body[at : at + 1])
+            self.close_connection = True
+            return
+        self.wfile.write(answer.body if answer.cut_at is None else answer.body[: answer.cut_at])
+        if answer.cut_at is not None:
+            self.close_connection = True
 
-        do_GET = do_PUT = do_HEAD = do_POST = do_DELETE = _serve  # noqa: N815  # the names are http.server's
+    do_GET = do_PUT = do_HEAD = do_POST = do_DELETE = _serve  # noqa: N815  # the names are http.server's
 
-        def handle(self) -> None:
-            try:
-                super().handle()
-            except (BrokenPipeError, ConnectionResetError):
-                pass  # the client has given up
-
-    return Handler
+    def handle(self) -> None:
+        with suppress(BrokenPipeError, ConnectionResetError):  # the client has given up
+            super().handle()
 
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 64
 
+    def __init__(self, door: Door) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.door = door
+
 
 @contextmanager
 def door_to(behind: int) -> Iterator[Door]:
     door = Door(0, behind)
-    with _Server(("127.0.0.1", 0), _handler(door)) as server:
+    with _Server(door) as server:
         door.port = server.server_address[1]
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
         thread.start()
@@ -225,8 +225,3 @@ def door_to(behind: int) -> Iterator[Door]:
             door.released.set()
             server.shutdown()
             thread.join()
-
-
-def record_of(data: bytes) -> dict[str, object]:
-    facts: dict[str, object] = json.loads(data)
-    return facts

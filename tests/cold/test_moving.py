@@ -1,4 +1,4 @@
-"""Segments leave a stream's directory, are read through from where they are, and come back; nothing changes but that."""
+"""Segments leave a stream's directory, are read through from where they are, and come back; nothing else changes."""
 
 from pathlib import Path
 
@@ -132,6 +132,8 @@ def test_what_came_back_goes_again_without_being_put_again(stream: Stream, place
         "abfss://container:secret@account.dfs.core.windows.net/x",
         "https://user:secret@host/x",
         "secret\n",
+        "file:///" + "\u4e00" * 500,
+        "s3://bucket/" + "x" * 2048,
         "",
     ],
 )
@@ -149,7 +151,7 @@ def test_a_place_inside_the_store_is_refused(stream: Stream, tmp_path: Path) -> 
 def test_bad_rules_and_streams_are_refused(stream: Stream, folder_place: str) -> None:
     for rule in ({}, {"older_than_ms": -1}, {"keep_bytes": 1.5}, {"keep_entries": True}, {"before": "x"}):
         with pytest.raises(ArgumentError):
-            move_out(stream, folder_place, **rule)  # type: ignore[arg-type]
+            move_out(stream, folder_place, **rule)
     with pytest.raises(ArgumentError):
         move_out(stream, folder_place, older_than_ms=0, bytes_per_s=0)
     with pytest.raises(NoSuchStreamError):

@@ -22,8 +22,8 @@ def filled(store: Store, name: str = "x", count: int = ENTRIES) -> Stream:
     return stream
 
 
-def rows(stream: Stream, *ends: str) -> list[Row]:
-    return [(entry.id, entry.pairs) for entry in stream.range(*ends)]
+def rows(stream: Stream, start: str = "-", end: str = "+") -> list[Row]:
+    return [(entry.id, entry.pairs) for entry in stream.range(start, end)]
 
 
 def where(stream: Stream) -> list[str]:

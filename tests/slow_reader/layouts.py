@@ -21,6 +21,7 @@ PLACE_OF_A_VIEW = struct.Struct("<QQQI")
 AUDIT_HEADER = struct.Struct("<8sII16sQ20sI")
 AUDIT_BLOCK_HEAD = struct.Struct("<IIIIIB3sQQII")
 AUDIT_FOOTER = struct.Struct("<8sII16sQI4sQQQQQQQQ12sI")
+STUB = struct.Struct("<8sI4s16sQIHHQQ32sQQQQQ")
 LAYOUTS = {
     "log header": LOG_HEADER,
     "frontier slot": FRONTIER_SLOT,
@@ -35,6 +36,7 @@ LAYOUTS = {
     "audit header": AUDIT_HEADER,
     "audit block head": AUDIT_BLOCK_HEAD,
     "audit footer": AUDIT_FOOTER,
+    "stub header": STUB,
 }
 
 LOG_MAGIC = b"DSKLOG01"
@@ -42,6 +44,7 @@ SEGMENT_MAGIC = b"DSKSEG01"
 FOOTER_MAGIC = b"DSKFOOT1"
 AUDIT_MAGIC = b"DSKAUD01"
 AUDIT_FOOTER_MAGIC = b"DSKAEND1"
+STUB_MAGIC = b"DSKCOLD1"
 
 FIRST_FRAME = 4096
 SLOT_OFFSETS = (512, 1024)

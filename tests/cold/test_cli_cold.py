@@ -1,0 +1,127 @@
+"""`diskstream cold`: what an operator says and sees."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from diskstream.cli import main
+from diskstream.cli.cold.amounts import as_duration_ms, as_size_bytes
+from tests.cold.world import ENTRIES, filled, opened, rows
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """Runs a verb on a store with a stream of sealed segments."""
+    with opened(tmp_path / "store") as store:
+        filled(store)
+
+    def run_verb(*words: str, code: int = 0, given: str | None = None) -> Result:
+        environment = {"DISKSTREAM_DIR": str(tmp_path / "store")}
+        result = CliRunner().invoke(main, list(words), input=given, env=environment)
+        assert result.exit_code == code, result.output
+        return result
+
+    return run_verb
+
+
+def objects(result: Result) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def test_segments_go_are_listed_are_read_and_come_back(run: Run, folder_place: str, tmp_path: Path) -> None:
+    plan = objects(run("cold", "move", "x", "--to", folder_place, "--older-than", "1h", "--dry-run", "--json"))
+    assert plan[-1]["dry_run"] is True
+    assert {line["where"] for line in objects(run("cold", "ls", "--json"))} == {"here"}
+    moved = objects(run("cold", "move", "--to", folder_place, "--before", "100", "--json"))
+    *segments, total = moved
+    assert total["total"]["segments"] == len(segments) > 3
+    assert total["total"]["size_bytes"] == sum(each["size_bytes"] for each in segments)
+    listed = objects(run("cold", "ls", "x", "--json"))
+    assert [line["number"] for line in listed if line["where"] == "cold"] == [each["number"] for each in segments]
+    assert {line["where"] for line in objects(run("cold", "ls", "--at", folder_place, "--json"))} == {"cold"}
+    assert "cold" in run("cold", "ls").stdout
+    assert len(run("range", "x").stdout.splitlines()) == ENTRIES
+    assert "not read:" in run("verify").stdout
+    assert "not read:" not in run("verify", "--cold").stdout
+    assert objects(run("info", "x", "--json"))[0]["cold_segments"] == len(segments)
+    assert f"{len(segments)} segments" in run("cold", "fetch", "--until", "100").stdout
+    assert {line["where"] for line in objects(run("cold", "ls", "--at", folder_place, "--json"))} == {"here"}
+    text = run("cold", "move", "x", "--to", folder_place, "--keep-bytes", "0", "--rate", "100MB")
+    assert "moved" in text.stdout
+    assert "the newest sealed segment stays" in text.stderr
+    with opened(tmp_path / "store") as store:
+        assert len(rows(store.stream("x"))) == ENTRIES
+
+
+def test_a_sweep_asks_and_takes_no_for_an_answer(run: Run, folder_place: str) -> None:
+    run("cold", "move", "--to", folder_place, "--keep-entries", "50")
+    run("cold", "fetch")
+    place = ("--at", folder_place)
+    assert "0 objects" in run("cold", "sweep", *place, "--older-than", "30d").stdout
+    assert "would be removed" in run("cold", "sweep", *place, "--older-than", "0s", "--dry-run").stdout
+    assert "nothing was done" in run("cold", "sweep", *place, "--older-than", "0s", given="n\n", code=1).stderr
+    assert "--force" in run("cold", "sweep", *place, "--older-than", "0s", given="", code=1).stderr
+    found = objects(run("cold", "sweep", *place, "--older-than", "0s", "--json", "--force"))[0]
+    assert len(found["removed"]) > 3
+    assert "0 objects" in run("cold", "sweep", *place, "--older-than", "0s").stdout
+
+
+def test_lost_stubs_are_adopted_and_what_stays_missing_is_a_finding(
+    run: Run, folder_place: str, tmp_path: Path
+) -> None:
+    run("cold", "move", "--to", folder_place, "--older-than", "0s")
+    (tmp_path / "store" / "streams" / "x" / "00000002.cold").unlink()
+    assert "missing" in run("cold", "ls").stdout
+    assert "1 segments would have a stub" in run("cold", "adopt", "--from", folder_place, "--dry-run").stdout
+    assert "1 segments have a stub again, 0 missing" in run("cold", "adopt", "--from", folder_place).stdout
+    (tmp_path / "store" / "streams" / "x" / "00000002.cold").unlink()
+    (tmp_path / "place").rename(tmp_path / "lost")
+    assert len(objects(run("cold", "adopt", "x", "--from", folder_place, "--json", code=1))[0]["missing"]) == 1
+
+
+def test_what_is_wrong_is_said_with_a_way_out(run: Run, folder_place: str, tmp_path: Path) -> None:
+    run("cold", "move", "--to", folder_place, code=2)
+    run("cold", "move", "--older-than", "1d", code=2)
+    run("cold", "move", "--to", folder_place, "--older-than", "soon", code=2)
+    run("cold", "move", "--to", folder_place, "--keep-bytes", "much", code=2)
+    run("cold", "sweep", "--at", folder_place, code=2)
+    assert "diskstream ls" in run("cold", "move", "y", "--to", folder_place, "--older-than", "0s", code=1).stderr
+    refused = run("cold", "move", "--to", "s3://key:secret@bucket/x", "--older-than", "0s", code=1)
+    assert "secret@" not in refused.output
+    assert "AWS_SECRET_ACCESS_KEY" in refused.stderr
+    run("cold", "move", "--to", folder_place, "--older-than", "0s")
+    (tmp_path / "place").rename(tmp_path / "lost")
+    failed = run("range", "x", code=1)
+    assert "not there any more" in failed.stderr
+    assert "hint:" in failed.stderr
+    assert "faults" in run("verify", "--cold", code=1).stdout
+
+
+def test_times_and_sizes() -> None:
+    assert [as_duration_ms(each) for each in ("30d", "12 h", "45min", "90s", "5ms")] == [
+        30 * 86_400_000,
+        12 * 3_600_000,
+        45 * 60_000,
+        90_000,
+        5,
+    ]
+    assert [as_size_bytes(each) for each in ("10GB", "512MiB", "7", "2k", "1 TiB")] == [
+        10**10,
+        1 << 29,
+        7,
+        2000,
+        1 << 40,
+    ]
+    for bad in ("", "1", "x", "-1d", "1.5h", "9" * 30 + "d"):
+        with pytest.raises(click.BadParameter):
+            as_duration_ms(bad)
+    for bad in ("", "x", "-1", "1PB", "9" * 30):
+        with pytest.raises(click.BadParameter):
+            as_size_bytes(bad)

@@ -1,0 +1,120 @@
+"""What no stream needs is noted first, and removed when that was said long enough ago; what is needed never goes."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+import diskstream
+from diskstream import Stream, leases
+from diskstream.cold import bring_back, move_out, sweep
+from diskstream.errors import ArgumentError, ChangedError, CorruptionError
+from tests.cold.world import ENTRIES, filled, names_in, opened, rows
+
+DAY_MS = 86_400_000
+
+
+def test_what_is_needed_stays_and_the_rest_goes_in_two_steps(stream: Stream, place: str) -> None:
+    report = move_out(stream, place, older_than_ms=0)
+    store = stream._store
+    assert sweep(store, place, older_than_ms=0).needed == len(report.segments)
+    stream.trim(minid="101")
+    store.seal()
+    gone = sum(each.last.ms <= 100 for each in report.segments)
+    plan = sweep(store, place, older_than_ms=DAY_MS, dry_run=True)
+    assert (len(plan.noted), len(plan.waiting), len(plan.removed)) == (gone, 0, 0)
+    first = sweep(store, place, older_than_ms=DAY_MS)
+    assert (len(first.noted), len(first.waiting), len(first.removed)) == (gone, 0, 0)
+    second = sweep(store, place, older_than_ms=DAY_MS)
+    assert (len(second.noted), len(second.waiting), len(second.removed)) == (0, gone, 0)
+    assert all(each.since_ms for each in second.waiting)
+    assert len(sweep(store, place, older_than_ms=0, dry_run=True).removed) == gone
+    assert len(sweep(store, place, older_than_ms=0).removed) == gone
+    last = sweep(store, place, older_than_ms=0)
+    assert (last.needed, last.removed) == (len(report.segments) - gone, [])
+    assert rows(stream)[0][0].ms == 101
+    assert store.verify(cold=True).ok
+
+
+def test_what_was_noted_long_ago_goes(stream: Stream, folder_place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    move_out(stream, folder_place, older_than_ms=0)
+    stream._store.delete("x")
+    now = [1_000 * DAY_MS]
+    monkeypatch.setattr("diskstream.cold.sweeping.now_ms", lambda: now[0])
+    noted = sweep(stream._store, folder_place, older_than_ms=30 * DAY_MS).noted
+    now[0] += 29 * DAY_MS
+    assert not sweep(stream._store, folder_place, older_than_ms=30 * DAY_MS).removed
+    now[0] -= 500 * DAY_MS  # a clock that jumps back keeps what there is
+    assert not sweep(stream._store, folder_place, older_than_ms=30 * DAY_MS).removed
+    now[0] += 502 * DAY_MS
+    assert len(sweep(stream._store, folder_place, older_than_ms=30 * DAY_MS).removed) == len(noted)
+
+
+def test_leases_and_missing_stubs_keep_their_objects(stream: Stream, folder_place: str, tmp_path: Path) -> None:
+    before = rows(stream)
+    moved = len(move_out(stream, folder_place, older_than_ms=0).segments)
+    store = stream._store
+    lease = store.lease(["x"])
+    bring_back(stream)
+    assert sweep(store, folder_place, older_than_ms=0).needed == moved
+    with diskstream.open(lease, read_only=True) as leased:
+        assert rows(leased.stream("x")) == before
+    move_out(stream, folder_place, older_than_ms=0)
+    leases.release(lease)
+    store.close()
+    (tmp_path / "store" / "streams" / "x" / "00000003.cold").unlink()
+    with opened(tmp_path / "store") as again:
+        assert sweep(again, folder_place, older_than_ms=0).needed == moved
+
+
+def test_a_note_is_taken_back_where_a_stub_is_there_again(stream: Stream, folder_place: str, tmp_path: Path) -> None:
+    move_out(stream, folder_place, older_than_ms=0)
+    shutil.copytree(tmp_path / "store", tmp_path / "copy", ignore=shutil.ignore_patterns("ctl", "view"))
+    bring_back(stream)
+    assert sweep(stream._store, folder_place, older_than_ms=DAY_MS).noted
+    with opened(tmp_path / "copy") as store:
+        assert not sweep(store, folder_place, older_than_ms=DAY_MS).waiting
+    assert names_in(tmp_path / "place", ".released.json") == []
+
+
+def test_other_stores_and_other_files_are_left_alone(stream: Stream, folder_place: str, tmp_path: Path) -> None:
+    with opened(tmp_path / "another") as another:
+        theirs = filled(another)
+        move_out(theirs, folder_place, older_than_ms=0)
+        report = move_out(stream, folder_place, older_than_ms=0)
+        home = (tmp_path / "place" / report.segments[0].path).parent
+        (home / "notes.txt").write_text("mine")
+        (home.parent / "more.seg").write_text("mine")
+        stream._store.delete("x")
+        swept = sweep(stream._store, folder_place, older_than_ms=0)
+        assert len(swept.removed) == len(report.segments)
+        assert swept.foreign == 1
+        assert (home / "notes.txt").exists()
+        assert (home.parent / "more.seg").exists()
+        assert len(rows(theirs)) == ENTRIES
+
+
+def test_nothing_goes_while_anything_is_not_known(stream: Stream, folder_place: str, tmp_path: Path) -> None:
+    report = move_out(stream, folder_place, older_than_ms=0)
+    store = stream._store
+    lease = store.lease(["x"])
+    stream.trim(minid="101")
+    store.seal()
+    stub = lease / "streams" / "x" / "00000002.cold"
+    stub.unlink()
+    stub.write_bytes(b"damaged")
+    with pytest.raises(CorruptionError):
+        sweep(store, folder_place, older_than_ms=0)
+    leases.release(lease)
+
+    def during(_: int) -> None:
+        with opened(tmp_path / "store") as other, pytest.raises(ChangedError):
+            sweep(other, folder_place, older_than_ms=0)
+        asked.append(1)
+
+    asked: list[int] = []
+    bring_back(stream, start="150", progress=during)
+    assert asked
+    assert len(names_in(tmp_path / "place", ".seg")) == len(report.segments)
+    with pytest.raises(ArgumentError):
+        sweep(store, folder_place, older_than_ms=-1)
