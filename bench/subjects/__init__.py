@@ -17,6 +17,7 @@ def all_subjects() -> dict[str, ModuleType]:
         add_many,
         always,
         backup,
+        archive,
         group_latency,
         group_reads,
         maintenance,
@@ -47,6 +48,9 @@ def all_subjects() -> dict[str, ModuleType]:
         server,
         server_latency,
         spark,
+        server,
+        spark,
+        archive,
     )
     return {module.NAME: module for module in modules}
 

@@ -29,6 +29,8 @@ _KEYS_SHARE = 20
 _WAIT_MS = 500
 _MOST_WAITED_FOR = 256
 _MOST_SKIPPED = 100
+_FEW_ENTRIES = 1000
+_PAUSE_S = 0.1
 
 
 @dataclass
@@ -90,6 +92,7 @@ class Archiver:
         self._copies: dict[bytes, StreamCopy] = {}
         self._failed: dict[bytes, ArchiveReport] = {}
         self._skipped: dict[bytes, str] = {}
+        self._told: dict[bytes, set[str]] = {}
         self._lease: Lease | None = None
         self._local = threading.local()
         self._readers: list[EntriesReader] = []
@@ -134,7 +137,7 @@ class Archiver:
     # --- rounds -------------------------------------------------------------------------------------------------------
 
     def _rounds(self, pool: ThreadPoolExecutor, stop: threading.Event) -> bool:
-        self._find_keys(stop)
+        self._find_keys(stop, others=True)
         self._round(pool, stop, groups=True)
         if not self._options.follow:
             return stop.is_set()
@@ -143,13 +146,16 @@ class Archiver:
         while not stop.is_set() and (self._going() or any(map(has_wildcard, self._patterns))):
             now = time.monotonic()
             if now - found_at >= max(_KEYS_EVERY_S, _KEYS_SHARE * cost):
-                self._find_keys(stop)
+                self._find_keys(stop, others=False)
                 found_at = time.monotonic()
                 cost = found_at - now
             groups = now - carried_at >= _GROUPS_EVERY_S
             if groups:
                 carried_at = now
-            if not self._round(pool, stop, groups=groups):
+            copied = self._round(pool, stop, groups=groups)
+            if copied < _FEW_ENTRIES:
+                stop.wait(_PAUSE_S)  # lest each entry be a round of its own, with flushes of its own
+            if not copied:
                 self._wait(stop)
         self._round(pool, stop, groups=True)  # ends at once where much is new; else leaves the groups as they are
         return False
@@ -164,6 +170,12 @@ class Archiver:
         if stop.is_set() and not self._options.follow:
             return 0
         try:
+            return self._round_of(copy, groups=groups)
+        finally:
+            self._remark(copy.report)
+
+    def _round_of(self, copy: StreamCopy, *, groups: bool) -> int:
+        try:
             return copy.round(self._reader(), groups=groups)
         except (ChangedError, CorruptionError, FormatError, ArgumentError) as error:
             _give_up(copy.report, error)
@@ -172,10 +184,26 @@ class Archiver:
             _give_up(copy.report, error)
         return 0
 
+    def _remark(self, report: ArchiveReport) -> None:
+        """Tells what is new of a stream."""
+        if self._options.on_remark is None:
+            return
+        remarks = [*(f"finding: {finding}" for finding in report.findings), *report.notes]
+        if report.error is not None:
+            remarks.append(f"given up: {report.error}" + (f"; {report.hint}" if report.hint else ""))
+        told = self._told.setdefault(report.stream, set())
+        for remark in remarks:
+            if remark not in told:
+                told.add(remark)
+                self._options.on_remark(report.stream, remark)
+
     def _reader(self) -> EntriesReader:
         reader: EntriesReader | None = getattr(self._local, "reader", None)
         if reader is None:
-            reader = EntriesReader(self._server, self._options.batch)
+            rate = self._options.rate
+            # A batch is paid for when it was read: one of a quarter of a second keeps the pace even.
+            most = self._options.batch if rate is None else min(self._options.batch, max(1, int(rate / 4)))
+            reader = EntriesReader(self._server, most)
             self._local.reader = reader
             self._readers.append(reader)
         return reader
@@ -197,19 +225,21 @@ class Archiver:
 
     # --- keys ---------------------------------------------------------------------------------------------------------
 
-    def _find_keys(self, stop: threading.Event) -> None:
+    def _find_keys(self, stop: threading.Event, *, others: bool) -> None:
+        """Adds the streams that are not known yet; with `others`, what is none is remembered."""
         for pattern in self._patterns:
-            for key, kind in self._server.named(pattern):
+            exact = not has_wildcard(pattern)
+            for key, kind in self._server.named(pattern, others=others):
                 if key in self._copies or key in self._failed or key.startswith(LEASE_PREFIX):
                     continue
-                exact = not has_wildcard(pattern)
                 if kind == "stream" or (exact and kind == "none" and self._checkpoints.read(key) is not None):
                     self._add(key, stop)
                 elif exact:
                     what = "there is no such key" if kind == "none" else f"the key is a {kind}, not a stream"
                     hint = "patterns are those of KEYS: *, ?, [ab]" if kind == "none" else None
                     self._failed[key] = ArchiveReport(key, error=what, hint=hint)
-                elif kind != "none" and len(self._skipped) < _MOST_SKIPPED:
+                    self._remark(self._failed[key])
+                elif others and kind != "none" and len(self._skipped) < _MOST_SKIPPED:
                     self._skipped[key] = kind
 
     def _add(self, key: bytes, stop: threading.Event) -> None:
@@ -226,6 +256,7 @@ class Archiver:
             )
         except ArgumentError as error:  # a name that no stream of ours can have
             self._failed[key] = ArchiveReport(key, error=str(error))
+            self._remark(self._failed[key])
 
 
 def _give_up(report: ArchiveReport, error: DiskstreamError) -> None:

@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 from itertools import groupby, islice
 from typing import Any
 
+from diskstream.archiving.adding import EntriesWriter
 from diskstream.archiving.archiver import check_server
 from diskstream.archiving.entries import EntriesReader
 from diskstream.archiving.group_states import groups_of
@@ -104,6 +105,7 @@ def restore_stream(
     end: IDLike = "+",
     replace: bool = False,
     on_entries: Callable[[int, int], None] | None = None,
+    on_expected: Callable[[int], None] | None = None,
     stop: threading.Event | None = None,
 ) -> RestoreReport | None:
     """Puts a stream back: see above.
@@ -115,6 +117,7 @@ def restore_stream(
         start, end: as `Stream.range`; only a whole stream comes with its counters and groups.
         replace: let it take the place of a key that holds something else.
         on_entries: called with entries and bytes just added.
+        on_expected: called with entries that are about to be added.
         stop: ends it early; the next call goes on where it stopped.
 
     Returns:
@@ -133,7 +136,7 @@ def restore_stream(
     work = _Restore(stream, server, key=key or stream.name, on_entries=on_entries, **ends)
     began = time.monotonic()
     try:
-        done = work.run(replace=replace, stop=stop or threading.Event())
+        done = work.run(replace=replace, stop=stop or threading.Event(), on_expected=on_expected)
     finally:
         work.close()
     work.report.seconds = time.monotonic() - began
@@ -158,26 +161,28 @@ class _Restore:
         self._building = RESTORING_PREFIX + key
         self._is_whole = start == MIN_ID and end == MAX_ID
         self._reader = EntriesReader(server)
-        self._connection: Any = None
+        self._writer = EntriesWriter(server, self._building)
         self._replaced: Any = None
         self.report = RestoreReport(stream.name, key)
 
     def close(self) -> None:
         self._reader.close()
-        if self._connection is not None:
-            self._connection.disconnect()
+        self._writer.close()
 
-    def run(self, *, replace: bool, stop: threading.Event) -> bool:
+    def run(self, *, replace: bool, stop: threading.Event, on_expected: Callable[[int], None] | None) -> bool:
         wanted = self._stream.digest(self._start, self._end)
         if not self._may_begin(wanted, replace=replace):
             self.report.already_there, self.report.digest = True, str(wanted)
             self.report.notes.append("the key holds these entries already: it was left as it is")
             return True
         after = self._resumed()
+        if on_expected is not None:
+            on_expected(wanted.entries - self.report.resumed)
         for part in self._parts(after):
             if stop.is_set():
                 return False
             self._add(part)
+        self._writer.finish()
         found = self._there(self._building)
         if found != wanted:
             raise ChangedError(
@@ -254,30 +259,7 @@ class _Restore:
             yield part
 
     def _add(self, entries: list[Any]) -> None:
-        """One pipeline of XADDs. An ID that is not above the last one was added by somebody else."""
-        import redis
-
-        connection = self._connection
-        with telling(self._server.url, f"add to {self._building!r}"):
-            if connection is None:
-                pool = self._server.client.connection_pool
-                connection = pool.connection_class(**{**pool.connection_kwargs, "protocol": 2})
-                connection.connect()
-                self._connection = connection
-            commands = [
-                ("XADD", self._building, bytes(entry.id), *(word for pair in entry.pairs for word in pair))
-                for entry in entries
-            ]
-            connection.send_packed_command(connection.pack_commands(commands), check_health=False)
-            try:
-                for _ in entries:
-                    connection.read_response(disable_decoding=True)
-            except redis.ResponseError as error:
-                if "equal or smaller" not in str(error):
-                    raise
-                raise ChangedError(
-                    self._server.shown, f"somebody else adds to {self._building!r}", "let one restore run at a time"
-                ) from error
+        self._writer.add(entries)
         size = sum(entry.size_bytes for entry in entries)
         self.report.entries += len(entries)
         self.report.size_bytes += size

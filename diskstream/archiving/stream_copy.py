@@ -17,7 +17,8 @@ A round:
 
 A kill can fall anywhere. What is copied is what the copy holds: its last ID says where to go on. What of it lies behind
 the checkpoint may not have been read back: it is compared with the source, entry by entry where digests differ, before
-anything else is done. The checkpoint is written before the first entry: a copy without one was made by somebody else.
+anything else is done. So is, with `trim`, what earlier runs copied and the source still has: a run trims nothing that
+it has not compared itself. The checkpoint is written before the first entry: a copy without one is somebody else's.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from diskstream.archiving.comparing import compare
+from diskstream.archiving.counting import left_to_copy
 from diskstream.archiving.entries import EntriesReader
 from diskstream.archiving.group_states import groups_of
 from diskstream.archiving.leasing import Lease
@@ -41,7 +43,7 @@ from diskstream.archiving.trimming import trim_source
 from diskstream.checkpoints import Checkpoints
 from diskstream.copying import GroupState
 from diskstream.digests import Digest
-from diskstream.errors import ChangedError, IDOrderError
+from diskstream.errors import ChangedError, IDOrderError, RemoteError
 from diskstream.ids import MIN_ID, EntryID
 from diskstream.mirroring import mirror_groups
 from diskstream.store import Store
@@ -108,8 +110,12 @@ class StreamCopy:
     def _round(self, reader: EntriesReader, *, groups: bool) -> None:
         states: list[GroupState] | None = None
         facts = self._server.stream(self.key)
-        if facts is not None and groups and self._options.groups:
-            states = groups_of(self._server, self.key) if facts.groups else []
+        if facts is not None and groups:
+            try:
+                states = groups_of(self._server, self.key) if facts.groups else []
+            except RemoteError:
+                if self._server.stream(self.key) is not None:
+                    raise
             facts = self._server.stream(self.key)
         if facts is None:
             self.report.gone = True
@@ -118,7 +124,7 @@ class StreamCopy:
         self.report.gone = False
         self.report.source_entries, self.report.expires_ms = facts.length, facts.ttl_ms
         if self._mark is None:
-            self._begin(facts)
+            self._begin(reader, facts)
         else:
             check_source(self._server, self._mark, facts, self._options)
         self._copy(reader, facts)
@@ -129,7 +135,7 @@ class StreamCopy:
 
     # --- beginning ----------------------------------------------------------------------------------------------------
 
-    def _begin(self, facts: StreamFacts) -> None:
+    def _begin(self, reader: EntriesReader, facts: StreamFacts) -> None:
         """Finds out where to go on, and that both sides are those of before."""
         self._take_lease()
         mark = load(self._checkpoints, self.key)
@@ -140,17 +146,27 @@ class StreamCopy:
             added = None if facts.entries_added is None else facts.entries_added - facts.length
             if added:
                 self.report.note(f"{added:,} entries were gone from the source before the archive began")
-            mark = Mark(self.key, self._server.shown, self._server.facts.replication_ids, drained_added=added)
+            mark = Mark(
+                self.key,
+                self._server.shown,
+                self._server.database,
+                self._server.facts.replication_ids,
+                drained_added=added,
+            )
             save(self._checkpoints, mark)
         self._mark = mark
-        last = self.copy.last_id()
-        if last > mark.verified_to:
-            digest = compare(self._server, self.copy, mark.verified_to, last, self.report)
-            self._verified(last, digest)
+        if self._options.on_expected is not None:
+            self._options.on_expected(left_to_copy(mark, facts, self.copy) or 0)
+        if self._lease is not None and facts.first_id is not None and facts.first_id <= mark.verified_to:
+            # What this run may trim it has compared itself, whatever was done to the source since the last one.
+            compare(reader, self.copy, facts.first_id, mark.verified_to, self.report)
+        last, following = self.copy.last_id(), mark.verified_to.next()
+        if following is not None and following <= last:
+            self._verified(last, compare(reader, self.copy, following, last, self.report))
 
     def _take_lease(self) -> None:
         if self._lease is not None and not self._lease.take(self.key):
-            self.report.note("the source has no room for a lease: nothing but this store's lock keeps others away")
+            self.report.note("the source had no room for a lease: nothing but this store's lock kept others away")
 
     # --- copying ------------------------------------------------------------------------------------------------------
 
@@ -234,6 +250,8 @@ class StreamCopy:
             least_added=None if mark.drained_added is None else max(0, mark.drained_added),
             unacknowledged=self._options.trim_unacknowledged,
         )
+        if done.entries and not self._lease.holds(self.key):
+            self._lease.take(self.key)  # there may be room for it now
         self.report.trimmed += done.entries
         self.report.source_entries = max(0, self.report.source_entries - done.entries)
         self.report.held_back = done.held_back
@@ -272,6 +290,7 @@ class StreamCopy:
             verified_to=max(mark.verified_to, facts.last_id),
             replication_ids=self._server.facts.replication_ids,
             source=self._server.shown,
+            database=self._server.database,
         )
         if fresh != mark or not self.copy.exists():
             self._set_counters(facts)

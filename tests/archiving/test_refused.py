@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -138,6 +139,33 @@ def test_a_stream_made_anew_between_copy_and_trim_is_not_trimmed(world: World, m
     monkeypatch.setattr(Stream, "wait_durable", replace)
     assert "is not the one that was copied" in finding(world, "--trim")
     assert len(world.source("s")) == 5
+
+
+def test_what_was_put_in_the_place_of_copied_entries_is_not_trimmed(world: World) -> None:
+    """Last ID and counts are those of a stream that just went on; what it holds is not."""
+    made = world.fill("s", 10)
+    world.archive()
+    world.client.delete("s")
+    world.fill("s", 15, size=9)
+    assert "is not that of the source" in finding(world, "--trim")
+    world.client.delete("s")
+    world.client.xadd("s", {"never": "copied"}, "0-5")
+    world.fill("s", 15)
+    assert "it lacks the entry 0-5" in finding(world, "--trim")
+    assert len(world.source("s")) == 16
+    assert world.copy("s") == made
+
+
+def test_another_database_of_the_same_server_is_another_source(world: World) -> None:
+    world.fill("s", 10)
+    world.archive()
+    with redis.Redis.from_url(world.url.removesuffix("9") + "8") as client:
+        try:
+            other = World(world.url.removesuffix("9") + "8", client, world.directory)
+            other.fill("s", 20)
+            assert "which is another server" in finding(other)
+        finally:
+            client.flushdb()
 
 
 def test_another_server_is_not_taken_for_the_first(world: World, second: redis.Redis) -> None:
@@ -305,6 +333,7 @@ def second(second_server: RedisServer) -> Iterator[redis.Redis]:
 def test_a_replica_can_be_copied_but_not_trimmed(world: World, second: redis.Redis) -> None:
     world.fill("s", 10)
     ours = world.client.connection_pool.connection_kwargs
+    world.client.config_set("repl-diskless-sync-delay", "0")
     second.replicaof(ours["host"], ours["port"])
     while second.info("replication")["master_link_status"] != "up" or not second.exists("s"):
         pass
@@ -366,6 +395,24 @@ def test_passwords_and_rights_that_are_missing_are_told(world: World) -> None:
     finally:
         client.execute_command("ACL", "DELUSER", "reader")
     assert len(world.source("s")) == 3
+
+
+def test_the_rights_that_the_page_lists_are_enough(world: World) -> None:
+    page = (ROOT / "docs" / "archiving.md").read_text(encoding="utf-8")
+    row = next(line for line in page.splitlines() if line.startswith("| rights |"))
+    world.fill("s", 30)
+    world.client.xgroup_create("s", "g", "0")
+    world.client.xreadgroup("g", "c", {"s": ">"}, count=20)
+    world.client.xack("s", "g", *(f"{number}-1" for number in range(1, 15)))
+    rights = re.findall(r"\+[a-z|]+", row)
+    url = world.url.replace("redis://", "redis://mover:pw@")
+    world.client.execute_command("ACL", "SETUSER", "mover", "reset", "on", ">pw", "~*", *rights)
+    try:
+        world.run("archive", "--from", url, "--key", "s*", "--to", str(world.directory), "--trim")
+        world.run("archive", "--from", url, "--key", "s*", "--to", str(world.directory), "--dry-run")
+    finally:
+        world.client.execute_command("ACL", "DELUSER", "mover")
+    assert len(world.source("s")) == 16
 
 
 def test_a_cluster_is_refused(world: World, tmp_path: Path, redis_server: RedisServer) -> None:
