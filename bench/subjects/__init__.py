@@ -16,8 +16,8 @@ def all_subjects() -> dict[str, ModuleType]:
         add,
         add_many,
         always,
-        backup,
         archive,
+        backup,
         group_latency,
         group_reads,
         maintenance,
@@ -41,16 +41,11 @@ def all_subjects() -> dict[str, ModuleType]:
         pending,
         sizes,
         maintenance,
-        server,
-        spark,
-    )
-    modules = (add, add_many, always, ranges, wakeup, group_reads, group_latency, pending, sizes, server, backup, spark)
+        backup,
+        archive,
         server,
         server_latency,
         spark,
-        server,
-        spark,
-        archive,
     )
     return {module.NAME: module for module in modules}
 

@@ -418,7 +418,8 @@ def test_the_rights_that_the_page_lists_are_enough(world: World) -> None:
 def test_a_cluster_is_refused(world: World, tmp_path: Path, redis_server: RedisServer) -> None:
     process, port = _start_redis("redis-server", tmp_path, {"save": "", "cluster-enabled": "yes"})
     try:
-        result = world.run("archive", "--from", f"redis://127.0.0.1:{port}", "--key", "s", "--to", str(tmp_path / "x"), code=1)
+        url, target = f"redis://127.0.0.1:{port}", str(tmp_path / "x")
+        result = world.run("archive", "--from", url, "--key", "s", "--to", target, code=1)
         assert "a node of a cluster" in result.stderr
     finally:
         _stop(process)
