@@ -88,6 +88,14 @@ def test_a_stream_that_is_not_there_is_an_error(directory: Path) -> None:
     assert "there is no stream c" in tail(directory, "a", "c", code=1).stderr
 
 
+def test_more_streams_than_a_store_keeps_open(tmp_path: Path) -> None:
+    names = [f"s{number}" for number in range(300)]
+    with diskstream.open(tmp_path / "store", fsync="os", max_open_streams=400) as store:
+        for name in names:
+            store.stream(name).add({"n": 1}, id="1-0")
+    assert tail(tmp_path / "store", *names).stdout.splitlines() == [f"{name}  1-0  n=1" for name in names]
+
+
 # --- following --------------------------------------------------------------------------------------------------------
 
 

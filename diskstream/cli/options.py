@@ -70,9 +70,9 @@ def group_argument(function: _F) -> _F:
 
 
 @contextmanager
-def existing_store(directory: Path, *, read_only: bool = False) -> Iterator[diskstream.Store]:
-    """The store in the directory, which must be there."""
-    with diskstream.open(directory, read_only=read_only, create=False) as store:
+def existing_store(directory: Path, *, read_only: bool = False, **options: Any) -> Iterator[diskstream.Store]:
+    """The store in the directory, which must be there; `options` as of `diskstream.open`."""
+    with diskstream.open(directory, read_only=read_only, create=False, **options) as store:
         yield store
 
 

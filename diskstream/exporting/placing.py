@@ -146,7 +146,7 @@ def _put(beside: Path, path: Path, *, replace: bool) -> None:
 
 
 def _taken(path: Path) -> ArgumentError:
-    return ArgumentError(f"{path} is there already: --force replaces it")
+    return ArgumentError(f"{path} is there already, and is replaced only when that is asked for (--force)")
 
 
 def sync_directory(path: Path) -> None:

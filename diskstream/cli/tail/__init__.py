@@ -18,6 +18,7 @@ from diskstream.cli.tail.lines import Lines
 from diskstream.cli.tail.newest import from_start, newest
 
 _NEWEST = 10
+_KEPT_OPEN = 256
 
 
 @click.command("tail")
@@ -59,7 +60,8 @@ def command(
     start = since(span) if span is not None else start
     names = list(dict.fromkeys(streams))
     lines = Lines(as_json=as_json, named=len(names) > 1)
-    with stopping(), existing_store(directory, read_only=True) as store:
+    kept = max(_KEPT_OPEN, len(names))  # each is looked at a hundred times a second
+    with stopping(), existing_store(directory, read_only=True, max_open_streams=kept) as store:
         try:
             followers = []
             for name in names:
