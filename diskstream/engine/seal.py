@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from diskstream._native import LOG_HEADER_BYTES, Block, EntryID, RowSegment, SealedSegment, Sealer, SegmentView
-from diskstream.engine import audit, names
+from diskstream._native import Block, EntryID, RowSegment, SealedSegment, Sealer, SegmentView
+from diskstream.engine import audit, names, spare
 from diskstream.engine.files import size_of
 from diskstream.engine.log import StreamLog
 from diskstream.engine.page import MAINTENANCE
@@ -65,14 +65,8 @@ def _sealer(log: StreamLog, number: int, generation: int) -> Sealer:
 
 def snapshot_frame(directory: Path, number: int) -> bytes:
     """The snapshot frame of a segment that is still a log file; empty otherwise."""
-    path = names.log_path(directory, number)
     try:
-        with path.open("rb") as file:
-            file.seek(LOG_HEADER_BYTES)
-            head = file.read(64)
-            length = int.from_bytes(head[4:8], "little")
-            file.seek(LOG_HEADER_BYTES)
-            return file.read(64 + (length + 7) // 8 * 8)
+        return spare.snapshot_frame(names.log_path(directory, number))
     except OSError:
         return b""  # sealed or unlinked meanwhile: then the copy is not needed any more
 

@@ -10,19 +10,17 @@ is durable under its name before the file goes that made it unnecessary.
 """
 
 import contextlib
-import os
-from collections.abc import Callable, Container
+from collections.abc import Container
 from pathlib import Path
 
-from diskstream._native import LOG_HEADER_BYTES
+from diskstream._native import LOG_HEADER_BYTES, checksum
 from diskstream.engine import names
 from diskstream.engine.files import Files, wrapped
 from diskstream.errors import CorruptionError, DiskFullError
 
-__all__ = ["keep", "read"]
+__all__ = ["is_sound", "keep", "read", "snapshot_frame"]
 
 _FRAME_HEADER_BYTES = 64
-_AT_ONCE = 8 << 20
 
 
 def keep(directory: Path, files: Files, active: int, listed: Container[int]) -> None:
@@ -50,42 +48,49 @@ def keep(directory: Path, files: Files, active: int, listed: Container[int]) -> 
 def _copy(log: Path, target: Path, files: Files) -> None:
     temporary = target.with_name(target.name + ".tmp")
     files.unlink(temporary)  # of a process that was killed here
-    with wrapped(log, "read"):
-        fd = os.open(log, os.O_RDONLY | os.O_CLOEXEC)
+    frame = snapshot_frame(log)
+    if not is_sound(frame):  # a bad block must not become the copy that is to help against it
+        raise CorruptionError(str(log), "snapshot frame", LOG_HEADER_BYTES, "a sound frame", "a damaged one")
     try:
-        with wrapped(log, "read"):
-            head = os.pread(fd, 8, LOG_HEADER_BYTES)
-        length = _FRAME_HEADER_BYTES + (int.from_bytes(head[4:8], "little") + 7) // 8 * 8
-        try:
-            with files.create(temporary) as new:
-                _fill(fd, length, log, new.write)
-                new.sync()
-            files.rename(temporary, target)
-        except BaseException:
-            files.unlink(temporary)
-            raise
-    finally:
-        os.close(fd)
+        with files.create(temporary) as new:
+            new.write(frame)
+            new.sync()
+        files.rename(temporary, target)
+    except BaseException:
+        files.unlink(temporary)
+        raise
     files.sync_dir(target.parent)
 
 
-def _fill(fd: int, length: int, log: Path, write: Callable[[bytes], None]) -> None:
-    at = 0
-    while at < length:
-        with wrapped(log, "read"):
-            data = os.pread(fd, min(_AT_ONCE, length - at), LOG_HEADER_BYTES + at)
-        if not data:
-            raise CorruptionError(str(log), "snapshot frame", LOG_HEADER_BYTES, f"{length} bytes", f"{at} bytes")
-        write(data)
-        at += len(data)
+def snapshot_frame(log: Path) -> bytes:
+    """The first frame of a log file, unchecked.
+
+    Raises:
+        FileNotFoundError: it is gone: sealed or unlinked meanwhile.
+        StorageError: it cannot be read.
+    """
+    with wrapped(log, "read"), log.open("rb") as file:
+        file.seek(LOG_HEADER_BYTES)
+        head = file.read(_FRAME_HEADER_BYTES)
+        length = int.from_bytes(head[4:8], "little")
+        return head + file.read((length + 7) // 8 * 8)
+
+
+def is_sound(frame: bytes) -> bool:
+    """Whether both checksums of a frame are right, and nothing follows it."""
+    length = int.from_bytes(frame[4:8], "little")
+    end = _FRAME_HEADER_BYTES + length
+    return (
+        len(frame) == _FRAME_HEADER_BYTES + (length + 7) // 8 * 8
+        and frame[60:64] == checksum(frame[:60]).to_bytes(4, "little")
+        and frame[56:60] == checksum(frame[_FRAME_HEADER_BYTES:end]).to_bytes(4, "little")
+    )
 
 
 def read(directory: Path, number: int) -> bytes:
-    """The copy for segment `number`, unchecked; nothing where there is none that can be read.
-
-    Whoever uses it checks the frame's own CRCs.
-    """
+    """The copy for segment `number`; nothing where there is none that is sound."""
     try:
-        return names.state_path(directory, number).read_bytes()
+        frame = names.state_path(directory, number).read_bytes()
     except OSError:
         return b""
+    return frame if is_sound(frame) else b""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from diskstream._native import EntryID, RowSegment, SealedSegment, SegmentView
-from diskstream.engine import audit, names, recovery
+from diskstream.engine import audit, names, recovery, spare
 from diskstream.engine import cold as cold_stub
 from diskstream.engine.files import Files, size_of
 from diskstream.engine.layouts import LOG_HEADER, SEGMENT_HEADER
@@ -314,10 +314,22 @@ def _look_around(name: bytes, directory: Path, log: StreamLog | None, report: Ve
                 report.notes.append(f"{path}: {kept} files, kept by a recovery or a repair")
         elif parsed is not None:
             _look_at(name, path, parsed, listed=listed, uuid=uuid, report=report)
+        elif names.state_number(path.name) is not None:
+            _look_at_copy(name, path, log, report)
         elif path.suffix == ".tmp":
             report.notes.append(f"{path}: being written, or left over by a crash")
         elif path.name not in _PARTS and names.audit_number(path.name) is None:
             report.notes.append(f"{path}: no part of the store")
+
+
+def _look_at_copy(name: bytes, path: Path, log: StreamLog | None, report: VerifyReport) -> None:
+    """The copy of a snapshot; that of a log that is not the active one any more is about to go."""
+    if log is None or names.state_number(path.name) != log.native.tail[0]:
+        return
+    with contextlib.suppress(FileNotFoundError):
+        if not spare.is_sound(path.read_bytes()):
+            meaning = "nothing is lost: it is the second copy of what the log begins with; removed, it is made anew"
+            report.problems.append(Problem(name, path, 0, "the copy of the snapshot is damaged", meaning=meaning))
 
 
 def _look_at(

@@ -105,3 +105,28 @@ def test_a_copy_that_was_lost_is_made_again_by_who_opens_the_stream(tmp_path: Pa
     with diskstream.open(tmp_path / "s", **SMALL) as store:
         assert len(store.stream("x")) == 0
     assert copy.read_bytes() == before
+
+
+def test_a_damaged_copy_is_reported_and_never_used(tmp_path: Path) -> None:
+    a_queue_whose_entries_are_gone(tmp_path / "s", lambda stream: None)
+    spoil(tmp_path / "s/streams/x/00000002.state", 70)
+    with diskstream.open(tmp_path / "s", read_only=True) as store:
+        (problem,) = store.verify().problems
+        assert problem.path.name == "00000002.state"
+        assert len(store.stream("x")) == 0
+    spoil(tmp_path / "s/streams/x/00000002.log", SNAPSHOT + 70)
+    with diskstream.open(tmp_path / "s", **SMALL) as store, pytest.raises(diskstream.CorruptionError):
+        len(store.stream("x"))
+
+
+def test_a_bad_block_is_not_copied(tmp_path: Path) -> None:
+    """It came while the stream was open, after its snapshot was read."""
+    with diskstream.open(tmp_path / "s", **SMALL) as store:
+        stream = store.stream("x")
+        stream.add({"n": "1"})
+        log = log_of(store)
+        log.roll()
+        spoil(tmp_path / "s/streams/x/00000002.log", SNAPSHOT + 70)
+        stream.trim(maxlen=0)
+        seal.reap(log)
+        assert files_of_stream(tmp_path / "s") == {"00000002.log"}
