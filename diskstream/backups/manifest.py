@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 FORMAT: Final = 1
-NAME: Final = "manifest.jsonl"
+NAME: Final = "backup.jsonl"
 # A line holds a path of at most 4096 bytes and a stream's name of as many, escaped.
 _MAX_LINE_BYTES: Final = 1 << 17
 

@@ -17,9 +17,13 @@ _MANIFEST: Final = re.compile(r"\d+\.json")
 
 
 def stores_in(path: Path) -> list[str]:
-    """The stores in a directory, as paths below it: itself, which is the empty one, and those of a server."""
+    """The stores in a directory, as paths below it: itself, which is the empty one, and those of a server.
+
+    What is known of keys comes first: a stream that expires after that moment and before its own is not kept without
+    its time of expiry.
+    """
     within = [each.name for each in path.iterdir() if _WITHIN.fullmatch(each.name) and (each / "store.json").exists()]
-    return ["", *sorted(within)]
+    return sorted(["", *within], key=lambda name: (name != "keys", name))
 
 
 def copy_jobs(store: Path, target: Path, files: Files) -> None:

@@ -293,7 +293,7 @@ def find_backup(path: Path) -> Backup:
     resolved = path.absolute()
     if not resolved.is_dir():
         raise BackupError(path, "there is no such backup", "diskstream backup ls lists those that are there")
-    if _NAME.fullmatch(resolved.name) or (resolved / "manifest.jsonl").exists():
+    if _NAME.fullmatch(resolved.name) or (resolved / "backup.jsonl").exists():
         return Backup(resolved, read_header(resolved))
     found = [backup for backup in Repository.open(path).backups() if backup.header is not None]
     if not found:

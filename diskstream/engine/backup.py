@@ -208,7 +208,9 @@ def cut_log(cut: Cut, target: Path, files: Files) -> None:
 
 def _must_be_there(place: Path, view: SegmentView) -> None:
     packed = names.segment_path(place, view.number, view.generation)
-    if not packed.exists() and (view.generation or not names.log_path(place, view.number).exists()):
+    if packed.exists() or names.cold_path(place, view.number, view.generation).exists():
+        return
+    if view.generation or not names.log_path(place, view.number).exists():
         raise CorruptionError(str(packed), "sealed segment", 0, f"a file with {view.entries} entries", "no file")
 
 

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import secrets
 import time
 import uuid
@@ -13,7 +14,7 @@ from diskstream._native import FORMAT_VERSION, first_segment
 from diskstream.engine import names
 from diskstream.engine.files import Files, wrapped
 from diskstream.engine.roll import INITIAL_BYTES
-from diskstream.errors import NetworkFilesystemError, NewerFormatError, NotAStoreError
+from diskstream.errors import NetworkFilesystemError, NewerFormatError, NotAStoreError, ReadOnlyError
 
 __all__ = [
     "check_filesystem",
@@ -38,6 +39,9 @@ _NETWORK = frozenset(
 )
 _OURS = frozenset({"store.json", "streams", "view", "ctl"})
 _MAX_STORE_JSON_BYTES = 1 << 16
+# What a backup says of itself, and the stores that a server keeps within its own.
+_BACKUP = "backup.jsonl"
+_WITHIN = re.compile(r"keys|db\d+")
 
 
 def check_filesystem(path: Path, mounts: Path = Path("/proc/self/mountinfo")) -> None:
@@ -73,6 +77,8 @@ def open_store(path: Path, files: Files, *, create: bool, read_only: bool) -> di
     if not exists:
         _make_store(path, files, create=create and not read_only)
     check_filesystem(path)
+    if not read_only:
+        _refuse_backup(path)
     return describe(path)
 
 
@@ -103,6 +109,19 @@ def describe(path: Path) -> dict[str, Any]:
         raise NewerFormatError(str(description), "the store", FORMAT_VERSION, ", ".join(incompatible))
     described: dict[str, Any] = found
     return described
+
+
+def _refuse_backup(path: Path) -> None:
+    """Refuses to write to a backup: its files are those of other backups, too. See docs/format/backup.md.
+
+    Raises:
+        ReadOnlyError: it is one, or a store within one.
+    """
+    folders = (path, path.parent) if _WITHIN.fullmatch(path.name) else (path,)
+    if any((folder / _BACKUP).exists() for folder in folders):
+        error = ReadOnlyError(str(path))
+        error.strerror = "it is a backup, which never changes; `diskstream restore` makes a store out of it"
+        raise error
 
 
 def _make_store(path: Path, files: Files, *, create: bool) -> None:

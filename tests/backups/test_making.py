@@ -128,6 +128,19 @@ def test_of_a_server_all_databases_and_what_is_known_of_keys(tmp_path: Path, tar
         assert rows(backup.stream("s"))[0][1] == [(b"b", b"2")]
 
 
+def test_nobody_writes_to_a_backup(tmp_path: Path, target: Path) -> None:
+    with Keyspace(tmp_path / "served") as keyspace:
+        Ours(keyspace).run("XADD s 1-0 a 1")
+        made = make_backup(tmp_path / "served", target)
+    before = sorted(made.path.rglob("*"))
+    for path in (made.path, made.path / "keys"):
+        with pytest.raises(diskstream.ReadOnlyError, match="it is a backup"):
+            diskstream.open(path)
+        with pytest.raises(diskstream.ReadOnlyError):
+            make_backup(path, tmp_path / "of a backup")
+    assert sorted(made.path.rglob("*")) == before
+
+
 def test_only_some_streams(store: Store, target: Path) -> None:
     made = make_backup(store.path, target, Settings((b"x", b"nothing*")))
     assert list(seen_at(made.path)) == [b"x"]

@@ -59,7 +59,7 @@ def test_one_that_is_being_read_stays(tmp_path: Path) -> None:
 def test_one_whose_manifest_cannot_be_read_stays(tmp_path: Path) -> None:
     with filled(tmp_path / "store") as store:
         made = [make_backup(store.path, tmp_path / "backups") for _ in range(3)]
-    (made[0].path / "manifest.jsonl").write_text("{")
+    (made[0].path / "backup.jsonl").write_text("{")
     repository = Repository.open(tmp_path / "backups")
     listed = repository.backups()
     assert [backup.header is None for backup in listed] == [True, False, False]
@@ -69,7 +69,7 @@ def test_one_whose_manifest_cannot_be_read_stays(tmp_path: Path) -> None:
 def test_a_changed_byte_of_a_manifest_is_seen_and_nothing_is_removed_by_it(tmp_path: Path) -> None:
     with filled(tmp_path / "store") as store:
         made = [make_backup(store.path, tmp_path / "backups") for _ in range(2)]
-    manifest = made[1].path / "manifest.jsonl"
+    manifest = made[1].path / "backup.jsonl"
     text = manifest.read_bytes()
     repository = Repository.open(tmp_path / "backups")
     for at in range(0, len(text), 13):

@@ -132,7 +132,7 @@ def test_what_was_damaged_is_taken_only_when_told(tmp_path: Path) -> None:
 
 
 def test_a_manifest_decides_nothing_outside_the_target(backup: Backup, tmp_path: Path) -> None:
-    manifest = backup.path / "manifest.jsonl"
+    manifest = backup.path / "backup.jsonl"
     text = manifest.read_text()
     manifest.write_text(text.replace("streams/x/00000001", "../../x/00000001"))
     with pytest.raises(diskstream.CorruptionError):
