@@ -5,19 +5,22 @@ that it rests on has changed: the rule is the same, and nothing was removed or r
 since make a plan only more cautious, so nothing newer than what the rule keeps ever goes.
 """
 
+import contextlib
+import errno
 import os
 import threading
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from diskstream._native import EntryID
 from diskstream.engine import limits, positions, reader
 from diskstream.engine.limits import Sizes
 from diskstream.engine.log import StreamLog
 from diskstream.engine.segment import SegmentGone
-from diskstream.ids import MIN_ID
+from diskstream.errors import StorageError
+from diskstream.ids import MAX_ID, MIN_ID
 from diskstream.membership import looked, now_ms
 from diskstream.references import ACKED, DELREF, acknowledged, end_references, not_needed, remove_not_needed
 from diskstream.retention_rule import RetentionRule, rule_of
@@ -27,7 +30,10 @@ __all__ = ["DEFAULT_LIMIT", "Memory", "Plan", "RetentionReport", "memory_of", "p
 # Entries of a step. It costs the same for any number of them, but for DELREF and ACKED, which look at each: these take
 # some ten milliseconds for so many.
 DEFAULT_LIMIT = 4096
-_ATTEMPTS = 8
+_ATTEMPTS = 4  # to find a plan that still holds when the lock is had; then it is made under the lock
+_INSIDE_LIMIT = 256  # entries of such a step: what is read for it is read under the lock
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -138,33 +144,15 @@ def plan(log: StreamLog, rule: RetentionRule, now: int, sizes: Sizes) -> Plan:
     return Plan(version, place, entries)
 
 
-def _planned(log: StreamLog, rule: RetentionRule, now: int, sizes: Sizes) -> Plan | None:
-    """The same; None where the segments change again and again: later, then."""
-    for _ in range(_ATTEMPTS):
-        try:
-            return plan(log, rule, now, sizes)
-        except SegmentGone:
-            continue
-    return None
-
-
-def _held(log: StreamLog, rule: RetentionRule, version: int, action: Callable[[], int]) -> int | None:
-    """Does something under the append lock; None where what it rests on has changed."""
-    with log.locked():
-        log.prepare()
-        if log.native.version != version or rule_of(log) != rule:
-            return None
-        done = action()
-        log.pending.relieve()
-    if done and log.options.is_always:
-        log.flush()
-    return done
+class _Changed(Exception):  # noqa: N818  # not an error: plan again
+    """What a plan rests on has changed before the lock was had."""
 
 
 def step(log: StreamLog, now: int | None = None, limit: int = DEFAULT_LIMIT) -> RetentionReport:
     """Removes some of what is beyond the limits of the rule; moves nothing.
 
-    A step ends after `limit` entries, or, without a look at groups, with the segment in which that falls.
+    A step ends after `limit` entries, or, without a look at groups, with the segment in which that falls. Where others
+    delete so often that no plan holds, a smaller one is planned and done under the lock.
 
     Args:
         log: the stream's.
@@ -177,149 +165,157 @@ def step(log: StreamLog, now: int | None = None, limit: int = DEFAULT_LIMIT) -> 
         NewerFormatError: a later version has set the rule.
     """
     memory = memory_of(log)
+    report = RetentionReport(more=True)
     with memory.mutex:
-        log.refresh()
-        rule = rule_of(log)
-        if rule is None or rule.to is not None:
-            return RetentionReport()
-        current = now_ms(log) if now is None else now
-        planned = _planned(log, rule, current, memory.sizes)
-        if planned is None:
-            return RetentionReport(more=True)
-        if rule.ref == ACKED:
-            return _acknowledged_step(log, rule, planned, limit, memory)
-        removed = _held(log, rule, planned.version, lambda: _trim(log, planned, limit)) if planned.entries else 0
-        if removed is None:
-            return RetentionReport(more=True)
-        more = removed < planned.entries
-        references = _references_step(log, rule, limit, memory) if rule.ref == DELREF else 0
-        return RetentionReport(removed, references, more=more or references >= limit)
-
-
-def _trim(log: StreamLog, planned: Plan, limit: int) -> int:
-    """Trims towards the place of a plan, by at most `limit` entries, or to the end of the segment where that falls."""
-    place = planned.place
-    if planned.entries > limit:
-        part = log.native.plan_trim(log.native.written_length() - limit, False, 0)
-        if part is not None:
-            ends = {view.number: view.entries for view in log.segments.views()}
-            place = min(place, (part[0], ends.get(part[0], part[1])))
-    gone = log.native.live_before(*place)
-    if gone:
-        log.retry(lambda: log.native.trim(*place), held=True)
-    return gone
-
-
-# --- DELREF -----------------------------------------------------------------------------------------------------------
-
-
-def _references_step(log: StreamLog, rule: RetentionRule, limit: int, memory: Memory) -> int:
-    """Ends what is pending of entries that a trim took, a part of it. Returns how many there were.
-
-    It does not matter which trim, or that a process died between both: it is done whenever a trim has come further than
-    at the last look. What was deleted one by one stays pending until a trim has passed it.
-    """
-    trimmed = reader.trimmed_to(log)
-    if trimmed is None or trimmed == memory.referenced:
-        return 0
-    with log.locked():
-        log.prepare()
-        if rule_of(log) != rule:
-            return 0
-        ended = end_references(log, trimmed, limit)
-        if ended < limit:
-            memory.referenced = trimmed
-        log.pending.relieve()
-    if ended and log.options.is_always:
+        for attempt in range(_ATTEMPTS + 1):
+            inside = attempt == _ATTEMPTS
+            with contextlib.suppress(_Changed, SegmentGone), log.locked() if inside else contextlib.nullcontext():
+                if inside:
+                    log.prepare()
+                report = _attempt(log, now, min(limit, _INSIDE_LIMIT) if inside else limit, memory, inside=inside)
+                break
+    if log.options.is_always and (report.removed or report.references):
         log.flush()
-    return ended
+    return report
 
 
-# --- ACKED ------------------------------------------------------------------------------------------------------------
-
-
-def _acknowledged_step(
-    log: StreamLog, rule: RetentionRule, planned: Plan, limit: int, memory: Memory
-) -> RetentionReport:
-    """Trims what no group needs from the beginning; where nothing of that is left, searches what lies behind."""
-    if not planned.entries:
+def _attempt(log: StreamLog, now: int | None, limit: int, memory: Memory, *, inside: bool) -> RetentionReport:
+    log.refresh()
+    rule = rule_of(log)
+    if rule is None or rule.to is not None:
         return RetentionReport()
-    bound = _first_kept(log, planned)
-    if bound is None:
-        return RetentionReport(more=True)
-    with log.locked():
-        log.prepare()
-        needed, given = acknowledged(log)
-    try:
-        place = limits.place_of(log, min(bound, needed))
-    except SegmentGone:
-        return RetentionReport(more=True)
-
-    def trim() -> int:
-        # Groups may need more than before: one was made, moved back, or was given an entry.
-        if acknowledged(log)[0] < min(bound, needed):
-            return 0
-        return _trim(log, Plan(planned.version, place, log.native.live_before(*place)), limit)
-
-    removed = _held(log, rule, planned.version, trim)
-    if removed is None:
-        return RetentionReport(more=True)
-    if removed:
-        memory.cursor = MIN_ID
-        return RetentionReport(removed, more=True)
-    return _search_step(log, rule, _Search(planned.version, needed, min(bound, given), limit), memory)
-
-
-def _first_kept(log: StreamLog, planned: Plan) -> EntryID | None:
-    """The ID below which entries are to go; None where the segments have changed.
-
-    It is that right behind the last entry before the place, so that it never covers one that is added meanwhile.
-    """
-    number, position = planned.place
-    views = [view for view in [*log.segments.views(), log.native.active_view()] if view.number <= number]
-    if not views:
-        return None
-    try:
-        if views[-1].number == number and position:
-            return positions.id_at(log, views[-1], position - 1).next()
-        whole = [view for view in views if view.number < number]
-        return whole[-1].last.next() if whole else None
-    except SegmentGone:
-        return None
+    planned = plan(log, rule, now_ms(log) if now is None else now, memory.sizes)
+    work = _Work(log, rule, planned, limit, memory, inside)
+    return work.acknowledged() if rule.ref == ACKED else work.trimmed()
 
 
 @dataclass(frozen=True)
-class _Search:
-    """Entries that may hold some that no group needs: from the first that is needed on, below an ID."""
+class _Work:
+    """A step that is planned; `inside` says that the append lock is held for all of it."""
 
-    version: int
-    low: EntryID
-    high: EntryID
+    log: StreamLog
+    rule: RetentionRule
+    planned: Plan
     limit: int
+    memory: Memory
+    inside: bool
+
+    def _held(self, action: Callable[[], _T]) -> _T:
+        """Does something under the append lock.
+
+        Raises:
+            _Changed: what it rests on does not hold any more.
+        """
+        with contextlib.nullcontext() if self.inside else self.log.locked():
+            if not self.inside:
+                self.log.prepare()
+            if self.log.native.version != self.planned.version or rule_of(self.log) != self.rule:
+                raise _Changed
+            done = action()
+            self.log.pending.relieve()
+            return done
+
+    def _trim(self, place: tuple[int, int]) -> int:
+        """Trims towards a place, by at most `limit` entries, or to the end of the segment where that falls."""
+        native = self.log.native
+        if native.live_before(*place) > self.limit:
+            part = native.plan_trim(native.written_length() - self.limit, False, 0)
+            if part is not None:
+                ends = {view.number: view.entries for view in self.log.segments.views()}
+                place = min(place, (part[0], ends.get(part[0], part[1])))
+        gone = native.live_before(*place)
+        if gone:
+            self.log.retry(lambda: native.trim(*place), held=True)
+        return gone
+
+    # --- KEEPREF and DELREF -------------------------------------------------------------------------------------------
+
+    def trimmed(self) -> RetentionReport:
+        """Trims; with DELREF, ends what was pending of what trims took."""
+        wanted = self.planned.entries
+        removed = self._held(lambda: self._trim(self.planned.place)) if wanted else 0
+        references = self._end_references() if self.rule.ref == DELREF else 0
+        return RetentionReport(removed, references, more=removed < wanted or references >= self.limit)
+
+    def _end_references(self) -> int:
+        """Ends what is pending of entries that a trim took, a part of it. Returns how many there were.
+
+        It does not matter which trim, or that a process died between both: it is done whenever a trim has come further
+        than at the last look. What was deleted one by one stays pending until a trim has passed it.
+        """
+        log, memory = self.log, self.memory
+        trimmed = reader.trimmed_to(log)
+        if trimmed is None or trimmed == memory.referenced:
+            return 0
+        with contextlib.nullcontext() if self.inside else log.locked():
+            if not self.inside:
+                log.prepare()
+            if rule_of(log) != self.rule:
+                return 0
+            ended = end_references(log, trimmed, self.limit)
+            if ended < self.limit:
+                memory.referenced = trimmed
+            log.pending.relieve()
+        return ended
+
+    # --- ACKED --------------------------------------------------------------------------------------------------------
+
+    def acknowledged(self) -> RetentionReport:
+        """Trims what no group needs from the beginning; where nothing of that is left, searches what lies behind."""
+        if not self.planned.entries:
+            return RetentionReport()
+        bound = _first_kept(self.log, self.planned)
+        needed, given = self._held(lambda: acknowledged(self.log))
+        least = min(bound, needed)
+        place = limits.place_of(self.log, least)
+
+        def trim() -> int:
+            # Groups may need more than before: one was made, moved back, or was given an entry.
+            return self._trim(place) if acknowledged(self.log)[0] >= least else 0
+
+        removed = self._held(trim)
+        if removed:
+            self.memory.cursor = MIN_ID
+            return RetentionReport(removed, more=True)
+        return self._search(needed, min(bound, given))
+
+    def _search(self, low: EntryID, high: EntryID) -> RetentionReport:
+        """Removes what every group has acknowledged among some entries from `low` on, and goes on there next time."""
+        log, memory = self.log, self.memory
+        last, state = high.prev(), (log.native.tail[2], high)
+        if last is None or low > last or memory.searched == state:
+            return RetentionReport()  # nothing can be found before the log says something new
+        if memory.cursor == MIN_ID:
+            memory.began, memory.found = state, False
+        some = _places(log, max(low, memory.cursor), last, self.limit)
+        removed = self._held(lambda: remove_not_needed(log, some)) if some else 0
+        if len(some) == self.limit and (following := max(some).next()) is not None:
+            memory.cursor, memory.found = following, memory.found or bool(removed)
+            return RetentionReport(removed, more=True)
+        if not (memory.found or removed):
+            memory.searched = memory.began
+        memory.cursor = MIN_ID
+        return RetentionReport(removed)
 
 
-def _search_step(log: StreamLog, rule: RetentionRule, search: _Search, memory: Memory) -> RetentionReport:
-    """Removes what every group has acknowledged among some entries behind one that is not; goes on there next time."""
-    low, last, limit = search.low, search.high.prev(), search.limit
-    state = log.native.tail[2], search.high
-    if last is None or low > last or memory.searched == state:
-        return RetentionReport()  # nothing can be found before the log says something new
-    if memory.cursor == MIN_ID:
-        memory.began, memory.found = state, False
-    start = max(low, memory.cursor)
-    some = _places(log, start, last, limit)
-    removed: int | None = 0
-    if some:
-        removed = _held(log, rule, search.version, lambda: remove_not_needed(log, some))
-        if removed is None:
-            return RetentionReport(more=True)
-    if len(some) == limit and (following := max(some).next()) is not None:
-        memory.cursor, memory.found = following, memory.found or bool(removed)
-        return RetentionReport(removed or 0, more=True)
-    if not (memory.found or removed):
-        memory.searched = memory.began
-    memory.cursor = MIN_ID
-    return RetentionReport(removed or 0)
+def _first_kept(log: StreamLog, planned: Plan) -> EntryID:
+    """The ID below which entries are to go.
+
+    It is that right behind the last entry before the place, so that it never covers one that is added meanwhile.
+
+    Raises:
+        SegmentGone: the segments have changed.
+    """
+    number, position = planned.place
+    views = [view for view in [*log.segments.views(), log.native.active_view()] if view.number <= number]
+    if views and views[-1].number == number and position:
+        last = positions.id_at(log, views[-1], position - 1)
+    else:
+        whole = [view for view in views if view.number < number]
+        if not whole:
+            raise SegmentGone
+        last = whole[-1].last
+    return last.next() or MAX_ID
 
 
 def _places(log: StreamLog, first: EntryID, last: EntryID, limit: int) -> dict[EntryID, tuple[int, int]]:
@@ -341,18 +337,22 @@ def preview(log: StreamLog, rule: RetentionRule, now: int | None = None) -> Rete
 
     Raises:
         StreamMoved, CorruptionError: as `step`.
+        StorageError: others change the stream all the time.
     """
     current = now_ms(log) if now is None else now
-    planned = _planned(log, rule, current, {})
-    if planned is None or not planned.entries:
-        return RetentionReport(more=planned is None)
-    if rule.ref != ACKED:
+    for attempt in range(_ATTEMPTS + 1):
+        with contextlib.suppress(SegmentGone), log.locked() if attempt == _ATTEMPTS else contextlib.nullcontext():
+            planned = plan(log, rule, current, {})
+            bound = _first_kept(log, planned) if planned.entries else None
+            if log.native.version != planned.version:
+                raise SegmentGone
+            break
+    else:
+        raise StorageError(str(log.directory), "look at", errno.EAGAIN, "its segments change all the time: try again")
+    if bound is None or rule.ref != ACKED:
         return RetentionReport(planned.entries)
-    bound = _first_kept(log, planned)
-    last = None if bound is None else bound.prev()
     count = 0
-    if last is not None:
-        for block in reader.blocks(log, MIN_ID, last):
-            ids = [entry.id for entry in block.entries()]
-            count += looked(log, lambda log, ids=ids: len(not_needed(log, ids)))  # type: ignore[misc]
+    for block in reader.blocks(log, MIN_ID, bound.prev() or MIN_ID):
+        ids = [entry.id for entry in block.entries()]
+        count += looked(log, lambda log, ids=ids: len(not_needed(log, ids)))  # type: ignore[misc]
     return RetentionReport(count)

@@ -85,3 +85,18 @@ def test_under_always_the_append_leaves_the_loop_free_and_is_durable(tmp_path: P
             assert (await race.info()).durable
 
     asyncio.run(run())
+
+
+def test_a_rule_of_retention_is_set_shown_applied_and_cleared(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with await aio.open(tmp_path / "s", retention_interval_ms=0) as store:
+            stream = store.stream("x")
+            await stream.add_many([{"n": n} for n in range(10)])
+            assert await stream.set_retention(max_entries=4) == await stream.retention()
+            assert (await stream.apply_retention(dry_run=True)).removed == 6
+            assert (await stream.apply_retention()).removed == 6
+            assert await stream.length() == 4
+            assert await stream.clear_retention()
+            assert await stream.retention() is None
+
+    asyncio.run(run())

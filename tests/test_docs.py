@@ -62,6 +62,7 @@ def test_the_programs_of_the_page_on_retention_print_what_it_says(tmp_path: Path
     [
         ("`retention_interval_ms` ({:,} unless told otherwise", diskstream.Options().retention_interval_ms),
         ("removes more than {:,} entries", retaining.DEFAULT_LIMIT),
+        ("to plan {} entries", retaining._INSIDE_LIMIT),
         ("| a rule, as JSON | {:,} bytes |", _native.MAX_SETTING_BYTES),
         ("| settings of a stream | {},", layouts.MAX_SETTINGS),
         ("steadily for {} minutes", {600_000: "ten"}[steady_clock.STEADY_MS]),

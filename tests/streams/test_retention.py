@@ -411,10 +411,39 @@ def test_what_was_planned_is_done_only_if_it_still_holds(
             return planned
 
         monkeypatch.setattr(retaining, "plan", plan_then_delete)
-        first = stream.apply_retention()
-        assert (first.removed, first.more) == (0, True)
-        applied(stream)
+        assert applied(stream).removed == 150
         assert ids(stream) == [str(entry_id) for entry_id in added[150:250]]
+
+
+@pytest.mark.parametrize("ref", ["KEEPREF", "DELREF", "ACKED"])
+def test_where_others_delete_all_the_time_it_is_planned_under_the_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ref: str
+) -> None:
+    with small_store(tmp_path / "s", retention_interval_ms=0) as store:
+        stream = store.stream("x")
+        added = fill(stream, 600)
+        stream.group("g", start="0").consumer("c").read(count=600)
+        stream.group("g").ack(*added[1:])
+        stream.set_retention(max_entries=50, ref=ref)
+        newest, tries, real_plan = added[-100:], list[bool](), retaining.plan
+
+        def plan_then_delete(*arguments: Any) -> Any:
+            planned = real_plan(*arguments)
+            try:
+                tries.append(bool(newest and stream.delete(newest.pop())))
+            except diskstream.ArgumentError:  # who holds the lock cannot take it again
+                tries.append(False)
+            return planned
+
+        monkeypatch.setattr(retaining, "plan", plan_then_delete)
+        for _ in range(3):
+            stream.apply_retention(limit=100)
+        assert tries.count(False) == 3, "once for each step, after the others were in vain"
+        assert 50 <= len(stream) < 600 - tries.count(True) - 100
+        newest.clear()
+        monkeypatch.undo()
+        applied(stream)
+        assert len(stream) == (51 if ref == "ACKED" else 50)
 
 
 @pytest.mark.parametrize("ref", ["KEEPREF", "DELREF", "ACKED"])

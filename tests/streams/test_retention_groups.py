@@ -178,13 +178,14 @@ def test_a_group_that_is_set_back_during_the_search_is_heeded(store: Store, monk
     group.consumer("c").read(count=100)
     group.ack(*added[1:])
     stream.set_retention(max_entries=10, ref="ACKED")
-    held = retaining._held
+    places = retaining._places
 
-    def set_back_then_lock(*arguments: Any) -> int | None:
+    def look_then_set_back(*arguments: Any) -> Any:
+        found = places(*arguments)
         group.set_id(added[20])
-        return held(*arguments)
+        return found
 
-    monkeypatch.setattr(retaining, "_held", set_back_then_lock)
+    monkeypatch.setattr(retaining, "_places", look_then_set_back)
     assert stream.apply_retention().removed == 20
     assert ids(stream) == [str(entry_id) for entry_id in [added[0], *added[21:]]]
 
