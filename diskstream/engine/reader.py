@@ -1,6 +1,6 @@
 """Reading a stream: from its sealed segments into the active one, while others append, roll, seal and trim."""
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 
 from diskstream._native import Block, ColumnBatch, Entry, EntryID, SegmentView
@@ -29,6 +29,7 @@ __all__ = [
 _BYTES_AT_ONCE = 1 << 20
 _FEW_BYTES = 4096
 _BLOCKS_AT_ONCE = 256  # of one column batch
+_LOCATED_AT_ONCE = 256  # rows of a row file: IDs that are asked for together stand together, most likely
 
 
 class _Stale(Exception):  # noqa: N818  # not an error: the segments have changed, begin again from where we are
@@ -285,14 +286,14 @@ def last_entry(log: StreamLog) -> Entry | None:
     return _live(blocks(log, EntryID(0, 0), EntryID(2**64 - 1, 2**64 - 1), reverse=True, enough=1), reverse=True)
 
 
-def position_in(log: StreamLog, view: SegmentView, entry_id: EntryID) -> tuple[int, Block | None]:
-    """The position in a listed segment of the first entry not below `entry_id`; under the append lock.
+def position_in(log: StreamLog, view: SegmentView, entry_id: EntryID, rows: int = 1) -> tuple[int, Block | None]:
+    """The position in a listed segment of the first entry not below `entry_id`, and a block; under the append lock.
 
     Raises:
         CorruptionError: its file is missing or damaged.
     """
     try:
-        return log.segments.position_of(view, entry_id)
+        return log.segments.position_of(view, entry_id, rows)
     except SegmentGone:
         raise _missing(log, view) from None
 
@@ -307,16 +308,16 @@ def locate(log: StreamLog, ids: list[EntryID]) -> list[tuple[EntryID, int, int]]
         low = bisect_left(views, (rest[0].ms, rest[0].seq), key=lambda view: (view.last.ms, view.last.seq))
         if low < len(views):
             view = views[low]
-            _, block = position_in(log, view, rest[0])
+            _, block = position_in(log, view, rest[0], _LOCATED_AT_ONCE)
             number = view.number
         else:
             position = log.native.seek(active, rest[0])
-            _, block = log.native.read(active, position or 0, EntryID(0, 0), rest[-1], 256, 1 << 20)
+            _, block = log.native.read(active, position or 0, EntryID(0, 0), rest[-1], _LOCATED_AT_ONCE, 1 << 20)
             number = active
         if block is None or block.row_count == 0:
             break
         last = block.id_at(block.row_count - 1)
-        here = [entry_id for entry_id in rest if entry_id <= last] or rest[:1]
+        here = rest[: bisect_right(rest, last)] or rest[:1]
         found += [(entry_id, number, position) for entry_id, position in block.positions(here)]
         rest = rest[len(here) :]
     return found

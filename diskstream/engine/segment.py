@@ -381,14 +381,17 @@ class Segments:
         block = segment.read(segment.seek(entry_id), entry_id, entry_id, 1, 1, view)
         return None if block is None else block.find(entry_id)
 
-    def position_of(self, view: SegmentView, entry_id: EntryID) -> tuple[int, Block | None]:
-        """The position of the first entry whose ID is not below `entry_id`, and the block it is in."""
+    def position_of(self, view: SegmentView, entry_id: EntryID, rows: int = 1) -> tuple[int, Block | None]:
+        """The position of the first entry whose ID is not below `entry_id`, and a block that begins with it.
+
+        Of a sealed segment that is the node it is in; of a row file so many `rows`.
+        """
         segment = self.get(view)
         if isinstance(segment, SealedSegment):
             block: Block | None = segment.read_block(segment.node_of_id(entry_id), EntryID(0, 0), view.last, view)
             return (0 if block is None else block.lower_bound(entry_id)), block
         position = segment.seek(entry_id)
-        return position, segment.read(position, EntryID(0, 0), view.last, 1, 1, view)
+        return position, segment.read(position, EntryID(0, 0), view.last, rows, _BYTES_AT_ONCE, view)
 
     def columns(
         self, view: SegmentView, within: tuple[EntryID, EntryID], fields: list[bytes] | None, duplicates: str
