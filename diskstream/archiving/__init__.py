@@ -4,5 +4,17 @@ from diskstream.archiving.archiver import Archiver, ArchiveResult
 from diskstream.archiving.options import ArchiveOptions
 from diskstream.archiving.planning import Plan, plan
 from diskstream.archiving.reports import ArchiveReport
+from diskstream.archiving.restoring import RestoreReport, restore_stream
+from diskstream.archiving.server import Server
 
-__all__ = ["ArchiveOptions", "ArchiveReport", "ArchiveResult", "Archiver", "Plan", "plan"]
+__all__ = [
+    "ArchiveOptions",
+    "ArchiveReport",
+    "ArchiveResult",
+    "Archiver",
+    "Plan",
+    "RestoreReport",
+    "Server",
+    "plan",
+    "restore_stream",
+]

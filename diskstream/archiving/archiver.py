@@ -17,7 +17,7 @@ from diskstream.archiving.reports import ArchiveReport
 from diskstream.archiving.server import Server, has_wildcard
 from diskstream.archiving.stream_copy import StreamCopy
 from diskstream.checkpoints import Checkpoints
-from diskstream.errors import ArgumentError, ChangedError, CorruptionError, DiskstreamError, RemoteError
+from diskstream.errors import ArgumentError, ChangedError, CorruptionError, DiskstreamError, FormatError, RemoteError
 from diskstream.store import Store
 
 __all__ = ["ArchiveResult", "Archiver", "check_server"]
@@ -165,7 +165,7 @@ class Archiver:
             return 0
         try:
             return copy.round(self._reader(), groups=groups)
-        except (ChangedError, CorruptionError, ArgumentError) as error:
+        except (ChangedError, CorruptionError, FormatError, ArgumentError) as error:
             _give_up(copy.report, error)
         except RemoteError as error:
             self._server.call("ask whether it is there", "PING")  # then it is this stream alone

@@ -60,12 +60,14 @@ class Lease:
             RemoteError: the server failed or refused.
         """
         name = LEASE_PREFIX + key
+        import redis
+
         try:
             held = self._server.call(
                 f"take the lease of {key!r}", "EVAL", _TAKE, 1, name, self.value, self._identity, _LEASE_MS
             )
         except errors.RemoteError as error:
-            if "OOM" in str(error):
+            if isinstance(error.__cause__, redis.exceptions.OutOfMemoryError):
                 return False
             raise
         if held:

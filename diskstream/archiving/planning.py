@@ -89,10 +89,11 @@ def _plan(server: Server, store: Store | None, key: bytes, options: ArchiveOptio
         try:
             copy = store.stream(key)
             mark = load(Checkpoints(store), key)
+            if mark is not None:
+                mark = check_source(server, mark, facts, options)
             check_copy(server, copy, mark, facts)
             copied = copy.last_id()
             if mark is not None:
-                check_source(server, mark, facts, options)
                 if facts.entries_added is None or mark.drained_added is None:
                     entries = facts.length if copied == MIN_ID else None
                 else:

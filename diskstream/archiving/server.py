@@ -13,6 +13,8 @@ from diskstream.redis_link import connect, shown, telling
 __all__ = ["Server", "ServerFacts", "StreamFacts", "has_wildcard", "members"]
 
 _SCAN_AT_ONCE = 1000
+# Commands whose replies are wanted as they come, not as redis-py shapes them.
+_AS_THEY_ARE = ("EVAL", "INFO", "SCAN", "TIME", "TYPE", "XCLAIM", "XINFO", "XPENDING", "XRANGE", "XREAD", "XREVRANGE")
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,7 @@ class Server:
     def __init__(self, url: str, *, timeout_s: float = 30.0) -> None:
         self.url, self.shown = url, shown(url)
         self.client: Any = connect(url, timeout_s=timeout_s)
-        for name in ("XPENDING", "XINFO", "SCAN", "TIME", "TYPE", "INFO", "XRANGE", "XREAD", "EVAL", "PEXPIRETIME"):
+        for name in _AS_THEY_ARE:
             self.client.set_response_callback(name, lambda reply, **_options: reply)
         self.facts = self._facts()
 

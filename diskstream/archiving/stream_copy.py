@@ -133,6 +133,8 @@ class StreamCopy:
         """Finds out where to go on, and that both sides are those of before."""
         self._take_lease()
         mark = load(self._checkpoints, self.key)
+        if mark is not None:
+            mark = check_source(self._server, mark, facts, self._options)
         check_copy(self._server, self.copy, mark, facts)
         if mark is None:
             added = None if facts.entries_added is None else facts.entries_added - facts.length
@@ -140,8 +142,6 @@ class StreamCopy:
                 self.report.note(f"{added:,} entries were gone from the source before the archive began")
             mark = Mark(self.key, self._server.shown, self._server.facts.replication_ids, drained_added=added)
             save(self._checkpoints, mark)
-        else:
-            mark = check_source(self._server, mark, facts, self._options)
         self._mark = mark
         last = self.copy.last_id()
         if last > mark.verified_to:

@@ -27,6 +27,7 @@ _MODULES = {
     "len": "length",
     "ls": "ls",
     "range": "range",
+    "restore": "restore_redis",
     "seal": "seal",
     "serve": "serve",
     "spark": "spark",

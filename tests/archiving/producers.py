@@ -4,7 +4,7 @@ import random
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import redis
 
@@ -26,7 +26,7 @@ class Traffic:
     _threads: list[threading.Thread] = field(default_factory=list)
     _faults: list[BaseException] = field(default_factory=list)
 
-    def __enter__(self) -> "Traffic":
+    def __enter__(self) -> Self:
         for key in self.keys:
             client = redis.Redis.from_url(self.url)
             client.xgroup_create(key, "workers", "0", mkstream=True)
@@ -60,9 +60,7 @@ class Traffic:
         chance = random.Random(key)
         made = self.made[key]
         while not self._stop.is_set() and len(made) < self.most:
-            rows = [
-                {b"n": b"%d" % (len(made) + each), b"text": b"x" * chance.randrange(40)} for each in range(AT_ONCE)
-            ]
+            rows = [{b"n": b"%d" % (len(made) + each), b"text": b"x" * chance.randrange(40)} for each in range(AT_ONCE)]
             pipeline = client.pipeline(transaction=False)
             for row in rows:
                 pipeline.xadd(key, row)

@@ -3,8 +3,8 @@
     python -m tests.archiving.steps URL DIRECTORY
 
 Before each run the source gets entries and its group acknowledges some. The fork then archives with --trim and kills
-itself before the n-th step: a command to the Redis, a read from it, a write to the store, a flush, a rename. Behind each
-kill, and behind the run that finishes the work, copy and source are held against all that was ever produced.
+itself before the n-th step: a command to the Redis, a read from it, a write to the store, a flush, a rename. Behind
+each kill, and behind the run that finishes the work, copy and source are held against all that was ever produced.
 """
 
 import os

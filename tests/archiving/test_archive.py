@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import redis
 
 import diskstream
 from diskstream.archiving import ArchiveOptions, Archiver
 from diskstream.checkpoints import Checkpoints
 from diskstream.cli.archive import stopped_by_signals
-from tests.archiving.world import World, raw
+from tests.archiving.world import World, pairs, raw
 
 
 def test_the_copy_has_the_entries_and_the_counters_of_the_source(world: World) -> None:
@@ -52,8 +51,8 @@ def test_entries_of_all_shapes_come_over(world: World) -> None:
     world.archive()
     with diskstream.open(world.directory, read_only=True) as store:
         found = {str(entry.id): entry.pairs for entry in store.stream("s").range()}
-    theirs = {each.decode(): list(zip(*[iter(words)] * 2)) for each, words in raw(world.client, "XRANGE", "s", "-", "+")}
-    assert found == theirs
+    reply = raw(world.client, "XRANGE", "s", "-", "+")
+    assert found == {entry_id.decode(): pairs(words) for entry_id, words in reply}
     assert world.archive()["s"]["entries"] == 0
 
 
@@ -81,7 +80,10 @@ def test_groups_with_consumers_and_pending_entries_are_carried_and_follow_the_so
 
     assert pending("billing") == theirs("billing") != []
     delivered = {str(row.id): row.delivered_ms for row in billing.pending}
-    ages = {row["message_id"].decode(): row["time_since_delivered"] for row in client.xpending_range("s", "billing", "-", "+", 9)}
+    ages = {
+        row["message_id"].decode(): row["time_since_delivered"]
+        for row in client.xpending_range("s", "billing", "-", "+", 9)
+    }
     seconds, micros = client.time()
     assert all(0 <= seconds * 1000 + micros // 1000 - delivered[each] - ages[each] < 60_000 for each in delivered)
 
@@ -149,7 +151,9 @@ def test_dry_run_says_what_would_be_done_and_does_nothing(world: World) -> None:
     assert len(world.source("s")) == 30
     world.archive()
     world.fill("s", 7, first=31)
-    result = world.run("archive", "--from", world.url, "--key", "s", "--to", str(world.directory), "--dry-run", "--json")
+    result = world.run(
+        "archive", "--from", world.url, "--key", "s", "--to", str(world.directory), "--dry-run", "--json"
+    )
     assert json.loads(result.stdout)["entries"] == 7
 
 
@@ -192,7 +196,7 @@ def test_follow_copies_what_comes_trims_it_and_ends_on_a_signal(world: World) ->
     try:
         for turn in range(1, 4):
             world.fill(f"s:{turn}", 200, first=1000 * turn)
-            until(lambda turn=turn: world.client.xlen(f"s:{turn}") == 0 and world.client.exists(f"s:{turn}"))  # type: ignore[misc]
+            until(lambda turn=turn: world.client.xlen(f"s:{turn}") == 0 and world.client.exists(f"s:{turn}"))
         process.send_signal(signal.SIGTERM)
         out, err = process.communicate(timeout=30)
     finally:
@@ -281,7 +285,7 @@ def test_checkpoints_survive_what_is_left_of_a_killed_one(world: World) -> None:
 
 def test_passwords_are_in_no_file_and_no_message(world: World) -> None:
     world.fill("s", 3)
-    client = redis.Redis.from_url(world.url)
+    client = world.client
     client.execute_command("ACL", "SETUSER", "robot", "on", ">topsecret", "~*", "+@all")
     url = world.url.replace("redis://", "redis://robot:topsecret@")
     result = world.run("archive", "--from", url, "--key", "s", "--to", str(world.directory), "--trim")

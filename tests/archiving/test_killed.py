@@ -38,7 +38,9 @@ def test_killed_while_producers_add_and_groups_consume(world: World) -> None:
         traffic.acknowledge_all()
         reports = world.archive("--trim", key="race:*")
     for key in keys:
-        made = {entry_id: list(zip((b"n", b"text"), values)) for entry_id, values in traffic.made[key].items()}
+        made = {
+            entry_id: list(zip((b"n", b"text"), values, strict=True)) for entry_id, values in traffic.made[key].items()
+        }
         assert world.source(key) == {}
         assert world.copy(key) == made
         with diskstream.open(world.directory) as store:

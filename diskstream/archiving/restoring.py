@@ -1,0 +1,373 @@
+"""A stream, or a range of it, put back into a Redis.
+
+It is built under a name of its own, ``diskstream:restoring:K`` for the key K, and renamed to K in one step when it is
+whole and was read back: who looks at K sees nothing, or all. The steps:
+
+1. K must not be there. One that already holds the same entries is left as it is; another is refused, or replaced in the
+   last step with `replace`.
+2. What an earlier run left is compared with the store, by its digest. The same entries are kept, and the run goes on
+   behind them; others are removed, since nobody else uses that name.
+3. The entries are added with their IDs, many commands at a time, and read back: number and digest must be the store's.
+4. For a whole stream: last ID, entries added and greatest deleted ID (XSETID; the last two since Redis 7), then groups,
+   consumers and pending entries (owner, time and number of deliveries).
+5. RENAMENX; with `replace` RENAME, unless somebody has added to the key since the run began.
+
+Redis keeps no pending entry whose entry is gone: those are counted and left out. Those that nobody has since they were
+given back go to a consumer ``given-back``. When a consumer was seen last cannot be set.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import groupby, islice
+from typing import Any
+
+from diskstream.archiving.archiver import check_server
+from diskstream.archiving.entries import EntriesReader
+from diskstream.archiving.group_states import groups_of
+from diskstream.archiving.server import Server
+from diskstream.copying import GroupState, PendingState, StreamState, state_of
+from diskstream.digests import NOTHING, Digest
+from diskstream.errors import ChangedError, NoSuchStreamError, RemoteError
+from diskstream.ids import MAX_ID, MIN_ID, EntryID, IDLike, parse_end, parse_start
+from diskstream.redis_link import telling
+from diskstream.stream import Stream
+
+__all__ = ["GIVEN_BACK", "RESTORING_PREFIX", "RestoreReport", "restore_stream"]
+
+RESTORING_PREFIX = b"diskstream:restoring:"
+GIVEN_BACK = b"given-back"
+_AT_ONCE = 1000
+_AT_ONCE_BYTES = 4 << 20
+_COUNTERS_SINCE = (7,)
+_CONSUMERS_SINCE = (6, 2)
+# What a key is at one moment, as far as somebody who adds to it would change that.
+_LOOK = """
+local kind = redis.call('TYPE', KEYS[1]).ok
+if kind ~= 'stream' then return kind end
+local info = redis.call('XINFO', 'STREAM', KEYS[1])
+for i = 1, #info, 2 do if info[i] == 'last-generated-id' then return kind .. ' ' .. info[i + 1] end end
+return kind
+"""
+_REPLACE = f"""
+local function look(...)
+  local KEYS = {{...}}
+  {_LOOK}
+end
+if look(KEYS[2]) ~= ARGV[1] then return 0 end
+redis.call('RENAME', KEYS[1], KEYS[2])
+return 1
+"""
+
+
+@dataclass
+class RestoreReport:
+    """What was put back.
+
+    Attributes:
+        stream: its name.
+        key: its name in the Redis.
+        entries, size_bytes: added by this run; bytes of names and values.
+        resumed: entries that an earlier run had added.
+        seconds: that it took.
+        first_id, last_id: of what is there now.
+        digest: of what was read back.
+        groups, pending: put back.
+        notes: what is worth knowing.
+        already_there: whether the key held the same entries before.
+    """
+
+    stream: bytes
+    key: bytes
+    entries: int = 0
+    size_bytes: int = 0
+    resumed: int = 0
+    seconds: float = 0.0
+    first_id: EntryID | None = None
+    last_id: EntryID | None = None
+    digest: str = ""
+    groups: int = 0
+    pending: int = 0
+    notes: list[str] = field(default_factory=list)
+    already_there: bool = False
+
+
+def restore_stream(
+    stream: Stream,
+    server: Server,
+    *,
+    key: bytes | None = None,
+    start: IDLike = "-",
+    end: IDLike = "+",
+    replace: bool = False,
+    on_entries: Callable[[int, int], None] | None = None,
+    stop: threading.Event | None = None,
+) -> RestoreReport | None:
+    """Puts a stream back: see above.
+
+    Args:
+        stream: the stream; it should not change meanwhile.
+        server: the Redis.
+        key: its name there; None is the stream's own.
+        start, end: as `Stream.range`; only a whole stream comes with its counters and groups.
+        replace: let it take the place of a key that holds something else.
+        on_entries: called with entries and bytes just added.
+        stop: ends it early; the next call goes on where it stopped.
+
+    Returns:
+        The report; None where `stop` ended it.
+
+    Raises:
+        NoSuchStreamError: there is no stream.
+        ChangedError: the key holds something else, or somebody else is at it.
+        RemoteError: the server failed or refused.
+        CorruptionError: an entry of the range cannot be read.
+    """
+    check_server(server, trim=False)
+    if server.facts.is_replica:
+        raise RemoteError(server.shown, "it is a replica, which takes no writes", "name the primary")
+    ends = {"start": parse_start(start), "end": parse_end(end)}
+    work = _Restore(stream, server, key=key or stream.name, on_entries=on_entries, **ends)
+    began = time.monotonic()
+    try:
+        done = work.run(replace=replace, stop=stop or threading.Event())
+    finally:
+        work.close()
+    work.report.seconds = time.monotonic() - began
+    return work.report if done else None
+
+
+class _Restore:
+    def __init__(
+        self,
+        stream: Stream,
+        server: Server,
+        *,
+        key: bytes,
+        start: EntryID,
+        end: EntryID,
+        on_entries: Callable[[int, int], None] | None,
+    ) -> None:
+        if not stream.exists():
+            raise NoSuchStreamError(stream.name)
+        self._stream, self._server, self._key = stream, server, key
+        self._start, self._end, self._on_entries = start, end, on_entries
+        self._building = RESTORING_PREFIX + key
+        self._is_whole = start == MIN_ID and end == MAX_ID
+        self._reader = EntriesReader(server)
+        self._connection: Any = None
+        self._replaced: Any = None
+        self.report = RestoreReport(stream.name, key)
+
+    def close(self) -> None:
+        self._reader.close()
+        if self._connection is not None:
+            self._connection.disconnect()
+
+    def run(self, *, replace: bool, stop: threading.Event) -> bool:
+        wanted = self._stream.digest(self._start, self._end)
+        if not self._may_begin(wanted, replace=replace):
+            self.report.already_there, self.report.digest = True, str(wanted)
+            self.report.notes.append("the key holds these entries already: it was left as it is")
+            return True
+        after = self._resumed()
+        for part in self._parts(after):
+            if stop.is_set():
+                return False
+            self._add(part)
+        found = self._there(self._building)
+        if found != wanted:
+            raise ChangedError(
+                self._server.shown,
+                f"the {found.entries:,} entries read back from {self._building!r} are not the "
+                f"{wanted.entries:,} of the stream",
+                "somebody else may be changing it, or the stream; run this again",
+            )
+        self.report.digest = str(found)
+        if self._is_whole:
+            self._put_state(state_of(self._stream))
+        elif not found.entries:
+            self.report.notes.append("there is nothing in this range, so no key was made")
+            return True
+        self._rename(replace=replace)
+        return True
+
+    # --- beginning ----------------------------------------------------------------------------------------------------
+
+    def _may_begin(self, wanted: Digest, *, replace: bool) -> bool:
+        """Whether there is anything to be done; raises where it may not be done."""
+        kind = self._server.kind(self._key)
+        if replace:
+            self._replaced = self._call("EVAL", _LOOK, 1, self._key)
+        if kind == "none" or replace:
+            return True
+        if kind == "stream" and self._there(self._key) == wanted:
+            return False
+        raise ChangedError(
+            self._server.shown,
+            f"the key {self._key!r} is there, and holds something else" + ("" if kind == "stream" else f", a {kind}"),
+            "give it another name there, or take --replace",
+        )
+
+    def _resumed(self) -> EntryID:
+        """Behind which entry to go on; what an earlier run left is checked."""
+        facts = self._server.stream(self._building) if self._server.kind(self._building) == "stream" else None
+        if facts is not None and facts.length:
+            newest = self._call("XREVRANGE", self._building, "+", "-", "COUNT", 1)
+            last = EntryID(newest[0][0])
+            found = self._there(self._building)
+            if self._start <= last <= self._end and found == self._stream.digest(self._start, last):
+                self.report.resumed = found.entries
+                self._note_ids(last)
+                return last
+            self.report.notes.append("what an earlier run had left was of other entries: it was begun anew")
+        self._call("DEL", self._building)
+        return self._start.prev() or MIN_ID
+
+    def _there(self, key: bytes) -> Digest:
+        """The digest of what the Redis holds."""
+        total = NOTHING
+        for _, batch in self._reader.read(key, MIN_ID, MAX_ID):
+            if batch is not None:
+                total += batch.digest
+        return total
+
+    # --- entries ------------------------------------------------------------------------------------------------------
+
+    def _parts(self, after: EntryID) -> Iterator[list[Any]]:
+        following = after.next()
+        if following is None:
+            return
+        entries = self._stream.range(max(following, self._start), self._end)
+        part: list[Any] = []
+        size = 0
+        for entry in entries:
+            part.append(entry)
+            size += entry.size_bytes
+            if len(part) >= _AT_ONCE or size >= _AT_ONCE_BYTES:
+                yield part
+                part, size = [], 0
+        if part:
+            yield part
+
+    def _add(self, entries: list[Any]) -> None:
+        """One pipeline of XADDs. An ID that is not above the last one was added by somebody else."""
+        import redis
+
+        connection = self._connection
+        with telling(self._server.url, f"add to {self._building!r}"):
+            if connection is None:
+                pool = self._server.client.connection_pool
+                connection = pool.connection_class(**{**pool.connection_kwargs, "protocol": 2})
+                connection.connect()
+                self._connection = connection
+            commands = [
+                ("XADD", self._building, bytes(entry.id), *(word for pair in entry.pairs for word in pair))
+                for entry in entries
+            ]
+            connection.send_packed_command(connection.pack_commands(commands), check_health=False)
+            try:
+                for _ in entries:
+                    connection.read_response(disable_decoding=True)
+            except redis.ResponseError as error:
+                if "equal or smaller" not in str(error):
+                    raise
+                raise ChangedError(
+                    self._server.shown, f"somebody else adds to {self._building!r}", "let one restore run at a time"
+                ) from error
+        size = sum(entry.size_bytes for entry in entries)
+        self.report.entries += len(entries)
+        self.report.size_bytes += size
+        self._note_ids(entries[-1].id)
+        if self._on_entries is not None:
+            self._on_entries(len(entries), size)
+
+    def _note_ids(self, last: EntryID) -> None:
+        if self.report.first_id is None:
+            first = next(iter(self._stream.range(self._start, self._end, 1)), None)
+            self.report.first_id = None if first is None else first.id
+        self.report.last_id = last
+
+    # --- what is not entries ------------------------------------------------------------------------------------------
+
+    def _call(self, *words: Any) -> Any:
+        return self._server.call(f"restore {self._key!r}", *words)
+
+    def _put_state(self, state: StreamState) -> None:
+        key, since = self._building, self._server.facts.version
+        if self._server.kind(key) == "none":
+            self._call("XGROUP", "CREATE", key, "unfinished", "0", "MKSTREAM")
+        for each in self._call("XINFO", "GROUPS", key):
+            name = each[b"name"] if isinstance(each, dict) else each[1]
+            self._call("XGROUP", "DESTROY", key, name)
+        words: list[Any] = ["XSETID", key, bytes(state.last_id)]
+        if since >= _COUNTERS_SINCE:
+            words += ["ENTRIESADDED", state.entries_added, "MAXDELETEDID", bytes(state.max_deleted_id)]
+        self._call(*words)
+        for group in state.groups:
+            words = ["XGROUP", "CREATE", key, group.name, bytes(group.last_delivered_id)]
+            if since >= _COUNTERS_SINCE and group.entries_read is not None:
+                words += ["ENTRIESREAD", group.entries_read]
+            self._call(*words)
+            if since >= _CONSUMERS_SINCE:
+                for consumer in group.consumers:
+                    self._call("XGROUP", "CREATECONSUMER", key, group.name, consumer.name)
+            self._put_pending(group)
+        self._check_groups(state)
+
+    def _put_pending(self, group: GroupState) -> None:
+        """A command for each run of entries that have owner, time and number of deliveries in common."""
+
+        def shared(row: PendingState) -> tuple[bytes, int, int]:
+            if row.consumer < 0:
+                return GIVEN_BACK, 0, row.deliveries
+            return group.consumers[row.consumer].name, row.delivered_ms, row.deliveries
+
+        runs = ((common, [bytes(row.id) for row in rows]) for common, rows in groupby(group.pending, shared))
+        while some := list(islice(runs, _AT_ONCE)):
+            with telling(self._server.url, f"restore what is pending in {group.name!r}"):
+                pipeline = self._server.client.pipeline(transaction=False)
+                for (owner, at, deliveries), ids in some:
+                    for part in range(0, len(ids), _AT_ONCE):
+                        words = (*ids[part : part + _AT_ONCE], "TIME", at, "RETRYCOUNT", deliveries)
+                        claim = ("XCLAIM", self._building, group.name, owner, 0, *words, "FORCE", "JUSTID")
+                        pipeline.execute_command(*claim)
+                pipeline.execute()
+
+    def _check_groups(self, state: StreamState) -> None:
+        found = {group.name: group for group in groups_of(self._server, self._building)}
+        for group in state.groups:
+            there = found.get(group.name)
+            if there is None or there.last_delivered_id != group.last_delivered_id:
+                raise ChangedError(
+                    self._server.shown, f"the group {group.name!r} is not what was restored", "run this again"
+                )
+            missing = len(group.pending) - len(there.pending)
+            if missing:
+                self.report.notes.append(
+                    f"{missing:,} pending entries of the group {group.name!r} are not in the stream any more: a Redis "
+                    "keeps none of those"
+                )
+            unowned = sum(row.consumer < 0 for row in group.pending)
+            if unowned:
+                self.report.notes.append(f"{unowned:,} entries that nobody had are with the consumer {GIVEN_BACK!r}")
+            self.report.pending += len(there.pending)
+        self.report.groups = len(state.groups)
+
+    def _rename(self, *, replace: bool) -> None:
+        if replace:
+            if not self._call("EVAL", _REPLACE, 2, self._building, self._key, self._replaced):
+                raise ChangedError(
+                    self._server.shown,
+                    f"the key {self._key!r} was added to or made by somebody else meanwhile, so it was not replaced",
+                    "stop what writes to it, archive what it has, and run this again",
+                )
+        elif not self._call("RENAMENX", self._building, self._key):
+            raise ChangedError(
+                self._server.shown,
+                f"the key {self._key!r} was made by somebody else meanwhile",
+                f"what was restored is in {self._building!r}; take --replace to put it there",
+            )

@@ -1,0 +1,436 @@
+"""What an archiver refuses or finds: two at once, sources that changed, copies that are not its own, full disks."""
+
+import fcntl
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+
+import diskstream
+from diskstream.archiving import leasing
+from diskstream.archiving.leasing import LEASE_PREFIX
+from diskstream.errors import DiskFullError
+from diskstream.stream import Stream
+from tests.archiving.world import ROOT, World
+from tests.conftest import RedisServer, _start_redis, _stop
+
+LEASE = LEASE_PREFIX.decode()
+NEVER_DRAINED = {"drained_to": "0-0", "drained_added": 0, "drained_verified": 0}
+
+
+def finding(world: World, *words: str, key: str = "s") -> str:
+    """What is found about a stream; the verb ends with status 1."""
+    report = world.archive(*words, key=key, code=1)[key]
+    return " ".join([*report["findings"], report["error"] or "", report["hint"] or ""])
+
+
+# --- two at once ------------------------------------------------------------------------------------------------------
+
+
+def test_two_archivers_of_one_directory_do_not_mix(world: World) -> None:
+    world.fill("s", 3)
+    world.archive()
+    fd = os.open(world.directory / "archives" / "lock", os.O_RDWR)
+    fcntl.flock(fd, fcntl.LOCK_EX)
+    os.pwrite(fd, b"process 1234 on elsewhere\n", 0)
+    os.ftruncate(fd, 26)
+    assert "process 1234 on elsewhere archives into it" in world.refused()
+    os.close(fd)
+    world.archive()
+
+
+def test_two_directories_do_not_both_trim_one_stream(world: World) -> None:
+    world.fill("s", 3)
+    world.client.set(f"{LEASE}s", "another-store process 77 on elsewhere 0123")
+    said = finding(world, "--trim")
+    assert "another archiver, process 77 on elsewhere, trims the stream b's'" in said
+    assert len(world.source("s")) == 3
+    assert world.client.get(f"{LEASE}s").startswith(b"another-store")  # it is not ours to remove
+    world.archive()  # without --trim there is nothing to agree on
+    world.client.delete(f"{LEASE}s")
+    assert world.archive("--trim")["s"]["trimmed"] == 3
+
+
+def test_the_lease_of_an_archiver_that_was_killed_is_taken_over_by_the_next_one_into_the_same_store(
+    world: World,
+) -> None:
+    world.fill("s", 3)
+    world.archive()
+    world.client.set(f"{LEASE}s", f"{leasing.store_identity(world.directory)} process 77 on here 0123")
+    assert world.archive("--trim")["s"]["trimmed"] == 3
+
+
+def test_an_archiver_that_lost_its_lease_trims_nothing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.fill("s", 3)
+    real = Stream.wait_durable
+
+    def lose(self: Stream, *words: Any) -> bool:
+        world.client.set(f"{LEASE}s", "another-store process 77 on elsewhere 0123")
+        return real(self, *words)
+
+    monkeypatch.setattr(Stream, "wait_durable", lose)
+    assert "another archiver, process 77 on elsewhere" in finding(world, "--trim")
+    assert len(world.source("s")) == 3
+
+
+# --- sources that changed ---------------------------------------------------------------------------------------------
+
+
+def test_a_gap_is_found_and_counted_once(world: World) -> None:
+    world.fill("s", 10)
+    world.archive()
+    world.fill("s", 10, first=11)
+    world.client.xtrim("s", minid="16-1", approximate=False)
+    said = finding(world)
+    assert "a gap: 5 entries between 10-1 and 20-1 were trimmed at the source by others" in said
+    assert world.archive()["s"]["findings"] == []
+    world.fill("s", 5, first=21)
+    world.client.xdel("s", "22-1")
+    assert "a gap: 1 entries between 20-1 and 25-1 were deleted or trimmed" in finding(world)
+    assert sorted(world.copy("s")) == sorted(f"{n}-1" for n in [*range(1, 11), *range(16, 22), 23, 24, 25])
+    facts = json.loads(next((world.directory / "archives").glob("*.json")).read_text())
+    assert facts["missed_entries"] == 6
+
+
+def test_entries_deleted_after_they_were_copied_are_no_gap(world: World) -> None:
+    world.fill("s", 10)
+    world.archive()
+    world.client.xdel("s", "3-1", "10-1")
+    world.fill("s", 1, first=11)
+    assert world.archive()["s"]["entries"] == 1
+    assert len(world.copy("s")) == 11
+
+
+@pytest.mark.parametrize("trim", [(), ("--trim",)])
+def test_a_stream_that_was_made_anew_is_not_mixed_with_the_old_one(world: World, trim: tuple[str, ...]) -> None:
+    made = world.fill("s", 10)
+    world.archive()
+    world.client.delete("s")
+    world.fill("s", 4)
+    assert "is not the one that was copied: its last ID is 4-1 and was 10-1 before" in finding(world, *trim)
+    world.client.delete("s")
+    world.fill("s", 4, first=20)  # IDs above, as automatic ones are
+    said = finding(world, *trim)
+    assert "4 entries were ever added and 10 before" in said
+    assert "--accept-changed" in said
+    assert world.copy("s") == made
+    assert len(world.source("s")) == 4
+    assert world.archive(*trim, "--accept-changed")["s"]["entries"] == 4
+    world.fill("s", 1, first=30)
+    assert world.archive(*trim)["s"]["entries"] == 1
+
+
+def test_a_stream_made_anew_between_copy_and_trim_is_not_trimmed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.fill("s", 10)
+    real = Stream.wait_durable
+
+    def replace(self: Stream, *words: Any) -> bool:
+        world.client.delete("s")
+        world.fill("s", 5)
+        return real(self, *words)
+
+    monkeypatch.setattr(Stream, "wait_durable", replace)
+    assert "is not the one that was copied" in finding(world, "--trim")
+    assert len(world.source("s")) == 5
+
+
+def test_another_server_is_not_taken_for_the_first(world: World, second: redis.Redis) -> None:
+    world.fill("s", 10)
+    world.archive()
+    url = "redis://127.0.0.1:{port}/9".format(**second.connection_pool.connection_kwargs)
+    other = World(url, second, world.directory)
+    other.fill("s", 20)
+    assert "which is another server" in finding(other)
+    assert other.archive("--accept-changed", key="s")["s"]["entries"] == 10
+
+
+def test_a_run_that_was_killed_before_it_read_back_compares_with_the_source(world: World) -> None:
+    world.fill("s", 20)
+    world.archive()
+    checkpoint = next((world.directory / "archives").glob("*.json"))
+    facts = json.loads(checkpoint.read_text())
+    facts |= {
+        "verified_to": "5-1",
+        "verified_entries": 5,
+        "drained_to": "0-0",
+        "drained_added": 0,
+        "drained_verified": 0,
+    }
+    checkpoint.write_text(json.dumps(facts))
+    world.client.xdel("s", "7-1")
+    report = world.archive("--trim")["s"]
+    assert "1 entries that an earlier run copied are not at the source any more" in report["notes"]
+    assert (report["verified_entries"], report["trimmed"]) == (20, 19)
+
+
+def test_a_copy_that_differs_from_its_source_is_trimmed_nowhere(world: World) -> None:
+    world.fill("s", 20)
+    world.archive()
+    checkpoint = next((world.directory / "archives").glob("*.json"))
+    facts = json.loads(checkpoint.read_text())
+    facts |= {
+        "verified_to": "0-0",
+        "verified_entries": 0,
+        "drained_to": "0-0",
+        "drained_added": 0,
+        "drained_verified": 0,
+    }
+    checkpoint.write_text(json.dumps(facts))
+    with diskstream.open(world.directory) as store:
+        store.stream("s").delete("7-1")
+    assert "it lacks the entry 7-1" in finding(world, "--trim")
+    world.client.delete("s")
+    world.fill("s", 20, size=9)
+    assert "is not that of the source" in finding(world, "--trim")
+    assert len(world.source("s")) == 20
+
+
+# --- copies that are not ours -----------------------------------------------------------------------------------------
+
+
+def test_a_stream_that_no_archiver_made_is_left_alone(world: World) -> None:
+    world.fill("s", 3)
+    with diskstream.open(world.directory) as store:
+        store.stream("s").add({"mine": 1}, id="1-1")
+    assert "it exists, and was not made by an archiver" in finding(world)
+    assert len(world.copy("s")) == 1
+
+
+def test_entries_added_to_a_copy_are_found(world: World) -> None:
+    world.fill("s", 3)
+    world.archive()
+    with diskstream.open(world.directory) as store:
+        store.stream("s").add({"mine": 1}, id="9-1")
+    assert "it ends at 9-1, behind the source" in finding(world)
+    world.fill("s", 7, first=4)
+    world.client.xadd("s", {"theirs": 1}, "20-1")
+    assert "it lacks the entry 4-1" in finding(world, "--trim")
+    assert len(world.source("s")) == 11
+
+
+def test_a_copy_that_was_deleted_is_not_begun_anew_in_silence(world: World) -> None:
+    world.fill("s", 3)
+    world.archive("--trim")
+    with diskstream.open(world.directory) as store:
+        store.delete("s")
+    world.fill("s", 3, first=4)
+    assert "was copied and read back up to 3-1: it was deleted or replaced" in finding(world)
+
+
+def test_a_damaged_checkpoint_is_not_guessed(world: World) -> None:
+    world.fill("s", 3)
+    world.archive()
+    checkpoint = next((world.directory / "archives").glob("*.json"))
+    good = checkpoint.read_text()
+    for bad in ("", "{}", "[]", good.replace('"3-1"', '"x"'), good.replace('"format": 1', '"format": -1')):
+        checkpoint.write_text(bad)
+        assert "this checkpoint cannot be read" in finding(world)
+    checkpoint.write_text(good.replace('"format": 1', '"format": 2'))
+    assert "upgrade" in finding(world)
+    checkpoint.write_text(good)
+    world.archive()
+
+
+def test_a_directory_that_is_no_store_is_refused(world: World, tmp_path: Path) -> None:
+    world.fill("s", 3)
+    world.directory.mkdir()
+    (world.directory / "letters.txt").write_text("dear")
+    assert "it holds something else" in world.refused()
+    assert "holds something else" in world.refused("--dry-run")
+
+
+# --- disks ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_full_disk_ends_it_and_the_next_run_finishes(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = world.fill("s", 500)
+    real, turns = Stream.add_rows, iter(range(100))
+
+    def add(self: Stream, *words: Any) -> Any:
+        if next(turns) == 3:
+            raise DiskFullError("store", "extend", 28, "No space left on device")
+        return real(self, *words)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Stream, "add_rows", add)
+        assert "free some space and try again" in world.refused("--batch", "20", "--trim")
+    assert world.archive("--trim")["s"]["trimmed"] >= 440
+    assert world.copy("s") == made
+    assert world.source("s") == {}
+
+
+def test_bytes_that_are_not_what_was_sent_are_trimmed_nowhere(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.fill("s", 50)
+    real = Stream.digest
+
+    def digest(self: Stream, *words: Any) -> Any:
+        found = real(self, *words)
+        return type(found)(found.entries, found.size_bytes, (found.lanes[0] ^ 1, found.lanes[1]))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Stream, "digest", digest)
+        assert "are not the 50 that the source sent; nothing was trimmed" in finding(world, "--trim")
+    assert len(world.source("s")) == 50
+    assert world.archive("--trim")["s"]["trimmed"] == 50
+
+
+# --- servers ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def second_server(tmp_path_factory: pytest.TempPathFactory, redis_server: RedisServer) -> Iterator[RedisServer]:
+    """One more server, for what would disturb others."""
+    directory = tmp_path_factory.mktemp("second")
+    process, port = _start_redis("redis-server", directory, {"appendonly": "no", "save": ""})
+    yield RedisServer("127.0.0.1", port, directory)
+    _stop(process)
+
+
+@pytest.fixture
+def second(second_server: RedisServer) -> Iterator[redis.Redis]:
+    """A client of it, in our database, with everything as it was at first."""
+    with redis.Redis(second_server.host, second_server.port, 9) as client:
+        client.flushall()
+        yield client
+        client.replicaof("NO", "ONE")
+        client.config_set("maxmemory", "0")
+
+
+def test_a_replica_can_be_copied_but_not_trimmed(world: World, second: redis.Redis) -> None:
+    world.fill("s", 10)
+    ours = world.client.connection_pool.connection_kwargs
+    second.replicaof(ours["host"], ours["port"])
+    while second.info("replication")["master_link_status"] != "up" or not second.exists("s"):
+        pass
+    url = "redis://127.0.0.1:{port}/9".format(**second.connection_pool.connection_kwargs)
+    replica = World(url, second, world.directory)
+    assert "it is a replica, which cannot be trimmed" in replica.refused("--trim")
+    assert "it is a replica" in replica.run("restore", "--to", url, "--dir", str(_store(world)), code=1).stderr
+    assert replica.archive()["s"]["entries"] == 10
+    assert world.archive("--trim")["s"]["trimmed"] == 10  # its primary is the same source
+
+
+def _store(world: World) -> Path:
+    path = world.directory.with_name("other")
+    with diskstream.open(path) as store:
+        store.stream("s").add({"a": 1})
+    return path
+
+
+def test_a_server_without_room_is_trimmed_all_the_same(world: World, second: redis.Redis) -> None:
+    url = "redis://127.0.0.1:{port}/9".format(**second.connection_pool.connection_kwargs)
+    full = World(url, second, world.directory)
+    full.fill("s", 1000, size=500)
+    second.config_set("maxmemory", "1mb")
+    with pytest.raises(redis.exceptions.OutOfMemoryError):
+        second.xadd("s", {"a": 1})
+    report = full.archive("--trim")["s"]
+    assert report["trimmed"] == 1000
+    assert "no room for a lease" in report["notes"][0]
+    with diskstream.open(_store(world)):
+        pass
+    second.config_set("maxmemory", "0")
+    second.set("ballast", "x" * 2_000_000)
+    second.config_set("maxmemory", "1mb")
+    words = ("restore", "--to", url, "--dir", str(world.directory), "--key", "back", "--stream", "s")
+    assert "out of memory" in " ".join(full.run(*words, code=1).stderr.split())
+    second.config_set("maxmemory", "0")
+    full.run(*words)
+    assert second.xlen("back") == 1000
+
+
+def test_passwords_and_rights_that_are_missing_are_told(world: World) -> None:
+    world.fill("s", 3)
+    client = world.client
+    client.execute_command("ACL", "SETUSER", "reader", "on", ">pw", "~*", "+@read", "+@connection", "+info", "-xrange")
+    try:
+        url = world.url.replace("redis://", "redis://reader:pw@")
+        said = " ".join(
+            world.run("archive", "--from", url, "--key", "s", "--to", str(world.directory), code=1).stderr.split()
+        )
+        assert "its ACL forbids this" in said
+        wrong = world.url.replace("redis://", "redis://reader:secret@")
+        result = world.run("archive", "--from", wrong, "--key", "s", "--to", str(world.directory), code=1)
+        assert "it wants another password" in result.stderr
+        assert "secret" not in result.output
+        client.execute_command("ACL", "SETUSER", "reader", "+xrange")
+        world.run("archive", "--from", url, "--key", "s", "--to", str(world.directory))
+        said = world.run("archive", "--from", url, "--key", "s", "--to", str(world.directory), "--trim", code=1).stderr
+        assert "its ACL forbids this" in " ".join(said.split())
+    finally:
+        client.execute_command("ACL", "DELUSER", "reader")
+    assert len(world.source("s")) == 3
+
+
+def test_a_cluster_is_refused(world: World, tmp_path: Path, redis_server: RedisServer) -> None:
+    process, port = _start_redis("redis-server", tmp_path, {"save": "", "cluster-enabled": "yes"})
+    try:
+        result = world.run("archive", "--from", f"redis://127.0.0.1:{port}", "--key", "s", "--to", "x", code=1)
+        assert "a node of a cluster" in result.stderr
+    finally:
+        _stop(process)
+
+
+def test_nobody_there_and_no_address_at_all(world: World) -> None:
+    words = ("archive", "--key", "s", "--to", str(world.directory), "--from")
+    said = world.run(*words, "redis://user:topsecret@127.0.0.1:1/", code=1).stderr
+    assert "the connection failed" in " ".join(said.split())
+    assert "topsecret" not in said
+    assert "a Redis is at redis://" in " ".join(world.run(*words, "http://localhost", code=1).stderr.split())
+
+
+def test_a_server_that_goes_away_ends_it_and_a_second_run_finishes(world: World, tmp_path: Path) -> None:
+    process, port = _start_redis("redis-server", tmp_path, {"save": "", "appendonly": "yes"})
+    url = f"redis://127.0.0.1:{port}/9"
+    with redis.Redis("127.0.0.1", port, 9) as client:
+        away = World(url, client, world.directory)
+        made = away.fill("s", 3000)
+        archiver = away.process("--key", "s", "--follow", "--trim", "--batch", "50", "--rate", "2000")
+        while (
+            archiver.poll() is None and client.xlen("s") == 3000 and not list(world.directory.glob("archives/*.json"))
+        ):
+            pass
+        process.kill()
+        process.wait()
+        _, said = archiver.communicate(timeout=60)
+        assert archiver.returncode == 1
+        assert "run this again" in said
+    again = subprocess.Popen(
+        ["redis-server", "--bind", "127.0.0.1", "--port", str(port), "--dir", str(tmp_path), "--appendonly", "yes"],
+        stdout=subprocess.DEVNULL,
+    )
+    try:
+        with redis.Redis("127.0.0.1", port, 9) as client:
+            while not _answers(client):
+                pass
+            away = World(url, client, world.directory)
+            away.archive("--trim", "--jobs", "1")
+            assert away.source("s") == {}
+            assert away.copy("s") == made
+    finally:
+        _stop(again)  # type: ignore[arg-type]
+
+
+def _answers(client: redis.Redis) -> bool:
+    try:
+        return bool(client.ping())
+    except redis.RedisError:
+        return False
+
+
+def test_the_program_in_tools_is_the_verb(world: World) -> None:
+    world.fill("s", 3)
+    command = [sys.executable, str(ROOT / "tools" / "archive.py"), "--from", world.url, "--key", "s"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [*command, "--to", str(world.directory)], capture_output=True, text=True, check=False, env=environment
+    )
+    assert done.returncode == 0, done.stderr
+    assert "3 entries of 1 streams" in done.stdout
+    assert done.stderr == ""

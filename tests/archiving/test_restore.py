@@ -1,0 +1,209 @@
+"""`diskstream restore --to redis://...`: a stream, or a range of it, back in a Redis."""
+
+import json
+import signal
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+import diskstream
+from diskstream.archiving import Server, restore_stream
+from diskstream.archiving.restoring import RESTORING_PREFIX, _Restore
+from tests.archiving.world import ROOT, World
+
+PREFIX = RESTORING_PREFIX.decode()
+
+
+def restore(world: World, *words: str, code: int = 0, given: str | None = None) -> dict[str, Any]:
+    """The report of the one stream, or what was said."""
+    command = ("restore", "--to", world.url, "--dir", str(world.directory), "--json", *words)
+    result = world.run(*command, code=code, given=given)
+    return json.loads(result.stdout.splitlines()[-1]) if code == 0 else {"said": " ".join(result.stderr.split())}
+
+
+def archived(world: World, count: int = 50) -> None:
+    """A stream with groups, in the store and not in the Redis any more."""
+    world.fill("s", count)
+    client = world.client
+    client.xdel("s", "3-1", f"{count}-1")
+    client.xgroup_create("s", "g", "0")
+    client.xgroup_create("s", "idle", "7-1", entries_read=6)
+    client.xreadgroup("g", "ann", {"s": ">"}, count=20)
+    client.xreadgroup("g", "bob", {"s": ">"}, count=5)
+    client.xclaim("s", "g", "bob", 0, ["2-1"], retrycount=9, time=1_700_000_000_000)
+    client.xack("s", "g", "5-1")
+    world.archive()
+
+
+def facts(world: World, key: str) -> dict[str, Any]:
+    """All that a stream of the Redis has, but what time has to do with."""
+    client = world.client
+    groups = client.xinfo_groups(key)
+    pending = {
+        group["name"]: [
+            (row["message_id"], row["consumer"], row["times_delivered"])
+            for row in client.xpending_range(key, group["name"], "-", "+", 1000)
+        ]
+        for group in groups
+    }
+    info = client.xinfo_stream(key)
+    names = ("length", "last-generated-id", "max-deleted-entry-id", "entries-added", "first-entry", "last-entry")
+    consumers = [sorted(each["name"] for each in client.xinfo_consumers(key, group["name"])) for group in groups]
+    told = {name: info[name] for name in names}
+    return {"info": told, "groups": groups, "pending": pending, "consumers": consumers, "entries": world.source(key)}
+
+
+def test_a_whole_stream_comes_back_as_it_was(world: World) -> None:
+    archived(world)
+    before = facts(world, "s")
+    world.client.delete("s")
+    report = restore(world)
+    assert facts(world, "s") == before
+    assert (report["entries"], report["groups"], report["pending"]) == (48, 2, 24)
+    row = world.client.xpending_range("s", "g", "2-1", "2-1", 1)[0]
+    seconds, _ = world.client.time()
+    assert abs(seconds * 1000 - row["time_since_delivered"] - 1_700_000_000_000) < 60_000
+    assert world.client.keys("diskstream:*") == []
+
+
+def test_a_range_comes_back_without_groups(world: World) -> None:
+    archived(world)
+    world.client.delete("s")
+    report = restore(world, "--stream", "s", "--start", "10", "--end", "(20-1", "--key", "part")
+    assert list(world.source("part")) == [f"{number}-1" for number in range(10, 20)]
+    assert (report["first_id"], report["last_id"], report["groups"]) == ("10-1", "19-1", 0)
+    assert world.client.xinfo_groups("part") == []
+    assert restore(world, "--stream", "s", "--start", "900")["notes"] != []
+    assert not world.client.exists("s")
+
+
+def test_what_is_there_is_left_refused_or_replaced(world: World) -> None:
+    archived(world)
+    assert restore(world)["already_there"]
+    world.client.xadd("s", {"new": "entry"})
+    said = restore(world, code=1)["said"]
+    assert "the key b's' is there, and holds something else" in said
+    assert "--replace" in said
+    assert "nothing was done" in restore(world, "--replace", given="n\n", code=1)["said"]
+    assert world.client.xlen("s") == 49
+    restore(world, "--replace", "--force")
+    assert world.client.xlen("s") == 48
+    world.client.set("text", "x")
+    said = restore(world, "--stream", "s", "--key", "text", code=1)["said"]
+    assert "holds something else, a string" in said
+
+
+def test_it_goes_on_behind_what_an_earlier_run_left_if_that_is_the_same(world: World) -> None:
+    made = world.fill("s", 2500)
+    world.archive()
+    world.client.rename("s", f"{PREFIX}s")
+    world.client.execute_command("XTRIM", f"{PREFIX}s", "MAXLEN", 0)
+    world.client.delete(f"{PREFIX}s")
+    world.fill(f"{PREFIX}s", 1000)
+    report = restore(world)
+    assert (report["resumed"], report["entries"]) == (1000, 1500)
+    assert world.source("s") == made
+    world.client.delete("s")
+    world.fill(f"{PREFIX}s", 1000, size=7)  # not what the store has
+    report = restore(world)
+    assert (report["resumed"], report["entries"]) == (0, 2500)
+    assert "begun anew" in report["notes"][0]
+    assert world.source("s") == made
+
+
+def test_an_empty_stream_with_a_group_comes_back(world: World) -> None:
+    world.client.xgroup_create("s", "g", "0", mkstream=True)
+    world.archive()
+    world.client.delete("s")
+    restore(world)
+    assert [group["name"] for group in world.client.xinfo_groups("s")] == [b"g"]
+    assert world.client.xlen("s") == 0
+
+
+def test_pending_entries_that_are_gone_and_those_that_nobody_has_are_told(world: World) -> None:
+    with diskstream.open(world.directory) as store:
+        stream = store.stream("s")
+        for number in range(1, 5):
+            stream.add({"n": number}, id=f"{number}-1")
+        group = stream.group("g", start="0")
+        group.consumer("ann").read(count=4)
+        group.nack("2-1")
+        stream.delete("1-1")
+    report = restore(world)
+    assert any("1 pending entries of the group b'g' are not in the stream any more" in each for each in report["notes"])
+    assert any("given-back" in each for each in report["notes"])
+    rows = world.client.xpending_range("s", "g", "-", "+", 10)
+    assert [(row["message_id"], row["consumer"]) for row in rows] == [
+        (b"2-1", b"given-back"),
+        (b"3-1", b"ann"),
+        (b"4-1", b"ann"),
+    ]
+
+
+def test_a_killed_restore_shows_nothing_and_the_next_one_finishes(world: World) -> None:
+    world.fill("s", 30_000)
+    world.client.xgroup_create("s", "g", "0")
+    world.client.xreadgroup("g", "c", {"s": ">"}, count=3000)
+    world.archive()
+    before = facts(world, "s")
+    world.client.delete("s")
+    for wanted in (1000, 15_000, 30_000):
+        command = [sys.executable, "-c", "from diskstream.cli import main; main()", "restore", "--to", world.url]
+        process = subprocess.Popen([*command, "--dir", str(world.directory)], cwd=ROOT, stdout=subprocess.DEVNULL)
+        while process.poll() is None and world.client.xlen(f"{PREFIX}s") < wanted and not world.client.exists("s"):
+            pass
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        assert not world.client.exists("s") or facts(world, "s") == before
+    restore(world)
+    assert facts(world, "s") == before
+    assert not world.client.exists(f"{PREFIX}s")
+
+
+def test_somebody_elses_entries_in_between_are_found(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.fill("s", 3000)
+    world.archive()
+    world.client.delete("s")
+    real = _Restore._add
+    turns = iter(range(10))
+
+    def add(self: _Restore, entries: list[Any]) -> None:
+        real(self, entries)
+        if next(turns) == 0:
+            world.client.xadd(f"{PREFIX}s", {"foreign": "entry"}, "1500-1")
+
+    monkeypatch.setattr(_Restore, "_add", add)
+    assert "somebody else adds" in restore(world, code=1)["said"]
+    assert not world.client.exists("s")
+
+
+def test_dry_run_and_misuse(world: World) -> None:
+    archived(world)
+    world.client.delete("s")
+    assert restore(world, "--dry-run") == {"stream": "s", "key": "s", "entries": 48, "key_is": "none"}
+    assert not world.client.exists("s")
+    world.run("restore", "--to", world.url, "--dir", str(world.directory), "--key", "x", code=2)
+    assert "there is no stream" in restore(world, "--stream", "nowhere", code=1)["said"]
+    with diskstream.open(world.directory, read_only=True) as store:
+        server = Server(world.url)
+        with pytest.raises(diskstream.NoSuchStreamError):
+            restore_stream(store.stream("nowhere"), server)
+        server.close()
+
+
+def test_a_key_that_is_added_to_meanwhile_is_not_replaced(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    archived(world)
+    real = _Restore._add
+
+    def add(self: _Restore, entries: list[Any]) -> None:
+        real(self, entries)
+        world.client.xadd("s", {"new": "entry"})
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_Restore, "_add", add)
+        assert "so it was not replaced" in restore(world, "--replace", "--force", code=1)["said"]
+    assert world.client.xlen("s") == 49
+    restore(world, "--replace", "--force")
+    assert world.client.xlen("s") == 48
