@@ -29,6 +29,8 @@ _KEYS_SHARE = 20
 _WAIT_MS = 500
 _MOST_WAITED_FOR = 256
 _MOST_SKIPPED = 100
+_FEW_ENTRIES = 1000
+_PAUSE_S = 0.1
 
 
 @dataclass
@@ -134,7 +136,7 @@ class Archiver:
     # --- rounds -------------------------------------------------------------------------------------------------------
 
     def _rounds(self, pool: ThreadPoolExecutor, stop: threading.Event) -> bool:
-        self._find_keys(stop)
+        self._find_keys(stop, others=True)
         self._round(pool, stop, groups=True)
         if not self._options.follow:
             return stop.is_set()
@@ -143,13 +145,16 @@ class Archiver:
         while not stop.is_set() and (self._going() or any(map(has_wildcard, self._patterns))):
             now = time.monotonic()
             if now - found_at >= max(_KEYS_EVERY_S, _KEYS_SHARE * cost):
-                self._find_keys(stop)
+                self._find_keys(stop, others=False)
                 found_at = time.monotonic()
                 cost = found_at - now
             groups = now - carried_at >= _GROUPS_EVERY_S
             if groups:
                 carried_at = now
-            if not self._round(pool, stop, groups=groups):
+            copied = self._round(pool, stop, groups=groups)
+            if copied < _FEW_ENTRIES:
+                stop.wait(_PAUSE_S)  # lest each entry be a round of its own, with flushes of its own
+            if not copied:
                 self._wait(stop)
         self._round(pool, stop, groups=True)  # ends at once where much is new; else leaves the groups as they are
         return False
@@ -197,19 +202,20 @@ class Archiver:
 
     # --- keys ---------------------------------------------------------------------------------------------------------
 
-    def _find_keys(self, stop: threading.Event) -> None:
+    def _find_keys(self, stop: threading.Event, *, others: bool) -> None:
+        """Adds the streams that are not known yet; with `others`, what is none is remembered."""
         for pattern in self._patterns:
-            for key, kind in self._server.named(pattern):
+            exact = not has_wildcard(pattern)
+            for key, kind in self._server.named(pattern, others=others):
                 if key in self._copies or key in self._failed or key.startswith(LEASE_PREFIX):
                     continue
-                exact = not has_wildcard(pattern)
                 if kind == "stream" or (exact and kind == "none" and self._checkpoints.read(key) is not None):
                     self._add(key, stop)
                 elif exact:
                     what = "there is no such key" if kind == "none" else f"the key is a {kind}, not a stream"
                     hint = "patterns are those of KEYS: *, ?, [ab]" if kind == "none" else None
                     self._failed[key] = ArchiveReport(key, error=what, hint=hint)
-                elif kind != "none" and len(self._skipped) < _MOST_SKIPPED:
+                elif others and kind != "none" and len(self._skipped) < _MOST_SKIPPED:
                     self._skipped[key] = kind
 
     def _add(self, key: bytes, stop: threading.Event) -> None:

@@ -18,7 +18,7 @@ __all__ = ["Batch", "EntriesReader"]
 _RECEIVE_BYTES = 1 << 18
 _FRAME_BYTES = 4 << 20  # so much of a reply is in memory, packed, beside the entry that is being read
 _REPLY_BYTES = 1 << 20  # what one reply should have, from what the entries before took
-_FIRST_COUNT = 64
+_GROWTH = 16  # of a reply, over the one before
 _BESIDE_ENTRY_BYTES = 64
 
 
@@ -40,9 +40,9 @@ class EntriesReader:
     """Reads entries, for one thread."""
 
     def __init__(self, server: Server, max_count: int = 4000) -> None:
-        self._server, self._max_count = server, max_count
+        self.server, self._max_count = server, max_count
         self._connection: Any = None
-        self._count = min(_FIRST_COUNT, max_count)
+        self._count = 1
 
     def close(self) -> None:
         """Lets go of the connection."""
@@ -67,12 +67,13 @@ class EntriesReader:
         if following is None or following > upto:
             return
         finished = False
+        self._count = 1  # the next stream may have large entries
         reply = EntriesReply(_FRAME_BYTES)
         try:
-            with telling(self._server.url, f"read the stream {key!r}"):
+            with telling(self.server.url, f"read the stream {key!r}"):
                 self._ask(key, following, upto)
             while not finished:
-                with telling(self._server.url, f"read the stream {key!r}"):
+                with telling(self.server.url, f"read the stream {key!r}"):
                     frames, batch = self._take(reply, key)
                 if batch is None:
                     yield frames, None
@@ -99,13 +100,12 @@ class EntriesReader:
         """Asks for as many entries as will be about one reply."""
         if digest.entries:
             each = digest.size_bytes // digest.entries + _BESIDE_ENTRY_BYTES
-            # Growing slowly, shrinking at once: what comes may be larger than what came.
-            self._count = max(1, min(self._max_count, _REPLY_BYTES // each, 4 * self._count))
+            self._count = max(1, min(self._max_count, _REPLY_BYTES // each, _GROWTH * self._count))
 
     def _ask(self, key: bytes, start: EntryID, upto: EntryID) -> None:
         connection = self._connection
         if connection is None:
-            pool = self._server.client.connection_pool
+            pool = self.server.client.connection_pool
             connection = pool.connection_class(**{**pool.connection_kwargs, "protocol": 2})
             connection.connect()
             self._connection = connection
@@ -128,7 +128,7 @@ class EntriesReader:
             frames, whole = reply.feed(data)
         except ArgumentError as error:
             raise RemoteError(
-                self._server.shown,
+                self.server.shown,
                 f"cannot copy the stream {key!r}: {error}",
                 "what was copied before it is safe; export or remove this entry at the source to go on",
             ) from error

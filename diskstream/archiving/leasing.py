@@ -83,6 +83,10 @@ class Lease:
             self._thread.start()
         return True
 
+    def holds(self, key: bytes) -> bool:
+        """Whether the lease of a stream was taken, as far as is known."""
+        return key in self._keys
+
     def _renew(self) -> None:
         while not self._stop.wait(_RENEW_EVERY_S):
             for key in list(self._keys):

@@ -22,6 +22,7 @@ class Mark:
     Attributes:
         stream: the name, at the source and here.
         source: the address of the source, without a password.
+        database: its number there.
         replication_ids: those of the source when it was last seen.
         verified_to: entries up to this ID were read back, and are what the source sent.
         verified: their digest.
@@ -35,6 +36,7 @@ class Mark:
 
     stream: bytes
     source: str
+    database: int
     replication_ids: tuple[str, ...]
     verified_to: EntryID = MIN_ID
     verified: Digest = NOTHING
@@ -60,6 +62,7 @@ def save(checkpoints: Checkpoints, mark: Mark) -> None:
         "format": _FORMAT,
         "stream": mark.stream.decode("latin-1"),
         "source": mark.source,
+        "database": mark.database,
         "replication_ids": list(mark.replication_ids),
         "verified_to": str(mark.verified_to),
         "verified_entries": mark.verified.entries,
@@ -95,6 +98,7 @@ def load(checkpoints: Checkpoints, stream: bytes) -> Mark | None:
         return Mark(
             stream,
             str(facts["source"]),
+            _number(facts, "database"),
             tuple(str(each) for each in facts["replication_ids"]),
             EntryID(facts["verified_to"]),
             Digest.parse(

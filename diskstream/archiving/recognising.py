@@ -48,7 +48,10 @@ def check_source(server: Server, mark: Mark, facts: StreamFacts, options: Archiv
     Raises:
         ChangedError: it is another server, or its stream was made anew or restored.
     """
-    same = mark.source == server.shown or set(mark.replication_ids) & set(server.facts.replication_ids)
+    # The name of a server may change, its replication ID may; another database of it is another source.
+    same = mark.source == server.shown or (
+        mark.database == server.database and set(mark.replication_ids) & set(server.facts.replication_ids)
+    )
     if not same and not options.accept_changed:
         raise ChangedError(
             server.shown,
@@ -72,5 +75,5 @@ def check_source(server: Server, mark: Mark, facts: StreamFacts, options: Archiv
             hint,
         )
     if fewer and facts.entries_added is not None:
-        return replace(mark, drained_added=facts.entries_added - facts.length, drained_verified=mark.verified.entries)
+        return replace(mark, drained_added=None)  # what is missing now cannot be counted
     return mark

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from diskstream.errors import ArgumentError, RemoteError
+from diskstream.errors import RemoteError
 from diskstream.ids import EntryID
 from diskstream.redis_link import connect, shown, telling
 
 __all__ = ["Server", "ServerFacts", "StreamFacts", "has_wildcard", "members"]
 
 _SCAN_AT_ONCE = 1000
+_SCAN_TYPE_SINCE = (6,)
 # Commands whose replies are wanted as they come, not as redis-py shapes them.
 _AS_THEY_ARE = ("EVAL", "INFO", "SCAN", "TIME", "TYPE", "XCLAIM", "XINFO", "XPENDING", "XRANGE", "XREAD", "XREVRANGE")
 
@@ -81,6 +81,7 @@ class Server:
         self.client: Any = connect(url, timeout_s=timeout_s)
         for name in _AS_THEY_ARE:
             self.client.set_response_callback(name, lambda reply, **_options: reply)
+        self.database = int(self.client.connection_pool.connection_kwargs.get("db") or 0)
         self.facts = self._facts()
 
     def close(self) -> None:
@@ -117,14 +118,31 @@ class Server:
         reply = self.call(f"look at {key!r}", "TYPE", key)
         return reply.decode() if isinstance(reply, bytes) else str(reply)
 
-    def keys(self, pattern: bytes) -> Iterator[bytes]:
-        """The keys that match a pattern, each once or more."""
+    def named(self, pattern: bytes, *, others: bool = True) -> list[tuple[bytes, str]]:
+        """The keys that a pattern means, in byte order, with their types; one without wildcards means itself.
+
+        Args:
+            pattern: as KEYS has them; not empty.
+            others: name keys that are no streams, too.
+        """
+        if not has_wildcard(pattern):
+            return [(pattern, self.kind(pattern))]
+        streams = not others and self.facts.version >= _SCAN_TYPE_SINCE
+        words: list[Any] = ["MATCH", pattern, "COUNT", _SCAN_AT_ONCE, *(["TYPE", "stream"] if streams else [])]
+        kinds: dict[bytes, str] = {}
         cursor: Any = b"0"
         while True:
-            cursor, found = self.call("list its keys", "SCAN", cursor, "MATCH", pattern, "COUNT", _SCAN_AT_ONCE)
-            yield from found
+            cursor, found = self.call("list its keys", "SCAN", cursor, *words)
+            kinds |= dict.fromkeys(found, "stream") if streams else dict(zip(found, self._kinds(found), strict=True))
             if int(cursor) == 0:
-                return
+                return sorted(kinds.items())
+
+    def _kinds(self, keys: list[bytes]) -> list[str]:
+        with telling(self.url, "look at its keys"):
+            pipeline = self.client.pipeline(transaction=False)
+            for key in keys:
+                pipeline.execute_command("TYPE", key)
+            return [reply.decode() if isinstance(reply, bytes) else str(reply) for reply in pipeline.execute()]
 
     # --- one stream ---------------------------------------------------------------------------------------------------
 
@@ -156,18 +174,6 @@ class Server:
             groups=int(found[b"groups"]),
             ttl_ms=ttl if isinstance(ttl, int) and ttl >= 0 else None,
         )
-
-    def named(self, pattern: bytes) -> list[tuple[bytes, str]]:
-        """The keys that a pattern means, in byte order, with their types; one without wildcards means itself.
-
-        Raises:
-            ArgumentError: the pattern is empty.
-        """
-        if not pattern:
-            raise ArgumentError("the name of a key must not be empty")
-        if not has_wildcard(pattern):
-            return [(pattern, self.kind(pattern))]
-        return [(key, self.kind(key)) for key in sorted(set(self.keys(pattern)))]
 
 
 def _maybe(value: Any) -> int | None:

@@ -17,7 +17,8 @@ A round:
 
 A kill can fall anywhere. What is copied is what the copy holds: its last ID says where to go on. What of it lies behind
 the checkpoint may not have been read back: it is compared with the source, entry by entry where digests differ, before
-anything else is done. The checkpoint is written before the first entry: a copy without one was made by somebody else.
+anything else is done. So is, with `trim`, what earlier runs copied and the source still has: a run trims nothing that it
+has not compared itself. The checkpoint is written before the first entry: a copy without one was made by somebody else.
 """
 
 from __future__ import annotations
@@ -118,7 +119,7 @@ class StreamCopy:
         self.report.gone = False
         self.report.source_entries, self.report.expires_ms = facts.length, facts.ttl_ms
         if self._mark is None:
-            self._begin(facts)
+            self._begin(reader, facts)
         else:
             check_source(self._server, self._mark, facts, self._options)
         self._copy(reader, facts)
@@ -129,7 +130,7 @@ class StreamCopy:
 
     # --- beginning ----------------------------------------------------------------------------------------------------
 
-    def _begin(self, facts: StreamFacts) -> None:
+    def _begin(self, reader: EntriesReader, facts: StreamFacts) -> None:
         """Finds out where to go on, and that both sides are those of before."""
         self._take_lease()
         mark = load(self._checkpoints, self.key)
@@ -140,17 +141,25 @@ class StreamCopy:
             added = None if facts.entries_added is None else facts.entries_added - facts.length
             if added:
                 self.report.note(f"{added:,} entries were gone from the source before the archive began")
-            mark = Mark(self.key, self._server.shown, self._server.facts.replication_ids, drained_added=added)
+            mark = Mark(
+                self.key,
+                self._server.shown,
+                self._server.database,
+                self._server.facts.replication_ids,
+                drained_added=added,
+            )
             save(self._checkpoints, mark)
         self._mark = mark
-        last = self.copy.last_id()
-        if last > mark.verified_to:
-            digest = compare(self._server, self.copy, mark.verified_to, last, self.report)
-            self._verified(last, digest)
+        if self._lease is not None and facts.first_id is not None and facts.first_id <= mark.verified_to:
+            # What this run may trim it has compared itself, whatever was done to the source since the last one.
+            compare(reader, self.copy, facts.first_id, mark.verified_to, self.report)
+        last, following = self.copy.last_id(), mark.verified_to.next()
+        if following is not None and following <= last:
+            self._verified(last, compare(reader, self.copy, following, last, self.report))
 
     def _take_lease(self) -> None:
         if self._lease is not None and not self._lease.take(self.key):
-            self.report.note("the source has no room for a lease: nothing but this store's lock keeps others away")
+            self.report.note("the source had no room for a lease: nothing but this store's lock kept others away")
 
     # --- copying ------------------------------------------------------------------------------------------------------
 
@@ -234,6 +243,8 @@ class StreamCopy:
             least_added=None if mark.drained_added is None else max(0, mark.drained_added),
             unacknowledged=self._options.trim_unacknowledged,
         )
+        if done.entries and not self._lease.holds(self.key):
+            self._lease.take(self.key)  # there may be room for it now
         self.report.trimmed += done.entries
         self.report.source_entries = max(0, self.report.source_entries - done.entries)
         self.report.held_back = done.held_back
@@ -272,6 +283,7 @@ class StreamCopy:
             verified_to=max(mark.verified_to, facts.last_id),
             replication_ids=self._server.facts.replication_ids,
             source=self._server.shown,
+            database=self._server.database,
         )
         if fresh != mark or not self.copy.exists():
             self._set_counters(facts)

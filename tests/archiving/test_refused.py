@@ -140,6 +140,33 @@ def test_a_stream_made_anew_between_copy_and_trim_is_not_trimmed(world: World, m
     assert len(world.source("s")) == 5
 
 
+def test_what_was_put_in_the_place_of_copied_entries_is_not_trimmed(world: World) -> None:
+    """Last ID and counts are those of a stream that just went on; what it holds is not."""
+    made = world.fill("s", 10)
+    world.archive()
+    world.client.delete("s")
+    world.fill("s", 15, size=9)
+    assert "is not that of the source" in finding(world, "--trim")
+    world.client.delete("s")
+    world.client.xadd("s", {"never": "copied"}, "0-5")
+    world.fill("s", 15)
+    assert "it lacks the entry 0-5" in finding(world, "--trim")
+    assert len(world.source("s")) == 16
+    assert world.copy("s") == made
+
+
+def test_another_database_of_the_same_server_is_another_source(world: World) -> None:
+    world.fill("s", 10)
+    world.archive()
+    with redis.Redis.from_url(world.url.removesuffix("9") + "8") as client:
+        try:
+            other = World(world.url.removesuffix("9") + "8", client, world.directory)
+            other.fill("s", 20)
+            assert "which is another server" in finding(other)
+        finally:
+            client.flushdb()
+
+
 def test_another_server_is_not_taken_for_the_first(world: World, second: redis.Redis) -> None:
     world.fill("s", 10)
     world.archive()
