@@ -16,6 +16,7 @@ def all_subjects() -> dict[str, ModuleType]:
         add,
         add_many,
         always,
+        archive,
         group_latency,
         group_reads,
         pending,
@@ -26,7 +27,20 @@ def all_subjects() -> dict[str, ModuleType]:
         wakeup,
     )
 
-    modules = (add, add_many, always, ranges, wakeup, group_reads, group_latency, pending, sizes, server, spark)
+    modules = (
+        add,
+        add_many,
+        always,
+        ranges,
+        wakeup,
+        group_reads,
+        group_latency,
+        pending,
+        sizes,
+        server,
+        spark,
+        archive,
+    )
     return {module.NAME: module for module in modules}
 
 

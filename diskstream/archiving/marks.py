@@ -17,7 +17,7 @@ _FORMAT = 1
 
 @dataclass(frozen=True)
 class Mark:
-    """How far an archive of a stream has come. `docs/format/archives.md` has the file, member by member.
+    """How far an archive of a stream has come. `docs/format/checkpoints.md` has the file, member by member.
 
     Attributes:
         stream: the name, at the source and here.

@@ -17,8 +17,8 @@ A round:
 
 A kill can fall anywhere. What is copied is what the copy holds: its last ID says where to go on. What of it lies behind
 the checkpoint may not have been read back: it is compared with the source, entry by entry where digests differ, before
-anything else is done. So is, with `trim`, what earlier runs copied and the source still has: a run trims nothing that it
-has not compared itself. The checkpoint is written before the first entry: a copy without one was made by somebody else.
+anything else is done. So is, with `trim`, what earlier runs copied and the source still has: a run trims nothing that
+it has not compared itself. The checkpoint is written before the first entry: a copy without one is somebody else's.
 """
 
 from __future__ import annotations

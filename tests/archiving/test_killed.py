@@ -10,7 +10,7 @@ from diskstream.checkpoints import Checkpoints
 from tests.archiving.producers import Traffic
 from tests.archiving.world import ROOT, World
 
-KILLS = 10
+KILLS = 5
 
 
 def test_killed_before_each_step_of_the_protocol(world: World) -> None:

@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -332,6 +333,7 @@ def second(second_server: RedisServer) -> Iterator[redis.Redis]:
 def test_a_replica_can_be_copied_but_not_trimmed(world: World, second: redis.Redis) -> None:
     world.fill("s", 10)
     ours = world.client.connection_pool.connection_kwargs
+    world.client.config_set("repl-diskless-sync-delay", "0")
     second.replicaof(ours["host"], ours["port"])
     while second.info("replication")["master_link_status"] != "up" or not second.exists("s"):
         pass
@@ -393,6 +395,24 @@ def test_passwords_and_rights_that_are_missing_are_told(world: World) -> None:
     finally:
         client.execute_command("ACL", "DELUSER", "reader")
     assert len(world.source("s")) == 3
+
+
+def test_the_rights_that_the_page_lists_are_enough(world: World) -> None:
+    page = (ROOT / "docs" / "archiving.md").read_text(encoding="utf-8")
+    row = next(line for line in page.splitlines() if line.startswith("| rights |"))
+    world.fill("s", 30)
+    world.client.xgroup_create("s", "g", "0")
+    world.client.xreadgroup("g", "c", {"s": ">"}, count=20)
+    world.client.xack("s", "g", *(f"{number}-1" for number in range(1, 15)))
+    rights = re.findall(r"\+[a-z|]+", row)
+    url = world.url.replace("redis://", "redis://mover:pw@")
+    world.client.execute_command("ACL", "SETUSER", "mover", "reset", "on", ">pw", "~*", *rights)
+    try:
+        world.run("archive", "--from", url, "--key", "s*", "--to", str(world.directory), "--trim")
+        world.run("archive", "--from", url, "--key", "s*", "--to", str(world.directory), "--dry-run")
+    finally:
+        world.client.execute_command("ACL", "DELUSER", "mover")
+    assert len(world.source("s")) == 16
 
 
 def test_a_cluster_is_refused(world: World, tmp_path: Path, redis_server: RedisServer) -> None:

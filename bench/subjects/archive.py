@@ -1,0 +1,114 @@
+"""History out of a Redis, and back: `diskstream archive` and `restore`, read back and compared.
+
+A Redis server on the same machine holds one stream of readings with four small fields. `diskstream archive` copies it
+into a new store: each window is made durable, read back from its files, and compared by number and digest with what the
+server sent. The loop is what one would write: redis-py, `XRANGE` with COUNT 1000 and `add_many` with those IDs, flushed
+at the end; it reads nothing back. Restoring adds the entries with their IDs to the same server under another name,
+reads them back and compares. Figures are entries a second from the first command to the last answer; server, archiver
+and loop share the machine's cores.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from typing import Any
+
+import diskstream
+from bench.context import Context
+from bench.model import Figure, Result, Row, Target
+from bench.peers import redis_server
+from bench.rounds import Contender, take_turns
+from diskstream.archiving import ArchiveOptions, Archiver, Server, restore_stream
+
+NAME = "archive"
+RATE = "entries/s"
+KEY = b"readings"
+BACK = b"readings:back"
+FULL_ENTRIES = 1_000_000
+PIPELINE = 1000
+LEAST_RATE = 150_000
+ARCHIVE = "archive, read back"
+LOOP = "redis-py xrange + add_many"
+RESTORE = "restore, read back"
+
+
+def run(context: Context, result: Result) -> None:
+    """Measures, and puts the rows into `result`."""
+    reason = redis_server.missing()
+    if reason is not None:
+        result.skipped.append(reason)
+        return
+    entries = min(FULL_ENTRIES, context.scale.entries)
+    with redis_server.server(context, "no") as server:
+        client = server.client(tcp=True)
+        context.say(f"{entries:,} entries into Redis")
+        _fill(client, entries)
+        url = f"redis://127.0.0.1:{server.port}/0"
+        contenders = [
+            Contender(ARCHIVE, lambda: _archive(context, url, entries)),
+            Contender(LOOP, lambda: _loop(context, client, entries)),
+            Contender(RESTORE, lambda: _restore(context, url, client, entries)),
+        ]
+        found = take_turns(context, contenders)
+    target = Target("figure", at_least=LEAST_RATE)
+    result.rows.append(Row("copy", Figure(RATE, found[ARCHIVE]), LOOP, Figure(RATE, found[LOOP]), target))
+    result.rows.append(Row("put back", Figure(RATE, found[RESTORE])))
+
+
+def _fill(client: Any, entries: int) -> None:
+    chance = random.Random(20)
+    done = 0
+    while done < entries:
+        pipeline = client.pipeline(transaction=False)
+        for number in range(done, min(entries, done + PIPELINE)):
+            fields = (
+                *("sensor-id", chance.randrange(1000, 10000)),
+                *("temperature", f"{chance.uniform(-20, 40):.1f}"),
+                *("humidity", chance.randrange(100)),
+                *("battery", f"{chance.uniform(3, 4):.2f}"),
+            )
+            pipeline.execute_command("XADD", KEY, f"{1_700_000_000_000 + number // 3}-{number % 3}", *fields)
+        done += len(pipeline.execute())
+
+
+def _archive(context: Context, url: str, entries: int) -> float:
+    with context.fresh("archive") as directory:
+        began = time.perf_counter()
+        with diskstream.open(directory) as store:
+            report = Archiver(url, store, [KEY], ArchiveOptions()).run().reports[0]
+        seconds = time.perf_counter() - began
+    assert report.is_good, report
+    assert report.verified_entries == entries, report
+    return entries / seconds
+
+
+def _loop(context: Context, client: Any, entries: int) -> float:
+    with context.fresh("archive") as directory:
+        began = time.perf_counter()
+        with diskstream.open(directory) as store:
+            stream = store.stream(KEY)
+            after, copied = "-", 0
+            while page := client.xrange(KEY, min=after, max="+", count=1000):
+                stream.add_many([fields for _, fields in page], ids=[entry_id for entry_id, _ in page])
+                after = "(" + page[-1][0].decode()
+                copied += len(page)
+            store.sync()
+        seconds = time.perf_counter() - began
+    assert copied == entries, copied
+    return entries / seconds
+
+
+def _restore(context: Context, url: str, client: Any, entries: int) -> float:
+    with context.fresh("archive") as directory, diskstream.open(directory) as store:
+        Archiver(url, store, [KEY], ArchiveOptions()).run()
+        client.delete(BACK)
+        server = Server(url)
+        began = time.perf_counter()
+        report = restore_stream(store.stream(KEY), server, key=BACK)
+        seconds = time.perf_counter() - began
+        server.close()
+    client.delete(BACK)
+    assert report is not None
+    assert report.entries == entries, report
+    return entries / seconds
