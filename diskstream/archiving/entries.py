@@ -13,7 +13,7 @@ from diskstream.ids import MAX_ID, EntryID
 from diskstream.redis_link import telling
 from diskstream.wire_adding import EntriesReply, PackedRows
 
-__all__ = ["Batch", "EntriesReader"]
+__all__ = ["Batch", "EntriesReader", "refusal"]
 
 _RECEIVE_BYTES = 1 << 18
 _FRAME_BYTES = 4 << 20  # so much of a reply is in memory, packed, beside the entry that is being read
@@ -134,19 +134,21 @@ class EntriesReader:
             ) from error
         if whole is None:
             return frames, None
-        parts, first, last, refusal = whole
-        if refusal is not None:
-            raise _refusal(refusal)
+        parts, first, last, refused = whole
+        if refused is not None:
+            raise refusal(refused.decode("utf-8", "replace"))
         return frames, Batch(Digest.of(parts), first, last)
 
 
-def _refusal(text: bytes) -> Exception:
+def refusal(text: str) -> Exception:
     """The error of redis-py for the text of a refusal."""
     import redis
 
-    kinds: dict[bytes, type[Exception]] = {
-        b"LOADING": redis.exceptions.BusyLoadingError,
-        b"NOPERM": redis.exceptions.NoPermissionError,
-        b"NOAUTH": redis.AuthenticationError,
+    kinds: dict[str, type[Exception]] = {
+        "LOADING": redis.exceptions.BusyLoadingError,
+        "NOAUTH": redis.AuthenticationError,
+        "NOPERM": redis.exceptions.NoPermissionError,
+        "OOM": redis.exceptions.OutOfMemoryError,
+        "READONLY": redis.exceptions.ReadOnlyError,
     }
-    return kinds.get(text.split(b" ", 1)[0], redis.ResponseError)(text.decode("utf-8", "replace"))
+    return kinds.get(text.split(" ", 1)[0], redis.ResponseError)(text)

@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 from itertools import groupby, islice
 from typing import Any
 
+from diskstream.archiving.adding import EntriesWriter
 from diskstream.archiving.archiver import check_server
 from diskstream.archiving.entries import EntriesReader
 from diskstream.archiving.group_states import groups_of
@@ -158,14 +159,13 @@ class _Restore:
         self._building = RESTORING_PREFIX + key
         self._is_whole = start == MIN_ID and end == MAX_ID
         self._reader = EntriesReader(server)
-        self._connection: Any = None
+        self._writer = EntriesWriter(server, self._building)
         self._replaced: Any = None
         self.report = RestoreReport(stream.name, key)
 
     def close(self) -> None:
         self._reader.close()
-        if self._connection is not None:
-            self._connection.disconnect()
+        self._writer.close()
 
     def run(self, *, replace: bool, stop: threading.Event) -> bool:
         wanted = self._stream.digest(self._start, self._end)
@@ -178,6 +178,7 @@ class _Restore:
             if stop.is_set():
                 return False
             self._add(part)
+        self._writer.finish()
         found = self._there(self._building)
         if found != wanted:
             raise ChangedError(
@@ -254,30 +255,7 @@ class _Restore:
             yield part
 
     def _add(self, entries: list[Any]) -> None:
-        """One pipeline of XADDs. An ID that is not above the last one was added by somebody else."""
-        import redis
-
-        connection = self._connection
-        with telling(self._server.url, f"add to {self._building!r}"):
-            if connection is None:
-                pool = self._server.client.connection_pool
-                connection = pool.connection_class(**{**pool.connection_kwargs, "protocol": 2})
-                connection.connect()
-                self._connection = connection
-            commands = [
-                ("XADD", self._building, bytes(entry.id), *(word for pair in entry.pairs for word in pair))
-                for entry in entries
-            ]
-            connection.send_packed_command(connection.pack_commands(commands), check_health=False)
-            try:
-                for _ in entries:
-                    connection.read_response(disable_decoding=True)
-            except redis.ResponseError as error:
-                if "equal or smaller" not in str(error):
-                    raise
-                raise ChangedError(
-                    self._server.shown, f"somebody else adds to {self._building!r}", "let one restore run at a time"
-                ) from error
+        self._writer.add(entries)
         size = sum(entry.size_bytes for entry in entries)
         self.report.entries += len(entries)
         self.report.size_bytes += size

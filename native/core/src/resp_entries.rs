@@ -298,7 +298,9 @@ mod tests {
         out.into_bytes()
     }
 
-    fn unpacked(frames: &[Packed]) -> Vec<(Id, Vec<(Vec<u8>, Vec<u8>)>)> {
+    type Row = (Id, Vec<(Vec<u8>, Vec<u8>)>);
+
+    fn unpacked(frames: &[Packed]) -> Vec<Row> {
         let mut found = Vec::new();
         for frame in frames {
             let mut builder = BlockBuilder::default();
