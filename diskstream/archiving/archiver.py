@@ -180,7 +180,10 @@ class Archiver:
     def _reader(self) -> EntriesReader:
         reader: EntriesReader | None = getattr(self._local, "reader", None)
         if reader is None:
-            reader = EntriesReader(self._server, self._options.batch)
+            rate = self._options.rate
+            # A batch is paid for when it was read: one of a quarter of a second keeps the pace even.
+            most = self._options.batch if rate is None else min(self._options.batch, max(1, int(rate / 4)))
+            reader = EntriesReader(self._server, most)
             self._local.reader = reader
             self._readers.append(reader)
         return reader

@@ -6,6 +6,7 @@ from typing import Any
 
 from diskstream.archiving.server import Server, members
 from diskstream.copying import ConsumerState, GroupState, PendingState
+from diskstream.errors import RemoteError
 from diskstream.ids import EntryID
 from diskstream.redis_link import telling
 
@@ -21,7 +22,14 @@ def groups_of(server: Server, key: bytes) -> list[GroupState]:
         RemoteError: the server failed or refused; also where the key is gone.
     """
     listed = server.call(f"list the groups of {key!r}", "XINFO", "GROUPS", key)
-    return sorted((_group(server, key, members(each)) for each in listed), key=lambda group: group.name)
+    found: list[GroupState] = []
+    for each in listed:
+        try:
+            found.append(_group(server, key, members(each)))
+        except RemoteError as error:
+            if "NOGROUP" not in str(error):  # it was destroyed since they were listed
+                raise
+    return sorted(found, key=lambda group: group.name)
 
 
 def _group(server: Server, key: bytes, facts: dict[bytes, Any]) -> GroupState:

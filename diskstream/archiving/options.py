@@ -25,7 +25,6 @@ class ArchiveOptions:
         jobs: streams side by side.
         batch: entries of one reply, at most.
         accept_changed: go on though the source is at another address, or was made anew.
-        groups: carry groups, consumers and pending entries.
         on_entries: called with entries and bytes just copied.
     """
 
@@ -36,7 +35,6 @@ class ArchiveOptions:
     jobs: int = 2
     batch: int = 4000
     accept_changed: bool = False
-    groups: bool = True
     on_entries: Callable[[int, int], None] | None = None
 
     def check(self) -> None:

@@ -42,7 +42,7 @@ from diskstream.archiving.trimming import trim_source
 from diskstream.checkpoints import Checkpoints
 from diskstream.copying import GroupState
 from diskstream.digests import Digest
-from diskstream.errors import ChangedError, IDOrderError
+from diskstream.errors import ChangedError, IDOrderError, RemoteError
 from diskstream.ids import MIN_ID, EntryID
 from diskstream.mirroring import mirror_groups
 from diskstream.store import Store
@@ -109,8 +109,12 @@ class StreamCopy:
     def _round(self, reader: EntriesReader, *, groups: bool) -> None:
         states: list[GroupState] | None = None
         facts = self._server.stream(self.key)
-        if facts is not None and groups and self._options.groups:
-            states = groups_of(self._server, self.key) if facts.groups else []
+        if facts is not None and groups:
+            try:
+                states = groups_of(self._server, self.key) if facts.groups else []
+            except RemoteError:
+                if self._server.stream(self.key) is not None:
+                    raise
             facts = self._server.stream(self.key)
         if facts is None:
             self.report.gone = True

@@ -121,6 +121,8 @@ def trim_source(
             f"trim the stream {key!r}",
             *("EVAL", _TRIM, 2, key, LEASE_PREFIX + key, lease.value, bytes(bound), *map(_word, words), minid),
         )
+        if status == b"gone":
+            break  # deleted, or expired: there is nothing to trim, and the next round says so
         _check(server, key, status, found)
         entries += int(removed)
         reached = EntryID(found)
@@ -140,8 +142,6 @@ def _check(server: Server, key: bytes, status: bytes, found: bytes) -> None:
     if status == b"leased":
         who = found.decode("utf-8", "replace").split(" ", 1)[-1].rpartition(" ")[0]
         raise ChangedError(server.shown, f"another archiver, {who}, trims the stream {key!r}", "stop one of them")
-    if status == b"gone":
-        raise ChangedError(server.shown, f"the stream {key!r} is gone: it was deleted or has expired", None)
     if status == b"changed":
         raise ChangedError(
             server.shown,

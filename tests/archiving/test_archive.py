@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import diskstream
-from diskstream.archiving import ArchiveOptions, Archiver
+from diskstream.archiving import ArchiveOptions, Archiver, group_states
 from diskstream.checkpoints import Checkpoints
 from diskstream.cli.archive import stopped_by_signals
 from tests.archiving.world import World, pairs, raw
@@ -293,3 +293,67 @@ def test_passwords_are_in_no_file_and_no_message(world: World) -> None:
     assert "topsecret" not in result.output
     assert all(b"topsecret" not in path.read_bytes() for path in world.directory.rglob("*") if path.is_file())
     assert "robot" in next((world.directory / "archives").glob("*.json")).read_text()
+
+
+@pytest.mark.parametrize("protocol", [2, 3])
+def test_both_protocols_give_the_same(world: World, protocol: int) -> None:
+    made = world.fill("s", 300)
+    world.client.xgroup_create("s", "g", "0")
+    world.client.xreadgroup("g", "c", {"s": ">"}, count=100)
+    asked = World(f"{world.url}?protocol={protocol}", world.client, world.directory)
+    report = asked.archive("--trim")["s"]
+    assert (report["groups"], report["pending"], report["trimmed"]) == (1, 100, 0)
+    assert world.copy("s") == made
+    world.client.delete("s")
+    asked.run("restore", "--to", asked.url, "--dir", str(world.directory))
+    assert world.source("s") == made
+    assert world.client.xpending("s", "g")["pending"] == 100
+
+
+def test_an_entry_that_no_store_can_hold_stops_its_stream_alone(world: World) -> None:
+    world.fill("large", 3)
+    world.client.xadd("large", {"x": b"x" * (33 << 20)}, "4-1")
+    made = world.fill("small", 3)
+    reports = world.archive("--trim", code=1)
+    assert "no stream can hold the entry 4-1" in reports["large"]["error"]
+    assert "remove this entry at the source to go on" in reports["large"]["hint"]
+    assert world.copy("small") == made
+    assert world.client.xlen("large") >= 1
+    world.client.xdel("large", "4-1")
+    world.client.xadd("large", {"x": "y"}, "5-1")
+    reports = world.archive("--trim", code=1)  # the entry that was taken out is missing from the copy
+    assert "a gap: 1 entries" in reports["large"]["findings"][0]
+    assert sorted(world.copy("large")) == ["1-1", "2-1", "3-1", "5-1"]
+
+
+def test_a_key_with_a_name_that_no_store_can_hold_is_told(world: World) -> None:
+    made = world.fill("s", 3)
+    world.fill("x" * 5000, 3)
+    reports = world.archive(code=1)
+    assert "the name of a stream" in reports["x" * 5000]["error"]
+    assert world.copy("s") == made
+
+
+def test_a_group_or_key_that_goes_while_it_is_looked_at_is_no_failure(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.fill("s", 3)
+    world.client.xgroup_create("s", "g", "0")
+    world.client.xgroup_create("s", "h", "0")
+    real = group_states._group
+
+    def destroy(server: Any, key: bytes, facts: dict[bytes, Any]) -> Any:
+        world.client.xgroup_destroy("s", "h")
+        return real(server, key, facts)
+
+    monkeypatch.setattr(group_states, "_group", destroy)
+    world.archive()
+    assert [group.name for group in world.state("s").groups] == [b"g"]
+
+    def delete(server: Any, key: bytes, facts: dict[bytes, Any]) -> Any:
+        world.client.delete("s")
+        return real(server, key, facts)
+
+    monkeypatch.setattr(group_states, "_group", delete)
+    assert world.archive("--trim")["s"]["gone"]
+    assert len(world.copy("s")) == 3
