@@ -3,15 +3,18 @@
 import json
 import signal
 import threading
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import diskstream
-from diskstream.archiving import ArchiveOptions, Archiver, group_states
+from diskstream.archiving import ArchiveOptions, Archiver, Server, group_states, trimming
 from diskstream.checkpoints import Checkpoints
 from diskstream.cli.archive import stopped_by_signals
+from diskstream.engine.log import StreamLog
+from diskstream.stream import Stream
 from tests.archiving.world import World, pairs, raw
 
 
@@ -357,3 +360,35 @@ def test_a_group_or_key_that_goes_while_it_is_looked_at_is_no_failure(
     monkeypatch.setattr(group_states, "_group", delete)
     assert world.archive("--trim")["s"]["gone"]
     assert len(world.copy("s")) == 3
+
+
+def test_copied_then_durable_then_read_back_then_noted_then_trimmed(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What no killed process could tell, since only a cut of the power takes what was not flushed."""
+    world.fill("s", 100)
+    done: list[str] = []
+
+    def noted(owner: Any, name: str, what: str) -> None:
+        real = getattr(owner, name)
+
+        def run(*words: Any, **named: Any) -> Any:
+            result = real(*words, **named)
+            if name != "call" or trimming._TRIM in words:
+                done.append(what)
+            return result
+
+        monkeypatch.setattr(owner, name, run)
+
+    noted(Stream, "add_rows", "copied")
+    noted(StreamLog, "flush", "durable")
+    noted(Stream, "digest", "read back")
+    noted(Checkpoints, "write", "noted")
+    noted(Server, "call", "trimmed")
+    noted(Stream, "set_id", "last ID set")
+    world.archive("--trim", "--batch", "100", "--jobs", "1")
+    steps = ["copied", "durable", "read back", "noted", "trimmed", "noted"]
+    assert done[0] == "noted"  # before the first entry
+    once = [step for step, before in pairwise([*done[1:], ""]) if step != before]
+    assert once[: len(steps)] == steps
+    assert once[len(steps) :][:3] == ["last ID set", "durable", "noted"]

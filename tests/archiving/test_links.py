@@ -1,0 +1,66 @@
+"""Archiving over TLS and over a Unix socket: the connection that reads entries is of the same kind as the others."""
+
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import redis
+
+from tests.archiving.world import World
+from tests.conftest import _free_port, _start_redis, _stop
+
+
+@pytest.fixture
+def sockets() -> Iterator[Path]:
+    """A directory whose path is short enough for a socket."""
+    with tempfile.TemporaryDirectory(prefix="ds-") as path:
+        yield Path(path)
+
+
+def both_ways(url: str, client: "redis.Redis", directory: Path) -> None:
+    """Out and back."""
+    world = World(url, client, directory)
+    made = world.fill("s", 500)
+    assert world.archive("--trim")["s"]["trimmed"] == 500
+    world.run("restore", "--to", url, "--dir", str(directory), "--stream", "s", "--key", "back")
+    assert world.source("back") == made
+
+
+def test_a_unix_socket(tmp_path: Path, sockets: Path) -> None:
+    if shutil.which("redis-server") is None:
+        pytest.skip("needs the program redis-server, which is not installed")
+    process, _ = _start_redis("redis-server", tmp_path, {"save": "", "unixsocket": str(sockets / "redis")})
+    try:
+        with redis.Redis(unix_socket_path=str(sockets / "redis")) as client:
+            both_ways(f"unix://{sockets / 'redis'}", client, tmp_path / "store")
+    finally:
+        _stop(process)
+
+
+def test_tls(tmp_path: Path) -> None:
+    if shutil.which("redis-server") is None or shutil.which("openssl") is None:
+        pytest.skip("needs the programs redis-server and openssl")
+    key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"
+    subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
+    made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", str(key), "-out", str(certificate)]
+    subprocess.run([*made, *subject, "-days", "2"], check=True, capture_output=True)
+    port = _free_port()
+    settings = {
+        "save": "",
+        "tls-port": str(port),
+        "tls-cert-file": str(certificate),
+        "tls-key-file": str(key),
+        "tls-ca-cert-file": str(certificate),
+        "tls-auth-clients": "no",
+    }
+    process, _ = _start_redis("redis-server", tmp_path, settings)
+    try:
+        with redis.Redis("localhost", port, ssl=True, ssl_ca_certs=str(certificate)) as client:
+            both_ways(f"rediss://localhost:{port}/0?ssl_ca_certs={certificate}", client, tmp_path / "store")
+        world = World(f"rediss://localhost:{port}/0", client, tmp_path / "other")
+        assert "certificate" in world.refused()  # one that nobody vouches for
+    finally:
+        _stop(process)
