@@ -92,6 +92,7 @@ class Archiver:
         self._copies: dict[bytes, StreamCopy] = {}
         self._failed: dict[bytes, ArchiveReport] = {}
         self._skipped: dict[bytes, str] = {}
+        self._told: dict[bytes, set[str]] = {}
         self._lease: Lease | None = None
         self._local = threading.local()
         self._readers: list[EntriesReader] = []
@@ -169,6 +170,12 @@ class Archiver:
         if stop.is_set() and not self._options.follow:
             return 0
         try:
+            return self._round_of(copy, groups=groups)
+        finally:
+            self._remark(copy.report)
+
+    def _round_of(self, copy: StreamCopy, *, groups: bool) -> int:
+        try:
             return copy.round(self._reader(), groups=groups)
         except (ChangedError, CorruptionError, FormatError, ArgumentError) as error:
             _give_up(copy.report, error)
@@ -176,6 +183,19 @@ class Archiver:
             self._server.call("ask whether it is there", "PING")  # then it is this stream alone
             _give_up(copy.report, error)
         return 0
+
+    def _remark(self, report: ArchiveReport) -> None:
+        """Tells what is new of a stream."""
+        if self._options.on_remark is None:
+            return
+        remarks = [*(f"finding: {finding}" for finding in report.findings), *report.notes]
+        if report.error is not None:
+            remarks.append(f"given up: {report.error}" + (f"; {report.hint}" if report.hint else ""))
+        told = self._told.setdefault(report.stream, set())
+        for remark in remarks:
+            if remark not in told:
+                told.add(remark)
+                self._options.on_remark(report.stream, remark)
 
     def _reader(self) -> EntriesReader:
         reader: EntriesReader | None = getattr(self._local, "reader", None)
@@ -218,6 +238,7 @@ class Archiver:
                     what = "there is no such key" if kind == "none" else f"the key is a {kind}, not a stream"
                     hint = "patterns are those of KEYS: *, ?, [ab]" if kind == "none" else None
                     self._failed[key] = ArchiveReport(key, error=what, hint=hint)
+                    self._remark(self._failed[key])
                 elif others and kind != "none" and len(self._skipped) < _MOST_SKIPPED:
                     self._skipped[key] = kind
 
@@ -235,6 +256,7 @@ class Archiver:
             )
         except ArgumentError as error:  # a name that no stream of ours can have
             self._failed[key] = ArchiveReport(key, error=str(error))
+            self._remark(self._failed[key])
 
 
 def _give_up(report: ArchiveReport, error: DiskstreamError) -> None:

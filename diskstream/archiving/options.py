@@ -26,6 +26,8 @@ class ArchiveOptions:
         batch: entries of one reply, at most.
         accept_changed: go on though the source is at another address, or was made anew.
         on_entries: called with entries and bytes just copied.
+        on_expected: called with entries that are about to be copied, as far as the source tells.
+        on_remark: called with a stream and what was found or noted about it, as soon as it is known.
     """
 
     trim: bool = False
@@ -36,6 +38,8 @@ class ArchiveOptions:
     batch: int = 4000
     accept_changed: bool = False
     on_entries: Callable[[int, int], None] | None = None
+    on_expected: Callable[[int], None] | None = None
+    on_remark: Callable[[bytes, str], None] | None = None
 
     def check(self) -> None:
         """Raises an `ArgumentError` for what makes no sense."""

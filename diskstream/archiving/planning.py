@@ -9,6 +9,7 @@ from pathlib import Path
 
 import diskstream.store
 from diskstream.archiving.archiver import check_server
+from diskstream.archiving.counting import left_to_copy
 from diskstream.archiving.leasing import LEASE_PREFIX
 from diskstream.archiving.marks import load
 from diskstream.archiving.options import ArchiveOptions
@@ -82,24 +83,16 @@ def _plan(server: Server, store: Store | None, key: bytes, options: ArchiveOptio
     facts = server.stream(key)
     if facts is None:
         return Plan(key, error="there is no such key any more")
-    copied = MIN_ID
-    entries: int | None = facts.length
-    error = None
+    copied, copy, mark, error = MIN_ID, None, None, None
     if store is not None:
         try:
-            copy = store.stream(key)
-            mark = load(Checkpoints(store), key)
+            copy, mark = store.stream(key), load(Checkpoints(store), key)
             if mark is not None:
                 mark = check_source(server, mark, facts, options)
             check_copy(server, copy, mark, facts)
             copied = copy.last_id()
-            if mark is not None:
-                if facts.entries_added is None or mark.drained_added is None:
-                    entries = facts.length if copied == MIN_ID else None
-                else:
-                    came = copy.count_from(mark.drained_to.next() or copied) if copied > mark.drained_to else 0
-                    entries = max(0, min(facts.length, facts.entries_added - mark.drained_added - came))
         except (ChangedError, ArgumentError) as why:
             error = str(why)
+    entries = None if error else left_to_copy(mark, facts, copy)
     trim_to = facts.last_id if options.trim else None
     return Plan(key, entries, copied, facts.last_id, facts.groups, trim_to, error)

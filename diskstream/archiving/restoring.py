@@ -105,6 +105,7 @@ def restore_stream(
     end: IDLike = "+",
     replace: bool = False,
     on_entries: Callable[[int, int], None] | None = None,
+    on_expected: Callable[[int], None] | None = None,
     stop: threading.Event | None = None,
 ) -> RestoreReport | None:
     """Puts a stream back: see above.
@@ -116,6 +117,7 @@ def restore_stream(
         start, end: as `Stream.range`; only a whole stream comes with its counters and groups.
         replace: let it take the place of a key that holds something else.
         on_entries: called with entries and bytes just added.
+        on_expected: called with entries that are about to be added.
         stop: ends it early; the next call goes on where it stopped.
 
     Returns:
@@ -134,7 +136,7 @@ def restore_stream(
     work = _Restore(stream, server, key=key or stream.name, on_entries=on_entries, **ends)
     began = time.monotonic()
     try:
-        done = work.run(replace=replace, stop=stop or threading.Event())
+        done = work.run(replace=replace, stop=stop or threading.Event(), on_expected=on_expected)
     finally:
         work.close()
     work.report.seconds = time.monotonic() - began
@@ -167,13 +169,15 @@ class _Restore:
         self._reader.close()
         self._writer.close()
 
-    def run(self, *, replace: bool, stop: threading.Event) -> bool:
+    def run(self, *, replace: bool, stop: threading.Event, on_expected: Callable[[int], None] | None) -> bool:
         wanted = self._stream.digest(self._start, self._end)
         if not self._may_begin(wanted, replace=replace):
             self.report.already_there, self.report.digest = True, str(wanted)
             self.report.notes.append("the key holds these entries already: it was left as it is")
             return True
         after = self._resumed()
+        if on_expected is not None:
+            on_expected(wanted.entries - self.report.resumed)
         for part in self._parts(after):
             if stop.is_set():
                 return False

@@ -29,6 +29,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from diskstream.archiving.comparing import compare
+from diskstream.archiving.counting import left_to_copy
 from diskstream.archiving.entries import EntriesReader
 from diskstream.archiving.group_states import groups_of
 from diskstream.archiving.leasing import Lease
@@ -154,6 +155,8 @@ class StreamCopy:
             )
             save(self._checkpoints, mark)
         self._mark = mark
+        if self._options.on_expected is not None:
+            self._options.on_expected(left_to_copy(mark, facts, self.copy) or 0)
         if self._lease is not None and facts.first_id is not None and facts.first_id <= mark.verified_to:
             # What this run may trim it has compared itself, whatever was done to the source since the last one.
             compare(reader, self.copy, facts.first_id, mark.verified_to, self.report)

@@ -14,7 +14,7 @@ import click
 
 import diskstream
 from diskstream.archiving import ArchiveOptions, Archiver, Plan, plan
-from diskstream.cli.archive_report import archive_progress, write_plans, write_result
+from diskstream.cli.archive_report import archive_progress, say_remark, write_plans, write_result
 from diskstream.cli.consent import ask, consent_options
 from diskstream.cli.failure import Failure
 from diskstream.cli.options import as_bytes, json_option
@@ -70,12 +70,14 @@ def command(
     if dry_run:
         plans: list[Plan] = plan(source, directory, keys, ArchiveOptions(**given))
         write_plans(plans, as_json=as_json)
+        if any(each.error for each in plans):
+            raise Failure("not all of this would be copied")
         return
     if given["trim_unacknowledged"]:
         ask("Trim entries that groups of the source have not acknowledged?", force=force)
     began = time.monotonic()
-    with diskstream.open(directory) as store, stopped_by_signals() as stop, archive_progress() as on_entries:
-        archiver = Archiver(source, store, keys, ArchiveOptions(on_entries=on_entries, **given))
+    with diskstream.open(directory) as store, stopped_by_signals() as stop, archive_progress() as progress:
+        archiver = Archiver(source, store, keys, ArchiveOptions(on_remark=say_remark, **progress, **given))
         result = archiver.run(stop)
     write_result(result, time.monotonic() - began, as_json=as_json)
     if result.stopped:

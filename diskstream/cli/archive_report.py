@@ -4,43 +4,64 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypedDict
 
 import click
 from rich.filesize import decimal
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from diskstream.archiving import ArchiveReport, ArchiveResult, Plan
 from diskstream.cli.output import attributes, console, error_console, text, write_json
 
-OnEntries = Callable[[int, int], None]
+
+class Callbacks(TypedDict, total=False):
+    """What those who copy call, by the names of their options."""
+
+    on_entries: Callable[[int, int], None]
+    on_expected: Callable[[int], None]
 
 
 @contextmanager
-def archive_progress() -> Iterator[OnEntries | None]:
-    """Entries, bytes and rate on standard error; yields what to call with both. Silent in a pipe."""
+def archive_progress() -> Iterator[Callbacks]:
+    """A bar on standard error: entries, bytes, rate, time left; yields what to call. Silent, and empty, in a pipe."""
     terminal = error_console()
     if not terminal.is_terminal:
-        yield None
+        yield {}
         return
-    columns = (SpinnerColumn(), TextColumn("{task.fields[said]}", markup=False), TimeElapsedColumn())
+    columns = (BarColumn(), TextColumn("{task.fields[said]}", markup=False), TimeRemainingColumn())
     with Progress(*columns, console=terminal, transient=True) as progress:
-        task = progress.add_task("", total=None, said="looking")
-        counted = [0, 0]
+        task = progress.add_task("", total=0, said="looking")
+        counted = [0, 0, 0]
+
+        def on_expected(entries: int) -> None:
+            counted[2] += entries
+            progress.update(task, total=counted[2])
 
         def on_entries(entries: int, size: int) -> None:
             counted[0] += entries
             counted[1] += size
             seconds = progress.tasks[0].elapsed or 0.0
             rate = f", {counted[0] / seconds:,.0f} entries/s" if seconds > 0 else ""
-            progress.update(task, said=f"{counted[0]:,} entries, {decimal(counted[1])}{rate}")
+            total = max(counted[0], counted[2])  # more may have come since
+            said = f"{counted[0]:,} entries, {decimal(counted[1])}{rate}"
+            progress.update(task, completed=counted[0], total=total, said=said)
 
-        yield on_entries
+        yield {"on_entries": on_entries, "on_expected": on_expected}
+
+
+def say_remark(stream: bytes, remark: str) -> None:
+    """What was found or noted, as it comes, on standard error."""
+    click.echo(f"{text(stream)}: {remark}", err=True)
 
 
 def write_result(result: ArchiveResult, seconds: float, *, as_json: bool) -> None:
-    """A table, or one JSON object a stream; findings and notes on standard error beside the table."""
+    """A table, or one JSON object a stream; what is worth knowing beside it on standard error."""
+    for report in result.reports:
+        for line in _remarks(report):
+            say_remark(report.stream, line)
+    for key, kind in result.skipped:
+        say_remark(key, f"passed over, it is a {kind}")
     if as_json:
         for report in result.reports:
             write_json(_facts(report))
@@ -80,10 +101,7 @@ def _rate(report: ArchiveReport) -> float:
 
 
 def _remarks(report: ArchiveReport) -> Iterator[str]:
-    if report.error is not None:
-        yield f"given up: {report.error}" + (f"; {report.hint}" if report.hint else "")
-    yield from (f"finding: {finding}" for finding in report.findings)
-    yield from report.notes
+    """What was not said before: see `say_remark`."""
     if report.held_back:
         yield "not all was trimmed: groups of the source have not acknowledged it"
     if report.expires_ms is not None:

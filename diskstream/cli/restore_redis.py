@@ -87,7 +87,7 @@ def restore_to_redis(
             taken = [key or name for name in wanted if server.kind(key or name) != "none"] if replace else []
             if taken:
                 ask(f"Replace {', '.join(map(text, taken[:10]))} in {server.shown}?", force=force)
-            with stopped_by_signals() as stop, archive_progress() as on_entries:
+            with stopped_by_signals() as stop, archive_progress() as progress:
                 for name in wanted:
                     report = restore_stream(
                         store.stream(name),
@@ -96,8 +96,8 @@ def restore_to_redis(
                         start=start,
                         end=end,
                         replace=replace,
-                        on_entries=on_entries,
                         stop=stop,
+                        **progress,
                     )
                     if report is None:
                         raise Failure("it was stopped before all was restored", hint="run it again: it goes on")
