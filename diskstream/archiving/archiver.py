@@ -23,6 +23,7 @@ from diskstream.store import Store
 __all__ = ["ArchiveResult", "Archiver", "check_server"]
 
 _GROUPS_EVERY_S = 5.0
+_GROUPS_SHARE = 5  # very long lists of pending entries are carried for a sixth of the time, at most
 _KEYS_EVERY_S = 1.0
 # A list of keys costs the server more the more there are: it is asked for no more than a twentieth of the time.
 _KEYS_SHARE = 20
@@ -142,17 +143,19 @@ class Archiver:
         if not self._options.follow:
             return stop.is_set()
         found_at, cost = time.monotonic(), 0.0
-        carried_at = found_at
+        carry_at = found_at + _GROUPS_EVERY_S
         while not stop.is_set() and (self._going() or any(map(has_wildcard, self._patterns))):
             now = time.monotonic()
             if now - found_at >= max(_KEYS_EVERY_S, _KEYS_SHARE * cost):
                 self._find_keys(stop, others=False)
                 found_at = time.monotonic()
                 cost = found_at - now
-            groups = now - carried_at >= _GROUPS_EVERY_S
-            if groups:
-                carried_at = now
+            groups = time.monotonic() >= carry_at
+            began = time.monotonic()
             copied = self._round(pool, stop, groups=groups)
+            if groups:
+                ended = time.monotonic()
+                carry_at = ended + max(_GROUPS_EVERY_S, _GROUPS_SHARE * (ended - began))
             if copied < _FEW_ENTRIES:
                 stop.wait(_PAUSE_S)  # lest each entry be a round of its own, with flushes of its own
             if not copied:

@@ -24,7 +24,7 @@ def test_killed_while_producers_add_and_groups_consume(world: World) -> None:
     chance = random.Random(6)
     keys = ["race:1", "race:2", "race:3"]
     words = ("--key", "race:*", "--trim", "--follow", "--batch", "40")
-    with Traffic(world.url, keys, most=100_000) as traffic:
+    with Traffic(world.url, keys, most=10_000_000) as traffic:
         for _ in range(KILLS):
             process = world.process(*words)
             wanted = 1 + _trimmed(world, keys) + chance.randrange(500)
