@@ -69,25 +69,25 @@ def check_server(server: Server, *, trim: bool) -> None:
 class Archiver:
     """Copies the streams that some patterns name; nobody else archives into the store meanwhile."""
 
-    def __init__(self, url: str, store: Store, patterns: Sequence[bytes], options: ArchiveOptions) -> None:
-        """Connects.
+    def __init__(self, server: Server, store: Store, patterns: Sequence[bytes], options: ArchiveOptions) -> None:
+        """Checks what it is told.
 
         Args:
-            url: the Redis: see `diskstream.redis_link.connect`.
+            server: the Redis; the caller closes it.
             store: what to archive into.
             patterns: names of keys; with wildcards as KEYS has them.
             options: how.
 
         Raises:
             ArgumentError: options that make no sense, no patterns.
-            RemoteError: nobody answers there, or it is not one to archive from.
+            RemoteError: it is not a server to archive from.
         """
         options.check()
         if not patterns or not all(patterns):
             raise ArgumentError("name at least one key, or a pattern of keys")
         self._patterns, self._options, self._store = list(patterns), options, store
-        self._server = Server(url)
-        check_server(self._server, trim=options.trim)
+        self._server = server
+        check_server(server, trim=options.trim)
         self._checkpoints = Checkpoints(store)
         self._pace = Pace(options.rate)
         self._copies: dict[bytes, StreamCopy] = {}
@@ -119,7 +119,6 @@ class Archiver:
         finally:
             for reader in self._readers:
                 reader.close()
-            self._server.close()
         reports = [*(copy.report for copy in self._copies.values()), *self._failed.values()]
         reports.sort(key=lambda report: report.stream)
         return ArchiveResult(reports, sorted(self._skipped.items()), stopped)

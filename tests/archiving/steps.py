@@ -91,8 +91,8 @@ def archive(url: str, directory: str) -> None:
     """All there is, in small batches and windows, and trims it in small steps."""
     stream_copy._WINDOW_ENTRIES = 20
     trimming.STEP_ENTRIES = 8
-    with diskstream.open(directory, seal="manual", segment_bytes=1 << 13) as store:
-        result = Archiver(url, store, [KEY], ArchiveOptions(trim=True, jobs=1, batch=7)).run()
+    with Server(url) as server, diskstream.open(directory, seal="manual", segment_bytes=1 << 13) as store:
+        result = Archiver(server, store, [KEY], ArchiveOptions(trim=True, jobs=1, batch=7)).run()
     assert result.is_good, result.reports
 
 

@@ -421,8 +421,9 @@ def test_the_rights_that_the_page_lists_are_enough(world: World) -> None:
 def test_a_cluster_is_refused(world: World, tmp_path: Path, redis_server: RedisServer) -> None:
     process, port = _start_redis("redis-server", tmp_path, {"save": "", "cluster-enabled": "yes"})
     try:
-        result = world.run("archive", "--from", f"redis://127.0.0.1:{port}", "--key", "s", "--to", "x", code=1)
-        assert "a node of a cluster" in result.stderr
+        cluster = World(f"redis://127.0.0.1:{port}", world.client, world.directory)
+        assert "a node of a cluster" in cluster.refused()
+        assert not world.directory.exists()
     finally:
         _stop(process)
 
