@@ -46,6 +46,9 @@ def all_subjects() -> dict[str, ModuleType]:
         server,
         server_latency,
         spark,
+        server,
+        spark,
+        archive,
     )
     return {module.NAME: module for module in modules}
 

@@ -75,8 +75,8 @@ def _fill(client: Any, entries: int) -> None:
 def _archive(context: Context, url: str, entries: int) -> float:
     with context.fresh("archive") as directory:
         began = time.perf_counter()
-        with diskstream.open(directory) as store:
-            report = Archiver(url, store, [KEY], ArchiveOptions()).run().reports[0]
+        with Server(url) as server, diskstream.open(directory) as store:
+            report = Archiver(server, store, [KEY], ArchiveOptions()).run().reports[0]
         seconds = time.perf_counter() - began
     assert report.is_good, report
     assert report.verified_entries == entries, report
@@ -101,13 +101,12 @@ def _loop(context: Context, client: Any, entries: int) -> float:
 
 def _restore(context: Context, url: str, client: Any, entries: int) -> float:
     with context.fresh("archive") as directory, diskstream.open(directory) as store:
-        Archiver(url, store, [KEY], ArchiveOptions()).run()
         client.delete(BACK)
-        server = Server(url)
-        began = time.perf_counter()
-        report = restore_stream(store.stream(KEY), server, key=BACK)
-        seconds = time.perf_counter() - began
-        server.close()
+        with Server(url) as server:
+            Archiver(server, store, [KEY], ArchiveOptions()).run()
+            began = time.perf_counter()
+            report = restore_stream(store.stream(KEY), server, key=BACK)
+            seconds = time.perf_counter() - began
     client.delete(BACK)
     assert report is not None
     assert report.entries == entries, report

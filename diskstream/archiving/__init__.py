@@ -1,6 +1,6 @@
 """Streams of a Redis, moved to disk: copied, read back, trimmed at the source; and put back."""
 
-from diskstream.archiving.archiver import Archiver, ArchiveResult
+from diskstream.archiving.archiver import Archiver, ArchiveResult, check_server
 from diskstream.archiving.options import ArchiveOptions
 from diskstream.archiving.planning import Plan, plan
 from diskstream.archiving.reports import ArchiveReport
@@ -15,6 +15,7 @@ __all__ = [
     "Plan",
     "RestoreReport",
     "Server",
+    "check_server",
     "plan",
     "restore_stream",
 ]

@@ -23,6 +23,7 @@ from diskstream.store import Store
 __all__ = ["ArchiveResult", "Archiver", "check_server"]
 
 _GROUPS_EVERY_S = 5.0
+_GROUPS_SHARE = 5  # very long lists of pending entries are carried for a sixth of the time, at most
 _KEYS_EVERY_S = 1.0
 # A list of keys costs the server more the more there are: it is asked for no more than a twentieth of the time.
 _KEYS_SHARE = 20
@@ -68,25 +69,25 @@ def check_server(server: Server, *, trim: bool) -> None:
 class Archiver:
     """Copies the streams that some patterns name; nobody else archives into the store meanwhile."""
 
-    def __init__(self, url: str, store: Store, patterns: Sequence[bytes], options: ArchiveOptions) -> None:
-        """Connects.
+    def __init__(self, server: Server, store: Store, patterns: Sequence[bytes], options: ArchiveOptions) -> None:
+        """Checks what it is told.
 
         Args:
-            url: the Redis: see `diskstream.redis_link.connect`.
+            server: the Redis; the caller closes it.
             store: what to archive into.
             patterns: names of keys; with wildcards as KEYS has them.
             options: how.
 
         Raises:
             ArgumentError: options that make no sense, no patterns.
-            RemoteError: nobody answers there, or it is not one to archive from.
+            RemoteError: it is not a server to archive from.
         """
         options.check()
         if not patterns or not all(patterns):
             raise ArgumentError("name at least one key, or a pattern of keys")
         self._patterns, self._options, self._store = list(patterns), options, store
-        self._server = Server(url)
-        check_server(self._server, trim=options.trim)
+        self._server = server
+        check_server(server, trim=options.trim)
         self._checkpoints = Checkpoints(store)
         self._pace = Pace(options.rate)
         self._copies: dict[bytes, StreamCopy] = {}
@@ -118,7 +119,6 @@ class Archiver:
         finally:
             for reader in self._readers:
                 reader.close()
-            self._server.close()
         reports = [*(copy.report for copy in self._copies.values()), *self._failed.values()]
         reports.sort(key=lambda report: report.stream)
         return ArchiveResult(reports, sorted(self._skipped.items()), stopped)
@@ -142,17 +142,19 @@ class Archiver:
         if not self._options.follow:
             return stop.is_set()
         found_at, cost = time.monotonic(), 0.0
-        carried_at = found_at
+        carry_at = found_at + _GROUPS_EVERY_S
         while not stop.is_set() and (self._going() or any(map(has_wildcard, self._patterns))):
             now = time.monotonic()
             if now - found_at >= max(_KEYS_EVERY_S, _KEYS_SHARE * cost):
                 self._find_keys(stop, others=False)
                 found_at = time.monotonic()
                 cost = found_at - now
-            groups = now - carried_at >= _GROUPS_EVERY_S
-            if groups:
-                carried_at = now
+            groups = time.monotonic() >= carry_at
+            began = time.monotonic()
             copied = self._round(pool, stop, groups=groups)
+            if groups:
+                ended = time.monotonic()
+                carry_at = ended + max(_GROUPS_EVERY_S, _GROUPS_SHARE * (ended - began))
             if copied < _FEW_ENTRIES:
                 stop.wait(_PAUSE_S)  # lest each entry be a round of its own, with flushes of its own
             if not copied:

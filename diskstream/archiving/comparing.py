@@ -42,7 +42,8 @@ def compare(reader: EntriesReader, copy: Stream, start: EntryID, end: EntryID, r
             theirs += batch.digest
     if ours != theirs:
         alone = _one_by_one(reader.server, copy, start, end)
-        report.note(f"{alone:,} entries that an earlier run copied are not at the source any more")
+        if alone:
+            report.note(f"{alone:,} entries that an earlier run copied are not at the source any more")
     return ours
 
 

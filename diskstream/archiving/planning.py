@@ -86,10 +86,11 @@ def _plan(server: Server, store: Store | None, key: bytes, options: ArchiveOptio
     copied, copy, mark, error = MIN_ID, None, None, None
     if store is not None:
         try:
-            copy, mark = store.stream(key), load(Checkpoints(store), key)
+            checkpoints = Checkpoints(store)
+            copy, mark = store.stream(key), load(checkpoints, key)
             if mark is not None:
                 mark = check_source(server, mark, facts, options)
-            check_copy(server, copy, mark, facts)
+            check_copy(server, copy, mark, facts, checkpoints)
             copied = copy.last_id()
         except (ChangedError, ArgumentError) as why:
             error = str(why)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from diskstream.archiving.marks import Mark
 from diskstream.archiving.options import ArchiveOptions
 from diskstream.archiving.server import Server, StreamFacts
+from diskstream.checkpoints import Checkpoints
 from diskstream.errors import ChangedError
 from diskstream.stream import Stream
 
@@ -15,7 +16,7 @@ __all__ = ["check_copy", "check_source"]
 _START_ANEW = "archive it to another directory (--to), or rename the old copy first"
 
 
-def check_copy(server: Server, copy: Stream, mark: Mark | None, facts: StreamFacts) -> None:
+def check_copy(server: Server, copy: Stream, mark: Mark | None, facts: StreamFacts, checkpoints: Checkpoints) -> None:
     """Whether the copy is one that this archive made, and has what was verified.
 
     Raises:
@@ -31,7 +32,7 @@ def check_copy(server: Server, copy: Stream, mark: Mark | None, facts: StreamFac
         raise ChangedError(
             where,
             f"it ends at {last}, but was copied and read back up to {mark.verified_to}: it was deleted or replaced",
-            f"restore it from a backup; to begin anew remove its checkpoint in {copy._store.path}/archives",
+            f"restore it from a backup; to begin anew remove its checkpoint, {checkpoints.path(copy.name)}",
         )
     if last > facts.last_id:
         raise ChangedError(

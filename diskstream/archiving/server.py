@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from diskstream.errors import RemoteError
 from diskstream.ids import EntryID
@@ -83,6 +83,12 @@ class Server:
             self.client.set_response_callback(name, lambda reply, **_options: reply)
         self.database = int(self.client.connection_pool.connection_kwargs.get("db") or 0)
         self.facts = self._facts()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_details: object) -> None:
+        self.close()
 
     def close(self) -> None:
         """Lets go of all connections."""

@@ -141,7 +141,7 @@ class StreamCopy:
         mark = load(self._checkpoints, self.key)
         if mark is not None:
             mark = check_source(self._server, mark, facts, self._options)
-        check_copy(self._server, self.copy, mark, facts)
+        check_copy(self._server, self.copy, mark, facts, self._checkpoints)
         if mark is None:
             added = None if facts.entries_added is None else facts.entries_added - facts.length
             if added:

@@ -41,6 +41,7 @@ _MODULES = {
     "restore": "restore",
     "retention": "retention",
     "rm": "rm",
+    "restore": "restore_redis",
     "seal": "seal",
     "serve": "serve",
     "spark": "spark",

@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 import diskstream
-from diskstream.archiving import ArchiveOptions, Archiver, Plan, plan
+from diskstream.archiving import ArchiveOptions, Archiver, Plan, Server, check_server, plan
 from diskstream.cli.archive_report import archive_progress, say_remark, write_plans, write_result
 from diskstream.cli.consent import ask, consent_options
 from diskstream.cli.failure import Failure
@@ -76,9 +76,11 @@ def command(
     if given["trim_unacknowledged"]:
         ask("Trim entries that groups of the source have not acknowledged?", force=force)
     began = time.monotonic()
-    with diskstream.open(directory) as store, stopped_by_signals() as stop, archive_progress() as progress:
-        archiver = Archiver(source, store, keys, ArchiveOptions(on_remark=say_remark, **progress, **given))
-        result = archiver.run(stop)
+    with Server(source) as server:
+        check_server(server, trim=given["trim"])  # before a store is made that nothing comes into
+        with diskstream.open(directory) as store, stopped_by_signals() as stop, archive_progress() as progress:
+            archiver = Archiver(server, store, keys, ArchiveOptions(on_remark=say_remark, **progress, **given))
+            result = archiver.run(stop)
     write_result(result, time.monotonic() - began, as_json=as_json)
     if result.stopped:
         raise Failure("it was stopped before all was copied", hint="run it again: it goes on where it stopped")

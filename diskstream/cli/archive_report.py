@@ -66,7 +66,8 @@ def write_result(result: ArchiveResult, seconds: float, *, as_json: bool) -> Non
         for report in result.reports:
             write_json(_facts(report))
         return
-    table = Table("stream", box=None, pad_edge=False)
+    table = Table(box=None, pad_edge=False)
+    table.add_column("stream", overflow="fold")
     for title in ("entries", "bytes", "entries/s", "read back to", "trimmed", "groups", "pending"):
         table.add_column(title, justify="right", no_wrap=True)
     for report in result.reports:

@@ -1,4 +1,4 @@
-"""A program that is killed at one step after the other of an archive, each time in a fork of its own.
+"""A program that is killed at one step after the other of an archive, then of a restore, each time in a fork.
 
     python -m tests.archiving.steps URL DIRECTORY
 
@@ -19,15 +19,22 @@ from typing import Any
 import redis
 
 import diskstream
-from diskstream.archiving import ArchiveOptions, Archiver, stream_copy, trimming
+from diskstream import mirroring
+from diskstream.archiving import ArchiveOptions, Archiver, restore_stream, restoring, stream_copy, trimming
+from diskstream.archiving.adding import EntriesWriter
 from diskstream.archiving.entries import EntriesReader
+from diskstream.archiving.group_states import groups_of
+from diskstream.archiving.restoring import _Restore
 from diskstream.archiving.server import Server
+from diskstream.copying import GroupState, state_of
 from diskstream.engine.files import Files, NewFile
+from diskstream.group import Group
 from diskstream.stream import Stream
 from tests.engine.children import say
 from tests.engine.forks import ended, forked
 
 KEY = b"orders"
+BACK = b"back"
 A_ROUND = 30
 # What changes anything, or learns anything, outside of the process.
 STEPS: tuple[tuple[Any, str], ...] = (
@@ -42,6 +49,13 @@ STEPS: tuple[tuple[Any, str], ...] = (
     (Files, "sync_dir"),
     (NewFile, "write"),
     (NewFile, "sync"),
+    (mirroring, "_fill_group"),
+    (mirroring, "_assign"),
+    (Group, "ack"),
+    (Group, "set_id"),
+    (EntriesWriter, "add"),
+    (EntriesWriter, "_take"),
+    (_Restore, "_put_pending"),
 )
 
 
@@ -77,8 +91,8 @@ def archive(url: str, directory: str) -> None:
     """All there is, in small batches and windows, and trims it in small steps."""
     stream_copy._WINDOW_ENTRIES = 20
     trimming.STEP_ENTRIES = 8
-    with diskstream.open(directory, seal="manual", segment_bytes=1 << 13) as store:
-        result = Archiver(url, store, [KEY], ArchiveOptions(trim=True, jobs=1, batch=7)).run()
+    with Server(url) as server, diskstream.open(directory, seal="manual", segment_bytes=1 << 13) as store:
+        result = Archiver(server, store, [KEY], ArchiveOptions(trim=True, jobs=1, batch=7)).run()
     assert result.is_good, result.reports
 
 
@@ -127,12 +141,88 @@ def main(url: str, directory: str) -> None:
         judge(client, directory, made)
         archive(url, directory)
         judge(client, directory, made)
+        with diskstream.open(directory, read_only=True) as store:
+            assert pending_of(state_of(store.stream(KEY)).groups) == pending_at(url, KEY)
     assert code == 0, code
     pending = client.xpending_range(KEY, "workers", "-", "+", 1 << 16)
     client.xack(KEY, "workers", *(row["message_id"] for row in pending))
     archive(url, directory)
     assert judge(client, directory, made) == len(made)
     say(step)
+    restore_again_and_again(url, directory, client)
+
+
+# --- and back ---------------------------------------------------------------------------------------------------------
+
+
+def pending_of(groups: list[GroupState]) -> list[tuple[bytes, str, bytes, int]]:
+    """What is pending in all groups, without times."""
+    return [
+        (group.name, str(row.id), group.consumers[row.consumer].name, row.deliveries)
+        for group in groups
+        for row in group.pending
+    ]
+
+
+def pending_at(url: str, key: bytes) -> list[tuple[bytes, str, bytes, int]]:
+    """The same of a Redis."""
+    server = Server(url)
+    try:
+        return pending_of(groups_of(server, key))
+    finally:
+        server.close()
+
+
+def restore(url: str, directory: str) -> None:
+    """The stream, in small batches, under another name."""
+    restoring._AT_ONCE = 20
+    with diskstream.open(directory, read_only=True) as store:
+        server = Server(url)
+        restore_stream(store.stream(BACK), server)
+        server.close()
+
+
+def killed_restore(url: str, directory: str, step: int) -> None:
+    """In a fork."""
+    kill_before(step)
+    try:
+        restore(url, directory)
+    except BaseException:
+        traceback.print_exc()
+        raise
+
+
+def restore_again_and_again(url: str, directory: str, client: Any) -> None:
+    """Kills a restore at step 1, 2, 3 and on: the key is there as a whole or not at all, and the next one finishes."""
+    made: dict[str, bytes] = {}
+    with diskstream.open(directory) as store:
+        stream = store.stream(BACK)
+        for number in range(1, 91):
+            made[f"{number}-0"] = b"%d" % number
+            stream.add({"n": number}, id=f"{number}-0")
+        group = stream.group("workers", start="0")
+        group.consumer("ann").read(count=30)
+        group.consumer("bob").read(count=30)
+        group.ack("3-0", "40-0")
+        wanted = pending_of(state_of(stream).groups)
+    assert len(wanted) == 58
+    step, code = 0, -signal.SIGKILL
+    while code == -signal.SIGKILL:
+        step += 1
+        client.delete(BACK)
+        code = ended(forked(partial(killed_restore, url, directory, step)))
+        if client.exists(BACK):
+            assert (entries_at(client), pending_at(url, BACK)) == (made, wanted), step
+        restore(url, directory)
+        assert (entries_at(client), pending_at(url, BACK)) == (made, wanted), step
+        assert client.keys("diskstream:*") == []
+    assert code == 0, code
+    say(step)
+
+
+def entries_at(client: Any) -> dict[str, bytes]:
+    """The entries of the key that is restored."""
+    return {each.decode(): words[1] for each, words in client.execute_command("XRANGE", BACK, "-", "+")}
 
 
 if __name__ == "__main__":

@@ -227,8 +227,8 @@ def test_a_signal_ends_a_single_run_early_and_the_next_one_finishes(world: World
     made = world.fill("s", 2000)
     stop = threading.Event()
     options = ArchiveOptions(batch=64, on_entries=lambda _entries, _size: stop.set())
-    with diskstream.open(world.directory) as store:
-        result = Archiver(world.url, store, [b"s"], options).run(stop)
+    with Server(world.url) as server, diskstream.open(world.directory) as store:
+        result = Archiver(server, store, [b"s"], options).run(stop)
     assert result.stopped
     assert 0 < len(world.copy("s")) < 2000
     assert world.archive()["s"]["verified_entries"] == 2000

@@ -7,7 +7,7 @@ import pytest
 
 from bench.archive_demo import KEYS, Demo
 
-ENTRIES, KILLS = 50_000, 3
+ENTRIES, KILLS = 50_000, 2
 
 
 def test_history_moves_out_of_a_redis_that_is_in_use_while_the_archiver_is_killed(tmp_path: Path) -> None:

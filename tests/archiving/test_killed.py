@@ -17,14 +17,14 @@ def test_killed_before_each_step_of_the_protocol(world: World) -> None:
     command = [sys.executable, "-m", "tests.archiving.steps", world.url, str(world.directory)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False)
     assert done.returncode == 0, done.stderr
-    assert int(done.stdout) > 40  # steps
+    assert [int(steps) > 25 for steps in done.stdout.split()] == [True, True]  # of an archive, of a restore
 
 
 def test_killed_while_producers_add_and_groups_consume(world: World) -> None:
     chance = random.Random(6)
     keys = ["race:1", "race:2", "race:3"]
     words = ("--key", "race:*", "--trim", "--follow", "--batch", "40")
-    with Traffic(world.url, keys, most=100_000) as traffic:
+    with Traffic(world.url, keys, most=10_000_000) as traffic:
         for _ in range(KILLS):
             process = world.process(*words)
             wanted = 1 + _trimmed(world, keys) + chance.randrange(500)

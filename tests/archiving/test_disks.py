@@ -1,0 +1,39 @@
+"""Disks that are full, or that may not be written to: nothing is trimmed that is not safe, and it goes on later."""
+
+from pathlib import Path
+
+from tests.archiving.world import World
+from tests.engine.mounts import fill, small_disk, unwritable
+
+
+def test_a_disk_that_is_full_loses_nothing_and_the_next_run_finishes(world: World, tmp_path: Path) -> None:
+    made = world.fill("s", 3000, size=1500)
+    with small_disk(tmp_path / "disk", "4m") as disk:
+        reserve = disk / "reserve"
+        reserve.write_bytes(bytes(2 << 20))
+        small = World(world.url, world.client, disk / "store")
+        words = ("archive", "--from", small.url, "--key", "s", "--to", str(small.directory), "--trim", "--batch", "50")
+        said = small.run(*words, code=1).stderr
+        assert "free some space and try again" in " ".join(said.split())
+        kept = small.copy("s")
+        assert 0 < len(kept) < 3000
+        assert {**kept, **world.source("s")} == made
+        filler = fill(disk)
+        small.run(*words, code=1)  # with no room at all, not for a checkpoint either
+        assert {**small.copy("s"), **world.source("s")} == made
+        filler.unlink()
+        reserve.unlink()
+        assert small.archive("--trim", key="s")["s"]["verified_entries"] == 3000
+        assert small.copy("s") == made
+        assert world.source("s") == {}
+
+
+def test_a_directory_that_is_for_reading_only_is_told(world: World, tmp_path: Path) -> None:
+    world.fill("s", 3)
+    world.archive()
+    world.fill("s", 3, first=4)
+    with unwritable(world.directory, tmp_path / "view") as view:
+        shown = World(world.url, world.client, view)
+        assert "it is open for reading only" in shown.refused("--trim")
+        shown.run("archive", "--from", world.url, "--key", "s", "--to", str(view), "--dry-run")
+    assert len(world.source("s")) == 6
