@@ -41,7 +41,6 @@ _MODULES = {
     "restore": "restore",
     "retention": "retention",
     "rm": "rm",
-    "restore": "restore_redis",
     "seal": "seal",
     "serve": "serve",
     "spark": "spark",
