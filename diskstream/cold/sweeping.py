@@ -123,16 +123,19 @@ class _Sweeper:
         for stream in self._place.folders(self._store):
             if not _is_uuid(stream):
                 continue  # the catalogue, and what is not ours
+            noted = catalogue.noted(self._place, self._store, stream)
             for each in self._place.objects(f"{self._store}/{stream}"):
                 match = _OBJECT.fullmatch(each.path.rpartition("/")[2])
                 if match is None or each.path.count("/") != 2:  # noqa: PLR2004  # store, stream, name
                     self._report.foreign += 1
                     continue
                 segment = stream, int(match["number"]), int(match["generation"] or 0)
-                self._sort(each, stream, is_needed=each.path in needed or segment in missing)
+                since = None
+                if catalogue.released_path(each.path) in noted:
+                    since = catalogue.released_ms(self._place, each.path)
+                self._sort(each, stream, since, is_needed=each.path in needed or segment in missing)
 
-    def _sort(self, found: Object, stream: str, *, is_needed: bool) -> None:
-        since = catalogue.released_ms(self._place, found.path)
+    def _sort(self, found: Object, stream: str, since: int | None, *, is_needed: bool) -> None:
         report = self._report
         if is_needed:
             report.needed += 1
