@@ -58,7 +58,8 @@ def adopt(
     report = AdoptReport(stream.name, there.url, dry_run)
     with opened(stream) as cold:
         missing = [each for each in cold.segments() if each.where == MISSING]
-        known = catalogue.records(there, store_uuid(stream._store.path), cold.uuid) if missing else []
+        which = {(each.number, each.generation) for each in missing}
+        known = catalogue.records(there, store_uuid(stream._store.path), cold.uuid, which) if missing else []
         for segment in missing:
             wanted = segment.number, segment.generation
             stubs = [each.stub for each in known if (each.stub.number, each.stub.generation) == wanted]

@@ -17,6 +17,7 @@ import hashlib
 import io
 import json
 import uuid
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +30,7 @@ __all__ = [
     "MAX_RECORD_BYTES",
     "Record",
     "keep",
+    "noted",
     "object_path",
     "put_small",
     "record_path",
@@ -61,9 +63,12 @@ class Record:
     stub: Stub
 
 
+def _segment(number: int, generation: int) -> str:
+    return f"{number:08d}.g{generation}" if generation else f"{number:08d}"
+
+
 def _stem(number: int, generation: int, sha256: bytes) -> str:
-    middle = f".g{generation}" if generation else ""
-    return f"{number:08d}{middle}.{sha256.hex()[:_DIGEST_CHARS]}"
+    return f"{_segment(number, generation)}.{sha256.hex()[:_DIGEST_CHARS]}"
 
 
 def object_path(store: str, stream: bytes, segment: tuple[int, int], sha256: bytes, attempt: int = 0) -> str:
@@ -90,6 +95,12 @@ def released_path(path: str) -> str:
     return record_path(path).removesuffix(".json") + ".released.json"
 
 
+def noted(place: Place, store: str, stream: str) -> set[str]:
+    """Where it is said of a stream's objects that nobody needs them, as far as the storage lists it."""
+    listed = place.objects(f"{store}/catalogue/{stream}")
+    return {each.path for each in listed if each.path.endswith(".released.json")}
+
+
 def release(place: Place, path: str, now_ms: int) -> None:
     """Says that nobody needs an object, from now on.
 
@@ -97,6 +108,7 @@ def release(place: Place, path: str, now_ms: int) -> None:
         RemoteError: the storage does not answer, or refuses.
     """
     facts = {"format": _FORMAT, "kind": "released", "path": path, "released_ms": now_ms}
+    place.remove(released_path(path))  # one that cannot be read
     put_small(place, released_path(path), _packed(facts))
 
 
@@ -211,14 +223,22 @@ def streams(place: Place, store: str) -> list[bytes]:
     return sorted(found)
 
 
-def records(place: Place, store: str, stream: bytes) -> list[Record]:
+def records(place: Place, store: str, stream: bytes, wanted: Collection[tuple[int, int]] | None = None) -> list[Record]:
     """What the catalogue says of a stream, in order of segments. Records that are not whole are passed over.
+
+    Args:
+        place: where it is.
+        store, stream: their uuids.
+        wanted: numbers and generations of segments; None wants all. One request is made for each.
 
     Raises:
         RemoteError: the storage does not answer, or refuses.
     """
     found = []
+    stems = None if wanted is None else {_segment(*each) for each in wanted}
     for each in _listed(place, store, stream):
+        if stems is not None and each.path.rpartition("/")[2].rpartition(".")[0].rpartition(".")[0] not in stems:
+            continue
         data = None if each.size_bytes > MAX_RECORD_BYTES else place.read(each.path, MAX_RECORD_BYTES)
         record = None if data is None else _record(place, data)
         if record is not None and (record.store, record.stub.uuid) == (store, stream):

@@ -14,10 +14,11 @@ from dataclasses import dataclass, field
 
 from diskstream.cold import catalogue
 from diskstream.cold_reads import store_uuid
-from diskstream.cold_segments import MISSING, ColdStream, needed_paths, opened
+from diskstream.cold_segments import MISSING, needed_paths, opened, uuid_of
 from diskstream.errors import ArgumentError, NoSuchStreamError
 from diskstream.objects import Object, Place
 from diskstream.store import Store
+from diskstream.stream import Stream
 
 __all__ = ["SweepReport", "Unneeded", "sweep"]
 
@@ -83,7 +84,7 @@ def sweep(store: Store, place: Place | str, *, older_than_ms: int, dry_run: bool
     Raises:
         ArgumentError: a time below 0, or a place that cannot be.
         ChangedError: somebody is moving segments of a stream.
-        CorruptionError: a stub or a stream cannot be read, so nobody knows what it needs: nothing was removed.
+        CorruptionError: a stub or a stream cannot be read, so nobody knows what it needs: nothing goes then.
         RemoteError: the storage does not answer, or refuses.
     """
     given: object = older_than_ms
@@ -91,63 +92,74 @@ def sweep(store: Store, place: Place | str, *, older_than_ms: int, dry_run: bool
         raise ArgumentError(f"older_than_ms must be an int of at least 0, not {older_than_ms!r}")
     there = Place(place) if isinstance(place, str) else place
     report = SweepReport(there.url, dry_run)
-    with contextlib.ExitStack() as held:
-        missing = _missing(store, held)
-        needed = needed_paths(store.path)
-        _Sweeper(there, store_uuid(store.path), report, older_than_ms).look(needed, missing)
-        for each in report.removed if not dry_run else ():
-            _remove(there, each)
+    _Sweeper(store, there, report, older_than_ms).sweep()
     return report
 
 
-def _missing(store: Store, held: contextlib.ExitStack) -> set[tuple[str, int, int]]:
-    """Segments that are listed and have neither file nor stub; nobody moves any until `held` is let go."""
-    missing = set()
-    for stream in store:
-        try:
-            cold: ColdStream = held.enter_context(opened(stream))
-        except NoSuchStreamError:
-            continue  # removed meanwhile
-        owner = str(uuid.UUID(bytes=cold.uuid))
-        missing |= {(owner, each.number, each.generation) for each in cold.segments() if each.where == MISSING}
-    return missing
-
-
 class _Sweeper:
-    def __init__(self, place: Place, store: str, report: SweepReport, older_than_ms: int) -> None:
-        self._place, self._store, self._report, self._older_than_ms = place, store, report, older_than_ms
-        self._now_ms = now_ms()
+    def __init__(self, store: Store, place: Place, report: SweepReport, older_than_ms: int) -> None:
+        self._store, self._place, self._report, self._older_than_ms = store, place, report, older_than_ms
+        self._uuid, self._now_ms = store_uuid(store.path), now_ms()
 
-    def look(self, needed: set[str], missing: set[tuple[str, int, int]]) -> None:
-        """Sorts all objects of the store into those that are needed, and the others by how long."""
-        for stream in self._place.folders(self._store):
-            if not _is_uuid(stream):
+    def sweep(self) -> None:
+        """Goes through the streams that the place knows, one after the other; nobody moves one that is looked at."""
+        known: dict[str, Stream] = {}
+        for stream in self._store:
+            identity = uuid_of(stream)
+            if identity is not None:
+                known[str(uuid.UUID(bytes=identity))] = stream
+        needed = needed_paths(self._store.path)
+        for owner in self._place.folders(self._uuid):
+            if not _is_uuid(owner):
                 continue  # the catalogue, and what is not ours
-            for each in self._place.objects(f"{self._store}/{stream}"):
-                match = _OBJECT.fullmatch(each.path.rpartition("/")[2])
-                if match is None or each.path.count("/") != 2:  # noqa: PLR2004  # store, stream, name
-                    self._report.foreign += 1
-                    continue
-                segment = stream, int(match["number"]), int(match["generation"] or 0)
-                self._sort(each, stream, is_needed=each.path in needed or segment in missing)
+            if owner not in known:
+                self._one(owner, needed, set())
+                continue
+            with contextlib.suppress(NoSuchStreamError), opened(known[owner]) as cold:
+                segments = cold.segments()
+                stubs = {each.stub.path for each in segments if each.stub is not None}
+                missing = {(each.number, each.generation) for each in segments if each.where == MISSING}
+                self._one(owner, needed | stubs, missing)
 
-    def _sort(self, found: Object, stream: str, *, is_needed: bool) -> None:
-        since = catalogue.released_ms(self._place, found.path)
-        report = self._report
-        if is_needed:
-            report.needed += 1
-            if since is not None and not report.dry_run:
-                self._place.remove(catalogue.released_path(found.path))  # it came back, as with a restored stream
+    def _one(self, owner: str, needed: set[str], missing: set[tuple[int, int]]) -> None:
+        noted = catalogue.noted(self._place, self._uuid, owner)
+        going: list[Unneeded] = []
+        for each in self._place.objects(f"{self._uuid}/{owner}"):
+            match = _OBJECT.fullmatch(each.path.rpartition("/")[2])
+            if match is None or each.path.count("/") != 2:  # noqa: PLR2004  # store, stream, name
+                self._report.foreign += 1
+                continue
+            since = None
+            if catalogue.released_path(each.path) in noted:
+                since = catalogue.released_ms(self._place, each.path)
+            if each.path in needed or (int(match["number"]), int(match["generation"] or 0)) in missing:
+                self._keep(each, since)
+            elif self._older_than_ms == 0 or (since is not None and since <= self._now_ms - self._older_than_ms):
+                going.append(Unneeded(each.path, owner, each.size_bytes, since))
+            else:
+                self._wait(Unneeded(each.path, owner, each.size_bytes, since))
+        # A lease may have been made since the first look. Now no stub of this stream comes or goes but by a trim.
+        still = needed_paths(self._store.path) if going else set()
+        for unneeded in going:
+            if unneeded.path in still:
+                self._report.needed += 1
+                continue
+            self._report.removed.append(unneeded)
+            if not self._report.dry_run:
+                _remove(self._place, unneeded)
+
+    def _keep(self, found: Object, since: int | None) -> None:
+        self._report.needed += 1
+        if since is not None and not self._report.dry_run:
+            self._place.remove(catalogue.released_path(found.path))  # it came back, as with a restored stream
+
+    def _wait(self, unneeded: Unneeded) -> None:
+        if unneeded.since_ms is not None:
+            self._report.waiting.append(unneeded)
             return
-        unneeded = Unneeded(found.path, stream, found.size_bytes, since)
-        if self._older_than_ms == 0 or (since is not None and since <= self._now_ms - self._older_than_ms):
-            report.removed.append(unneeded)
-        elif since is not None:
-            report.waiting.append(unneeded)
-        else:
-            report.noted.append(unneeded)
-            if not report.dry_run:
-                catalogue.release(self._place, found.path, self._now_ms)
+        self._report.noted.append(unneeded)
+        if not self._report.dry_run:
+            catalogue.release(self._place, unneeded.path, self._now_ms)
 
 
 def now_ms() -> int:

@@ -8,6 +8,7 @@ import pytest
 import diskstream
 from diskstream import Stream, leases
 from diskstream.cold import bring_back, move_out, sweep
+from diskstream.cold.catalogue import released_path
 from diskstream.errors import ArgumentError, ChangedError, CorruptionError
 from tests.cold.world import ENTRIES, filled, names_in, opened, rows
 
@@ -25,6 +26,10 @@ def test_what_is_needed_stays_and_the_rest_goes_in_two_steps(stream: Stream, pla
     assert (len(plan.noted), len(plan.waiting), len(plan.removed)) == (gone, 0, 0)
     first = sweep(store, place, older_than_ms=DAY_MS)
     assert (len(first.noted), len(first.waiting), len(first.removed)) == (gone, 0, 0)
+    if place.startswith("file:"):  # a note that cannot be read is made anew
+        note = Path(place.removeprefix("file://")) / released_path(first.noted[0].path)
+        note.write_bytes(b"{")
+        assert len(sweep(store, place, older_than_ms=DAY_MS).noted) == 1
     second = sweep(store, place, older_than_ms=DAY_MS)
     assert (len(second.noted), len(second.waiting), len(second.removed)) == (0, gone, 0)
     assert all(each.since_ms for each in second.waiting)
