@@ -100,6 +100,8 @@ class GroupsBehind:
             first = min(record.ids, default=(0, 0))
             before = EntryID(*first).prev() or EntryID(0, 0)
             name = b"lost-group-%d" % number
+            while name in pending.groups.values():
+                name += b"x"
             self._notes.append(f"a group whose creation is lost is there as {name.decode()}")
             yield from self._create(Record("create", number, name=name, last=(before.ms, before.seq)), pending)
         if record.kind == "destroy":
