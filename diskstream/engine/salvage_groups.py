@@ -297,7 +297,7 @@ def _salvaged_ids(directory: Path, view: SegmentView) -> Iterator[EntryID]:
     rows = names.log_path(directory, view.number)
     found = salvage_sealed(path) if path.exists() else salvage_log(rows) if rows.exists() else None
     if found is not None:
-        found.place(view.entries, view.last)
+        found.place(view.entries, view.first, view.last)
         for piece in found.pieces:
             yield from (entry.id for entry in found.block(piece, view).entries())
 
