@@ -203,6 +203,10 @@ class _StreamRepair:
             f"{path.name} is made anew from what is whole" if not missing else f"made {path.name}"
         )
         self._keep(path)
+        for other in sorted(self.directory.iterdir()):
+            parsed = names.parse_file(other.name)
+            if parsed is not None and other != path and parsed[1:] not in rebuilt.listed:
+                self._keep(other)  # the next opening removes what the log does not list
         self._note_down()
         self._write_log(path, rebuilt.image)
 

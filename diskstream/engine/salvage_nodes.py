@@ -97,9 +97,9 @@ class Salvaged:
 
     def place(self, entries: int, first: EntryID, last: EntryID) -> None:
         """Finds out the positions of all pieces, where the file had so many entries, from `first` to `last`."""
-        for at, part in enumerate(self.parts):
+        for number, part in enumerate(self.parts):
             if isinstance(part, Piece) and (part.first < first or part.last > last):
-                self.parts[at] = Hole(part.offset, part.size, "entries of another segment stand here")
+                self.parts[number] = Hole(part.offset, part.size, "entries of another segment stand here")
         if self.parts and isinstance(self.parts[-1], Hole) and self.pieces and self.pieces[-1].last == last:
             self.parts.pop()
         unknown = [part for part in self.parts if isinstance(part, Hole) and part.entries is None]
