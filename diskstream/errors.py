@@ -296,6 +296,8 @@ class ArchiveChangedError(ArchiveError):
 class CorruptionError(DiskstreamError):
     """Bytes on disk are not what was written there."""
 
+    hint = "diskstream verify lists all that is damaged, diskstream repair --dry-run says what can be kept"
+
     def __init__(self, path: str, what: str, offset: int, expected: str, found: str) -> None:
         super().__init__(
             f"{path or 'the log'}: {what} at offset {offset}: expected {expected}, found {found}; "

@@ -20,7 +20,7 @@ from diskstream._native import Log, NodeCache, RowSegment, SealedSegment, Sealer
 from diskstream.engine import audit, names, quarantine, recovery
 from diskstream.engine.files import Files, LogFileLike
 from diskstream.engine.frames import read_all
-from diskstream.engine.layouts import AUDIT_HEADER, LOG_HEADER, SEGMENT_HEADER
+from diskstream.engine.layouts import AUDIT_HEADER, FOOTER, LOG_HEADER, SEGMENT_HEADER
 from diskstream.engine.log import StreamLog
 from diskstream.engine.losses import Loss
 from diskstream.engine.page import MAINTENANCE, Page
@@ -203,6 +203,10 @@ class _StreamRepair:
             f"{path.name} is made anew from what is whole" if not missing else f"made {path.name}"
         )
         self._keep(path)
+        for other in sorted(self.directory.iterdir()):
+            parsed = names.parse_file(other.name)
+            if parsed is not None and other != path and parsed[1:] not in rebuilt.listed:
+                self._keep(other)  # the next opening removes what the log does not list
         self._note_down()
         self._write_log(path, rebuilt.image)
 
@@ -277,10 +281,11 @@ class _StreamRepair:
         if found is None and not view.generation and rows.exists():
             found = salvage_log(rows)
         path = sealed if sealed.exists() else rows
+        if found is not None:
+            found.place(view.entries, view.first, view.last)
         if found is None or not found.pieces:
             self._drop(view, path, log)
             return
-        found.place(view.entries, view.last)
         self._rewrite(view, path, found, log)
 
     @staticmethod
@@ -422,11 +427,20 @@ def _head(path: Path, size_bytes: int) -> bytes:
         return file.read(size_bytes)
 
 
+def _tail(path: Path, size_bytes: int) -> bytes:
+    """The last bytes of a file."""
+    with path.open("rb") as file:
+        file.seek(max(path.stat().st_size - size_bytes, 0))
+        return file.read(size_bytes)
+
+
 def _owner_of(path: Path) -> tuple[bytes, int, int] | None:
-    """Stream, segment and generation that the header of a file says, where it is sound."""
+    """Stream, segment and generation that the header of a file says, or the footer; None where neither is sound."""
     head = _head(path, SEGMENT_HEADER.size)
     layout = LOG_HEADER if path.suffix == ".log" else SEGMENT_HEADER
     sound = layout.sound(head)
+    if sound is None and layout is SEGMENT_HEADER:
+        sound = FOOTER.sound(_tail(path, FOOTER.size))
     if sound is None:
         return None
     return bytes(sound["uuid"]), int(sound["segment"]), int(sound.get("generation", 0))

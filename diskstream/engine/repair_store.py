@@ -25,6 +25,7 @@ _UUID = re.compile(rb"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{1
 _MAX_JSON_BYTES = 1 << 16
 _LOST_NAME = b"lost-name-"
 _HASH_SHOWN = 16
+_NEW = "a new uuid"
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ def _one_store(
                     yield plan_stream(name, folder, options, Path(scratch))
             else:
                 yield repair_stream(name, folder, files, options)
-        except DiskstreamError as error:
+        except (DiskstreamError, OSError) as error:
             failed = Repair(name, folder)
             failed.failed = str(error)
             yield failed
@@ -124,10 +125,10 @@ def _description(itself: Repair, path: Path, files: Files, wishes: Wishes, *, dr
             return
         why = "is damaged"
     identity, where = _identity(path, description, wishes)
-    itself.actions.append(f"store.json {why}: made anew with the uuid {where}")
-    if where == "of nobody before":
+    itself.actions.append(f"store.json {why}: made anew with {where}")
+    if where == _NEW:
         itself.notes.append(
-            f"the store has a new uuid, {identity}: an archive or a job that knows the old one refuses this store. "
+            "an archive or a job that knows the old one refuses this store. "
             "Where you know the old one (a manifest of an archive has it as 'store'), repair with --uuid"
         )
     if dry_run:
@@ -151,18 +152,18 @@ def _identity(path: Path, description: Path, wishes: Wishes) -> tuple[str, str]:
     """The uuid of a store whose description cannot be read, and where it is from."""
     if wishes.uuid:
         try:
-            return str(uuid.UUID(wishes.uuid)), "that was given"
+            return str(uuid.UUID(wishes.uuid)), "the uuid that was given"
         except ValueError:
             raise ArgumentError(f"not a uuid: {wishes.uuid!r}") from None
     for copy in sorted(path.glob("leases/*/store.json")):
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
             known = json.loads(copy.read_bytes()[:_MAX_JSON_BYTES])["uuid"]
-            return str(uuid.UUID(known)), f"of the lease {copy.parent.name}"
+            return str(uuid.UUID(known)), f"the uuid of the lease {copy.parent.name}"
     with contextlib.suppress(OSError):
         readable = set(_UUID.findall(description.read_bytes()[:_MAX_JSON_BYTES]))
         if len(readable) == 1:
-            return readable.pop().decode(), "that can still be read in it"
-    return str(uuid.uuid4()), "of nobody before"
+            return readable.pop().decode(), "the uuid that can still be read in it"
+    return str(uuid.uuid4()), _NEW
 
 
 # --- names of streams -------------------------------------------------------------------------------------------------

@@ -45,13 +45,13 @@ class Rebuilt:
         image: its bytes, without zeros at the end.
         losses: what was in the old one and is not in this one.
         notes: what else is different now.
-        changed: whether it differs from the old file at all.
+        listed: number and generation of each segment that it lists.
     """
 
     image: bytes
     losses: list[Loss] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    changed: bool = True
+    listed: set[tuple[int, int]] = field(default_factory=set)
 
 
 class _Image:
@@ -393,6 +393,7 @@ def rebuild(source: Source, options: Options) -> Rebuilt:
         final = {"sequence": sequence, "frontier": frontier, "floor": floor, "synced": image.native.tail[2]}
         image.file.pwrite(0, header_block(source.uuid, source.salt, source.number, created, final))
         result.image = image.bytes()
+        result.listed = {(view.number, view.generation) for view in image.native.segments()}
         return result
     finally:
         image.close()

@@ -100,6 +100,8 @@ class GroupsBehind:
             first = min(record.ids, default=(0, 0))
             before = EntryID(*first).prev() or EntryID(0, 0)
             name = b"lost-group-%d" % number
+            while name in pending.groups.values():
+                name += b"x"
             self._notes.append(f"a group whose creation is lost is there as {name.decode()}")
             yield from self._create(Record("create", number, name=name, last=(before.ms, before.seq)), pending)
         if record.kind == "destroy":
@@ -295,7 +297,7 @@ def _salvaged_ids(directory: Path, view: SegmentView) -> Iterator[EntryID]:
     rows = names.log_path(directory, view.number)
     found = salvage_sealed(path) if path.exists() else salvage_log(rows) if rows.exists() else None
     if found is not None:
-        found.place(view.entries, view.last)
+        found.place(view.entries, view.first, view.last)
         for piece in found.pieces:
             yield from (entry.id for entry in found.block(piece, view).entries())
 

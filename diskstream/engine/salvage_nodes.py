@@ -95,8 +95,11 @@ class Salvaged:
         data = self.data[piece.offset : piece.offset + piece.size]
         return unpack_node(data, self.salt, piece.number, piece.offset, before, known)[0]
 
-    def place(self, entries: int, last: EntryID) -> None:
-        """Finds out the positions of all pieces, where the file had so many entries and `last` was the last."""
+    def place(self, entries: int, first: EntryID, last: EntryID) -> None:
+        """Finds out the positions of all pieces, where the file had so many entries, from `first` to `last`."""
+        for number, part in enumerate(self.parts):
+            if isinstance(part, Piece) and (part.first < first or part.last > last):
+                self.parts[number] = Hole(part.offset, part.size, "entries of another segment stand here")
         if self.parts and isinstance(self.parts[-1], Hole) and self.pieces and self.pieces[-1].last == last:
             self.parts.pop()
         unknown = [part for part in self.parts if isinstance(part, Hole) and part.entries is None]

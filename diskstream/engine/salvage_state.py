@@ -46,6 +46,12 @@ def source_of(directory: Path, number: int, *, missing: bool, successor_lost: bo
     salt = header["salt"] if header is not None else find_salt(data)
     own = None if salt is None else frame_at(data, LOG_HEADER_BYTES, salt, str(path))
     own = own if own is not None and own.kind == SNAPSHOT else None
+    if own is not None and copies and copies[-1][3].lsn > own.lsn:
+        # Older than what the sealed segments go on with: the bytes of another segment, under this name.
+        return replace(
+            source_of(directory, number, missing=True, successor_lost=False),
+            notes=[f"{path.name} was another segment's"],
+        )
     notes = [f"{path}: the disk does not give the block at offset {offset}" for offset in bad]
     if header is None and not missing:
         notes.append("the header of the log was damaged, and is made anew")
