@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from diskstream._native import LOG_HEADER_BYTES, EntryID
-from diskstream.engine import names
+from diskstream.engine import names, spare
 from diskstream.engine.frames import Frame, Gap, encode, find_salt, frame_at, frontier, read_all, walk
 from diskstream.engine.layouts import AUDIT_HEADER, FRAME_HEADER, LOG_HEADER, SEGMENT_HEADER, SNAPSHOT
 from diskstream.engine.losses import Loss
@@ -132,11 +132,15 @@ def _copies(directory: Path, number: int) -> list[tuple[int, Path, bytes, Frame]
     """The snapshots that stand in other files: copies in sealed segments, and those of older logs, with their LSNs."""
     found = []
     for path in sorted(directory.iterdir()):
-        parsed = names.parse_file(path.name)
-        if parsed is None or parsed[1] >= number:
+        parsed, alone = names.parse_file(path.name), names.state_number(path.name)
+        if alone is not None:
+            parsed = "state", alone, 0
+        elif parsed is None or parsed[1] >= number or parsed[0] == "cold":
             continue
         copy = b""
-        if parsed[0] == "seg":
+        if parsed[0] == "state":
+            copy = spare.read(directory, parsed[1])
+        elif parsed[0] == "seg":
             salvaged = salvage_sealed(path)
             copy = b"" if salvaged is None else salvaged.copy
         else:
@@ -174,7 +178,7 @@ def _exact(
         return (path, copy) if first.chain == frame.crc else None
     if salt is not None and data and int.from_bytes(copy[:4], "little") == salt:
         return path, copy
-    last = max(each for each in path.parent.iterdir() if each.suffix == ".seg")
+    last = max((each for each in path.parent.iterdir() if each.suffix == ".seg"), default=None)
     return (path, copy) if first is None and (begins == number or path == last) else None
 
 
