@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from diskstream._native import Log, NodeCache, RowSegment, SealedSegment, Sealer, SegmentView
-from diskstream.engine import audit, names, quarantine, recovery
+from diskstream.engine import audit, names, quarantine, recovery, spare
 from diskstream.engine.files import Files, LogFileLike
 from diskstream.engine.frames import read_all
 from diskstream.engine.layouts import AUDIT_HEADER, FOOTER, LOG_HEADER, SEGMENT_HEADER
@@ -263,6 +263,7 @@ class _StreamRepair:
         finally:
             segments.close()
         self._audits(log.native)
+        self._copy_of_snapshot(log.native.tail[0])
 
     def _segment(self, segments: Segments, view: SegmentView, log: StreamLog) -> None:
         sealed = names.segment_path(self.directory, view.number, view.generation)
@@ -401,6 +402,11 @@ class _StreamRepair:
             log.retry(lambda: log.native.replace([view.number], output), held=True)
         log.flush()
         log.segments.forget(view.number, view.generation)
+
+    def _copy_of_snapshot(self, active: int) -> None:
+        path = names.state_path(self.directory, active)
+        if path.exists() and not spare.read(self.directory, active):
+            self._put_aside(path, "it is to be a second copy of what the log begins with, and is damaged")
 
     def _audits(self, native: Log) -> None:
         for path in sorted(self.directory.glob("*.audit")):

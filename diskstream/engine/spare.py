@@ -21,6 +21,7 @@ from diskstream.errors import CorruptionError, DiskFullError
 __all__ = ["is_sound", "keep", "read", "snapshot_frame"]
 
 _FRAME_HEADER_BYTES = 64
+_SALT_OFFSET = 12  # in a log's header
 
 
 def keep(directory: Path, files: Files, active: int, listed: Container[int]) -> None:
@@ -88,9 +89,23 @@ def is_sound(frame: bytes) -> bool:
 
 
 def read(directory: Path, number: int) -> bytes:
-    """The copy for segment `number`; nothing where there is none that is sound."""
+    """The copy for segment `number`; nothing where there is none that is sound and of the log that is there."""
     try:
         frame = names.state_path(directory, number).read_bytes()
     except OSError:
         return b""
-    return frame if is_sound(frame) else b""
+    return frame if is_sound(frame) and _is_of(names.log_path(directory, number), frame) else b""
+
+
+def _is_of(log: Path, frame: bytes) -> bool:
+    """Whether anything that can be read at the beginning of the log bears the salt of the copy; or there is no log."""
+    try:
+        with log.open("rb") as file:
+            head = file.read(LOG_HEADER_BYTES + len(frame) + _FRAME_HEADER_BYTES)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    # The header, the first frame's, or that of the next one: a bad block does not take all of them.
+    places = (_SALT_OFFSET, LOG_HEADER_BYTES, LOG_HEADER_BYTES + len(frame))
+    return any(head[at : at + 4] == frame[:4] for at in places)

@@ -130,3 +130,15 @@ def test_a_bad_block_is_not_copied(tmp_path: Path) -> None:
         stream.trim(maxlen=0)
         seal.reap(log)
         assert files_of_stream(tmp_path / "s") == {"00000002.log"}
+
+
+def test_a_copy_of_another_log_is_not_used(tmp_path: Path) -> None:
+    for name in ("s", "other"):
+        a_queue_whose_entries_are_gone(tmp_path / name, lambda stream: None)
+    ours, theirs = (tmp_path / name / "streams/x/00000002.state" for name in ("s", "other"))
+    ours.write_bytes(theirs.read_bytes())
+    with diskstream.open(tmp_path / "s", read_only=True) as store:
+        assert [problem.path for problem in store.verify().problems] == [ours]
+    spoil(tmp_path / "s/streams/x/00000002.log", SNAPSHOT + 70)
+    with diskstream.open(tmp_path / "s", **SMALL) as store, pytest.raises(diskstream.CorruptionError):
+        len(store.stream("x"))
