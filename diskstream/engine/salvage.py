@@ -213,20 +213,30 @@ class _Salvage:
         end = len(source.data.rstrip(b"\0"))
         if source.successor_lost:
             self._gap(Gap(end, end, None, None))
-            self.result.losses[
-                -1
-            ].what = "the log behind this one is missing: all that was added or changed since, groups too, is lost"
-        elif (
-            (slot is None or source.is_cut)
-            and source.data
-            and not any(loss.first and not loss.last for loss in self.result.losses)
-        ):
+            what = "the log behind this one is missing: all that was added or changed since, groups too, is lost"
+            self.result.losses[-1].what = what
+        elif source.data and self._may_be_short(is_empty=known == snapshot.lsn):
             self._gap(Gap(end, end, None, None))
             self.result.losses[
                 -1
             ].what = "nothing says how much was durable: entries and changes of groups behind this place are lost"
         elif slot is not None and known is not None and slot["synced"] > known:
             self._gap(Gap(end, end, None, None))
+
+    def _is_own(self) -> bool:
+        """Whether the file has the snapshot itself; one that has lost it, and holds nothing else, has lost more."""
+        source = self.source
+        return source.data[LOG_HEADER_BYTES : LOG_HEADER_BYTES + len(source.snapshot)] == source.snapshot
+
+    def _may_be_short(self, *, is_empty: bool) -> bool:
+        """Whether nothing says how far the log was durable, and no loss without an end says so already.
+
+        A file that has lost its snapshot and holds no frames has lost them with it.
+        """
+        source = self.source
+        own = source.data[LOG_HEADER_BYTES : LOG_HEADER_BYTES + len(source.snapshot)] == source.snapshot
+        told = any(loss.first and not loss.last for loss in self.result.losses)
+        return not told and (source.slot is None or source.is_cut or (is_empty and not own))
 
     def _take_before(self, start: int, end: int) -> None:
         """Takes sound frames as they are, as long as nothing was wrong."""

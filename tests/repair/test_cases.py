@@ -436,3 +436,12 @@ def test_the_program_of_the_page_prints_what_it_says(tmp_path: Path) -> None:
     (output,) = re.findall(r"```text\n(.*?)```", page, flags=re.DOTALL)
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout == output
+
+
+def test_a_log_that_lost_its_snapshot_and_all_behind_it_says_so(make: Make) -> None:
+    path = make(sealed=2)
+    log = folder(path) / "00000003.log"
+    data = log.read_bytes()
+    log.write_bytes(data[:600] + bytes(len(data) - 600))
+    assert losses(repair(path)) == [("240-1", "", None)]
+    assert numbers(path) == list(range(1, 241))
