@@ -24,7 +24,7 @@ from diskstream.cli.amounts import SPAN
 from diskstream.cli.duration import duration
 from diskstream.cli.failure import Failure
 from diskstream.cli.moments import END, START
-from diskstream.cli.options import as_bytes, json_option
+from diskstream.cli.options import as_bytes, json_option, optional_directory_option
 from diskstream.cli.output import entry_facts, error_console, text, write_json
 from diskstream.cli.progress import replay_progress
 from diskstream.ids import MAX_ID, MIN_ID
@@ -50,16 +50,7 @@ class _Speed(click.ParamType):  # type: ignore[type-arg]  # generic in some vers
 
 @click.command("replay")
 @click.argument("stream", type=as_bytes)
-@click.option(
-    "-d",
-    "--dir",
-    "directory",
-    envvar="DISKSTREAM_DIR",
-    show_envvar=True,
-    metavar="STORE",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="The store's directory.",
-)
+@optional_directory_option("The store's directory.")
 @click.option(
     "--backup",
     metavar="BACKUP",

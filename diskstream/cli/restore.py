@@ -14,7 +14,7 @@ from rich.filesize import decimal
 from diskstream.backups import Restored, Wanted, find_backup, restore
 from diskstream.cli.consent import consent_options
 from diskstream.cli.moments import END
-from diskstream.cli.options import as_bytes, json_option
+from diskstream.cli.options import as_bytes, json_option, optional_directory_option
 from diskstream.cli.output import write_json
 from diskstream.cli.progress import bytes_progress
 from diskstream.cli.restore_redis import restore_to_redis
@@ -33,16 +33,7 @@ from diskstream.cli.restore_redis import restore_to_redis
 @click.option("--as", "--key", "name", type=as_bytes, metavar="NAME", help="Another name for the one stream.")
 @click.option("--until", type=END, metavar="ID|TIME", help="Leave out what was added later (to a directory).")
 @click.option("--damaged", is_flag=True, help="Take also what was damaged when the backup was made (to a directory).")
-@click.option(
-    "-d",
-    "--dir",
-    "directory",
-    envvar="DISKSTREAM_DIR",
-    show_envvar=True,
-    metavar="STORE",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="The store to take from, instead of a backup (to a Redis).",
-)
+@optional_directory_option("The store to take from, instead of a backup (to a Redis).")
 @click.option("--start", metavar="ID", help="The first ID; ( before it leaves it out (to a Redis).")
 @click.option("--end", metavar="ID", help="The last ID (to a Redis).")
 @click.option("--replace", is_flag=True, help="Let it take the place of a key that holds something else (in a Redis).")
