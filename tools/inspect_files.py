@@ -1,6 +1,6 @@
 """What is on disk, down to bytes: the same as `diskstream inspect`, with its options.
 
-python tools/inspect.py --dir /data/store readings --frames
+python tools/inspect_files.py --dir /data/store readings --frames
 """
 
 import sys
