@@ -105,8 +105,9 @@ def _cell(text: str) -> str:
 def run(arguments: list[str]) -> int:
     """Write the page, or check it; the exit status."""
     if arguments not in ([], ["--check"]):
-        print(f"usage: {COMMAND} [--check]", file=sys.stderr)
-        return 2
+        is_help = arguments in (["--help"], ["-h"])
+        print(f"usage: {COMMAND} [--check]", file=sys.stdout if is_help else sys.stderr)
+        return 0 if is_help else 2
     made = reference()
     if not arguments:
         PAGE.write_text(made, encoding="utf-8")
