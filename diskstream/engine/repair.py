@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from diskstream._native import Log, NodeCache, RowSegment, SealedSegment, Sealer, SegmentView
-from diskstream.engine import audit, names, quarantine, recovery, spare
+from diskstream.engine import audit, cold, names, quarantine, recovery, spare
 from diskstream.engine.files import Files, LogFileLike
 from diskstream.engine.frames import read_all
 from diskstream.engine.layouts import AUDIT_HEADER, FOOTER, LOG_HEADER, SEGMENT_HEADER
@@ -214,7 +214,7 @@ class _StreamRepair:
         """The number of the active segment, whether its file is missing, whether that of the one behind it is."""
         found = [parsed for path in self.directory.iterdir() if (parsed := names.parse_file(path.name)) is not None]
         logs = [number for kind, number, _ in found if kind == "log"]
-        sealed = max((number for kind, number, _ in found if kind == "seg"), default=0)
+        sealed = max((number for kind, number, _ in found if kind != "log"), default=0)
         active = max(logs, default=0)
         audits = (names.audit_number(path.name) or 0 for path in self.directory.iterdir())
         kept = max(audits, default=0)  # of segments that were rolled: the active one is behind them
@@ -278,6 +278,10 @@ class _StreamRepair:
             if sealed.exists():  # a bad copy of a log that is still there
                 self._put_aside(sealed, "it is damaged, and the log that it was made from is sound")
             return
+        if self._is_elsewhere(view, log):
+            if sealed.exists():
+                self._put_aside(sealed, "it is damaged, and its bytes are in object storage")
+            return
         found = salvage_sealed(sealed) if sealed.exists() else None
         if found is None and not view.generation and rows.exists():
             found = salvage_log(rows)
@@ -288,6 +292,17 @@ class _StreamRepair:
             self._drop(view, path, log)
             return
         self._rewrite(view, path, found, log)
+
+    def _is_elsewhere(self, view: SegmentView, log: StreamLog) -> bool:
+        """Whether the bytes are in object storage, or may be: then the segment stays on the list, whatever is here."""
+        try:
+            return cold.find(self.directory, log.native, view) is not None
+        except CorruptionError as error:
+            self.report.failed = (
+                f"{error}; segment {view.number} was left as it is, since its bytes are in object storage: "
+                "`diskstream cold adopt` makes the stub anew"
+            )
+            return True
 
     @staticmethod
     def _reads(opened: SealedSegment, view: SegmentView) -> bool:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from diskstream._native import LOG_HEADER_BYTES, Block, EntryID, SegmentView, checksum, unpack_node, unpack_rows
+from diskstream.engine import cold
 from diskstream.engine.frames import Gap, find_salt, frame_at, halves, read_all, walk
 from diskstream.engine.layouts import ENTRIES, FOOTER, INDEX_ROW, LOG_HEADER, NODE_HEAD, SEGMENT_HEADER
 from diskstream.engine.losses import Loss
@@ -302,6 +303,8 @@ def segment_meta(
     Where the file itself does not say it, it is noted in `seen` what was read instead.
     """
     data, _ = read_all(path)
+    if path.suffix == ".cold":
+        return _elsewhere(path, data, number, generation, uuid)
     if path.suffix == ".log":
         found = salvage_log(path)
     else:
@@ -323,3 +326,15 @@ def segment_meta(
     first_id: ID = (pieces[0].first.ms, pieces[0].first.seq)
     last_id: ID = (pieces[-1].last.ms, pieces[-1].last.seq)
     return Meta(number, generation, found.entries, first_id, last_id, found.times_ms, len(data))
+
+
+def _elsewhere(path: Path, data: bytes, number: int, generation: int, uuid: bytes) -> Meta | None:
+    """What a stub says of the segment that it stands for; None where it is damaged, or stands for another."""
+    try:
+        stub = cold.unpacked(path, data)
+    except CorruptionError:
+        return None
+    if (stub.uuid, stub.number, stub.generation) != (uuid, number, generation):
+        return None
+    first, last = (stub.first.ms, stub.first.seq), (stub.last.ms, stub.last.seq)
+    return Meta(number, generation, stub.entries, first, last, size_bytes=stub.size_bytes)
