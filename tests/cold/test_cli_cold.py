@@ -5,12 +5,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import click
 import pytest
 from click.testing import CliRunner, Result
 
 from diskstream.cli import main
-from diskstream.cli.cold.amounts import as_duration_ms, as_size_bytes
 from tests.cold.world import ENTRIES, filled, opened, rows
 
 Run = Callable[..., Result]
@@ -102,26 +100,3 @@ def test_what_is_wrong_is_said_with_a_way_out(run: Run, folder_place: str, tmp_p
     assert "not there any more" in failed.stderr
     assert "hint:" in failed.stderr
     assert "faults" in run("verify", "--cold", code=1).stdout
-
-
-def test_times_and_sizes() -> None:
-    assert [as_duration_ms(each) for each in ("30d", "12 h", "45min", "90s", "5ms")] == [
-        30 * 86_400_000,
-        12 * 3_600_000,
-        45 * 60_000,
-        90_000,
-        5,
-    ]
-    assert [as_size_bytes(each) for each in ("10GB", "512MiB", "7", "2k", "1 TiB")] == [
-        10**10,
-        1 << 29,
-        7,
-        2000,
-        1 << 40,
-    ]
-    for bad in ("", "1", "x", "-1d", "1.5h", "9" * 30 + "d"):
-        with pytest.raises(click.BadParameter):
-            as_duration_ms(bad)
-    for bad in ("", "x", "-1", "1PB", "9" * 30):
-        with pytest.raises(click.BadParameter):
-            as_size_bytes(bad)

@@ -7,9 +7,8 @@ from typing import Any
 
 import click
 
+from diskstream.cli.amounts import SIZE_OR_NOTHING, SPAN
 from diskstream.cli.cold.amounts import (
-    as_duration_ms,
-    as_size_bytes,
     bytes_progress,
     chosen_streams,
     dry_run_option,
@@ -24,8 +23,8 @@ from diskstream.cold import move_out
 @click.command("move")
 @stream_argument(required=False)
 @click.option("--to", "place", required=True, metavar="URL", help="Where to.")
-@click.option("--older-than", "older_than_ms", type=as_duration_ms, metavar="TIME", help="IDs older than this: 30d.")
-@click.option("--keep-bytes", type=as_size_bytes, metavar="SIZE", help="All but the newest so many: 10GB.")
+@click.option("--older-than", "older_than_ms", type=SPAN, metavar="SPAN", help="IDs older than this: 30d.")
+@click.option("--keep-bytes", type=SIZE_OR_NOTHING, metavar="SIZE", help="All but the newest so many: 10GB.")
 @click.option("--keep-entries", type=click.IntRange(min=0), metavar="N", help="All but the newest N entries.")
 @click.option("--before", metavar="ID", help="All below this ID.")
 @rate_option

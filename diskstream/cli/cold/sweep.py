@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 from rich.filesize import decimal
 
-from diskstream.cli.cold.amounts import as_duration_ms
+from diskstream.cli.amounts import SPAN
 from diskstream.cli.consent import ask, consent_options
 from diskstream.cli.options import directory_option, existing_store, json_option
 from diskstream.cli.output import write_json
@@ -19,9 +19,9 @@ from diskstream.cold import sweep
 @click.option(
     "--older-than",
     "older_than_ms",
-    type=as_duration_ms,
+    type=SPAN,
     required=True,
-    metavar="TIME",
+    metavar="SPAN",
     help="Only what was seen so long ago to be needed by nobody: 30d; 0s is at once.",
 )
 @consent_options
