@@ -100,3 +100,23 @@ def test_what_is_wrong_is_said_with_a_way_out(run: Run, folder_place: str, tmp_p
     assert "not there any more" in failed.stderr
     assert "hint:" in failed.stderr
     assert "faults" in run("verify", "--cold", code=1).stdout
+
+
+def test_a_dry_run_changes_nothing_and_works_where_nothing_may_be_written(
+    run: Run, folder_place: str, tmp_path: Path
+) -> None:
+    """It opened the store for writing: what a killed process left was recovered, and rules of retention were applied."""
+    run("cold", "move", "--to", folder_place, "--keep-entries", "50")
+    run("retention", "set", "x", "--max-entries", "10", "--force")
+    store, place = tmp_path / "store", tmp_path / "place"
+
+    def state() -> dict[Path, tuple[int, bytes]]:
+        files = [path for folder in (store, place) for path in folder.rglob("*") if path.is_file()]
+        return {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in files}
+
+    before = state()
+    assert "would be moved" in run("cold", "move", "--to", folder_place, "--keep-entries", "5", "--dry-run").stdout
+    assert "would come back" in run("cold", "fetch", "--dry-run").stdout
+    assert "would have a stub" in run("cold", "adopt", "--from", folder_place, "--dry-run").stdout
+    assert "would be removed" in run("cold", "sweep", "--at", folder_place, "--older-than", "0s", "--dry-run").stdout
+    assert state() == before

@@ -35,7 +35,7 @@ def command(
 
     Reads need no such thing. What is at the place stays there, until `diskstream cold sweep` removes it.
     """
-    with existing_store(directory) as store:
+    with existing_store(directory, read_only=dry_run) as store:
         for found in chosen_streams(store, stream):
             report = bring_back(found, start=start, end=end, dry_run=True)
             if not dry_run:

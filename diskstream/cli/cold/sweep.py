@@ -33,7 +33,7 @@ def command(*, place: str, older_than_ms: int, dry_run: bool, force: bool, direc
     What a sweep sees for the first time to be needed by nobody it only notes at the place; a later sweep removes it.
     Backups of the store are not looked at: choose a time that is longer than they are kept.
     """
-    with existing_store(directory) as store:
+    with existing_store(directory, read_only=dry_run) as store:
         report = sweep(store, place, older_than_ms=older_than_ms, dry_run=True)
         if not dry_run:
             if report.removed:
