@@ -105,7 +105,7 @@ def test_what_is_wrong_is_said_with_a_way_out(run: Run, folder_place: str, tmp_p
 def test_a_dry_run_changes_nothing_and_works_where_nothing_may_be_written(
     run: Run, folder_place: str, tmp_path: Path
 ) -> None:
-    """It opened the store for writing: what a killed process left was recovered, and rules of retention were applied."""
+    """It opened the store for writing: logs were recovered, and rules of retention applied."""
     run("cold", "move", "--to", folder_place, "--keep-entries", "50")
     run("retention", "set", "x", "--max-entries", "10", "--force")
     store, place = tmp_path / "store", tmp_path / "place"
