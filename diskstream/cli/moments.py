@@ -38,6 +38,18 @@ def end_bound(given: str) -> str:
     return _bound(given, is_end=True)
 
 
+def single_id(given: str) -> str:
+    """An ID, or a time as the first ID of its millisecond; not `-`, `+`, or one after `(`.
+
+    Raises:
+        click.BadParameter: none of these.
+    """
+    if given[:1] in ("-", "+", "("):
+        raise click.BadParameter(f"{given!r} is neither an ID nor a time such as 2026-01-31T12:00Z")
+    return start_bound(given)
+
+
+single_id.__name__ = "ID or time"
 start_bound.__name__ = end_bound.__name__ = "ID or time"
 
 

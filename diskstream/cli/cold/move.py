@@ -15,6 +15,7 @@ from diskstream.cli.cold.amounts import (
     rate_option,
 )
 from diskstream.cli.cold.report import write_moved
+from diskstream.cli.moments import single_id
 from diskstream.cli.options import directory_option, existing_store, json_option, stream_argument
 from diskstream.cli.output import text
 from diskstream.cold import move_out
@@ -26,7 +27,7 @@ from diskstream.cold import move_out
 @click.option("--older-than", "older_than_ms", type=SPAN, metavar="SPAN", help="IDs older than this: 30d.")
 @click.option("--keep-bytes", type=SIZE_OR_NOTHING, metavar="SIZE", help="All but the newest so many: 10GB.")
 @click.option("--keep-entries", type=click.IntRange(min=0), metavar="N", help="All but the newest N entries.")
-@click.option("--before", metavar="ID", help="All below this ID.")
+@click.option("--before", type=single_id, metavar="ID|TIME", help="All below this.")
 @rate_option
 @dry_run_option
 @directory_option
