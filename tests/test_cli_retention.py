@@ -164,3 +164,22 @@ def test_a_rule_that_cannot_be_read_is_told_and_the_others_are_applied(run: Run,
     assert "upgrade" in run("show", code=1).stderr
     info = CliRunner().invoke(main, ["info", "jobs", "--json"], env={"DISKSTREAM_DIR": str(directory)})
     assert "upgrade" in json.loads(info.stdout)["retention_error"]
+
+
+def test_what_a_rule_moves_is_said_in_words(run: Run, directory: Path, tmp_path: Path) -> None:
+    """A rule that moves was set with "beyond it now: 0 entries"; what it moved was printed as Python has it."""
+    with diskstream.open(directory, segment_bytes=8192, seal="manual") as store:
+        for number in range(1000, 1400):
+            store.stream("jobs").add({"n": number, "pad": "." * 50}, f"{number}-0")
+        store.stream("jobs").seal()
+    rule = ("jobs", "--max-entries", "50", "--max-age", "1d", "--to", f"file://{tmp_path / 'cold'}")
+    planned = run("set", *rule, "--dry-run").stdout
+    assert "segments," in planned
+    assert "are moved" in run("set", *rule).stdout
+    assert objects(run("set", *rule, "--json"))[0]["beyond"] is None
+    would = run("apply", "jobs", "--dry-run").stdout.strip().partition("would go: ")[2]
+    assert would in planned
+    done = run("apply", "jobs").stdout.strip()
+    assert done.endswith(f"gone: {would}")
+    assert "{" not in done
+    assert "0 segments" in run("apply", "jobs").stdout  # the newest stays

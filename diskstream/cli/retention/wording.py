@@ -6,7 +6,7 @@ from rich.filesize import decimal
 
 import diskstream
 from diskstream.cli.duration import duration
-from diskstream.cli.output import attributes, plain
+from diskstream.cli.output import attributes
 from diskstream.redis_link import shown
 
 __all__ = ["limits_of", "rule_facts", "what_goes"]
@@ -38,5 +38,10 @@ def what_goes(report: diskstream.RetentionReport) -> str:
         parts.append(f"{report.removed:,} entries")
     if report.references:
         parts.append(f"{report.references:,} pending entries")
-    parts += [f"moved: {plain(each)}" for each in report.moved]
+    # Each limit has a report of its own, and a dry run finds a segment by each of them.
+    moved = {(each.number, each.generation): each for one in report.moved for each in one.segments}
+    if report.moved:
+        entries, size_bytes = (sum(getattr(each, of) for each in moved.values()) for of in ("entries", "size_bytes"))
+        where = shown(report.moved[0].place)
+        parts.append(f"{len(moved):,} segments, {entries:,} entries, {decimal(size_bytes)} to {where}")
     return ", ".join(parts)
