@@ -44,6 +44,7 @@ def repair(
     Raises:
         NotAStoreError: nothing says that this is a store.
         StoreBusyError: another process has it open.
+        ReadOnlyError: it is a backup.
         StorageError: the disk said no.
     """
     wishes = Wishes(

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from uuid import UUID
 
 import click
 
 from diskstream.cli.consent import ask, consent_options
+from diskstream.cli.failure import Failure
 from diskstream.cli.options import as_bytes, directory_option, json_option
 from diskstream.cli.output import error_console, plain, text, write_json
 from diskstream.repairing import Loss, Repair, repair
@@ -18,7 +20,7 @@ __all__ = ["command"]
 @click.command("repair")
 @directory_option
 @click.option("--stream", "streams", multiple=True, type=as_bytes, metavar="NAME", help="Only this stream; repeatable.")
-@click.option("--uuid", default="", metavar="UUID", help="The store's, where store.json is lost and you know it.")
+@click.option("--uuid", type=click.UUID, metavar="UUID", help="The store's, where store.json is lost and you know it.")
 @click.option(
     "--name",
     "known",
@@ -35,7 +37,7 @@ def command(
     *,
     directory: Path,
     streams: tuple[bytes, ...],
-    uuid: str,
+    uuid: UUID | None,
     known: tuple[bytes, ...],
     dry_run: bool,
     force: bool,
@@ -57,14 +59,20 @@ def command(
             console.print(f"reading {text(name)}", style="dim")
 
     busy = failed = False
-    found = repair(directory, streams=streams, uuid=uuid, known_names=known, dry_run=dry_run, progress=progress)
+    found = repair(
+        directory, streams=streams, uuid=str(uuid or ""), known_names=known, dry_run=dry_run, progress=progress
+    )
+    absent = set(streams)
     for report in found:
+        absent.discard(report.stream or b"")
         busy |= bool(report.actions)
         failed |= bool(report.failed)
         if as_json:
             write_json(_facts(report, dry_run=dry_run))
         else:
             _show(report, dry_run=dry_run)
+    if absent:
+        raise Failure(f"not all of these streams are in {directory}", hint="diskstream ls lists the streams")
     if not as_json and not busy and not failed:
         click.echo("nothing to repair")
     ctx.exit(1 if failed or (dry_run and busy) else 0)

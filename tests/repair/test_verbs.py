@@ -232,3 +232,19 @@ def test_the_layouts_are_those_of_the_pages() -> None:
         name: slow.LAYOUTS[name].format.lower() for name in ours
     }
     assert {name: number for number, name in layouts.KINDS.items()} == slow.KINDS
+
+
+def test_what_is_not_there_is_not_said_to_be_sound(run: Run) -> None:
+    """A name that was mistyped got "nothing to repair", and status 0."""
+    for more in (["--dry-run"], ["--force"]):
+        assert "not all of these" in run("repair", "--stream", "rase", *more, code=1).stderr
+        run("repair", "--uuid", "mine", *more, code=2)
+
+
+def test_a_backup_is_never_repaired_in_place(run: Run, tmp_path: Path) -> None:
+    """It was opened for writing: its files, which other backups share, and files beside them that verify then found."""
+    run("backup", str(tmp_path / "kept"))
+    (backup,) = (path for path in (tmp_path / "kept").iterdir() if path.is_dir())
+    assert "nothing to repair" in run("repair", "--dir", str(backup), "--dry-run").stdout
+    assert "it is a backup" in run("repair", "--dir", str(backup), "--force", code=1).stderr
+    assert "0 faults" in run("backup", "verify", str(tmp_path / "kept")).stdout
