@@ -201,8 +201,9 @@ class _Making:
             self._wanted.on_total(2 * sum(kept.size_bytes for kept in listed))
         for kept in listed:
             self._copy(kept, moved)
+        filled = {kept.path.rpartition("/")[0] for kept in listed}
         for stream in streams:
-            if not any(kept.path.startswith(f"{stream.path}/") for kept in listed):
+            if stream.path not in filled:
                 self._folder(self._fresh / moved[stream.path])
         if self._wanted.name is not None:
             name_stream(self._fresh / moved[streams[0].path], self._wanted.name, self._files)
