@@ -452,3 +452,15 @@ def test_every_verb_has_help(run: Run) -> None:
 )
 def test_durations_have_the_unit_that_suits_them(ms: int, shown: str) -> None:
     assert duration(ms) == shown
+
+
+def test_columns_of_what_is_pending_are_as_wide_as_they_must(run: Run, directory: Path) -> None:
+    name = "a-consumer-with-a-name-of-its-own"
+    with diskstream.open(directory) as store:
+        jobs = store.stream("wide")
+        jobs.add_many([{"n": n} for n in range(2)], ids=["1-0", f"{2**63}-{2**63}"])
+        jobs.group("g", start="0").consumer(name).read()
+    head, *rows = run("group", "pending", "wide", "g").stdout.splitlines()
+    assert head.split() == ["ID", "consumer", "idle", "deliveries"]
+    assert {row.index(name) for row in rows} == {head.index("consumer")}
+    assert {len(row) for row in rows} == {len(head)}
