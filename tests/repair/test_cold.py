@@ -1,11 +1,15 @@
 """A repair of a stream of which segments are in object storage: what is there is not lost, and nobody is asked."""
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 import diskstream
 from diskstream import Repair
+from diskstream.cli import main
 from diskstream.cold import adopt, move_out
 from tests.cold.world import ENTRIES, filled, opened, where
 from tests.repair.test_cases import flip
@@ -129,3 +133,40 @@ def test_a_lost_log_behind_stubs_alone_is_made_with_the_number_that_it_had(tmp_p
     assert sorted(int(path.stem) for path in folder(tmp_path / "s").glob("*.log")) == [last]
     with opened(tmp_path / "s", create=False) as again:
         assert {entry.id.ms for entry in again.stream("x").range()} >= set(range(1, 101))
+
+
+def inspected(*words: str) -> list[dict[str, Any]]:
+    result = CliRunner().invoke(main, ["inspect", "--json", *words])
+    assert result.exit_code == 0, result.output
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def test_inspect_shows_where_a_cold_segment_is_and_does_not_call_it_missing(store: Path, tmp_path: Path) -> None:
+    rows = [row for row in inspected("--dir", str(store), "x") if row["is"] == "segment"]
+    cold = [row for row in rows if row["file"].endswith(".cold")]
+    assert cold == rows[: len(cold)]
+    assert all((tmp_path / "place" / row["object"]).stat().st_size == row["stored_bytes"] for row in cold)
+    assert not [row for row in rows if row.get("sound") is False]
+    (stream,) = [row for row in inspected("--dir", str(store)) if row["is"] == "stream"]
+    assert (stream["cold"], stream["sealed"]) == (len(cold), len(rows) - len(cold))
+
+
+def test_inspect_of_a_stub_shows_what_it_says(store: Path) -> None:
+    """It was shown as a sealed segment of which nothing is right."""
+    path = folder(store) / "00000002.cold"
+    kind, stub = inspected(str(path))
+    assert kind["kind"] == "stub"
+    assert (stub["is"], stub["number"], stub["first"], stub["sound"]) == ("stub", 2, "13-0", True)
+    assert {row["of"] for row in inspected(str(path), "--bytes", "0:400")} == {"stub"}
+    flip(path, 60)
+    assert [row["is"] for row in inspected(str(path))] == ["file", "damaged"]
+    rows = inspected("--dir", str(store), "x")
+    assert [row["file"] for row in rows if row["is"] == "segment" and row.get("sound") is False] == [path.name]
+
+
+def test_verify_sends_nobody_to_a_repair_for_an_object_that_is_gone(store: Path, tmp_path: Path) -> None:
+    (tmp_path / "place").rename(tmp_path / "elsewhere")
+    with opened(store) as again:
+        problems = again.verify(cold=True).problems
+    assert problems
+    assert all("object storage" in problem.meaning for problem in problems)

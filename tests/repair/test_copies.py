@@ -9,6 +9,7 @@ from diskstream import EntryID
 from diskstream.backups import Wanted, find_backup, make_backup, restore
 from tests.engine.sample import SMALL, log_of
 from tests.repair.test_cases import flip, repair
+from tests.repair.test_cold import inspected
 
 SNAPSHOT = 4096
 
@@ -77,3 +78,12 @@ def test_a_restored_queue_has_the_copy_too(queue: Path, tmp_path: Path) -> None:
     flip(tmp_path / "again/streams/s/00000002.log", SNAPSHOT + 70)
     repair(tmp_path / "again")
     assert_the_group_is_as_it_was(tmp_path / "again")
+
+
+def test_inspect_shows_the_copy_as_the_snapshot_that_it_is(queue: Path) -> None:
+    path = str(queue / "streams/s/00000002.state")
+    rows = inspected(path)
+    assert (rows[0]["kind"], rows[1]["kind"], rows[1]["sound"]) == ("state", "snapshot", True)
+    assert inspected(path, "--bytes", "0:64")[0]["of"].endswith("(snapshot) header: salt")
+    flip(queue / "streams/s/00000002.state", 3)
+    assert [row["is"] for row in inspected(path)] == ["file", "damaged"]
