@@ -11,8 +11,9 @@ import diskstream
 from diskstream import Repair
 from diskstream.cli import main
 from diskstream.cold import adopt, move_out
+from diskstream.engine.layouts import FRAME_HEADER, REPLACE
 from tests.cold.world import ENTRIES, filled, opened, where
-from tests.repair.test_cases import flip
+from tests.repair.test_cases import flip, frames
 
 SNAPSHOT = 4096
 
@@ -170,3 +171,21 @@ def test_verify_sends_nobody_to_a_repair_for_an_object_that_is_gone(store: Path,
         problems = again.verify(cold=True).problems
     assert problems
     assert all("object storage" in problem.meaning for problem in problems)
+
+
+def test_a_compacted_segment_that_is_away_is_found_where_the_frame_that_lists_it_is_lost(tmp_path: Path) -> None:
+    with opened(tmp_path / "s") as made:
+        stream = filled(made)
+        stream.delete(*(f"{number}-0" for number in range(1, 100, 2)))
+        stream.compact()
+        left = [entry.id for entry in stream.range()]
+        move_out(stream, f"file://{tmp_path}/place", keep_entries=60)
+    assert list(folder(tmp_path / "s").glob("*.g1.cold"))
+    (log,) = folder(tmp_path / "s").glob("*.log")
+    flip(log, next(frame for frame in frames(log) if frame.kind == REPLACE).offset + FRAME_HEADER.size + 1)
+    report = repaired(tmp_path / "s")
+    assert not report.failed
+    assert not [loss for loss in report.losses if loss.entries]
+    with opened(tmp_path / "s", create=False) as again:
+        assert {entry.id for entry in again.stream("x").range()} >= set(left)
+        assert again.verify(cold=True).ok
