@@ -163,7 +163,10 @@ def _verify_segment(
             return
     except SegmentGone:
         log.refresh()
-        if view.number in {listed.number for listed in log.segments.views()}:
+        now = next((listed for listed in log.segments.views() if listed.number == view.number), None)
+        if now is not None and now.generation > view.generation:  # compacted meanwhile, by itself or with others
+            yield from _verify_segment(name, log, now, report, progress=progress, pool=pool, cold=cold)
+        elif now is not None:
             meaning = f"its {view.live} entries are gone, unless the file turns up; {_REST}"
             yield Problem(name, path, 0, "the file is missing", str(view.first), str(view.last), view.live, meaning)
         return
