@@ -4,11 +4,13 @@ A node counts by itself: two checksums, and the salt of its file. So nodes are f
 one, behind one another from the header on. A node behind one that is gone is found by its salt again.
 """
 
+import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from diskstream._native import LOG_HEADER_BYTES, Block, EntryID, SegmentView, checksum, unpack_node, unpack_rows
+from diskstream.engine import cold
 from diskstream.engine.frames import Gap, find_salt, frame_at, halves, read_all, walk
 from diskstream.engine.layouts import ENTRIES, FOOTER, INDEX_ROW, LOG_HEADER, NODE_HEAD, SEGMENT_HEADER
 from diskstream.engine.losses import Loss
@@ -301,6 +303,8 @@ def segment_meta(
 
     Where the file itself does not say it, it is noted in `seen` what was read instead.
     """
+    if path.suffix == ".cold":
+        return _stub_meta(path, number, generation, uuid)
     data, _ = read_all(path)
     if path.suffix == ".log":
         found = salvage_log(path)
@@ -323,3 +327,13 @@ def segment_meta(
     first_id: ID = (pieces[0].first.ms, pieces[0].first.seq)
     last_id: ID = (pieces[-1].last.ms, pieces[-1].last.seq)
     return Meta(number, generation, found.entries, first_id, last_id, found.times_ms, len(data))
+
+
+def _stub_meta(path: Path, number: int, generation: int, uuid: bytes) -> Meta | None:
+    """The same of a stub: when its entries were added it does not say."""
+    with contextlib.suppress(CorruptionError):
+        stub = cold.read(path)
+        if stub is not None and (stub.uuid, stub.number, stub.generation) == (uuid, number, generation):
+            first, last = (stub.first.ms, stub.first.seq), (stub.last.ms, stub.last.seq)
+            return Meta(number, generation, stub.entries, first, last, size_bytes=stub.size_bytes)
+    return None

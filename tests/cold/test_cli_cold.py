@@ -125,3 +125,16 @@ def test_times_and_sizes() -> None:
     for bad in ("", "x", "-1", "1PB", "9" * 30):
         with pytest.raises(click.BadParameter):
             as_size_bytes(bad)
+
+
+def test_a_rule_that_moves_is_told_by_a_fetch_and_works_beside_no_verb(run: Run, folder_place: str) -> None:
+    """What came back went again with the next process that opened the store, and nobody had said so."""
+    run("retention", "set", "x", "--max-entries", "100", "--to", folder_place)
+    said = run("retention", "apply", "x").stdout
+    assert said.startswith("x: gone: ")
+    assert said.endswith(" segments to cold storage\n")
+    fetched = run("cold", "fetch", "x")
+    assert "came back" in fetched.stdout
+    assert "diskstream retention clear x" in fetched.stderr
+    run("retention", "clear", "x")
+    assert run("cold", "fetch", "x").stderr == ""

@@ -6,7 +6,7 @@ from rich.filesize import decimal
 
 import diskstream
 from diskstream.cli.duration import duration
-from diskstream.cli.output import attributes, plain
+from diskstream.cli.output import attributes
 from diskstream.redis_link import shown
 
 __all__ = ["limits_of", "rule_facts", "what_goes"]
@@ -38,5 +38,8 @@ def what_goes(report: diskstream.RetentionReport) -> str:
         parts.append(f"{report.removed:,} entries")
     if report.references:
         parts.append(f"{report.references:,} pending entries")
-    parts += [f"moved: {plain(each)}" for each in report.moved]
+    segments = [segment for each in report.moved for segment in each.segments]
+    if report.moved:
+        entries = sum(segment.entries for segment in segments)
+        parts.append(f"{entries:,} entries in {len(segments):,} segments to cold storage")
     return ", ".join(parts)
