@@ -37,7 +37,8 @@ wants: where nobody is there to answer, nothing is done. `--dry-run` says what w
 `--dir` or by the environment variable `DISKSTREAM_DIR`. Names are bytes as the shell passes them.
 
 Where an ID is asked for as `ID|TIME`, a time in ISO 8601 will do, in UTC unless it says otherwise; a `SPAN` is a length
-of time such as `90s`, `1h30m` or `7d`.
+of time such as `90s`, `1h30m` or `7d`, in `ms`, `s`, `m` (or `min`), `h`, `d` and `w`. A `SIZE` is a number of bytes,
+or has a unit: `kB`, `MB`, `GB`, `TB` (or `k`, `m`, `g`, `t`), `KiB`, `MiB`, `GiB`, `TiB`.
 """
 
 

@@ -139,7 +139,10 @@ def _target(given: str, directory: Path | None, backup: Path | None) -> ToStream
         if not name or not place:
             raise click.UsageError("name the target as stream:NAME@STORE")
         return ToStream(Path(place).absolute(), os.fsencode(name))
-    parts = urlsplit(given)
+    try:
+        parts = urlsplit(given)
+    except ValueError as error:
+        raise click.UsageError(f"--to is no address: {error}") from None
     if parts.scheme in _SCHEMES:
         asked = parse_qsl(parts.query, keep_blank_values=True)
         keys = [word.partition("=")[2] for word in parts.query.split("&") if word.startswith("key=")]
