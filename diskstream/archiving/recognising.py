@@ -11,7 +11,7 @@ from diskstream.checkpoints import Checkpoints
 from diskstream.errors import ChangedError
 from diskstream.stream import Stream
 
-__all__ = ["check_copy", "check_source"]
+__all__ = ["check_copy", "check_kept", "check_source"]
 
 _START_ANEW = "archive it to another directory (--to), or rename the old copy first"
 
@@ -27,6 +27,7 @@ def check_copy(server: Server, copy: Stream, mark: Mark | None, facts: StreamFac
         if copy.exists():
             raise ChangedError(where, "it exists, and was not made by an archiver", "choose another directory (--to)")
         return
+    check_kept(copy)
     last = copy.last_id()
     if last < mark.verified_to:
         raise ChangedError(
@@ -40,6 +41,22 @@ def check_copy(server: Server, copy: Stream, mark: Mark | None, facts: StreamFac
             f"it ends at {last}, behind the source, {server.shown}, whose last ID is {facts.last_id}: the source was "
             "restored from an older state or made anew, or entries were added to the copy",
             _START_ANEW,
+        )
+
+
+def check_kept(copy: Stream) -> None:
+    """Whether a copy keeps what it is given. One that goes by a rule cannot be held against its source.
+
+    Raises:
+        ChangedError: a rule of retention removes entries from it.
+    """
+    rule = copy.retention if copy.exists() else None
+    if rule is not None and rule.to is None:
+        raise ChangedError(
+            f"the copy of {copy.name!r}",
+            f"it has a rule of retention ({rule}), which removes what was copied; nothing more is trimmed",
+            "diskstream retention clear takes the rule away, and one with --to moves to cold storage instead; to have "
+            "again what it has removed, archive to another directory",
         )
 
 

@@ -36,7 +36,7 @@ from diskstream.archiving.leasing import Lease
 from diskstream.archiving.marks import Mark, load, save
 from diskstream.archiving.options import ArchiveOptions
 from diskstream.archiving.pace import Pace
-from diskstream.archiving.recognising import check_copy, check_source
+from diskstream.archiving.recognising import check_copy, check_kept, check_source
 from diskstream.archiving.reports import ArchiveReport
 from diskstream.archiving.server import Server, StreamFacts
 from diskstream.archiving.trimming import trim_source
@@ -223,6 +223,7 @@ class StreamCopy:
         self.copy.wait_durable(upto)
         found = self.copy.digest(after.next() or upto, upto)
         if found != sent:
+            check_kept(self.copy)
             raise ChangedError(
                 f"the copy of {self.key!r}",
                 f"the {found.entries:,} entries read back from {after} to {upto} are not the {sent.entries:,} that the "

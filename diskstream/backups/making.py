@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from diskstream import leases
 from diskstream import store as stores
@@ -36,6 +36,8 @@ from diskstream.system_calls import wrapped
 __all__ = ["Made", "Settings", "make_backup"]
 
 # A lease of a backup that was killed goes after this time, or with the next backup.
+# A backup changes nothing in the store: no seals, and nothing goes by a rule of retention in its own process.
+_QUIET: Final[dict[str, Any]] = {"seal": "manual", "fsync": "os", "retention_interval_ms": 0}
 _TTL_S: Final = 3600.0
 _TOUCH_S: Final = 60.0
 # So often the streams are listed, while some vanish from under the hands of whoever lists them.
@@ -110,7 +112,7 @@ def make_backup(store: Path, target: Path, settings: Settings | None = None, *, 
         ReadOnlyError: the store cannot be written to: a backup must hold its files while it copies them.
         StorageError: the disk said no. The next backup takes over what this one has copied.
     """
-    with stores.open(store, create=False, seal="manual", fsync="os"):  # is a store, and ours to use
+    with stores.open(store, create=False, **_QUIET):  # is a store, and ours to use
         pass
     with wrapped(target, "use"):
         return _make(store, target, settings or Settings(), version)
@@ -193,7 +195,7 @@ class _Making:
         for part in stores_in(self._store):
             if part == "keys" and self._settings.patterns:
                 continue
-            with stores.open(self._store / part, create=False, seal="manual", fsync="os") as opened:
+            with stores.open(self._store / part, create=False, **_QUIET) as opened:
                 self._pin_part(part, opened)
         if not self._leases:
             self._journal.remove()

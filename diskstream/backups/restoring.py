@@ -16,8 +16,16 @@ from diskstream.backups.parts import stores_in
 from diskstream.backups.repository import Backup, BackupError
 from diskstream.backups.rewinding import Rewound, copy_until, rewind_files
 from diskstream.copying import TEMPORARY
-from diskstream.errors import ArgumentError, CorruptionError, NoSuchStreamError, StorageError, StreamExistsError
+from diskstream.errors import (
+    ArgumentError,
+    CorruptionError,
+    NewerFormatError,
+    NoSuchStreamError,
+    StorageError,
+    StreamExistsError,
+)
 from diskstream.ids import EntryID
+from diskstream.retention_rule import RetentionRule
 from diskstream.store_files import Files, check_filesystem, copy_file, digest_file, directory_of, name_stream
 from diskstream.stream import Stream
 from diskstream.system_calls import wrapped
@@ -66,6 +74,7 @@ class Restored:
         streams: for each stream's directory below it, or its name, how: see `Rewound`.
         files, size_bytes: what was copied as it is.
         entries: how many there are in what was restored.
+        rules: by name, the rules of retention that came along: whoever opens the store for writing goes by them.
     """
 
     path: Path
@@ -73,6 +82,7 @@ class Restored:
     files: int = 0
     size_bytes: int = 0
     entries: int = 0
+    rules: dict[bytes, RetentionRule] = field(default_factory=dict)
 
 
 def restore(backup: Backup, target: Path, wanted: Wanted | None = None) -> Restored:
@@ -284,7 +294,7 @@ class _Making:
         own = os.fsencode(stream.name)
         with (
             stores.open(self._backup.path / part, read_only=True, create=False) as earlier,
-            stores.open(self._fresh / part, create=False, fsync="os", seal="manual") as store,
+            _open_quiet(self._fresh / part, seal="manual") as store,
         ):
             target = store.stream(self._wanted.name or own)
             if how.rest is None:
@@ -300,10 +310,24 @@ class _Making:
             with stores.open(self._fresh / part, read_only=True, create=False) as store:
                 report = store.verify()
                 self._restored.entries += sum(_length(stream) for stream in store)
+                for stream in store:
+                    _note_rule(stream, self._restored)
                 for problem in report.problems:
                     place = problem.path if problem.path.is_dir() else problem.path.parent
                     if place.relative_to(self._fresh).as_posix() not in damaged:
                         raise BackupError(problem.path, problem.what, _WAY_OUT)
+
+
+def _open_quiet(path: Path, seal: str) -> stores.Store:
+    """A store in which nothing goes by a rule of retention while this restores what it would remove."""
+    return stores.open(path, create=False, fsync="os", seal=seal, retention_interval_ms=0)
+
+
+def _note_rule(stream: Stream, restored: Restored) -> None:
+    with contextlib.suppress(CorruptionError, NewerFormatError):
+        rule = stream.retention
+        if rule is not None:
+            restored.rules[stream.name] = rule
 
 
 def _length(stream: Stream) -> int:
@@ -328,7 +352,7 @@ def _into_store(backup: Backup, target: Path, streams: Sequence[KeptStream], wan
         _lock(fd, target)
         with (
             stores.open(backup.path, read_only=True, create=False) as earlier,
-            stores.open(target, create=False, fsync="os") as store,
+            _open_quiet(target, seal="background") as store,
         ):
             names = {os.fsencode(stream.name): wanted.name or os.fsencode(stream.name) for stream in streams}
             for name in names.values():
@@ -341,6 +365,7 @@ def _into_store(backup: Backup, target: Path, streams: Sequence[KeptStream], wan
                 store.sync()
                 store.rename(hidden, name, replace=False)
                 restored.entries += len(store.stream(name))
+                _note_rule(store.stream(name), restored)
                 restored.streams[name.decode("utf-8", "surrogateescape")] = Rewound("copied")
     finally:
         os.close(fd)

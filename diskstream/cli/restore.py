@@ -20,6 +20,9 @@ from diskstream.cli.options import as_bytes, json_option, optional_directory_opt
 from diskstream.cli.output import text, write_json
 from diskstream.cli.progress import bytes_progress
 from diskstream.cli.restore_redis import restore_to_redis
+from diskstream.cli.retention.wording import rule_facts
+
+_RULES_TOLD = 5
 
 
 @click.command("restore")
@@ -101,6 +104,20 @@ def _restore_to_directory(backup: Path, target: str, name: bytes | None, given: 
             f"{restored.path}: {len(restored.streams):,} streams ({listed or 'none'}), {restored.entries:,} entries, "
             f"{decimal(restored.size_bytes)} of files, from {found.name}"
         )
+    _tell_rules(restored)
+
+
+def _tell_rules(restored: Restored) -> None:
+    """Says what else came along: it may take away again what was restored because it had gone."""
+    for stream, rule in list(restored.rules.items())[:_RULES_TOLD]:
+        click.echo(
+            f"{text(stream)} has its rule of retention ({rule}): whoever opens the store for writing goes by it. "
+            f"`diskstream retention clear {text(stream)} --dir {restored.path}` keeps everything",
+            err=True,
+        )
+    left = len(restored.rules) - _RULES_TOLD
+    if left > 0:
+        click.echo(f"so have {left:,} more streams: `diskstream retention show` lists them", err=True)
 
 
 def _facts(backup: str, restored: Restored) -> dict[str, object]:
@@ -112,4 +129,5 @@ def _facts(backup: str, restored: Restored) -> dict[str, object]:
         "entries": restored.entries,
         "files": restored.files,
         "size_bytes": restored.size_bytes,
+        "retention": {os.fsdecode(name): rule_facts(rule) for name, rule in restored.rules.items()},
     }

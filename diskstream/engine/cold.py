@@ -17,9 +17,20 @@ from diskstream.engine import names
 from diskstream.engine.files import Files, wrapped
 from diskstream.errors import CorruptionError, NewerFormatError
 
-__all__ = ["MAX_OBJECT_BYTES", "MAX_STUB_BYTES", "MAX_URL_BYTES", "Stub", "check", "find", "read", "write"]
+__all__ = [
+    "MAGIC",
+    "MAX_OBJECT_BYTES",
+    "MAX_STUB_BYTES",
+    "MAX_URL_BYTES",
+    "Stub",
+    "check",
+    "find",
+    "read",
+    "unpacked",
+    "write",
+]
 
-_MAGIC = b"DSKCOLD1"
+MAGIC = b"DSKCOLD1"
 _VERSION = 1
 # The stream's uuid stands where the headers of log and segment have it: `recovery` and `audit` ask for it there.
 _HEADER = struct.Struct("<8sI4s16sQIHHQQ32sQQQQQ")
@@ -61,7 +72,7 @@ class Stub:
         url, path = self.url.encode(), self.path.encode()
         ids = (self.first.ms, self.first.seq, self.last.ms, self.last.seq)
         numbers = (self.number, self.generation, len(url), len(path), self.size_bytes, self.entries)
-        head = _HEADER.pack(_MAGIC, _VERSION, bytes(4), self.uuid, *numbers, self.sha256, *ids, self.moved_ms)
+        head = _HEADER.pack(MAGIC, _VERSION, bytes(4), self.uuid, *numbers, self.sha256, *ids, self.moved_ms)
         body = head + url + path
         return body + hashlib.sha256(body).digest()
 
@@ -77,8 +88,8 @@ def unpacked(path: Path, data: bytes) -> Stub:
     def fault(offset: int, expected: str, found: str) -> CorruptionError:
         return CorruptionError(str(path), "stub of a cold segment", offset, expected, found)
 
-    if len(data) < _HEADER.size + _DIGEST_BYTES or data[:8] != _MAGIC:
-        raise fault(0, f"{_HEADER.size + _DIGEST_BYTES} bytes that begin with {_MAGIC!r}", f"{len(data)} bytes")
+    if len(data) < _HEADER.size + _DIGEST_BYTES or data[:8] != MAGIC:
+        raise fault(0, f"{_HEADER.size + _DIGEST_BYTES} bytes that begin with {MAGIC!r}", f"{len(data)} bytes")
     version = int.from_bytes(data[8:12], "little")
     if version > _VERSION:
         raise NewerFormatError(str(path), "the stub", _VERSION, version)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from diskstream._native import LOG_HEADER_BYTES, Block, EntryID, checksum, unpack_node, unpack_rows
-from diskstream.engine import names
+from diskstream.engine import cold, names
 from diskstream.engine.frames import Frame, Gap, find_salt, frame_at, halves, read_all, walk
 from diskstream.engine.layouts import (
     AUDIT_BLOCK_HEAD,
@@ -35,7 +35,7 @@ from diskstream.engine.records import Record, read_records
 from diskstream.engine.salvage_nodes import index_rows, sealed_salt
 from diskstream.engine.snapshots import SECTIONS, read_snapshot
 from diskstream.engine.wire import Cursor, WireError
-from diskstream.errors import DiskstreamError, NewerFormatError
+from diskstream.errors import CorruptionError, DiskstreamError, NewerFormatError
 
 __all__ = ["Depth", "Row", "dissect_file", "kind_of"]
 
@@ -58,14 +58,21 @@ class Depth:
 
 
 def kind_of(path: Path, head: bytes) -> str:
-    """What a file is, by its first bytes, else by its name: ``log``, ``sealed``, ``audit`` or ``unknown``."""
+    """What a file is, by its first bytes, else by its name.
+
+    One of ``log``, ``sealed``, ``stub``, ``audit``, ``state`` (by its name alone) and ``unknown``.
+    """
+    if head[: len(cold.MAGIC)] == cold.MAGIC:
+        return "stub"
     for layout, kind in ((LOG_HEADER, "log"), (SEGMENT_HEADER, "sealed"), (AUDIT_HEADER, "audit")):
         if head[: len(layout.magic)] == layout.magic:
             return kind
     stem = next((part for part in path.name.split("-") if "." in part), path.name)  # also of a file in quarantine
     parsed = names.parse_file(stem)
     if parsed is not None:
-        return "log" if parsed[0] == "log" else "sealed"
+        return {"log": "log", "seg": "sealed", "cold": "stub"}[parsed[0]]
+    if names.state_number(stem) is not None:
+        return "state"
     return "audit" if names.audit_number(stem) is not None else "unknown"
 
 
@@ -85,6 +92,33 @@ def dissect_file(path: Path, depth: Depth) -> Iterator[Row]:
         yield from _sealed(data, depth)
     elif kind == "audit":
         yield from _audit(data, depth)
+    elif kind == "stub":
+        yield from _stub(path, data)
+    elif kind == "state":
+        yield from _state(data, depth)
+
+
+def _stub(path: Path, data: bytes) -> Iterator[Row]:
+    try:
+        stub = cold.unpacked(path, data)
+    except CorruptionError as error:
+        yield {"is": "damaged", "offset": error.offset, "why": f"expected {error.expected}, found {error.found}"}
+        return
+    except NewerFormatError as error:
+        yield {"is": "newer", "why": str(error)}
+        return
+    shown = {name: str(value) if name in ("first", "last") else _plain(value) for name, value in vars(stub).items()}
+    yield {"is": "stub", "sound": True, **shown}
+
+
+def _state(data: bytes, depth: Depth) -> Iterator[Row]:
+    frame = frame_at(data, 0, None)
+    if frame is None:
+        yield {"is": "damaged", "offset": 0, "why": "its frame header is not sound"}
+        return
+    yield _frame(frame, None)
+    if frame.whole:
+        yield from _contents(frame, frame.payload(data), depth)
 
 
 def structure(layout: Layout, data: bytes, offset: int, **more: Any) -> Row:

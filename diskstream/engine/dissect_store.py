@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from diskstream._native import SealedSegment
-from diskstream.engine import audit, directory, names, view_check
-from diskstream.engine.dissect import Depth, Row, dissect_file
+from diskstream.engine import audit, cold, directory, names, view_check
+from diskstream.engine.dissect import Depth, Row, dissect_file, kind_of
 from diskstream.engine.files import Files, size_of
 from diskstream.engine.log import StreamLog, StreamMoved
 from diskstream.engine.repair_store import nested_stores
@@ -53,6 +53,7 @@ def dissect_store(path: Path) -> Iterator[Row]:
             "directory": folder.name,
             "files": len(files),
             "sealed": sum(kind is not None and kind[0] == "seg" for kind in kinds),
+            "cold": sum(kind is not None and kind[0] == "cold" for kind in kinds),
             "logs": sum(kind is not None and kind[0] == "log" for kind in kinds),
             "size_bytes": sum(size_of(each) for each in files),
             "quarantine": _count(folder / "quarantine"),
@@ -107,7 +108,7 @@ def dissect_stream(name: bytes, path: Path, options: Options, depth: Depth) -> I
     for file in sorted(folder.iterdir()):
         if file.is_file():
             yield {"is": "file", "path": str(file), "size_bytes": size_of(file)}
-            if depth.parts and (names.parse_file(file.name) or names.audit_number(file.name) is not None):
+            if depth.parts and kind_of(file, b"") != "unknown":
                 yield from dissect_file(file, depth)
     quarantine = folder / "quarantine"
     for file in sorted(quarantine.iterdir()) if quarantine.is_dir() else ():
@@ -160,8 +161,10 @@ def _segments(log: StreamLog) -> Iterator[Row]:
         }
         try:
             sealed: SealedSegment | None = open_sealed(log.directory, log.native, view)
+            stub = None if sealed is not None else cold.find(log.directory, log.native, view)
         except DiskstreamError as error:
-            yield {**row, "file": path.name, "sound": False, "why": str(error)}
+            where = path if path.exists() else names.cold_path(log.directory, view.number, view.generation)
+            yield {**row, "file": where.name, "sound": False, "why": str(error)}
             continue
         if sealed is not None:
             ratio = round(sealed.raw_bytes / max(sealed.file_bytes, 1), 2)
@@ -169,6 +172,9 @@ def _segments(log: StreamLog) -> Iterator[Row]:
             yield {**row, "nodes": sealed.nodes, "ratio": ratio}
         elif not view.generation and rows.exists():
             yield {**row, "file": rows.name, "stored_bytes": size_of(rows)}
+        elif stub is not None:
+            file = names.cold_path(log.directory, view.number, view.generation).name
+            yield {**row, "file": file, "stored_bytes": stub.size_bytes, "url": stub.url, "object": stub.path}
         else:
             yield {**row, "file": None, "sound": False, "why": "the file is missing"}
     for number in audit.kept(log.directory, log.native):

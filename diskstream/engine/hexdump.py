@@ -117,6 +117,10 @@ def _regions(path: Path, data: bytes) -> Iterator[_Region]:
         yield from _of_sealed(data)
     elif kind == "audit":
         yield from _of_audit(data)
+    elif kind == "stub":
+        yield _Region(0, len(data), "stub")
+    elif kind == "state" and (frame := frame_at(data, 0, None)) is not None:
+        yield from _of_frame(0, frame.length, KINDS[frame.kind], frame.lsn)
     else:
         yield _Region(0, len(data), "a file that is no segment's")
 

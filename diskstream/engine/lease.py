@@ -4,7 +4,8 @@
 
     leases/<id>/lease.json      {"ttl_s": seconds, "made_ms": time}; modified when the lease was last used
     leases/<id>/store.json      the store's own
-    leases/<id>/streams/...     sealed segments and rolled logs as hard links, the active log as a copy
+    leases/<id>/streams/...     sealed segments and rolled logs as hard links, the active log as a copy; the copy of its
+                                snapshot, so that a backup has what its own log would be mended by
 
 A lease is a store of its own, opened read-only. Its files cost no room until the store lets go of them.
 """
@@ -129,6 +130,7 @@ def link_stream(log: StreamLog, target: Path, files: Files, *, copies: bool = Tr
             files.unlink(target / name)
         if copies:
             _copy(fd, moment, target / source.name)
+        _link_if_there(names.state_path(log.directory, number), target, files)
     finally:
         os.close(fd)
     _copy_beside(log.directory, target)
@@ -142,7 +144,8 @@ def link_damaged(directory: Path, target: Path, files: Files) -> None:
         StorageError: the file system has no hard links, or no room.
     """
     for path in directory.iterdir():
-        if names.parse_file(path.name) is not None or names.audit_number(path.name) is not None:
+        of_segment = names.parse_file(path.name) is not None or names.audit_number(path.name) is not None
+        if of_segment or names.state_number(path.name) is not None:
             files.link(path, target / path.name)
     _copy_beside(directory, target)
 

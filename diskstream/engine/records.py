@@ -37,6 +37,7 @@ TAGS = {
     13: "message",
     14: "windows",
     15: "commit",
+    16: "setting",
 }
 
 
@@ -95,8 +96,8 @@ def _read(cursor: Cursor) -> Record:
     kind = TAGS.get(tag)
     if kind is None:
         raise WireError(f"record {tag} is of a later version")
-    if kind == "delete":
-        return Record(kind, body=cursor.name())
+    if kind in ("delete", "setting"):
+        return Record(kind, name=cursor.name() if kind == "setting" else b"", body=cursor.name())
     if kind == "trim":
         return Record(kind, place=(cursor.varint(), cursor.varint()))
     if kind == "message":
@@ -168,8 +169,8 @@ def put_record(record: Record) -> bytes:
     """A record as it stands in a log."""
     kind = record.kind
     out = bytes([_NUMBERS[kind]])
-    if kind == "delete":
-        return out + put_name(record.body)
+    if kind in ("delete", "setting"):
+        return out + (put_name(record.name) if kind == "setting" else b"") + put_name(record.body)
     if kind in ("trim", "windows"):
         return out + put_varint(record.place[0]) + put_varint(record.place[1])
     if not record.is_of_group and kind != "create":

@@ -101,6 +101,7 @@ class _StreamRepair:
         self.report = Repair(name, directory)
         self.quarantine = directory / "quarantine"
         self._journal = self.quarantine / f"repair-{time.time_ns():x}.json"
+        self._undone: list[str] = []
 
     def run(self) -> Repair:
         """Both steps."""
@@ -120,6 +121,11 @@ class _StreamRepair:
                 log.remove_dropped()
         finally:
             log.close()
+        if self._undone:
+            self.report.failed = (
+                f"{'; '.join(self._undone)}. What such a stub stood for is in object storage: `diskstream cold adopt` "
+                "makes it anew. Where that finds nothing, remove the file and repair again"
+            )
         return self.report
 
     # --- what does not belong here ------------------------------------------------------------------------------------
@@ -214,7 +220,7 @@ class _StreamRepair:
         """The number of the active segment, whether its file is missing, whether that of the one behind it is."""
         found = [parsed for path in self.directory.iterdir() if (parsed := names.parse_file(path.name)) is not None]
         logs = [number for kind, number, _ in found if kind == "log"]
-        sealed = max((number for kind, number, _ in found if kind != "log"), default=0)
+        sealed = max((number for kind, number, _ in found if kind in ("seg", "cold")), default=0)
         active = max(logs, default=0)
         audits = (names.audit_number(path.name) or 0 for path in self.directory.iterdir())
         kept = max(audits, default=0)  # of segments that were rolled: the active one is behind them
@@ -278,9 +284,7 @@ class _StreamRepair:
             if sealed.exists():  # a bad copy of a log that is still there
                 self._put_aside(sealed, "it is damaged, and the log that it was made from is sound")
             return
-        if self._is_elsewhere(view, log):
-            if sealed.exists():
-                self._put_aside(sealed, "it is damaged, and its bytes are in object storage")
+        if self._is_cold(view, sealed, log):
             return
         found = salvage_sealed(sealed) if sealed.exists() else None
         if found is None and not view.generation and rows.exists():
@@ -293,16 +297,21 @@ class _StreamRepair:
             return
         self._rewrite(view, path, found, log)
 
-    def _is_elsewhere(self, view: SegmentView, log: StreamLog) -> bool:
-        """Whether the bytes are in object storage, or may be: then the segment stays on the list, whatever is here."""
+    def _is_cold(self, view: SegmentView, sealed: Path, log: StreamLog) -> bool:
+        """Whether a stub says that the bytes are in object storage. It is not asked."""
+        path = names.cold_path(self.directory, view.number, view.generation)
         try:
-            return cold.find(self.directory, log.native, view) is not None
+            if cold.find(self.directory, log.native, view) is None:
+                return False
         except CorruptionError as error:
-            self.report.failed = (
-                f"{error}; segment {view.number} was left as it is, since its bytes are in object storage: "
-                "`diskstream cold adopt` makes the stub anew"
-            )
+            if sealed.exists():  # here, and damaged: what can be read of it is more than nobody knows where
+                self._put_aside(path, f"it is damaged ({error.found})")
+                return False
+            self._undone.append(f"{path.name}: expected {error.expected}, found {error.found}")
             return True
+        if sealed.exists():  # moved away by somebody who was killed before it went; what was put was read back
+            self._put_aside(sealed, "it is damaged, and its stub says where all of it is in object storage")
+        return True
 
     @staticmethod
     def _reads(opened: SealedSegment, view: SegmentView) -> bool:
@@ -333,7 +342,7 @@ class _StreamRepair:
     def _drop(self, view: SegmentView, path: Path, log: StreamLog) -> None:
         """A segment of which nothing can be read leaves the list."""
         there = path.exists()
-        what = "nothing in this file can be read" if there else "the file is missing"
+        what = "nothing in this file can be read" if there else "the file is missing, and no stub says where it is"
         self.report.losses.append(Loss(path, 0, 0, what, str(view.first), str(view.last), view.entries))
         self.report.actions.append(f"took segment {view.number} off the list: {what}")
         if there:

@@ -172,6 +172,8 @@ class _Salvage:
         self.places = Places(source.directory, source.number)
         self.groups = GroupsBehind(image.native, self.result.notes)
         self.broken = False
+        if not (source.data and source.is_certain):
+            self.groups.doubt_rule()
         self._held: list[tuple[Frame, bytes]] = []
         self._open: list[Loss] = []
 
@@ -263,6 +265,8 @@ class _Salvage:
         self.groups.begin()
         header, last = gap.header, self._last
         loss = Loss(self.source.path, gap.offset, gap.end - gap.offset, "")
+        if header is None or header.kind == GROUPS:
+            self.groups.doubt_rule()
         if header is None:
             known = "nothing says how much follows" if gap.lost is None else f"{gap.lost} frames"
             loss.what = f"damaged: {known}; entries, deletes, trims and changes of groups in them are lost"
@@ -352,6 +356,8 @@ class _Salvage:
         if refused:
             self.groups.forget()
         for frame in refused:
+            if frame.kind == GROUPS:
+                self.groups.doubt_rule()
             entries = frame.entries or None
             first = str(EntryID(*frame.first)) if entries else ""
             what = f"a frame of kind {KINDS[frame.kind]} that contradicts what stands before it"
@@ -392,6 +398,8 @@ def rebuild(source: Source, options: Options) -> Rebuilt:
             image.publish()
             for payload in salvage.groups.give_back(source.directory, image, options):
                 image.put([(_made(GROUPS, source.now_ms), payload)])
+        for payload in salvage.groups.end_rule():
+            image.put([(_made(GROUPS, source.now_ms), payload)])
         frontier = slot["frontier"]
         if result.losses or source.slot is None:
             # Whatever was lost may hold automatic IDs: none was issued beyond the clock, the last ID and the frontier.
@@ -424,6 +432,7 @@ def _adopt(source: Source, image: _Image, result: Rebuilt) -> None:
         if not missing[at] or not newer:
             continue
         path = names.segment_path(source.directory, view.number, max(newer))
+        path = path if path.exists() else names.cold_path(source.directory, view.number, max(newer))
         seen: dict[int, Salvaged] = {}
         meta = segment_meta(path, view.number, max(newer), source.uuid, seen)
         stop = at + 1

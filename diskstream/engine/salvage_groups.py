@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 __all__ = ["GroupsBehind"]
 
 _IDS_AT_ONCE = 1000
-_PLAIN = {"message", "windows", "commit"}
+_PLAIN = {"message", "windows", "commit", "setting"}
+# The one setting by which entries go: docs/format/groups.md, "Settings".
+_RETENTION = b"retention"
 _BY_CONSUMER, _BY_TIME = 1, 2
 _OWNED = 1 << 63
 _BYTES = 1 << 20
@@ -49,6 +51,11 @@ class GroupsBehind:
         self._ended: dict[int, set[ID]] = {}
         self._aliases: dict[tuple[int, int], int] = {}
         self._names = _Names(native)
+        self._rule_in_doubt = False
+
+    def doubt_rule(self) -> None:
+        """Something was lost that may have set a rule of retention, or taken it away."""
+        self._rule_in_doubt = True
 
     def forget(self) -> None:
         """A frame was refused: what is known of names is asked for again."""
@@ -85,6 +92,8 @@ class GroupsBehind:
                 out.append(replace(record, kind="raw", raw=b"\x0c" + body))
             elif record.kind in _PLAIN:
                 out.append(record)
+                if record.kind == "setting" and record.name == _RETENTION:
+                    self._rule_in_doubt = False
             else:
                 out += self._of_group(record, pending)
         return b"".join(record.raw if record.kind == "raw" else put_record(record) for record in out)
@@ -158,6 +167,16 @@ class GroupsBehind:
             self._ranges.setdefault(record.group, []).append((before, min(record.ids)))
 
     # --- at the end ---------------------------------------------------------------------------------------------------
+
+    def end_rule(self) -> Iterator[bytes]:
+        """A record that takes the rule of retention away where it is not certain: nothing goes by it on inference."""
+        value = self._native.setting(_RETENTION)
+        if self._rule_in_doubt and value is not None:
+            shown = bytes(value).decode("utf-8", "backslashreplace")
+            self._notes.append(
+                f"the rule of retention, {shown}, is taken away, since what is lost may have changed it: set it again"
+            )
+            yield put_record(Record("setting", name=_RETENTION))
 
     def give_back(self, directory: Path, image: ImageLike, options: Options) -> Iterator[bytes]:
         """Records that give back what may have been delivered in the lost part and was not acknowledged since."""

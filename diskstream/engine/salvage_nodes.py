@@ -4,6 +4,7 @@ A node counts by itself: two checksums, and the salt of its file. So nodes are f
 one, behind one another from the header on. A node behind one that is gone is found by its salt again.
 """
 
+import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -302,9 +303,9 @@ def segment_meta(
 
     Where the file itself does not say it, it is noted in `seen` what was read instead.
     """
-    data, _ = read_all(path)
     if path.suffix == ".cold":
-        return _elsewhere(path, data, number, generation, uuid)
+        return _stub_meta(path, number, generation, uuid)
+    data, _ = read_all(path)
     if path.suffix == ".log":
         found = salvage_log(path)
     else:
@@ -328,13 +329,11 @@ def segment_meta(
     return Meta(number, generation, found.entries, first_id, last_id, found.times_ms, len(data))
 
 
-def _elsewhere(path: Path, data: bytes, number: int, generation: int, uuid: bytes) -> Meta | None:
-    """What a stub says of the segment that it stands for; None where it is damaged, or stands for another."""
-    try:
-        stub = cold.unpacked(path, data)
-    except CorruptionError:
-        return None
-    if (stub.uuid, stub.number, stub.generation) != (uuid, number, generation):
-        return None
-    first, last = (stub.first.ms, stub.first.seq), (stub.last.ms, stub.last.seq)
-    return Meta(number, generation, stub.entries, first, last, size_bytes=stub.size_bytes)
+def _stub_meta(path: Path, number: int, generation: int, uuid: bytes) -> Meta | None:
+    """The same of a stub: when its entries were added it does not say."""
+    with contextlib.suppress(CorruptionError):
+        stub = cold.read(path)
+        if stub is not None and (stub.uuid, stub.number, stub.generation) == (uuid, number, generation):
+            first, last = (stub.first.ms, stub.first.seq), (stub.last.ms, stub.last.seq)
+            return Meta(number, generation, stub.entries, first, last, size_bytes=stub.size_bytes)
+    return None

@@ -5,6 +5,7 @@ files on disk say what the stream holds: nothing that can be read is left out, s
 older copy is there again.
 """
 
+import contextlib
 import secrets
 import time
 import uuid
@@ -13,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from diskstream._native import LOG_HEADER_BYTES, EntryID
-from diskstream.engine import names, spare
+from diskstream.engine import cold, names, spare
 from diskstream.engine.frames import Frame, Gap, encode, find_salt, frame_at, frontier, read_all, walk
 from diskstream.engine.layouts import AUDIT_HEADER, FRAME_HEADER, LOG_HEADER, SEGMENT_HEADER, SNAPSHOT
 from diskstream.engine.losses import Loss
@@ -21,6 +22,7 @@ from diskstream.engine.salvage import Source
 from diskstream.engine.salvage_nodes import Salvaged, salvage_sealed, segment_meta
 from diskstream.engine.snapshots import Meta, Snapshot, read_snapshot
 from diskstream.engine.wire import WireError
+from diskstream.errors import CorruptionError
 
 __all__ = ["now_ms", "source_of"]
 
@@ -296,6 +298,10 @@ def _owner(directory: Path, data: bytes) -> bytes:
         return bytes(header["uuid"])
     found: dict[bytes, int] = {}
     for path in directory.iterdir():
+        with contextlib.suppress(CorruptionError):
+            stub = cold.read(path) if path.suffix == ".cold" else None
+            if stub is not None:
+                found[stub.uuid] = found.get(stub.uuid, 0) + 1
         layout = {".log": LOG_HEADER, ".seg": SEGMENT_HEADER, ".audit": AUDIT_HEADER}.get(path.suffix)
         if layout is not None and path.is_file():
             with path.open("rb") as file:

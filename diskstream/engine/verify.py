@@ -80,6 +80,7 @@ class VerifyReport:
         return not self.problems
 
 
+_COLD = "see to the object storage, or to the stub by `diskstream cold adopt`: a repair leaves both alone"
 _REST = "the rest of the stream can be read"
 _ACTIVE = "what stands before this place can be read, nothing can be added; a repair keeps every whole frame behind it"
 
@@ -162,14 +163,18 @@ def _verify_segment(
             return
     except SegmentGone:
         log.refresh()
-        if view.number in {listed.number for listed in log.segments.views()}:
+        now = next((listed for listed in log.segments.views() if listed.number == view.number), None)
+        if now is not None and now.generation > view.generation:  # compacted meanwhile, by itself or with others
+            yield from _verify_segment(name, log, now, report, progress=progress, pool=pool, cold=cold)
+        elif now is not None:
             meaning = f"its {view.live} entries are gone, unless the file turns up; {_REST}"
             yield Problem(name, path, 0, "the file is missing", str(view.first), str(view.last), view.live, meaning)
         return
     except (CorruptionError, FormatError, RemoteError, StorageError) as error:
         if not path.exists():
             path = names.cold_path(log.directory, view.number, view.generation)
-        meaning = f"its {view.live} entries cannot be read as it is; a repair finds all that are sound; {_REST}"
+        remedy = "a repair finds all that are sound" if path.suffix != ".cold" else _COLD
+        meaning = f"its {view.live} entries cannot be read as it is; {remedy}; {_REST}"
         yield _problem(name, path, error, meaning, view)
         return
     report.size_bytes += sealed.file_bytes

@@ -104,6 +104,19 @@ def test_an_earlier_moment_by_id_and_by_time(run: Run, tmp_path: Path) -> None:
     assert "neither an ID" in run("restore", "kept", "--to", "t", "--until", "noon", code=2).stderr
 
 
+def test_a_rule_of_retention_comes_along_and_is_told(run: Run, directory: Path, tmp_path: Path) -> None:
+    """What was restored went again a second later by the rule that had removed it, and nobody had said so."""
+    with diskstream.open(directory, retention_interval_ms=0) as store:
+        store.stream("x").set_retention(max_entries=3)
+    run("backup", "backups")
+    said = run("restore", "backups", "--to", "again").stderr
+    assert "x has its rule of retention (max_entries=3" in said
+    assert f"diskstream retention clear x --dir {tmp_path / 'again'}" in said
+    rows = objects(run("restore", "backups", "--to", str(directory), "--stream", "x", "--as", "y", "--json"))
+    assert rows[0]["retention"]["y"]["max_entries"] == 3
+    assert "retention" not in run("restore", "backups", "--to", "other", "--stream", "empty").stderr
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import diskstream
-from diskstream import DiskFullError, EntryID, NoSuchStreamError, StreamExistsError
+from diskstream import DiskFullError, EntryID, NoSuchStreamError, Store, StreamExistsError
 from diskstream.backups import Backup, BackupError, Settings, Wanted, find_backup, make_backup, restore
 from diskstream.commands.keyspace import Keyspace
 from diskstream.errors import ArgumentError
@@ -215,3 +215,27 @@ def test_killed_at_each_step_there_is_nothing_or_everything(
     last = EntryID(until) if until else EntryID(80, 0)
     assert found[b"x"][0] == [row for row in seen_at(made.path)[b"x"][0] if row[0] <= last]
     assert into == (b"own" in found)
+
+
+def test_neither_backup_nor_restore_goes_by_a_rule_of_retention(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A long restore trimmed what it had just restored, in its own background."""
+    opened: list[Store] = []
+    begin = Store._begin
+
+    def noted(store: Store) -> None:
+        opened.append(store)
+        begin(store)
+
+    with filled(tmp_path / "store", retention_interval_ms=0) as store:
+        store.stream("x").set_retention(max_entries=3)
+        before = seen(store)
+        monkeypatch.setattr(Store, "_begin", noted)
+        make_backup(store.path, tmp_path / "backups")
+        backup, until = find_backup(tmp_path / "backups"), EntryID(1, 0)
+        restore(backup, tmp_path / "again")
+        restore(backup, tmp_path / "earlier", Wanted(until=until))
+        restore(backup, store.path, Wanted((b"x",), b"y"))
+    assert [one.path for one in opened if not one.read_only and one.options.retention_interval_ms] == []
+    assert seen_at(tmp_path / "again") == before

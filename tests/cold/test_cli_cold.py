@@ -102,6 +102,19 @@ def test_what_is_wrong_is_said_with_a_way_out(run: Run, folder_place: str, tmp_p
     assert "faults" in run("verify", "--cold", code=1).stdout
 
 
+def test_a_rule_that_moves_is_told_by_a_fetch_and_works_beside_no_verb(run: Run, folder_place: str) -> None:
+    """What came back went again with the next process that opened the store, and nobody had said so."""
+    run("retention", "set", "x", "--max-entries", "100", "--to", folder_place)
+    said = run("retention", "apply", "x").stdout
+    assert said.startswith("x: gone: ")
+    assert said.endswith(" segments to cold storage\n")
+    fetched = run("cold", "fetch", "x")
+    assert "came back" in fetched.stdout
+    assert "diskstream retention clear x" in fetched.stderr
+    run("retention", "clear", "x")
+    assert run("cold", "fetch", "x").stderr == ""
+
+
 def test_a_dry_run_changes_nothing_and_works_where_nothing_may_be_written(
     run: Run, folder_place: str, tmp_path: Path
 ) -> None:

@@ -88,3 +88,24 @@ def test_verify_counts_a_log_that_goes_while_it_reads(
         report = looking.verify()
     assert (report.problems, report.entries) == ([], COUNT)
     assert sealed[0] > 0
+
+
+def test_a_segment_that_is_compacted_while_others_are_verified_is_not_missing(tmp_path: Path) -> None:
+    """Its next generation has its number: the old one was looked for, and reported."""
+    with diskstream.open(tmp_path / "s", **SMALL) as store:
+        stream = store.stream("x")
+        for _ in range(3):
+            stream.add_many([{"n": number, "pad": "." * 60} for number in range(COUNT)])
+            store.seal("x")
+        stream.delete(*[entry.id for entry in stream.range() if int(entry["n"]) % 2])
+        compacted: list[int] = []
+
+        def compact(_: int) -> None:
+            if not compacted:
+                with diskstream.open(tmp_path / "s", **{**SMALL, "segment_bytes": 8 << 10}) as other:
+                    compacted.append(other.compact("x")[0].entries_dropped)
+
+        report = store.verify(progress=compact)
+        assert compacted[0] > 0
+        assert report.problems == []
+        assert report.entries >= len(stream)

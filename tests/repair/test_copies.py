@@ -6,8 +6,10 @@ import pytest
 
 import diskstream
 from diskstream import EntryID
+from diskstream.backups import Wanted, find_backup, make_backup, restore
 from tests.engine.sample import SMALL, log_of
 from tests.repair.test_cases import flip, repair
+from tests.repair.test_cold import inspected
 
 SNAPSHOT = 4096
 
@@ -55,3 +57,33 @@ def test_where_the_log_is_missing_the_state_is_that_of_its_beginning(queue: Path
     report = repair(queue)
     assert len(report.losses) == 1  # what was added or changed in it nobody knows
     assert_the_group_is_as_it_was(queue)
+
+
+def test_a_backup_of_a_damaged_queue_is_mended_as_the_queue_itself(queue: Path, tmp_path: Path) -> None:
+    """The copy was left out: what was restored had lost its groups, which the store could still be given back."""
+    flip(queue / "streams/s/00000002.log", SNAPSHOT + 70)
+    assert [stream.name for stream in make_backup(queue, tmp_path / "backups").damaged] == ["s"]
+    restore(find_backup(tmp_path / "backups"), tmp_path / "again", Wanted(damaged=True))
+    assert repair(tmp_path / "again").losses == []
+    assert_the_group_is_as_it_was(tmp_path / "again")
+
+
+def test_a_restored_queue_has_the_copy_too(queue: Path, tmp_path: Path) -> None:
+    assert make_backup(queue, tmp_path / "backups").damaged == []
+    backup = find_backup(tmp_path / "backups")
+    assert diskstream.verify(backup.path).ok
+    restore(backup, tmp_path / "again")
+    restore(backup, tmp_path / "renamed", Wanted((b"s",), b"t"))
+    assert diskstream.verify(tmp_path / "renamed").ok
+    flip(tmp_path / "again/streams/s/00000002.log", SNAPSHOT + 70)
+    repair(tmp_path / "again")
+    assert_the_group_is_as_it_was(tmp_path / "again")
+
+
+def test_inspect_shows_the_copy_as_the_snapshot_that_it_is(queue: Path) -> None:
+    path = str(queue / "streams/s/00000002.state")
+    rows = inspected(path)
+    assert (rows[0]["kind"], rows[1]["kind"], rows[1]["sound"]) == ("state", "snapshot", True)
+    assert inspected(path, "--bytes", "0:64")[0]["of"].endswith("(snapshot) header: salt")
+    flip(queue / "streams/s/00000002.state", 3)
+    assert [row["is"] for row in inspected(path)] == ["file", "damaged"]

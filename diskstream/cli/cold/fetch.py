@@ -39,10 +39,17 @@ def command(
 
     Reads need no such thing. What is at the place stays there, until `diskstream cold sweep` removes it.
     """
-    with existing_store(directory, read_only=dry_run) as store:
+    with existing_store(directory, read_only=dry_run, retention_interval_ms=0) as store:
         for found in chosen_streams(store, stream):
             report = bring_back(found, start=start, end=end, dry_run=True)
             if not dry_run:
                 with bytes_progress(f"fetching {text(found.name)}", report.size_bytes) as progress:
                     report = bring_back(found, start=start, end=end, progress=progress, bytes_per_s=bytes_per_s)
             write_moved(report, "would come back" if dry_run else "came back", as_json=as_json)
+            rule = found.retention
+            if rule is not None and rule.to is not None and report.segments:
+                click.echo(
+                    f"{text(found.name)} has a rule of retention that moves ({rule}): what is beyond it goes again, "
+                    f"unless `diskstream retention clear {text(found.name)}` takes it away first",
+                    err=True,
+                )

@@ -51,7 +51,7 @@ def command(
     """
     if all(given is None for given in rule.values()):
         raise click.UsageError("say what goes: --older-than, --keep-bytes, --keep-entries or --before")
-    with existing_store(directory, read_only=dry_run) as store:
+    with existing_store(directory, read_only=dry_run, retention_interval_ms=0) as store:
         for found in chosen_streams(store, stream):
             planned = move_out(found, place, dry_run=True, **rule)
             if dry_run:

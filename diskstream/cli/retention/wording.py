@@ -39,9 +39,8 @@ def what_goes(report: diskstream.RetentionReport) -> str:
     if report.references:
         parts.append(f"{report.references:,} pending entries")
     # Each limit has a report of its own, and a dry run finds a segment by each of them.
-    moved = {(each.number, each.generation): each for one in report.moved for each in one.segments}
+    segments = {(each.number, each.generation): each for one in report.moved for each in one.segments}
     if report.moved:
-        entries, size_bytes = (sum(getattr(each, of) for each in moved.values()) for of in ("entries", "size_bytes"))
-        where = shown(report.moved[0].place)
-        parts.append(f"{len(moved):,} segments, {entries:,} entries, {decimal(size_bytes)} to {where}")
+        entries = sum(segment.entries for segment in segments.values())
+        parts.append(f"{entries:,} entries in {len(segments):,} segments to cold storage")
     return ", ".join(parts)
