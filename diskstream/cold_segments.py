@@ -22,6 +22,7 @@ __all__ = [
     "Kept",
     "Sound",
     "Stub",
+    "looked_at",
     "needed_paths",
     "opened",
     "segments_of",
@@ -152,6 +153,22 @@ def opened(stream: Stream) -> Iterator[ColdStream]:
             yield ColdStream(stream, log)
         except cold_moving.StreamMoved:
             raise NoSuchStreamError(stream.name, "it was deleted or renamed meanwhile") from None
+
+
+@contextmanager
+def looked_at(stream: Stream) -> Iterator[ColdStream]:
+    """The same to look at only, whoever moves its segments meanwhile; also of a store that is open for reading only.
+
+    Raises:
+        NoSuchStreamError: there is no stream, or it goes meanwhile.
+    """
+    log = stream._use(_current, None)  # a function of the stream's own layer
+    if log is None:
+        raise NoSuchStreamError(stream.name)
+    try:
+        yield ColdStream(stream, log)
+    except cold_moving.StreamMoved:
+        raise NoSuchStreamError(stream.name, "it was deleted or renamed meanwhile") from None
 
 
 def _current(log: StreamLog) -> StreamLog:

@@ -15,13 +15,13 @@ from diskstream.cold import catalogue
 from diskstream.cold.pace import Pace
 from diskstream.cold.transfer import RUN_AGAIN, Moved, MoveReport, Progress, Reader, described, fetching, ignore
 from diskstream.cold_reads import store_uuid
-from diskstream.cold_segments import HERE, STUB, ColdStream, Kept, Sound, Stub, opened
+from diskstream.cold_segments import HERE, STUB, ColdStream, Kept, Sound, Stub, looked_at, opened
 from diskstream.errors import ArgumentError, ChangedError, CorruptionError, RemoteError
 from diskstream.ids import EntryID, IDLike, parse_id
 from diskstream.objects import Place
 from diskstream.stream import Stream
 
-__all__ = ["move_out"]
+__all__ = ["check_place", "move_out"]
 
 _TRIES = 10
 
@@ -102,7 +102,7 @@ def move_out(
     rule = _Rule(older_than_ms, keep_bytes, keep_entries, None if before is None else parse_id(before))
     _check_apart(stream, there)
     report = MoveReport(stream.name, there.url, dry_run)
-    with opened(stream) as cold:
+    with looked_at(stream) if dry_run else opened(stream) as cold:
         mover = _Mover(stream, cold, there, Pace(bytes_per_s), progress or ignore)
         for segment in rule.chosen(cold, _now_ms(stream)):
             if segment.where == STUB:
@@ -114,6 +114,15 @@ def move_out(
                 if moved is not None:
                     report.segments.append(moved)
     return report
+
+
+def check_place(stream: Stream, place: str) -> None:
+    """Whether segments of a stream can be moved to a place, as far as its URL tells; the storage is not asked.
+
+    Raises:
+        ArgumentError: they cannot.
+    """
+    _check_apart(stream, Place(place))
 
 
 def _now_ms(stream: Stream) -> int:
