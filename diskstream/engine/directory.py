@@ -23,6 +23,7 @@ __all__ = [
     "hide_stream",
     "list_streams",
     "open_store",
+    "refuse_backup",
     "remove_hidden",
     "rename_stream",
     "sweep",
@@ -78,7 +79,7 @@ def open_store(path: Path, files: Files, *, create: bool, read_only: bool) -> di
         _make_store(path, files, create=create and not read_only)
     check_filesystem(path)
     if not read_only:
-        _refuse_backup(path)
+        refuse_backup(path)
     return describe(path)
 
 
@@ -111,7 +112,7 @@ def describe(path: Path) -> dict[str, Any]:
     return described
 
 
-def _refuse_backup(path: Path) -> None:
+def refuse_backup(path: Path) -> None:
     """Refuses to write to a backup: its files are those of other backups, too. See docs/format/backup.md.
 
     Raises:

@@ -58,12 +58,15 @@ def repair_store(
 
     Raises:
         NotAStoreError: nothing here says that this is a store.
+        ReadOnlyError: it is a backup: other backups share its files.
         StoreBusyError: somebody has it open.
         ArgumentError: the uuid that was given is none.
     """
     if not (path / "store.json").exists() and not (path / "streams").is_dir():
         raise NotAStoreError(str(path), "there is neither a store.json nor a directory streams")
     directory.check_filesystem(path)
+    if not dry_run:
+        directory.refuse_backup(path)
     with contextlib.nullcontext() if dry_run else alone(path, files):
         for store in [path, *nested_stores(path)]:
             with contextlib.nullcontext() if dry_run or store == path else alone(store, files):
