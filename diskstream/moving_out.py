@@ -20,9 +20,9 @@ __all__ = ["candidates", "check_mover", "move"]
 _MOVER = "diskstream.cold.moving"
 
 
-def _mover() -> Callable[..., Any]:
+def _mover(name: str = "move_out") -> Callable[..., Any]:
     try:
-        found: Callable[..., Any] = importlib.import_module(_MOVER).move_out
+        found: Callable[..., Any] = getattr(importlib.import_module(_MOVER), name)
     except ImportError as error:
         raise ArgumentError(
             f"nothing here can move segments to cold storage ({error}): install diskstream with its extra for that, or "
@@ -31,13 +31,13 @@ def _mover() -> Callable[..., Any]:
     return found
 
 
-def check_mover() -> None:
-    """Makes sure that this installation can move.
+def check_mover(stream: "Stream", to: str) -> None:
+    """Makes sure that this installation can move segments of a stream there, as far as the URL tells.
 
     Raises:
         ArgumentError: it cannot.
     """
-    _mover()
+    _mover("check_place")(stream, to)
 
 
 def candidates(

@@ -66,13 +66,13 @@ class Retained:
             max_age_ms, max_bytes, max_entries, ref, to: see `RetentionRule`.
 
         Raises:
-            ArgumentError: see `RetentionRule`; or this installation cannot move to cold storage.
+            ArgumentError: see `RetentionRule`; or this installation cannot move to that place.
             NoSuchStreamError: there is no stream.
             StorageError: the disk said no.
         """
         rule = RetentionRule(max_age_ms=max_age_ms, max_bytes=max_bytes, max_entries=max_entries, ref=ref, to=to)
         if to is not None:
-            check_mover()
+            check_mover(self._self(), to)
         self._set_rule(rule)
         return rule
 

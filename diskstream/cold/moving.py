@@ -21,7 +21,7 @@ from diskstream.ids import EntryID, IDLike, parse_id
 from diskstream.objects import Place
 from diskstream.stream import Stream
 
-__all__ = ["move_out"]
+__all__ = ["check_place", "move_out"]
 
 _TRIES = 10
 
@@ -114,6 +114,15 @@ def move_out(
                 if moved is not None:
                     report.segments.append(moved)
     return report
+
+
+def check_place(stream: Stream, place: str) -> None:
+    """Whether segments of a stream can be moved to a place, as far as its URL tells; the storage is not asked.
+
+    Raises:
+        ArgumentError: they cannot.
+    """
+    _check_apart(stream, Place(place))
 
 
 def _now_ms(stream: Stream) -> int:

@@ -58,8 +58,8 @@ def repair_store(
 
     Raises:
         NotAStoreError: nothing here says that this is a store.
+        ReadOnlyError: it is a backup: other backups share its files.
         StoreBusyError: somebody has it open.
-        ReadOnlyError: it is a backup.
         ArgumentError: the uuid that was given is none.
     """
     if not (path / "store.json").exists() and not (path / "streams").is_dir():

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import diskstream
-from diskstream.backups import Repository
+from diskstream.backups import Repository, find_backup
 from diskstream.cli import main
 from tests.backups.world import bulky, filled, flip_in_place, seen_at
 
@@ -102,6 +102,17 @@ def test_an_earlier_moment_by_id_and_by_time(run: Run, tmp_path: Path) -> None:
         assert done["entries"] == 3, until
         (tmp_path / "t").rename(tmp_path / f"t{len(list(tmp_path.iterdir()))}")
     assert "neither an ID" in run("restore", "kept", "--to", "t", "--until", "noon", code=2).stderr
+
+
+def test_a_repair_leaves_a_backup_alone(run: Run, directory: Path) -> None:
+    """It wrote to logs that other backups share, and none of them was what its manifest says any more."""
+    run("backup", "backups")
+    backup = find_backup(Path("backups")).path
+    flip_in_place(next(backup.rglob("*.seg")), 100)
+    before = {path: path.read_bytes() for path in backup.rglob("*") if path.is_file()}
+    assert "it is a backup" in run("repair", "--dir", str(backup), "--force", code=1).stderr
+    assert "would do" in run("repair", "--dir", str(backup), "--dry-run", code=1).stdout
+    assert {path: path.read_bytes() for path in backup.rglob("*") if path.is_file()} == before
 
 
 def test_a_rule_of_retention_comes_along_and_is_told(run: Run, directory: Path, tmp_path: Path) -> None:

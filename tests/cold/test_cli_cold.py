@@ -133,3 +133,27 @@ def test_a_dry_run_changes_nothing_and_works_where_nothing_may_be_written(
     assert "would have a stub" in run("cold", "adopt", "--from", folder_place, "--dry-run").stdout
     assert "would be removed" in run("cold", "sweep", "--at", folder_place, "--older-than", "0s", "--dry-run").stdout
     assert state() == before
+
+
+def test_what_a_rule_would_move_is_said_without_moving(run: Run, folder_place: str, tmp_path: Path) -> None:
+    """A dry run was refused, since the store is open for reading only then."""
+    said = run("retention", "set", "x", "--max-entries", "100", "--to", folder_place, "--dry-run").stdout
+    assert "segments to cold storage; nothing was set" in said
+    assert (
+        "segments to cold storage" in run("retention", "set", "x", "--max-entries", "100", "--to", folder_place).stdout
+    )
+    assert "would go: " in run("retention", "apply", "--dry-run").stdout
+    assert not list(tmp_path.rglob("*.cold"))
+
+
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [("file://{store}/cold", "inside the store"), ("s3://bucket/p?colour=red", "settings of s3://")],
+)
+def test_a_rule_with_a_place_that_cannot_be_is_not_set(run: Run, tmp_path: Path, place: str, said: str) -> None:
+    """It was set, and failed in the background for ever after."""
+    where = place.format(store=tmp_path / "store")
+    for words in ((), ("--dry-run",)):
+        assert said in run("retention", "set", "x", "--max-entries", "100", "--to", where, *words, code=1).stderr
+    with opened(tmp_path / "store") as store:
+        assert store.stream("x").retention is None

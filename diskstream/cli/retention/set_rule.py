@@ -52,7 +52,7 @@ def command(
     # No background of its own: nothing goes by the rule of before while somebody thinks about the question.
     with diskstream.open(directory, read_only=dry_run, create=False, retention_interval_ms=0) as store:
         found = existing_stream(store, stream)
-        preview = found.preview_retention(rule) if rule.to is None or dry_run else diskstream.RetentionReport()
+        preview = found.preview_retention(rule)
         length = len(found)
         if not dry_run:
             if preview.removed:
