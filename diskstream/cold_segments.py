@@ -22,7 +22,6 @@ __all__ = [
     "Kept",
     "Sound",
     "Stub",
-    "looked_at",
     "needed_paths",
     "opened",
     "segments_of",
@@ -134,18 +133,18 @@ def uuid_of(stream: Stream) -> bytes | None:
 
 
 @contextmanager
-def opened(stream: Stream) -> Iterator[ColdStream]:
+def opened(stream: Stream, *, dry_run: bool = False) -> Iterator[ColdStream]:
     """A stream, with nobody else moving its segments until the end of the block. Appends and seals go on.
 
     Raises:
         NoSuchStreamError: there is no stream, or it goes meanwhile.
         ChangedError: somebody else is moving its segments.
-        ReadOnlyError: the store is open for reading only.
+        ReadOnlyError: the store is open for reading only, and this is no dry run.
     """
     log = stream._use(_current, None)  # a function of the stream's own layer
     if log is None:
         raise NoSuchStreamError(stream.name)
-    with cold_moving.alone(log) as is_alone:
+    with cold_moving.alone(log, dry_run=dry_run) as is_alone:
         if not is_alone:
             where = stream.name.decode("utf-8", "backslashreplace")
             raise ChangedError(where, "somebody else is moving segments of this stream", "wait for that to end")
@@ -153,22 +152,6 @@ def opened(stream: Stream) -> Iterator[ColdStream]:
             yield ColdStream(stream, log)
         except cold_moving.StreamMoved:
             raise NoSuchStreamError(stream.name, "it was deleted or renamed meanwhile") from None
-
-
-@contextmanager
-def looked_at(stream: Stream) -> Iterator[ColdStream]:
-    """The same to look at only, whoever moves its segments meanwhile; also of a store that is open for reading only.
-
-    Raises:
-        NoSuchStreamError: there is no stream, or it goes meanwhile.
-    """
-    log = stream._use(_current, None)  # a function of the stream's own layer
-    if log is None:
-        raise NoSuchStreamError(stream.name)
-    try:
-        yield ColdStream(stream, log)
-    except cold_moving.StreamMoved:
-        raise NoSuchStreamError(stream.name, "it was deleted or renamed meanwhile") from None
 
 
 def _current(log: StreamLog) -> StreamLog:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
 from diskstream.errors import ArgumentError, RemoteError
 
@@ -18,11 +19,22 @@ _SCHEMES = ("redis", "rediss", "unix")
 
 
 def shown(url: str) -> str:
-    """The address as it may be printed and logged: without the password, and without the query that may hold one."""
-    parts = urlsplit(url)
+    """The address as it may be printed and logged: without the password, and without the query that may hold one.
+
+    Raises:
+        ArgumentError: it is no address.
+    """
+    parts = _split(url)
     user, at, place = parts.netloc.rpartition("@")
     name = user.partition(":")[0]
     return urlunsplit((parts.scheme, f"{name}@{place}" if at and name else place, parts.path, "", ""))
+
+
+def _split(url: str) -> SplitResult:
+    try:
+        return urlsplit(url)
+    except ValueError as error:  # not shown: nobody knows what in it is a password
+        raise ArgumentError(f"this is no address of a Redis: {error}") from None
 
 
 @contextmanager
@@ -63,8 +75,7 @@ def connect(url: str, *, timeout_s: float = 30.0) -> Redis:
         ArgumentError: no such address, or redis-py is not installed.
         RemoteError: nobody answers there, or not to us.
     """
-    if urlsplit(url).scheme not in _SCHEMES:
-        raise ArgumentError(f"a Redis is at redis://, rediss:// or unix://, not at {shown(url)!r}")
+    _check(url)
     try:
         import redis
         from redis.backoff import NoBackoff
@@ -77,6 +88,18 @@ def connect(url: str, *, timeout_s: float = 30.0) -> Redis:
         )
     except (ValueError, TypeError) as error:
         raise ArgumentError(f"{shown(url)!r} is no address of a Redis: {error}") from None
-    with telling(url, "connect"):
-        client.ping()
+    try:
+        with telling(url, "connect"):
+            client.ping()
+    except TypeError as error:  # of the connection, which is made only now: a setting that there is not
+        raise ArgumentError(f"{shown(url)!r} is no address of a Redis: {error}") from None
     return client
+
+
+def _check(url: str) -> None:
+    """That the address is one. redis-py takes database 0 where it cannot read which one was meant."""
+    parts = _split(url)
+    if parts.scheme not in _SCHEMES:
+        raise ArgumentError(f"a Redis is at redis://, rediss:// or unix://, not at {shown(url)!r}")
+    if parts.scheme != "unix" and re.fullmatch(r"/?|/\d+", unquote(parts.path), re.ASCII) is None:
+        raise ArgumentError(f"{shown(url)!r} is no address of a Redis: behind the last / stands the database's number")

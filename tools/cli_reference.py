@@ -37,7 +37,8 @@ wants: where nobody is there to answer, nothing is done. `--dry-run` says what w
 `--dir` or by the environment variable `DISKSTREAM_DIR`. Names are bytes as the shell passes them.
 
 Where an ID is asked for as `ID|TIME`, a time in ISO 8601 will do, in UTC unless it says otherwise; a `SPAN` is a length
-of time such as `90s`, `1h30m` or `7d`.
+of time such as `90s`, `1h30m` or `7d`, in `ms`, `s`, `m` (or `min`), `h`, `d` and `w`. A `SIZE` is a number of bytes,
+or has a unit: `kB`, `MB`, `GB`, `TB` (or `k`, `m`, `g`, `t`), `KiB`, `MiB`, `GiB`, `TiB`.
 """
 
 
@@ -105,8 +106,9 @@ def _cell(text: str) -> str:
 def run(arguments: list[str]) -> int:
     """Write the page, or check it; the exit status."""
     if arguments not in ([], ["--check"]):
-        print(f"usage: {COMMAND} [--check]", file=sys.stderr)
-        return 2
+        is_help = arguments in (["--help"], ["-h"])
+        print(f"usage: {COMMAND} [--check]", file=sys.stdout if is_help else sys.stderr)
+        return 0 if is_help else 2
     made = reference()
     if not arguments:
         PAGE.write_text(made, encoding="utf-8")

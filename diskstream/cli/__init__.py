@@ -74,6 +74,8 @@ class _Verbs(click.Group):
             return super().invoke(ctx)
         except BrokenPipeError:
             raise  # whoever read has had enough: click ends it without a word
+        except diskstream.InvalidIDError as error:
+            raise click.UsageError(f"{error.given} is no ID", ctx) from error
         except diskstream.DiskstreamError as error:
             raise Failure(str(error), hint=getattr(error, "hint", None)) from error
         except OSError as error:

@@ -1,4 +1,4 @@
-"""Options that are amounts with a unit: so many bytes, so long."""
+"""Options that are amounts with a unit: so many bytes, so long. All verbs take the same words for the same thing."""
 
 from __future__ import annotations
 
@@ -7,32 +7,53 @@ from typing import Final
 
 import click
 
-__all__ = ["SIZE", "SPAN"]
+__all__ = ["AGE", "SIZE", "SIZE_OR_NOTHING", "SPAN"]
 
-_NUMBER: Final = re.compile(r"(\d{1,15}(?:\.\d{1,9})?)\s*([A-Za-z]*)")
-_BYTES: Final = {"": 1, "b": 1, "k": 1000, "kb": 1000, "kib": 1 << 10, "m": 10**6, "mb": 10**6, "mib": 1 << 20}
-_BYTES_MORE: Final = {"g": 10**9, "gb": 10**9, "gib": 1 << 30, "t": 10**12, "tb": 10**12, "tib": 1 << 40}
+_MOST: Final = (1 << 63) - 1
+_PART: Final = re.compile(r"(\d{1,19})(?:\.(\d{1,9}))?([a-z]*)", re.ASCII)
 _MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+_DECIMAL: Final = {"": 1, "b": 1, "k": 10**3, "kb": 10**3, "m": 10**6, "mb": 10**6, "g": 10**9, "gb": 10**9}
+_DECIMAL_MORE: Final = {"t": 10**12, "tb": 10**12}
+_BINARY: Final = {"kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40}
+_BYTES: Final = {**_DECIMAL, **_DECIMAL_MORE, **_BINARY}
 
 
 class _Amount(click.ParamType):  # type: ignore[type-arg]  # generic in some versions of click only
-    """A number with one of some units, as an int of the smallest."""
+    """Numbers with one of some units, added up, as an int of the smallest."""
 
-    def __init__(self, name: str, units: dict[str, int], example: str, *, least: int) -> None:
-        self.name, self._units, self._example, self._least = name, units, example, least
+    def __init__(self, name: str, units: dict[str, int], example: str, *, least: int, parts: int) -> None:
+        self.name, self._units, self._example, self._least, self._parts = name, units, example, least, parts
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The amount.
+
+        Raises:
+            click.BadParameter: it is none, or too little, or over 2^63.
+        """
         if isinstance(value, int):
             return value
-        match = _NUMBER.fullmatch(str(value).strip())
-        if match is None or match[2].lower() not in self._units:
+        given = "".join(str(value).lower().split())
+        parts = list(_PART.finditer(given))[: self._parts]
+        if (
+            not parts
+            or "".join(part[0] for part in parts) != given
+            or any(part[3] not in self._units for part in parts)
+        ):
             units = " ".join(unit for unit in self._units if unit)
-            self.fail(f"{value!r} is no {self.name} as {self._example}; units are {units}", param, ctx)
-        amount = int(float(match[1]) * self._units[match[2].lower()])
-        if amount < self._least:
-            self.fail(f"{value!r} is less than {self._least}", param, ctx)
+            self.fail(f"{value!r} is no {self.name} such as {self._example}; units are {units}", param, ctx)
+        amount = sum(_exact(part, self._units[part[3]]) for part in parts)
+        if not self._least <= amount <= _MOST:
+            self.fail(f"{value!r} is out of range: it is to be from {self._least} to {_MOST:,}", param, ctx)
         return amount
 
 
-SIZE: Final = _Amount("size", {**_BYTES, **_BYTES_MORE}, "100MB", least=1)
-SPAN: Final = _Amount("span", _MS, "30d", least=0)
+def _exact(part: re.Match[str], unit: int) -> int:
+    decimals = part[2] or ""
+    whole: int = 10 ** len(decimals)
+    return int(part[1] + decimals) * unit // whole
+
+
+SIZE: Final = _Amount("size", _BYTES, "500MB or 10GiB", least=1, parts=1)
+SIZE_OR_NOTHING: Final = _Amount("size", _BYTES, "500MB or 10GiB", least=0, parts=1)
+SPAN: Final = _Amount("length of time", _MS, "90s, 1h30m or 7d", least=0, parts=8)
+AGE: Final = _Amount("length of time", _MS, "90s, 1h30m or 7d", least=1, parts=8)

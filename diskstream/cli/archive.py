@@ -69,7 +69,7 @@ def command(
         raise click.UsageError("--trim-unacknowledged means nothing without --trim")
     if dry_run:
         plans: list[Plan] = plan(source, directory, keys, ArchiveOptions(**given))
-        write_plans(plans, as_json=as_json)
+        write_plans(plans, as_json=as_json, unacknowledged=given["trim_unacknowledged"])
         if any(each.error for each in plans):
             raise Failure("not all of this would be copied")
         return

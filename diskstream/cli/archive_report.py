@@ -14,6 +14,8 @@ from rich.table import Table
 from diskstream.archiving import ArchiveReport, ArchiveResult, Plan
 from diskstream.cli.output import attributes, console, error_console, text, write_json
 
+_NOTHING = "no stream there has a name that --key says"
+
 
 class Callbacks(TypedDict, total=False):
     """What those who copy call, by the names of their options."""
@@ -57,6 +59,8 @@ def say_remark(stream: bytes, remark: str) -> None:
 
 def write_result(result: ArchiveResult, seconds: float, *, as_json: bool) -> None:
     """A table, or one JSON object a stream; what is worth knowing beside it on standard error."""
+    if not result.reports:
+        click.echo(_NOTHING, err=True)
     for report in result.reports:
         for line in _remarks(report):
             say_remark(report.stream, line)
@@ -86,11 +90,6 @@ def write_result(result: ArchiveResult, seconds: float, *, as_json: bool) -> Non
     click.echo(
         f"{entries:,} entries of {len(result.reports):,} streams in {seconds:.1f} s, read back and found the same"
     )
-    for report in result.reports:
-        for line in _remarks(report):
-            click.echo(f"{text(report.stream)}: {line}", err=True)
-    for key, kind in result.skipped:
-        click.echo(f"{text(key)}: passed over, it is a {kind}", err=True)
 
 
 def _facts(report: ArchiveReport) -> dict[str, Any]:
@@ -109,13 +108,16 @@ def _remarks(report: ArchiveReport) -> Iterator[str]:
         yield f"the source's key expires in {report.expires_ms / 1000:,.0f} s"
 
 
-def write_plans(plans: list[Plan], *, as_json: bool) -> None:
-    """What would be done, a line for each stream."""
+def write_plans(plans: list[Plan], *, as_json: bool, unacknowledged: bool = False) -> None:
+    """What would be done, a line for each stream; `unacknowledged` where a trim does not ask the groups."""
+    if not plans:
+        click.echo(_NOTHING, err=True)
+    limit = "" if unacknowledged else ", as far as groups have acknowledged"
     for each in plans:
         if as_json:
             write_json(each)
             continue
-        trims = "" if each.trim_to is None else f"; would trim up to {each.trim_to}, as far as groups have acknowledged"
+        trims = "" if each.trim_to is None else f"; would trim up to {each.trim_to}{limit}"
         why = f"would not be copied: {each.error}" if each.error else f"would copy {_about(each)}{trims}"
         click.echo(f"{text(each.stream)}: {why}")
 

@@ -9,10 +9,11 @@ from pathlib import Path
 import click
 
 import diskstream
+from diskstream.cli.amounts import SPAN
 from diskstream.cli.completing import complete_streams
 from diskstream.cli.export_report import export_progress, write_report
 from diskstream.cli.failure import Failure
-from diskstream.cli.moments import end_bound, since, span_ms, start_bound
+from diskstream.cli.moments import end_bound, since, start_bound
 from diskstream.cli.options import as_bytes, directory_option, existing_store, existing_stream, json_option
 from diskstream.exporting import (
     COMPRESSIONS,
@@ -34,7 +35,7 @@ _PIPE = "-"
 @click.option("-o", "--output", default=_PIPE, show_default=True, metavar="FILE", help="A file, a directory, or - .")
 @click.option("--start", default="-", metavar="ID|TIME", type=start_bound, help="Only from there on.")
 @click.option("--end", default="+", metavar="ID|TIME", type=end_bound, help="Only up to there.")
-@click.option("--since", "span", metavar="SPAN", type=span_ms, help="Only the last 90s, 1h30m, 7d.")
+@click.option("--since", "span", metavar="SPAN", type=SPAN, help="Only the last 90s, 1h30m, 7d.")
 @click.option("--columns", type=as_bytes, metavar="NAME[:TYPE],...", help="These fields only; not in jsonl as columns.")
 @click.option(
     "--duplicates",

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from diskstream.cli.failure import Failure
-from diskstream.cli.options import as_bytes, json_option
+from diskstream.cli.options import as_bytes, json_option, optional_directory_option
 from diskstream.cli.output import plain, text, write_json
 from diskstream.dissecting import Depth, Line, Row, dump_bytes, inspect_file, inspect_store, inspect_stream
 
@@ -37,16 +37,7 @@ class _Range(click.ParamType[tuple[int, int]]):
 
 @click.command("inspect")
 @click.argument("target", metavar="[STREAM | FILE]", type=as_bytes, required=False)
-@click.option(
-    "-d",
-    "--dir",
-    "directory",
-    envvar="DISKSTREAM_DIR",
-    show_envvar=True,
-    metavar="STORE",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="The store's directory; not needed for a file.",
-)
+@optional_directory_option("The store's directory; not needed for a file.")
 @click.option("--frames", "--nodes", "parts", is_flag=True, help="Each frame, node, index row and block.")
 @click.option("--entries", is_flag=True, help="Each entry, and each record of groups.")
 @click.option("--bytes", "span", type=_Range(), metavar="OFFSET:LENGTH", help="The bytes of a file, field by field.")

@@ -12,29 +12,7 @@ import diskstream
 from diskstream.ids import EntryID, parse_end, parse_start
 from diskstream.ingest import TimeParser
 
-_UNITS_MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
-_PART: Final = re.compile(r"(\d{1,15}(?:\.\d{1,9})?)(ms|s|min|m|h|d|w)")
 _ID: Final = re.compile(r"\(?\d+(-\d+)?|[-+]")
-_MAX_MS: Final = 2**64 - 1
-
-
-def span_ms(given: str) -> int:
-    """`90s`, `1h30m`, `500ms`, `7d`: milliseconds; a type for click.
-
-    Raises:
-        click.BadParameter: it is no such thing.
-    """
-    text = given.strip().lower()
-    parts = _PART.findall(text)
-    if not parts or "".join(number + unit for number, unit in parts) != text:
-        raise click.BadParameter(f"{given!r} is no length of time such as 90s, 1h30m or 7d")
-    total = round(sum(float(number) * _UNITS_MS[unit] for number, unit in parts))
-    if total > _MAX_MS:
-        raise click.BadParameter(f"{given!r} is longer than any ID reaches")
-    return total
-
-
-span_ms.__name__ = "span"  # what click calls it where it is wrong
 
 
 def since(span: int) -> str:
@@ -60,6 +38,18 @@ def end_bound(given: str) -> str:
     return _bound(given, is_end=True)
 
 
+def single_id(given: str) -> str:
+    """An ID, or a time as the first ID of its millisecond; not `-`, `+`, or one after `(`.
+
+    Raises:
+        click.BadParameter: none of these.
+    """
+    if given[:1] in ("-", "+", "("):
+        raise click.BadParameter(f"{given!r} is neither an ID nor a time such as 2026-01-31T12:00Z")
+    return start_bound(given)
+
+
+single_id.__name__ = "ID or time"
 start_bound.__name__ = end_bound.__name__ = "ID or time"
 
 

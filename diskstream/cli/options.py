@@ -35,17 +35,26 @@ def finite(_: click.Context, parameter: click.Parameter, value: float) -> float:
 
 def directory_option(function: _F) -> _F:
     """`--dir`, as `directory`."""
+    return _directory("The store's directory.", required=True)(function)
+
+
+def optional_directory_option(what: str) -> Callable[[_F], _F]:
+    """The same for a verb that can do without; `what` is its help."""
+    return _directory(what, required=False)
+
+
+def _directory(what: str, *, required: bool) -> Callable[[_F], _F]:
     return click.option(
         "-d",
         "--dir",
         "directory",
-        required=True,
+        required=required,
         envvar="DISKSTREAM_DIR",
         show_envvar=True,
         metavar="STORE",
         type=click.Path(file_okay=False, path_type=Path),
-        help="The store's directory.",
-    )(function)
+        help=what,
+    )
 
 
 def json_option(function: _F) -> _F:

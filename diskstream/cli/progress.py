@@ -22,6 +22,13 @@ import diskstream
 from diskstream.cli.output import error_console
 
 
+class _Rate(ProgressColumn):
+    """Entries a second."""
+
+    def render(self, task: Task) -> Text:
+        return Text("" if task.speed is None else f"{task.speed:,.0f}/s")
+
+
 @contextmanager
 def entries_progress(
     store: diskstream.Store, title: str, stream: bytes | None = None
@@ -31,7 +38,7 @@ def entries_progress(
     if not console.is_terminal:
         yield None
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), _Rate(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task(title, total=_count(store, stream))
         yield lambda entries: progress.advance(task, entries)
@@ -62,13 +69,6 @@ def bytes_progress(title: str) -> Iterator[tuple[Callable[[int], None], Callable
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task(title, total=None)
         yield (lambda total: progress.update(task, total=total)), (lambda size: progress.advance(task, size))
-
-
-class _Rate(ProgressColumn):
-    """Entries a second."""
-
-    def render(self, task: Task) -> Text:
-        return Text("" if task.speed is None else f"{task.speed:,.0f}/s")
 
 
 @contextmanager

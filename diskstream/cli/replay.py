@@ -24,7 +24,7 @@ from diskstream.cli.amounts import SPAN
 from diskstream.cli.duration import duration
 from diskstream.cli.failure import Failure
 from diskstream.cli.moments import END, START
-from diskstream.cli.options import as_bytes, json_option
+from diskstream.cli.options import as_bytes, json_option, optional_directory_option
 from diskstream.cli.output import entry_facts, error_console, text, write_json
 from diskstream.cli.progress import replay_progress
 from diskstream.ids import MAX_ID, MIN_ID
@@ -50,16 +50,7 @@ class _Speed(click.ParamType):  # type: ignore[type-arg]  # generic in some vers
 
 @click.command("replay")
 @click.argument("stream", type=as_bytes)
-@click.option(
-    "-d",
-    "--dir",
-    "directory",
-    envvar="DISKSTREAM_DIR",
-    show_envvar=True,
-    metavar="STORE",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="The store's directory.",
-)
+@optional_directory_option("The store's directory.")
 @click.option(
     "--backup",
     metavar="BACKUP",
@@ -148,7 +139,10 @@ def _target(given: str, directory: Path | None, backup: Path | None) -> ToStream
         if not name or not place:
             raise click.UsageError("name the target as stream:NAME@STORE")
         return ToStream(Path(place).absolute(), os.fsencode(name))
-    parts = urlsplit(given)
+    try:
+        parts = urlsplit(given)
+    except ValueError as error:
+        raise click.UsageError(f"--to is no address: {error}") from None
     if parts.scheme in _SCHEMES:
         asked = parse_qsl(parts.query, keep_blank_values=True)
         keys = [word.partition("=")[2] for word in parts.query.split("&") if word.startswith("key=")]

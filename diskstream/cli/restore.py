@@ -11,10 +11,12 @@ from typing import Any
 import click
 from rich.filesize import decimal
 
+import diskstream
 from diskstream.backups import Restored, Wanted, find_backup, restore
 from diskstream.cli.consent import consent_options
-from diskstream.cli.moments import END
-from diskstream.cli.options import as_bytes, json_option
+from diskstream.cli.failure import Failure
+from diskstream.cli.moments import END, end_bound, start_bound
+from diskstream.cli.options import as_bytes, json_option, optional_directory_option
 from diskstream.cli.output import text, write_json
 from diskstream.cli.progress import bytes_progress
 from diskstream.cli.restore_redis import restore_to_redis
@@ -36,18 +38,11 @@ _RULES_TOLD = 5
 @click.option("--as", "--key", "name", type=as_bytes, metavar="NAME", help="Another name for the one stream.")
 @click.option("--until", type=END, metavar="ID|TIME", help="Leave out what was added later (to a directory).")
 @click.option("--damaged", is_flag=True, help="Take also what was damaged when the backup was made (to a directory).")
+@optional_directory_option("The store to take from, instead of a backup (to a Redis).")
 @click.option(
-    "-d",
-    "--dir",
-    "directory",
-    envvar="DISKSTREAM_DIR",
-    show_envvar=True,
-    metavar="STORE",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="The store to take from, instead of a backup (to a Redis).",
+    "--start", type=start_bound, metavar="ID|TIME", help="The first ID; ( before it leaves it out (to a Redis)."
 )
-@click.option("--start", metavar="ID", help="The first ID; ( before it leaves it out (to a Redis).")
-@click.option("--end", metavar="ID", help="The last ID (to a Redis).")
+@click.option("--end", type=end_bound, metavar="ID|TIME", help="The last ID (to a Redis).")
 @click.option("--replace", is_flag=True, help="Let it take the place of a key that holds something else (in a Redis).")
 @consent_options
 @json_option
@@ -95,7 +90,11 @@ def _restore_to_directory(backup: Path, target: str, name: bytes | None, given: 
     with bytes_progress("restoring") as (on_total, on_bytes):
         wanted = Wanted(given.streams, name, given.until, damaged=given.damaged, on_total=on_total, on_bytes=on_bytes)
         found = find_backup(backup)
-        restored = restore(found, Path(target).absolute(), wanted)
+        try:
+            restored = restore(found, Path(target).absolute(), wanted)
+        except diskstream.StreamExistsError as error:
+            what = f"the store {target} has a stream {text(error.name)} already"
+            raise Failure(what, hint="--as gives the restored one another name") from None
     if given.as_json:
         write_json(_facts(found.name, restored))
     else:

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from diskstream.cli.consent import ask, consent_options
+from diskstream.cli.moments import single_id
 from diskstream.cli.options import directory_option, existing_store, existing_stream, json_option, stream_argument
 from diskstream.cli.output import text, write_json
 from diskstream.ids import MIN_ID, parse_id
@@ -15,7 +16,7 @@ from diskstream.ids import MIN_ID, parse_id
 @click.command("trim")
 @stream_argument()
 @click.option("--maxlen", type=click.IntRange(0, 2**63 - 1), metavar="N", help="Keep the newest N.")
-@click.option("--minid", metavar="ID", help="Drop what is older than this ID.")
+@click.option("--minid", type=single_id, metavar="ID|TIME", help="Drop what is older than this.")
 @click.option("--approximate", is_flag=True, help="Only what can be dropped cheaply; never more than was asked.")
 @click.option(
     "--limit", type=click.IntRange(0, 2**63 - 1), metavar="N", help="With --approximate: look at no more than N."

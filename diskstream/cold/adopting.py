@@ -43,7 +43,7 @@ def adopt(
     """Gives stubs to listed segments that have neither a file nor a stub, where the catalogue knows an object.
 
     Args:
-        stream: the stream, of a store that may be written to.
+        stream: the stream, of a store that may be written to; for a dry run of any.
         place: where the catalogue is, or its URL.
         dry_run: read and check the objects, but change nothing.
         progress: called with bytes just read.
@@ -56,7 +56,7 @@ def adopt(
     """
     there = Place(place) if isinstance(place, str) else place
     report = AdoptReport(stream.name, there.url, dry_run)
-    with opened(stream) as cold:
+    with opened(stream, dry_run=dry_run) as cold:
         missing = [each for each in cold.segments() if each.where == MISSING]
         which = {(each.number, each.generation) for each in missing}
         known = catalogue.records(there, store_uuid(stream._store.path), cold.uuid, which) if missing else []

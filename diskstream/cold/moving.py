@@ -15,7 +15,7 @@ from diskstream.cold import catalogue
 from diskstream.cold.pace import Pace
 from diskstream.cold.transfer import RUN_AGAIN, Moved, MoveReport, Progress, Reader, described, fetching, ignore
 from diskstream.cold_reads import store_uuid
-from diskstream.cold_segments import HERE, STUB, ColdStream, Kept, Sound, Stub, looked_at, opened
+from diskstream.cold_segments import HERE, STUB, ColdStream, Kept, Sound, Stub, opened
 from diskstream.errors import ArgumentError, ChangedError, CorruptionError, RemoteError
 from diskstream.ids import EntryID, IDLike, parse_id
 from diskstream.objects import Place
@@ -79,7 +79,7 @@ def move_out(
     sealed stays. May be stopped at any moment and called again.
 
     Args:
-        stream: the stream, of a store that may be written to.
+        stream: the stream, of a store that may be written to; for a dry run of any.
         place: where to, or its URL.
         older_than_ms: segments whose newest ID is older than so many milliseconds.
         keep_bytes: all but the newest segments that together have so many bytes on disk, the active one included.
@@ -102,7 +102,7 @@ def move_out(
     rule = _Rule(older_than_ms, keep_bytes, keep_entries, None if before is None else parse_id(before))
     _check_apart(stream, there)
     report = MoveReport(stream.name, there.url, dry_run)
-    with looked_at(stream) if dry_run else opened(stream) as cold:
+    with opened(stream, dry_run=dry_run) as cold:
         mover = _Mover(stream, cold, there, Pace(bytes_per_s), progress or ignore)
         for segment in rule.chosen(cold, _now_ms(stream)):
             if segment.where == STUB:

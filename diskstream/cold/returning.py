@@ -24,7 +24,7 @@ def bring_back(
     """Brings cold segments back for good; their objects stay, until they are swept.
 
     Args:
-        stream: the stream, of a store that may be written to.
+        stream: the stream, of a store that may be written to; for a dry run of any.
         start, end: only segments that hold IDs from `start` to `end`, both included.
         dry_run: say what would come, and do nothing.
         progress: called with bytes just fetched.
@@ -42,7 +42,7 @@ def bring_back(
     report = MoveReport(stream.name, "", dry_run)
     pace = Pace(bytes_per_s)
     places: dict[str, Place] = {}
-    with opened(stream) as cold:
+    with opened(stream, dry_run=dry_run) as cold:
         for segment in cold.segments():
             stub = segment.stub
             if segment.where != STUB or stub is None or segment.last < low or segment.first > high:

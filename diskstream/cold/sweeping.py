@@ -115,7 +115,7 @@ class _Sweeper:
             if owner not in known:
                 self._one(owner, needed, set())
                 continue
-            with contextlib.suppress(NoSuchStreamError), opened(known[owner]) as cold:
+            with contextlib.suppress(NoSuchStreamError), opened(known[owner], dry_run=self._report.dry_run) as cold:
                 segments = cold.segments()
                 stubs = {each.stub.path for each in segments if each.stub is not None}
                 missing = {(each.number, each.generation) for each in segments if each.where == MISSING}

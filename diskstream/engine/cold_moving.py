@@ -112,14 +112,14 @@ def _kept(log: StreamLog, view: SegmentView, newest: int) -> Kept:
 
 
 @contextlib.contextmanager
-def alone(log: StreamLog) -> Iterator[bool]:
+def alone(log: StreamLog, *, dry_run: bool = False) -> Iterator[bool]:
     """Whether nobody else, in any process, moves segments of this stream until the end of the block.
 
     Raises:
-        ReadOnlyError: the store is open for reading only.
+        ReadOnlyError: the store is open for reading only, and this is no dry run.
         CorruptionError: the log is damaged: nothing is moved then.
     """
-    if log.read_only:
+    if log.read_only and not dry_run:
         raise ReadOnlyError(str(log.directory))
     if log.fault is not None:
         raise log.fault

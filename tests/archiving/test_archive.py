@@ -142,6 +142,18 @@ def test_an_old_server_without_minid_is_trimmed_by_what_was_verified(
     assert world.copy("s") == made
 
 
+def test_each_remark_is_made_once_and_a_dry_run_says_what_is_not_asked(world: World) -> None:
+    """What is held back was said twice, and a plan said that groups would be asked where they are not."""
+    words = ["archive", "--from", world.url, "--to", str(world.directory), "--key"]
+    for more in ([], ["--dry-run"]):
+        assert "no stream" in world.run(*words, "s*", *more).stderr  # and not: all is well
+    world.fill("s", 3)
+    world.client.xgroup_create("s", "g", "0")
+    assert world.run(*words, "s", "--trim").stderr.count("not all was trimmed") == 1
+    assert "acknowledged" in world.run(*words, "s", "--trim", "--dry-run").stdout
+    assert "acknowledged" not in world.run(*words, "s", "--trim", "--trim-unacknowledged", "--dry-run").stdout
+
+
 def test_dry_run_says_what_would_be_done_and_does_nothing(world: World) -> None:
     world.fill("s", 30)
     world.client.set("other", "text")

@@ -5,12 +5,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import click
 import pytest
 from click.testing import CliRunner, Result
 
 from diskstream.cli import main
-from diskstream.cli.cold.amounts import as_duration_ms, as_size_bytes
 from tests.cold.world import ENTRIES, filled, opened, rows
 
 Run = Callable[..., Result]
@@ -104,29 +102,6 @@ def test_what_is_wrong_is_said_with_a_way_out(run: Run, folder_place: str, tmp_p
     assert "faults" in run("verify", "--cold", code=1).stdout
 
 
-def test_times_and_sizes() -> None:
-    assert [as_duration_ms(each) for each in ("30d", "12 h", "45min", "90s", "5ms")] == [
-        30 * 86_400_000,
-        12 * 3_600_000,
-        45 * 60_000,
-        90_000,
-        5,
-    ]
-    assert [as_size_bytes(each) for each in ("10GB", "512MiB", "7", "2k", "1 TiB")] == [
-        10**10,
-        1 << 29,
-        7,
-        2000,
-        1 << 40,
-    ]
-    for bad in ("", "1", "x", "-1d", "1.5h", "9" * 30 + "d"):
-        with pytest.raises(click.BadParameter):
-            as_duration_ms(bad)
-    for bad in ("", "x", "-1", "1PB", "9" * 30):
-        with pytest.raises(click.BadParameter):
-            as_size_bytes(bad)
-
-
 def test_a_rule_that_moves_is_told_by_a_fetch_and_works_beside_no_verb(run: Run, folder_place: str) -> None:
     """What came back went again with the next process that opened the store, and nobody had said so."""
     run("retention", "set", "x", "--max-entries", "100", "--to", folder_place)
@@ -162,3 +137,23 @@ def test_a_rule_with_a_place_that_cannot_be_is_not_set(run: Run, tmp_path: Path,
         assert said in run("retention", "set", "x", "--max-entries", "100", "--to", where, *words, code=1).stderr
     with opened(tmp_path / "store") as store:
         assert store.stream("x").retention is None
+
+
+def test_a_dry_run_changes_nothing_and_works_where_nothing_may_be_written(
+    run: Run, folder_place: str, tmp_path: Path
+) -> None:
+    """It opened the store for writing: logs were recovered, and rules of retention applied."""
+    run("cold", "move", "--to", folder_place, "--keep-entries", "50")
+    run("retention", "set", "x", "--max-entries", "10", "--force")
+    store, place = tmp_path / "store", tmp_path / "place"
+
+    def state() -> dict[Path, tuple[int, bytes]]:
+        files = [path for folder in (store, place) for path in folder.rglob("*") if path.is_file()]
+        return {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in files}
+
+    before = state()
+    assert "would be moved" in run("cold", "move", "--to", folder_place, "--keep-entries", "5", "--dry-run").stdout
+    assert "would come back" in run("cold", "fetch", "--dry-run").stdout
+    assert "would have a stub" in run("cold", "adopt", "--from", folder_place, "--dry-run").stdout
+    assert "would be removed" in run("cold", "sweep", "--at", folder_place, "--older-than", "0s", "--dry-run").stdout
+    assert state() == before

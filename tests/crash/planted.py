@@ -87,13 +87,16 @@ MISTAKES: dict[str, Callable[[Path, Tree | None], RecordingFiles]] = {
 
 
 def _returns_before_its_flush(patch: pytest.MonkeyPatch, module: str) -> None:
-    whole = StreamLog.flush
+    for name in ("flush", "settle"):
+        patch.setattr(StreamLog, name, _unless_called_by(module, getattr(StreamLog, name)))
 
-    def flush(log: StreamLog) -> None:
+
+def _unless_called_by(module: str, whole: Callable[[StreamLog], None]) -> Callable[[StreamLog], None]:
+    def wait(log: StreamLog) -> None:
         if sys._getframe(1).f_globals["__name__"] != module:
             whole(log)
 
-    patch.setattr(StreamLog, "flush", flush)
+    return wait
 
 
 def delivered_before_the_flush(patch: pytest.MonkeyPatch) -> None:

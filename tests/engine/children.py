@@ -5,6 +5,7 @@ import importlib
 import json
 import os
 import select
+import signal
 import subprocess
 import sys
 import threading
@@ -114,6 +115,8 @@ def hear() -> str:
 
 
 if __name__ == "__main__":
+    # Who is started in the background of a shell ignores it, and so do all of its children.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     faulthandler.enable()
     faulthandler.dump_traceback_later(2 * LIMIT_S, exit=True)
     getattr(importlib.import_module(sys.argv[1]), sys.argv[2])(*json.loads(sys.argv[3]))

@@ -93,6 +93,7 @@ def test_sealing_and_compacting_on_a_full_disk_leave_all_as_it_was(disk: Path) -
     sample = build(disk / "s")["x"]
     with diskstream.open(disk / "s", **SMALL) as store:
         stream = store.stream("x")
+        assert len(stream) == len(sample.live)  # opened: what an earlier process left behind is gone
         filler = fill(disk)
         for work in (store.seal, store.compact):
             with pytest.raises(DiskFullError):

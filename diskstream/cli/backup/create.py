@@ -26,7 +26,7 @@ from diskstream.cli.progress import bytes_progress
     "--link", is_flag=True, help="Sealed files as second names of the store's own, where DEST is on its disk."
 )
 @click.option("--full", is_flag=True, help="Share nothing with the backups before.")
-@click.option("--rate", type=SIZE, metavar="BYTES", help="Copy no more a second than this: 50MB.")
+@click.option("--rate", type=SIZE, metavar="SIZE", help="Copy no more a second than this: 50MB.")
 @directory_option
 @json_option
 @click.pass_context

@@ -28,7 +28,7 @@ def command(
     is read whole. Exit status 1 where segments are missing still.
     """
     missing = 0
-    with existing_store(directory, retention_interval_ms=0) as store:
+    with existing_store(directory, read_only=dry_run, retention_interval_ms=0) as store:
         for found in chosen_streams(store, stream):
             report = adopt(found, place, dry_run=dry_run)
             missing += len(report.missing)

@@ -1,8 +1,7 @@
-"""Times and sizes as people write them, places, and a bar for bytes."""
+"""Options and arguments that several verbs have, and a bar for bytes."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -11,37 +10,17 @@ import click
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
 import diskstream
+from diskstream.cli.amounts import SIZE
 from diskstream.cli.options import existing_stream
 from diskstream.cli.output import error_console
 
 _F = TypeVar("_F", bound=Callable[..., Any])
-_TIMES = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
-_SIZES = {"": 1, "b": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
-_SIZES |= {f"{letter}b": size for letter, size in _SIZES.items() if letter not in ("", "b")}
-_SIZES |= {f"{letter}ib": 1 << 10 * power for power, letter in enumerate("kmgt", 1)}
-_MOST = 2**63
-
-
-def as_duration_ms(argument: str) -> int:
-    """``30d``, ``12h``, ``90s``, ``1500ms``; a type for click."""
-    match = re.fullmatch(r"(\d{1,18})\s*([a-z]+)", argument.strip().lower())
-    if match is None or match[2] not in _TIMES or int(match[1]) * _TIMES[match[2]] >= _MOST:
-        raise click.BadParameter(f"{argument!r} is no time such as 30d, 12h, 45min or 90s")
-    return int(match[1]) * _TIMES[match[2]]
-
-
-def as_size_bytes(argument: str) -> int:
-    """``10GB``, ``512MiB``, ``1000000``; a type for click."""
-    match = re.fullmatch(r"(\d{1,18})\s*([a-z]*)", argument.strip().lower())
-    if match is None or match[2] not in _SIZES or int(match[1]) * _SIZES[match[2]] >= _MOST:
-        raise click.BadParameter(f"{argument!r} is no size such as 10GB, 512MiB or 1000000")
-    return int(match[1]) * _SIZES[match[2]]
 
 
 def rate_option(function: _F) -> _F:
     """`--rate`, as `bytes_per_s`."""
     return click.option(
-        "--rate", "bytes_per_s", type=as_size_bytes, metavar="SIZE", help="At most so many bytes a second: 20MB."
+        "--rate", "bytes_per_s", type=SIZE, metavar="SIZE", help="At most so many bytes a second: 20MB."
     )(function)
 
 

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import click
 
+import diskstream
 from diskstream.cli.cold.amounts import bytes_progress, chosen_streams, dry_run_option, rate_option
 from diskstream.cli.cold.report import write_moved
+from diskstream.cli.moments import END, single_id
 from diskstream.cli.options import directory_option, existing_store, json_option, stream_argument
 from diskstream.cli.output import text
 from diskstream.cold import bring_back
@@ -15,8 +17,10 @@ from diskstream.cold import bring_back
 
 @click.command("fetch")
 @stream_argument(required=False)
-@click.option("--from", "start", metavar="ID", help="Only segments that hold this ID, or newer ones.")
-@click.option("--until", "end", metavar="ID", help="Only segments that hold this ID, or older ones.")
+@click.option(
+    "--from", "start", type=single_id, metavar="ID|TIME", help="Only segments that hold this ID, or newer ones."
+)
+@click.option("--until", "end", type=END, metavar="ID|TIME", help="Only segments that hold this ID, or older ones.")
 @rate_option
 @dry_run_option
 @directory_option
@@ -25,7 +29,7 @@ def command(
     *,
     stream: bytes | None,
     start: str | None,
-    end: str | None,
+    end: diskstream.EntryID | None,
     bytes_per_s: int | None,
     dry_run: bool,
     directory: Path,
@@ -35,7 +39,7 @@ def command(
 
     Reads need no such thing. What is at the place stays there, until `diskstream cold sweep` removes it.
     """
-    with existing_store(directory, retention_interval_ms=0) as store:
+    with existing_store(directory, read_only=dry_run, retention_interval_ms=0) as store:
         for found in chosen_streams(store, stream):
             report = bring_back(found, start=start, end=end, dry_run=True)
             if not dry_run:

@@ -7,15 +7,15 @@ from typing import Any
 
 import click
 
+from diskstream.cli.amounts import SIZE_OR_NOTHING, SPAN
 from diskstream.cli.cold.amounts import (
-    as_duration_ms,
-    as_size_bytes,
     bytes_progress,
     chosen_streams,
     dry_run_option,
     rate_option,
 )
 from diskstream.cli.cold.report import write_moved
+from diskstream.cli.moments import single_id
 from diskstream.cli.options import directory_option, existing_store, json_option, stream_argument
 from diskstream.cli.output import text
 from diskstream.cold import move_out
@@ -24,10 +24,10 @@ from diskstream.cold import move_out
 @click.command("move")
 @stream_argument(required=False)
 @click.option("--to", "place", required=True, metavar="URL", help="Where to.")
-@click.option("--older-than", "older_than_ms", type=as_duration_ms, metavar="TIME", help="IDs older than this: 30d.")
-@click.option("--keep-bytes", type=as_size_bytes, metavar="SIZE", help="All but the newest so many: 10GB.")
+@click.option("--older-than", "older_than_ms", type=SPAN, metavar="SPAN", help="IDs older than this: 30d.")
+@click.option("--keep-bytes", type=SIZE_OR_NOTHING, metavar="SIZE", help="All but the newest so many: 10GB.")
 @click.option("--keep-entries", type=click.IntRange(min=0), metavar="N", help="All but the newest N entries.")
-@click.option("--before", metavar="ID", help="All below this ID.")
+@click.option("--before", type=single_id, metavar="ID|TIME", help="All below this.")
 @rate_option
 @dry_run_option
 @directory_option
@@ -51,7 +51,7 @@ def command(
     """
     if all(given is None for given in rule.values()):
         raise click.UsageError("say what goes: --older-than, --keep-bytes, --keep-entries or --before")
-    with existing_store(directory, retention_interval_ms=0) as store:
+    with existing_store(directory, read_only=dry_run, retention_interval_ms=0) as store:
         for found in chosen_streams(store, stream):
             planned = move_out(found, place, dry_run=True, **rule)
             if dry_run:

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 from rich.filesize import decimal
 
-from diskstream.cli.cold.amounts import as_duration_ms
+from diskstream.cli.amounts import SPAN
 from diskstream.cli.consent import ask, consent_options
 from diskstream.cli.options import directory_option, existing_store, json_option
 from diskstream.cli.output import write_json
@@ -19,9 +19,9 @@ from diskstream.cold import sweep
 @click.option(
     "--older-than",
     "older_than_ms",
-    type=as_duration_ms,
+    type=SPAN,
     required=True,
-    metavar="TIME",
+    metavar="SPAN",
     help="Only what was seen so long ago to be needed by nobody: 30d; 0s is at once.",
 )
 @consent_options
@@ -33,7 +33,7 @@ def command(*, place: str, older_than_ms: int, dry_run: bool, force: bool, direc
     What a sweep sees for the first time to be needed by nobody it only notes at the place; a later sweep removes it.
     Backups of the store are not looked at: choose a time that is longer than they are kept.
     """
-    with existing_store(directory) as store:
+    with existing_store(directory, read_only=dry_run) as store:
         report = sweep(store, place, older_than_ms=older_than_ms, dry_run=True)
         if not dry_run:
             if report.removed:

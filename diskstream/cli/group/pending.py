@@ -13,6 +13,7 @@ from rich.text import Text
 
 import diskstream
 from diskstream.cli.duration import duration
+from diskstream.cli.moments import end_bound, start_bound
 from diskstream.cli.options import (
     as_bytes,
     directory_option,
@@ -30,8 +31,8 @@ _AT_ONCE: Final = 1000
 @click.command("pending")
 @stream_argument()
 @group_argument
-@click.argument("start", default="-")
-@click.argument("end", default="+")
+@click.argument("start", type=start_bound, default="-")
+@click.argument("end", type=end_bound, default="+")
 @click.option("-c", "--consumer", type=as_bytes, metavar="NAME", help="Only what this consumer has.")
 @click.option("--idle", type=click.IntRange(min=0), metavar="MS", help="Only what was delivered so long ago.")
 @click.option("-n", "--count", type=click.IntRange(min=0), help="At most so many.")

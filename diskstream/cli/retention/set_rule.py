@@ -7,10 +7,10 @@ from pathlib import Path
 import click
 
 import diskstream
+from diskstream.cli.amounts import AGE, SIZE
 from diskstream.cli.consent import ask, consent_options
 from diskstream.cli.options import directory_option, existing_stream, json_option, stream_argument
 from diskstream.cli.output import attributes, text, write_json
-from diskstream.cli.quantities import DURATION_MS, SIZE_BYTES
 from diskstream.cli.retention.wording import limits_of, rule_facts, what_goes
 
 _REFS = click.Choice(["KEEPREF", "DELREF", "ACKED"], case_sensitive=False)
@@ -18,8 +18,8 @@ _REFS = click.Choice(["KEEPREF", "DELREF", "ACKED"], case_sensitive=False)
 
 @click.command("set")
 @stream_argument()
-@click.option("--max-age", "max_age_ms", type=DURATION_MS, help="Entries older than this go: 90s, 12h, 7d.")
-@click.option("--max-bytes", type=SIZE_BYTES, help="Keep so many bytes of the newest: 500MB, 10GiB.")
+@click.option("--max-age", "max_age_ms", type=AGE, metavar="SPAN", help="Entries older than this go: 90s, 1h30m, 7d.")
+@click.option("--max-bytes", type=SIZE, metavar="SIZE", help="Keep so many bytes of the newest: 500MB, 10GiB.")
 @click.option("--max-entries", type=click.IntRange(min=1), metavar="N", help="Keep the newest N.")
 @click.option("--ref", type=_REFS, default="KEEPREF", show_default=True, help="What of groups, as XTRIM has it.")
 @click.option("--to", metavar="URL", help="Move sealed segments there (s3://, file://) instead of removing entries.")

@@ -7,9 +7,10 @@ from pathlib import Path
 import click
 
 import diskstream
+from diskstream.cli.amounts import SPAN
 from diskstream.cli.completing import complete_streams
 from diskstream.cli.failure import Failure
-from diskstream.cli.moments import since, span_ms, start_bound
+from diskstream.cli.moments import since, start_bound
 from diskstream.cli.options import as_bytes, directory_option, existing_store, existing_stream, json_option
 from diskstream.cli.output import text
 from diskstream.cli.stopping import Stopped, stopping
@@ -33,7 +34,7 @@ _KEPT_OPEN = 256
     metavar="N",
 )
 @click.option("--from", "start", metavar="ID|TIME", type=start_bound, help="All from this ID or time on.")
-@click.option("--since", "span", metavar="SPAN", type=span_ms, help="All of the last 90s, 1h30m, 7d.")
+@click.option("--since", "span", metavar="SPAN", type=SPAN, help="All of the last 90s, 1h30m, 7d.")
 @directory_option
 @json_option
 def command(

@@ -9,8 +9,8 @@ import click
 from rich.live import Live
 
 import diskstream
+from diskstream.cli.amounts import SPAN
 from diskstream.cli.completing import complete_streams
-from diskstream.cli.moments import span_ms
 from diskstream.cli.options import as_bytes, directory_option, json_option
 from diskstream.cli.output import console, write_json
 from diskstream.cli.stopping import check_reader, stopping
@@ -23,9 +23,7 @@ _ROWS = 15
 
 @click.command("top")
 @click.argument("pattern", type=as_bytes, required=False, shell_complete=complete_streams)
-@click.option(
-    "-i", "--interval", type=span_ms, default="1s", show_default=True, metavar="SPAN", help="Between two looks."
-)
+@click.option("-i", "--interval", type=SPAN, default="1s", show_default=True, metavar="SPAN", help="Between two looks.")
 @click.option("-n", "--count", type=click.IntRange(min=1), metavar="N", help="End after so many looks.")
 @click.option("--once", is_flag=True, help="One look, over one interval.")
 @click.option("--sort", type=click.Choice(list(ORDERS)), default="in", show_default=True, help="What comes first.")

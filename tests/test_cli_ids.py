@@ -1,0 +1,80 @@
+"""IDs and times on the command line: what one verb takes, all take; what is none is wrong usage."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+import diskstream
+from diskstream.cli import main
+
+Run = Callable[..., Result]
+TIME = "1970-01-01T00:00:00.003Z"  # the third of the entries
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    with diskstream.open(tmp_path / "store") as store:
+        for number in range(1, 6):
+            store.stream("s").add({"n": number}, f"{number}-0")
+        store.stream("s").group("g", start="0").consumer("c").read()
+
+    def run_verb(*words: str, code: int = 0) -> Result:
+        result = CliRunner().invoke(main, list(words), env={"DISKSTREAM_DIR": str(tmp_path / "store")})
+        assert result.exit_code == code, result.output
+        return result
+
+    return run_verb
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("add", "s", "n=6", "--id"),
+        ("cold", "fetch", "--from"),
+        ("cold", "fetch", "--until"),
+        ("cold", "move", "--to", "file:///nowhere", "--before"),
+        ("count", "s"),
+        ("del", "s", "--force"),
+        ("del", "s", "--force", "1-0"),
+        ("group", "claim", "s", "g", "d"),
+        ("group", "create", "s", "h", "--start"),
+        ("group", "pending", "s", "g"),
+        ("group", "set-id", "s", "g"),
+        ("range", "s"),
+        ("replay", "s", "--to", "-", "--start"),
+        ("restore", "--to", "redis://localhost:1", "--stream", "s", "--start"),
+        ("trim", "s", "--minid"),
+    ],
+    ids=" ".join,
+)
+def test_what_is_no_id_is_wrong_usage_and_nothing_is_done(run: Run, words: tuple[str, ...]) -> None:
+    """Half of the verbs ended with status 1, which says that something failed."""
+    assert "yesterday" in run(*words, "yesterday", code=2).stderr
+    assert run("len", "s").stdout == "5\n"
+
+
+def test_times_are_taken_wherever_a_range_begins_or_ends(run: Run) -> None:
+    """The help of `group pending` says that its range is that of `range`, which takes times."""
+    assert len(run("range", "s", TIME).stdout.splitlines()) == 3
+    pending = run("group", "pending", "s", "g", TIME, "--json").stdout
+    assert len(pending.splitlines()) == 3
+    assert len(run("group", "pending", "s", "g", "-", TIME, "--json").stdout.splitlines()) == 3
+    assert "0 segments" in run("cold", "fetch", "s", "--from", TIME, "--until", TIME, "--dry-run").stdout
+    assert run("trim", "s", "--minid", TIME, "--dry-run").stdout == "would drop 2 of 5 entries\n"
+    for bound in ("-", "+", "(3"):
+        run("trim", "s", "--minid", bound, "--force", code=2)
+    assert run("trim", "s", "--minid", TIME, "--force").stdout == "2\n"
+
+
+def test_a_stream_that_is_there_is_not_restored_over_and_the_way_out_is_a_word_of_this_verb(
+    run: Run, tmp_path: Path
+) -> None:
+    run("backup", str(tmp_path / "kept"))
+    words = ("restore", str(tmp_path / "kept"), "--to", str(tmp_path / "store"), "--stream", "s")
+    refused = run(*words, code=1).stderr
+    assert "hint: --as" in refused
+    assert "replace=" not in refused
+    run(*words, "--as", "t")
+    assert run("len", "t").stdout == "5\n"
