@@ -175,7 +175,7 @@ def test_what_a_rule_moves_is_said_in_words(run: Run, directory: Path, tmp_path:
     rule = ("jobs", "--max-entries", "50", "--max-age", "1d", "--to", f"file://{tmp_path / 'cold'}")
     planned = run("set", *rule, "--dry-run").stdout
     assert " segments to cold storage" in planned
-    assert "are moved" in run("set", *rule).stdout
+    assert "to cold storage" in run("set", *rule).stdout
     assert objects(run("set", *rule, "--json"))[0]["beyond"] is None
     would = run("apply", "jobs", "--dry-run").stdout.strip().partition("would go: ")[2]
     assert would in planned

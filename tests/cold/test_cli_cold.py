@@ -115,26 +115,6 @@ def test_a_rule_that_moves_is_told_by_a_fetch_and_works_beside_no_verb(run: Run,
     assert run("cold", "fetch", "x").stderr == ""
 
 
-def test_a_dry_run_changes_nothing_and_works_where_nothing_may_be_written(
-    run: Run, folder_place: str, tmp_path: Path
-) -> None:
-    """It opened the store for writing: logs were recovered, and rules of retention applied."""
-    run("cold", "move", "--to", folder_place, "--keep-entries", "50")
-    run("retention", "set", "x", "--max-entries", "10", "--force")
-    store, place = tmp_path / "store", tmp_path / "place"
-
-    def state() -> dict[Path, tuple[int, bytes]]:
-        files = [path for folder in (store, place) for path in folder.rglob("*") if path.is_file()]
-        return {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in files}
-
-    before = state()
-    assert "would be moved" in run("cold", "move", "--to", folder_place, "--keep-entries", "5", "--dry-run").stdout
-    assert "would come back" in run("cold", "fetch", "--dry-run").stdout
-    assert "would have a stub" in run("cold", "adopt", "--from", folder_place, "--dry-run").stdout
-    assert "would be removed" in run("cold", "sweep", "--at", folder_place, "--older-than", "0s", "--dry-run").stdout
-    assert state() == before
-
-
 def test_what_a_rule_would_move_is_said_without_moving(run: Run, folder_place: str, tmp_path: Path) -> None:
     """A dry run was refused, since the store is open for reading only then."""
     said = run("retention", "set", "x", "--max-entries", "100", "--to", folder_place, "--dry-run").stdout
@@ -157,3 +137,23 @@ def test_a_rule_with_a_place_that_cannot_be_is_not_set(run: Run, tmp_path: Path,
         assert said in run("retention", "set", "x", "--max-entries", "100", "--to", where, *words, code=1).stderr
     with opened(tmp_path / "store") as store:
         assert store.stream("x").retention is None
+
+
+def test_a_dry_run_changes_nothing_and_works_where_nothing_may_be_written(
+    run: Run, folder_place: str, tmp_path: Path
+) -> None:
+    """It opened the store for writing: logs were recovered, and rules of retention applied."""
+    run("cold", "move", "--to", folder_place, "--keep-entries", "50")
+    run("retention", "set", "x", "--max-entries", "10", "--force")
+    store, place = tmp_path / "store", tmp_path / "place"
+
+    def state() -> dict[Path, tuple[int, bytes]]:
+        files = [path for folder in (store, place) for path in folder.rglob("*") if path.is_file()]
+        return {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in files}
+
+    before = state()
+    assert "would be moved" in run("cold", "move", "--to", folder_place, "--keep-entries", "5", "--dry-run").stdout
+    assert "would come back" in run("cold", "fetch", "--dry-run").stdout
+    assert "would have a stub" in run("cold", "adopt", "--from", folder_place, "--dry-run").stdout
+    assert "would be removed" in run("cold", "sweep", "--at", folder_place, "--older-than", "0s", "--dry-run").stdout
+    assert state() == before

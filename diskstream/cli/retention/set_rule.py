@@ -62,7 +62,5 @@ def command(
         beyond = None if rule.to is not None else preview.removed
         write_json({"stream": stream, "retention": rule_facts(rule), "beyond": beyond, "set": not dry_run})
     else:
-        is_known = rule.to is None or dry_run
-        rest = f"beyond it now: {what_goes(preview)}" if is_known else "segments that are wholly beyond it are moved"
-        said = f"{text(stream)}: keeps at most {', '.join(limits_of(rule))}; {rest}"
+        said = f"{text(stream)}: keeps at most {', '.join(limits_of(rule))}; beyond it now: {what_goes(preview)}"
         click.echo(f"{said}; nothing was set" if dry_run else said)
