@@ -76,7 +76,6 @@ def test_the_suite_runs_and_its_page_is_rendered(tmp_path: Path) -> None:
         "server",
         "server_latency",
         "spark",
-        "archive",
     ]
     assert all(f"\n{name}: " in f"\n{printed}" for name in names)
     assert scratch() <= before, "data was left behind"

@@ -12,14 +12,14 @@ from tests.slow_reader import FormatError, SlowStore, layouts
 from tests.slow_reader.audit import Audit
 from tests.test_format_groups import Workload
 
-NOT_KEPT = {layouts.RECORD_TAGS[name] for name in ("seen", "message", "windows", "commit")}
+NOT_KEPT = {layouts.RECORD_TAGS[name] for name in ("seen", "message", "windows", "commit", "setting")}
 
 
 @pytest.mark.parametrize("level", [0, 3])
 def test_the_frames_of_groups_of_a_log_are_those_of_its_audit_file(tmp_path: Path, level: int) -> None:
     work = Workload(5)
     kept = 0
-    for _ in range(4):
+    for _ in range(6):
         with opened(tmp_path, clock=work.clock, compression_level=level) as store:
             work.run(store, 200)
             said = list(store.stream("a").audit())

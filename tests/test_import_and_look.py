@@ -162,7 +162,7 @@ def test_wrong_usage_has_status_2(run: Run, words: list[str]) -> None:
 
 
 def test_a_malformed_id_is_an_error(run: Run) -> None:
-    assert "error:" in run("add", "race", "a=1", "--id", "one-two", code=1).stderr
+    assert "'one-two' is no ID" in run("add", "race", "a=1", "--id", "one-two", code=2).stderr
     assert "is neither an ID nor a time" in run("range", "race", "one", code=2).stderr
 
 
