@@ -56,7 +56,7 @@ def run(context: Context, result: Result) -> None:
     result.rows.append(Row("verify", Figure("B/s", found["verify"]), target=least))
     name = "pyarrow, from memory"
     result.rows.append(Row("export, a column a field", Figure("B/s", found["export columns"]), name, floor, least))
-    result.rows.append(Row("export, fields as a list", Figure("B/s", found["export fields"]), name, floor))
+    result.rows.append(Row("export, fields as a list", Figure("B/s", found["export fields"]), name, floor, least))
     compacted = Target("figure", at_least=LEAST_COMPACTED_PER_S)
     result.rows.append(Row("compact", Figure("entries/s", found["compact"]), target=compacted))
 
