@@ -309,7 +309,14 @@ class Store(Upkeep):
         while len(self._logs) >= self.options.max_open_streams:
             # The one opened first goes, as soon as no thread uses it any more; it is opened again when it is used.
             self._logs.pop(next(iter(self._logs))).retire()
-        log = StreamLog(where, self._files, self.options, read_only=self.read_only, cache=self._cache, view=self._view)
+        try:
+            log = StreamLog(
+                where, self._files, self.options, read_only=self.read_only, cache=self._cache, view=self._view
+            )
+        except FileNotFoundError:
+            if where.is_dir():
+                raise
+            raise StreamMoved from None  # removed or renamed since it was looked for
         log.owed = self._owed
         if log.report is not None:
             self.recoveries.append(log.report)

@@ -1,8 +1,10 @@
 """Opened for reading only, a store is read as it is: not a byte of it changes, and nothing can be written."""
 
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -235,3 +237,20 @@ def test_who_follows_finds_the_next_log_though_a_listing_missed_it(
 
         monkeypatch.setattr(recovery, "_list", half)
         assert len(reader.stream("x")) == 2
+
+
+def test_a_stream_that_is_removed_while_it_is_opened_is_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tail that followed it ended with "No such file or directory"."""
+    build(tmp_path / "s")
+    whole = recovery.look
+
+    def look(directory: Path, *given: Any) -> Any:
+        shutil.rmtree(directory)
+        return whole(directory, *given)
+
+    monkeypatch.setattr(recovery, "look", look)
+    with diskstream.open(tmp_path / "s", read_only=True) as store:
+        assert not list(store.stream("x").range())
+        assert not store.exists("x")
