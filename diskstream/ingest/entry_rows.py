@@ -11,38 +11,20 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from diskstream.ingest.jsonl_rows import encode, json_rows
 from diskstream.ingest.lines import Lines
-from diskstream.ingest.rows import UTF8_BOM, BadRow, Pairs, Row
+from diskstream.ingest.rows import BadRow, Pairs, Row
 
 ID_FIELD = b"id"
 
 
 def entry_rows(lines: Lines) -> Iterator[Row | BadRow]:
     """The rows of a file of entries, one a line. Blank lines are no rows."""
-    while line := lines.next_line():
-        number = lines.number
-        if len(line) > lines.max_bytes:
-            yield BadRow(number, f"is longer than {lines.max_bytes:,} bytes", line)
-            continue
-        body = line.removeprefix(UTF8_BOM) if number == 1 else line
-        body = body.strip(b" \t\r\n")
-        if not body:
-            continue
-        try:
-            pairs = _pairs(json.loads(body.decode("utf-8"), parse_int=str, parse_float=str))
-        except json.JSONDecodeError as error:
-            yield BadRow(number, f"is not JSON: {error.msg} (column {error.colno})", line)
-        except UnicodeDecodeError as error:
-            yield BadRow(number, f"is not UTF-8: {error.reason} (byte {error.start + 1})", line)
-        except RecursionError:
-            yield BadRow(number, "is nested too deeply", line)
-        except ValueError as error:
-            yield BadRow(number, str(error), line)
-        else:
-            yield Row(number, pairs, line)
+    return json_rows(lines, _pairs)
 
 
-def _pairs(entry: Any) -> Pairs:
+def _pairs(text: str) -> Pairs:
+    entry: Any = json.loads(text, parse_int=str, parse_float=str)
     if not isinstance(entry, dict) or "id" not in entry or not ("fields" in entry or "pairs" in entry):
         raise ValueError('is no entry: that is an object with "id" and "fields"')
     found: Any = entry.get("pairs")
@@ -51,18 +33,11 @@ def _pairs(entry: Any) -> Pairs:
         found = fields.items() if isinstance(fields, dict) else None
     if not isinstance(entry["id"], str) or not (found is not None and all(_is_pair(pair) for pair in found)):
         raise ValueError("is no entry: its ID, and names and values of its fields, are strings")
-    pairs = [(_encode(name), _encode(value)) for name, value in found]
+    pairs = [(encode(name), encode(value)) for name, value in found]
     if not pairs:
         raise ValueError("is an entry without fields, and an entry needs at least one")
-    return [(ID_FIELD, _encode(entry["id"])), *pairs]
+    return [(ID_FIELD, encode(entry["id"])), *pairs]
 
 
 def _is_pair(pair: object) -> bool:
     return isinstance(pair, tuple | list) and len(pair) == 2 and all(isinstance(part, str) for part in pair)  # noqa: PLR2004
-
-
-def _encode(text: str) -> bytes:
-    try:
-        return text.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:  # a lone surrogate that stands for no byte
-        return text.encode("utf-8", "surrogatepass")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from diskstream.ingest.lines import Lines
 from diskstream.ingest.rows import UTF8_BOM, BadRow, Pairs, Row
@@ -31,6 +31,11 @@ _DECODER = json.JSONDecoder(parse_int=_no_number, parse_float=_no_number, parse_
 
 def jsonl_rows(lines: Lines) -> Iterator[Row | BadRow]:
     """The rows of a file of JSON objects, one a line. Blank lines are no rows."""
+    return json_rows(lines, _members)
+
+
+def json_rows(lines: Lines, pairs_of: Callable[[str], Pairs]) -> Iterator[Row | BadRow]:
+    """The same; `pairs_of` makes fields of a line's text, or raises a ValueError that says what the line is."""
     while line := lines.next_line():
         number = lines.number
         if len(line) > lines.max_bytes:
@@ -41,7 +46,7 @@ def jsonl_rows(lines: Lines) -> Iterator[Row | BadRow]:
         if not body:
             continue
         try:
-            pairs = _members(body.decode("utf-8"))
+            pairs = pairs_of(body.decode("utf-8"))
         except json.JSONDecodeError as error:
             yield BadRow(number, f"is not JSON: {error.msg} (column {error.colno})", line)
         except UnicodeDecodeError as error:
@@ -71,7 +76,7 @@ def _members(text: str) -> Pairs:
             raise json.JSONDecodeError("Expecting ':'", text, at)
         start = _skip(text, at + 1)
         value, at = _DECODER.raw_decode(text, start)
-        pairs.append((_encode(name), _encode(value if isinstance(value, str) else text[start:at])))
+        pairs.append((encode(name), encode(value if isinstance(value, str) else text[start:at])))
         at = _skip(text, at)
         mark, at = text[at : at + 1], at + 1
         if mark == "}":
@@ -89,7 +94,8 @@ def _skip(text: str, at: int) -> int:
     return at if found is None else found.end()
 
 
-def _encode(text: str) -> bytes:
+def encode(text: str) -> bytes:
+    """Text as UTF-8, in which a lone surrogate is the byte that it stands for."""
     try:
         return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:  # a lone surrogate that stands for no byte

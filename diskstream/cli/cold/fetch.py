@@ -7,11 +7,12 @@ from pathlib import Path
 import click
 
 import diskstream
-from diskstream.cli.cold.amounts import bytes_progress, chosen_streams, dry_run_option, rate_option
+from diskstream.cli.cold.amounts import chosen_streams, dry_run_option, rate_option
 from diskstream.cli.cold.report import write_moved
 from diskstream.cli.moments import END, single_id
 from diskstream.cli.options import directory_option, existing_store, json_option, stream_argument
 from diskstream.cli.output import text
+from diskstream.cli.progress import bytes_progress
 from diskstream.cold import bring_back
 
 
@@ -43,7 +44,8 @@ def command(
         for found in chosen_streams(store, stream):
             report = bring_back(found, start=start, end=end, dry_run=True)
             if not dry_run:
-                with bytes_progress(f"fetching {text(found.name)}", report.size_bytes) as progress:
+                with bytes_progress(f"fetching {text(found.name)}") as (on_total, progress):
+                    on_total(report.size_bytes)
                     report = bring_back(found, start=start, end=end, progress=progress, bytes_per_s=bytes_per_s)
             write_moved(report, "would come back" if dry_run else "came back", as_json=as_json)
             rule = found.retention

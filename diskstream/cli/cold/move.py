@@ -9,7 +9,6 @@ import click
 
 from diskstream.cli.amounts import SIZE_OR_NOTHING, SPAN
 from diskstream.cli.cold.amounts import (
-    bytes_progress,
     chosen_streams,
     dry_run_option,
     rate_option,
@@ -18,6 +17,7 @@ from diskstream.cli.cold.report import write_moved
 from diskstream.cli.moments import single_id
 from diskstream.cli.options import directory_option, existing_store, json_option, stream_argument
 from diskstream.cli.output import text
+from diskstream.cli.progress import bytes_progress
 from diskstream.cold import move_out
 
 
@@ -58,7 +58,8 @@ def command(
                 report = planned
             else:
                 title = f"moving {text(found.name)}"
-                with bytes_progress(title, 2 * planned.size_bytes) as progress:
+                with bytes_progress(title) as (on_total, progress):
+                    on_total(2 * planned.size_bytes)  # put, and read back
                     report = move_out(found, place, progress=progress, bytes_per_s=bytes_per_s, **rule)
             doing = "would be moved" if dry_run else "moved"
             write_moved(report, doing, as_json=as_json)
