@@ -90,7 +90,7 @@ class Store(Upkeep):
         self.recoveries: list[RecoveryReport] = []
         self._streams = path / "streams"
         directory.open_store(path, files, create=create, read_only=read_only)
-        self._closed = False
+        self._closed, self._ended_by = False, ""
         self._begin()
         _STORES.add(self)
 
@@ -130,7 +130,10 @@ class Store(Upkeep):
         for log in self._logs.values():
             log.after_fork()
         self._page.after_fork()
-        self._begin()
+        try:
+            self._begin()
+        except (DiskstreamError, OSError) as error:  # its directory may be gone: the other stores must still go on
+            self._closed, self._ended_by = True, f", which a fork could not open again ({error}),"
 
     # --- life ---------------------------------------------------------------------------------------------------------
 
@@ -174,7 +177,7 @@ class Store(Upkeep):
 
     def _check_open(self) -> None:
         if self._closed:
-            raise ClosedError(f"the store {self.path}")
+            raise ClosedError(f"the store {self.path}{self._ended_by}")
 
     # --- streams ------------------------------------------------------------------------------------------------------
 

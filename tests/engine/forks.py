@@ -1,8 +1,10 @@
 """Processes that fork with a store in use. They are children themselves, so that no test runner is forked."""
 
+import contextlib
 import fcntl
 import multiprocessing
 import os
+import shutil
 import signal
 import threading
 from collections.abc import Callable
@@ -198,3 +200,32 @@ def block_in_parent(path: str) -> None:
         say(ended(forked(lambda: add(store, "fork", 1))))
         reader.join()
         say(*found)
+
+
+def fork_beside_a_lost_store(path: str) -> None:
+    """Forks while stores are open whose directories are gone: in which order the fork comes to them is by chance."""
+    with contextlib.ExitStack() as stack:
+        lost = [stack.enter_context(diskstream.open(f"{path}-lost{number}", **SMALL)) for number in range(8)]
+        store = stack.enter_context(diskstream.open(path, **SMALL))
+        for each in (*lost, store):
+            add(each, "before", 1)
+        for each in lost:
+            shutil.rmtree(each.path)
+
+        log = log_of(store, b"x")
+
+        def work() -> None:
+            add(store, "fork", 10)
+            assert log_of(store, b"x") is not log, "the fork goes on with what is the parent's"
+            for each in lost:
+                try:
+                    each.stream("x").add({"n": "2"})
+                except diskstream.ClosedError as error:
+                    assert "a fork could not open again" in str(error), error
+                else:
+                    raise AssertionError("added to a store that is gone")
+
+        say(ended(forked(work)))
+        say(len(store.stream("x")))
+        stack.pop_all()  # nothing of them can be closed cleanly
+        store.close()

@@ -52,6 +52,13 @@ def test_a_fork_that_closes_the_store_closes_its_own(tmp_path: Path) -> None:
         assert parent.hear() == "3"
 
 
+def test_a_store_that_a_fork_cannot_open_again_takes_no_other_with_it(tmp_path: Path) -> None:
+    with child(forks.fork_beside_a_lost_store, tmp_path / "s") as parent:
+        assert parent.hear() == "0"
+        assert parent.hear() == "11"
+        assert parent.wait() == 0
+
+
 def test_a_fork_that_never_touches_the_store_is_in_nobodys_way(tmp_path: Path) -> None:
     with child(forks.leave_without_closing, tmp_path / "s") as parent:
         assert parent.hear() == "0"

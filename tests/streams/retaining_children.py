@@ -1,11 +1,14 @@
 """Processes that have a stream with a rule open."""
 
 import dataclasses
+import threading
 from pathlib import Path
 from typing import Any
 
 import diskstream
-from tests.engine.children import hear, say
+from tests.engine.children import hear, say, until
+from tests.engine.forks import ended, forked
+from tests.streams.test_retention import fill
 
 OPTIONS: dict[str, Any] = {"retention_interval_ms": 2, "segment_bytes": 8192, "node_max_entries": 7}
 
@@ -15,6 +18,27 @@ def keep(path: str) -> None:
     with diskstream.open(Path(path), **OPTIONS) as store:
         say(len(store.stream("x")))
         hear()
+
+
+def keep_and_fork(path: str) -> None:
+    """Has a stream with a rule open, and forks; parent and fork look after it, each with a thread of its own."""
+    with diskstream.open(Path(path), **OPTIONS) as store:
+        stream = store.stream("x")
+        fill(stream, 100)
+        stream.set_retention(max_entries=50)
+        until(lambda: len(stream) == 50)
+        say(len(stream))
+
+        def work() -> None:
+            fill(stream, 100)
+            until(lambda: len(stream) == 50)
+            names = [thread.name for thread in threading.enumerate()]
+            assert names.count("diskstream-retention") == 1, names
+
+        say(ended(forked(work)))
+        fill(stream, 100)
+        until(lambda: len(stream) == 50)
+        say(len(stream))
 
 
 def produce(path: str) -> None:

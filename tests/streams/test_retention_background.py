@@ -1,6 +1,5 @@
 """Retention without anybody calling: in the background of whoever has the stream open, and of nobody else."""
 
-import os
 import random
 import sys
 import threading
@@ -88,22 +87,9 @@ def test_a_server_applies_what_is_set_beside_it(tmp_path: Path) -> None:
 
 
 def test_a_forked_child_looks_after_it_too_and_its_parent_goes_on(tmp_path: Path) -> None:
-    with small_store(tmp_path / "s", **QUICK) as store:
-        stream = store.stream("x")
-        fill(stream, 100)
-        stream.set_retention(max_entries=50)
-        until(lambda: len(stream) == 50)
-        pid = os.fork()
-        if pid == 0:
-            try:
-                fill(stream, 100)
-                until(lambda: len(stream) == 50 and len(retaining_threads()) == 1)
-                os._exit(0)
-            finally:
-                os._exit(1)
-        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-        fill(stream, 100)
-        until(lambda: len(stream) == 50)
+    with child(retaining_children.keep_and_fork, tmp_path / "s") as parent:
+        assert [parent.hear() for _ in range(3)] == ["50", "0", "50"]
+        assert parent.wait() == 0
 
 
 def test_a_stream_that_is_renamed_and_removed_meanwhile_is_no_failure(tmp_path: Path) -> None:
