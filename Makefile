@@ -10,6 +10,7 @@ STAMPS := $(VENV)/.stamps
 PYTEST_ARGS ?=
 DEMO_ARGS ?=
 BENCH_ARGS ?=
+TORTURE_ARGS ?=
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_NO_INPUT := 1
@@ -25,7 +26,7 @@ TYPED := $(sort $(patsubst %/,%,$(dir $(wildcard diskstream/*.py tools/*.py test
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help build demo test check check-python check-rust bench docs format clean
+.PHONY: help build demo test check check-python check-rust bench torture docs format clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.* ## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
@@ -55,6 +56,9 @@ check-rust: $(STAMPS)/toolchain ## The Rust half of check
 
 bench: build $(STAMPS)/bench ## Compare with Redis, SQLite and a bare loop, side by side in one run
 	$(BIN)/python -m bench $(BENCH_ARGS)
+
+torture: build $(STAMPS)/test $(STAMPS)/bench ## Break disks, processes, files and inputs: TORTURE_ARGS="--seed 7 --for 1h"
+	$(BIN)/python -m tests.torture $(TORTURE_ARGS)
 
 docs: build $(STAMPS)/docs ## Write the reference of the Python interface to build/docs
 	$(BIN)/pdoc --output-directory build/docs diskstream
