@@ -1,5 +1,6 @@
 """Whether each entry is there once, in order; whether readers and backups saw what was there."""
 
+from bisect import bisect_left
 from collections.abc import Iterator
 
 from tests.crowd.journal import NEVER, Op, as_number, ids_of, shown
@@ -35,9 +36,9 @@ def _missing(record: Record) -> Iterator[str]:
 
 def _count_faults(record: Record, added: int, begin: int, end: int, when: str) -> Iterator[str]:
     """Whether the counter of entries is between what had been added before, and what somebody had begun to add."""
-    least = sum(1 for how in record.added.values() if how.end < (begin or end))
-    most = sum(1 for how in record.added.values() if how.begin < end)
-    least = max(least, sum(1 for number in record.ids if record.how(number).latest < (begin or end)))
+    known = begin or end
+    least = max(bisect_left(record.ends, known), bisect_left(record.latest, known))
+    most = bisect_left(record.begins, end)
     if not least <= added <= most:
         yield f"{record.stream}: {added} entries were added {when}, it says; there were {least} to {most}"
 

@@ -1,5 +1,6 @@
 """Whether each entry was given to each group once, again only where it was pending, and never after its end."""
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -111,7 +112,7 @@ def _delivery_faults(group: GroupRecord, number: int, given: Sequence[_Given]) -
             yield f"{told} was delivered {each.deliveries} times before: {op}"
         before = sum(1 for other in given if other.end < op.begin)
         maybe = sum(1 for other in given if other is not each and other.op.begin < each.end)
-        unknown = sum(1 for cut in group.cut if cut.begin < each.end)
+        unknown = bisect_left(group.cut, each.end, key=lambda cut: cut.begin)
         if not before <= each.deliveries <= maybe + unknown:
             yield f"{told} was delivered {each.deliveries} times before, it says; {before} to {maybe + unknown}: {op}"
         if op.word == "backlog":

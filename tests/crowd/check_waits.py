@@ -1,6 +1,9 @@
 """Whether anybody waited for an entry that was there, or hung."""
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+
+import numpy as np
 
 from tests.crowd.check_groups import GroupRecord
 from tests.crowd.journal import NEVER, Op, as_number
@@ -42,38 +45,53 @@ def hung_faults(ops: Sequence[Op], stops: Stops) -> Iterator[str]:
             yield f"took {took // _MS} ms: {op}"
 
 
-def _available(record: Record, group: GroupRecord) -> list[tuple[int, int, int]]:
-    """For each entry from when to when it could have been given to somebody: (from, to, ID)."""
-    found = []
+class _There:
+    """From when to when each entry could have been given to somebody who waited."""
+
+    def __init__(self, spans: Sequence[tuple[int, int, int]]) -> None:
+        self.ids = [number for _, _, number in spans]
+        self._starts = np.array([start for start, _, _ in spans], dtype=np.int64)
+        self._ends = np.array([end for _, end, _ in spans], dtype=np.int64)
+
+    def longest(self, begin: int, end: int, first: int = 0) -> tuple[int, int, int] | None:
+        """The entry that was there longest between two moments: from when, to when, its ID."""
+        if first >= len(self.ids):
+            return None
+        starts = np.maximum(self._starts[first:], begin)
+        lay = np.minimum(self._ends[first:], end) - starts
+        at = int(lay.argmax())
+        return int(starts[at]), int(starts[at] + lay[at]), self.ids[first + at]
+
+
+def _ungiven(record: Record, group: GroupRecord) -> _There:
+    spans = []
+    cut = min((op.begin for op in group.cut if op.word in ("new", "ripe")), default=NEVER)
     for number in record.ids:
         given = group.given.get(number)
         until = given[0].end if given else min(record.gone_from(number), record.surveyed)
         start = record.how(number).latest
-        if any(op.word in ("new", "ripe") and op.begin < until for op in group.cut) and not given:
-            continue  # it may have been given to one who was killed
-        if start < until - _LEAST_NS:
-            found.append((start, until, number))
-    return found
+        # One that nobody noted may have been given to somebody who was killed.
+        if start < until - _LEAST_NS and (given or cut > until):
+            spans.append((start, until, number))
+    return _There(spans)
 
 
 def _waits(record: Record, group: GroupRecord, stops: Stops) -> Iterator[tuple[int, int, Op]]:
     """How long each waited in vain, in ns, with an ID for which it could have been woken."""
-    available = _available(record, group)
+    ungiven = _ungiven(record, group)
+    ids = record.ids
+    added = _There([(record.how(number).latest, record.gone_from(number), number) for number in ids])
     for op in record.ops:
         if op.latest == NEVER or op.latest - op.begin < _LEAST_NS:
             continue
         if op.word == "follow":
-            low = as_number(op.about["low"])
-            later = [number for number in record.ids if number > low]
-            some = ((record.how(number).latest, op.latest, number) for number in later)
+            found = added.longest(op.begin, op.latest, bisect_right(ids, as_number(op.about["low"])))
         elif op.word == "new" and op.about.get("block") and op.about["group"] == group.name:
-            some = iter(available)
+            found = ungiven.longest(op.begin, op.latest)
         else:
             continue
-        for start, until, number in some:
-            begin, end = max(start, op.begin), min(until, op.latest)
-            if end - begin > _LEAST_NS:
-                yield end - begin - stopped_ns(stops, begin, end), number, op
+        if found is not None and found[1] - found[0] > _LEAST_NS:
+            yield found[1] - found[0] - stopped_ns(stops, found[0], found[1]), found[2], op
 
 
 def longest_wait_ms(record: Record, group: GroupRecord, stops: Stops) -> int:

@@ -18,7 +18,7 @@ from diskstream import EntryID
 
 __all__ = ["NEVER", "Journal", "Op", "as_number", "ids_of", "packed", "read_journals", "shown"]
 
-NEVER = 1 << 63
+NEVER = 1 << 62
 _SEQ_BITS = 64
 _SEQ_MASK = (1 << _SEQ_BITS) - 1
 

@@ -16,7 +16,7 @@ from tests.crowd.supervisor import PATIENCE_S, supervise
 from tests.engine.children import child
 from tests.engine.sample import fast_directory
 
-__all__ = ["played", "prepare", "survey"]
+__all__ = ["perform", "played", "prepare", "survey"]
 
 _QUIET = {"seal": "manual", "retention_interval_ms": 0}
 
@@ -75,16 +75,19 @@ def survey(scene: Scene, root: Path) -> None:
             done["streams"] = contents(store)
 
 
+def perform(scene: Scene, root: Path) -> None:
+    """Lets the crowd loose, until its time is up and all are dead."""
+    with child(supervise, root, scene.seed, asdict(scene)) as supervisor:
+        said = supervisor.hear(scene.seconds + 4 * PATIENCE_S)
+        assert said.startswith("done"), said
+        assert supervisor.wait() == 0
+
+
 @contextmanager
 def played(scene: Scene) -> Iterator[Path]:
     """A round that was played: its directory, with the store and the journals."""
     with fast_directory() as root:
         prepare(scene, root)
-        with child(supervise, root, scene.seed, asdict(scene)) as supervisor:
-            limit_s = scene.seconds + 4 * PATIENCE_S
-            said = supervisor.hear(limit_s)
-            assert said.startswith("done"), said
-            assert supervisor.wait() == 0
+        perform(scene, root)
         survey(scene, root)
         yield root
-

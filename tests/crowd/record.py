@@ -9,7 +9,7 @@ from typing import Any
 from tests.crowd.journal import NEVER, Op, as_number, ids_of, shown
 from tests.crowd.scene import GROUPS
 
-__all__ = ["ACKS", "DELIVERIES", "READS", "Added", "Record", "stopped_ns", "stream_of", "times"]
+__all__ = ["ACKS", "DELIVERIES", "READS", "Added", "Record", "stopped_ns", "stream_of"]
 
 READS = ("range", "revrange", "behind", "one", "follow")
 DELIVERIES = ("new", "ripe", "autoclaim", "claim", "backlog")
@@ -19,11 +19,6 @@ ACKS = ("ack", "ackdel")
 def stream_of(op: Op) -> str:
     """The stream that an operation is about; the trimmer and the mover have one only."""
     return str(op.about.get("stream", "quiet" if op.role[0] in "qwf" else "x"))
-
-
-def times(number: int) -> str:
-    """An ID, for a line of text."""
-    return shown(number)
 
 
 @dataclass
@@ -68,6 +63,8 @@ class Record:
         keys: what each ID stood for, for whoever saw it.
         ids: all of these, in order.
         added: by key, what is known of the append; also of keys whose IDs nobody has seen.
+        begins, ends: when each append began, and when it had returned, in order.
+        latest: when each entry that anybody has seen was there at the latest, in order.
         live: the entries that were left in the end.
         faults: what cannot be: an ID with two keys, a key with two IDs, an entry that nobody added.
     """
@@ -88,6 +85,9 @@ class Record:
         self.drained: dict[str, Any] = next(op for op in ops if op.word == "drained").result["streams"][stream]
         self.live = set(ids_of(self.survey["ids"]))
         self.groups = GROUPS[stream]
+        self.begins = sorted(how.begin for how in self.added.values())
+        self.ends = sorted(how.end for how in self.added.values())
+        self.latest = sorted(self.how(number).latest for number in self.ids)
         self.acks_begun = self._acks_begun()
         self._read_removals()
 
@@ -161,6 +161,7 @@ class Record:
         return found
 
     def _read_removals(self) -> None:
+        self._gone: dict[int, int] = {}
         self._deleted: dict[int, list[tuple[int, int, bool]]] = {}
         trims: list[_Removal] = []
         begun = sorted((each.begin, number) for number in self.ids if (each := self.how(number)))
@@ -194,6 +195,12 @@ class Record:
 
     def gone_from(self, number: int) -> int:
         """When it may have been removed at the earliest; `NEVER` where nobody has."""
+        found = self._gone.get(number)
+        if found is None:
+            found = self._gone[number] = self._gone_from(number)
+        return found
+
+    def _gone_from(self, number: int) -> int:
         acked = max((self.acks_begun[group].get(number, NEVER) for group in self.groups), default=NEVER)
         found = [self._trims.first(number), max(acked, self._acked_trims.first(number))]
         found += [max(begin, acked) if by_acks else begin for begin, _, by_acks in self._deleted.get(number, [])]
