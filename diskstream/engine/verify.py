@@ -332,7 +332,8 @@ def _look_at_copy(name: bytes, path: Path, log: StreamLog | None, report: Verify
     if log is None or names.state_number(path.name) != log.native.tail[0]:
         return
     with contextlib.suppress(FileNotFoundError):
-        if path.exists() and not spare.read(path.parent, log.native.tail[0]):
+        # One that is gone when it was read went with a roll, for good.
+        if not spare.read(path.parent, log.native.tail[0]) and path.exists():
             meaning = "nothing is lost: it is the second copy of what the log begins with; removed, it is made anew"
             report.problems.append(
                 Problem(name, path, 0, "the copy of the snapshot is damaged, or another log's", meaning=meaning)
