@@ -60,7 +60,7 @@ class _Consumer:
     # --- what becomes of it -------------------------------------------------------------------------------------------
 
     def ack(self, entries: Sequence[Delivery]) -> None:
-        many = self.part.chance.random() < 0.3  # noqa: PLR2004
+        many = self.part.chance.random() < 0.3
         for some in [entries] if many else [[entry] for entry in entries]:
             ids = [entry.id for entry in some]
             with self.part.journal.op("ack", **self.about, ids=packed(ids)) as done:
@@ -79,11 +79,11 @@ class _Consumer:
 
     def finish(self, entries: Sequence[Delivery]) -> None:
         draw = self.part.chance.random()
-        if not entries or draw < 0.06:  # noqa: PLR2004  # left lying
+        if not entries or draw < 0.06:  # left lying
             return
-        if draw < 0.12:  # noqa: PLR2004
+        if draw < 0.12:
             self.nack(entries)
-        elif draw < 0.22 and self.part.scene.removal in ("DELREF", "mixed"):  # noqa: PLR2004
+        elif draw < 0.22 and self.part.scene.removal in ("DELREF", "mixed"):
             self.ack_delete(entries)
         else:
             self.ack(entries)

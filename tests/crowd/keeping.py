@@ -23,7 +23,7 @@ def _refs(part: Part) -> str:
 
 def trim(part: Part) -> Callable[[], None]:
     """Trims to a length or below an ID, deletes entries here and there, and has a rule of retention do it too."""
-    chance, stream, keep = part.chance, part.stream, 300 if part.scene.producers < 16 else 3000  # noqa: PLR2004
+    chance, stream, keep = part.chance, part.stream, 300 if part.scene.producers < 16 else 3000
     ruled = not part.scene.rule
 
     def step() -> None:
@@ -34,8 +34,8 @@ def trim(part: Part) -> Callable[[], None]:
                 stream.set_retention(max_entries=2 * keep, ref=ref)
             ruled = True
         draw = chance.random()
-        if draw < 0.4:  # noqa: PLR2004
-            approximate = ref == "KEEPREF" and chance.random() < 0.5  # noqa: PLR2004
+        if draw < 0.4:
+            approximate = ref == "KEEPREF" and chance.random() < 0.5
             most = keep + chance.randrange(keep)
             with part.journal.op("trim", keep=most, ref=ref, exact=not approximate) as done:
                 done["count"] = stream.trim(maxlen=most, ref=ref, approximate=approximate)
@@ -43,7 +43,7 @@ def trim(part: Part) -> Callable[[], None]:
             entries = list(stream.range(count=1 + chance.randrange(60)))
             if not entries:
                 return
-            if draw < 0.7:  # noqa: PLR2004
+            if draw < 0.7:
                 with part.journal.op("trim", below=str(entries[-1].id), ref=ref, exact=True) as done:
                     done["count"] = stream.trim(minid=entries[-1].id, ref=ref)
             else:
@@ -60,7 +60,7 @@ def seal(part: Part) -> Callable[[], None]:
 
     def step() -> None:
         name = part.chance.choice(("x", "x", "quiet"))
-        if part.chance.random() < 0.7:  # noqa: PLR2004
+        if part.chance.random() < 0.7:
             with part.journal.op("seal"):
                 part.store.seal(name)
         else:
@@ -76,7 +76,7 @@ def move(part: Part) -> Callable[[], None]:
 
     def step() -> None:
         place = (part.root / COLD).as_uri()
-        if part.chance.random() < 0.7:  # noqa: PLR2004
+        if part.chance.random() < 0.7:
             with part.journal.op("move out") as done:
                 done["segments"] = len(move_out(part.stream, place, keep_bytes=4 * part.scene.segment_bytes).segments)
         else:
@@ -91,7 +91,7 @@ def verify(part: Part) -> Callable[[], None]:
     """Reads everything against its checksums while others write: through a store, and without one."""
 
     def step() -> None:
-        outside = part.chance.random() < 0.5  # noqa: PLR2004
+        outside = part.chance.random() < 0.5
         with part.journal.op("verify", outside=outside) as done:
             report = diskstream.verify(part.path) if outside else part.store.verify()
             done.update(problems=[str(problem) for problem in report.problems], entries=report.entries)
@@ -153,4 +153,3 @@ def contents(store: Store) -> dict[str, dict[str, object]]:
             "groups": states,
         }
     return found
-

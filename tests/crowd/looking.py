@@ -21,8 +21,8 @@ def look(part: Part) -> Callable[[], None]:
 
     def step() -> None:
         chance = part.chance
-        low = chance.choice(known) if known and chance.random() < 0.8 else MIN_ID  # noqa: PLR2004
-        count = _MANY if chance.random() < 0.02 else chance.choice((1, 5, 60))  # noqa: PLR2004
+        low = chance.choice(known) if known and chance.random() < 0.8 else MIN_ID
+        count = _MANY if chance.random() < 0.02 else chance.choice((1, 5, 60))
         about: dict[str, Any] = {"low": str(low), "count": count}
         way = chance.choice(("range", "range", "revrange", "behind", "one"))
         with part.journal.op(way, **about) as done:

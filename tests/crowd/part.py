@@ -48,7 +48,7 @@ class Part:
     @property
     def group(self) -> Group:
         """The group that its role is a consumer of: every fourth one of the second."""
-        other = self.name.startswith("c") and int(self.name[1:]) % 4 == 3  # noqa: PLR2004
+        other = self.name.startswith("c") and int(self.name[1:]) % 4 == 3
         return self.stream.group("h" if other else "g", create=False)
 
     def pause(self, most_s: float) -> None:
@@ -103,7 +103,7 @@ def live(work: Callable[[Part], Callable[[], None]], scene: Scene, root: Path, n
     _die_with_parent()
     faulthandler.enable()
     chance = random.Random(f"{scene.seed} {scene.policy} {name} {life}")
-    signal.signal(signal.SIGTERM, _leave if chance.random() < 0.5 else signal.SIG_DFL)  # noqa: PLR2004
+    signal.signal(signal.SIGTERM, _leave if chance.random() < 0.5 else signal.SIG_DFL)
     journal = Journal(root / JOURNALS, name, life)
     code = 1
     try:

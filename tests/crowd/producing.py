@@ -26,7 +26,7 @@ class _Producer:
 
     def add(self) -> None:
         key = self.key()
-        durable = self.part.chance.random() < 0.1  # noqa: PLR2004
+        durable = self.part.chance.random() < 0.1
         with self.part.journal.op("add", keys=key) as done:
             done["ids"] = packed([self.part.stream.add(row_of(key), durable=durable)])  # type: ignore[list-item]
 

@@ -3,7 +3,7 @@
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any
 
 from tests.crowd.journal import NEVER, Op, as_number, ids_of, shown
@@ -115,13 +115,13 @@ class Record:
                 found = op.result["streams"][self.stream]
                 yield op, found["ids"], found["keys"]
             elif stream_of(op) == self.stream and "ids" in op.result:
-                yield op, op.result["ids"], op.result.get("keys", op.about.get("keys"))
+                yield op, op.result["ids"], op.result.get("keys") or op.about.get("keys", "")
 
     def _saw(self, op: Op, text: str, keys: str) -> None:
         ids, names = ids_of(text), keys.split()
         if len(ids) != len(names):
             self.faults.append(f"{len(ids)} IDs for {len(names)} entries: {op}")
-        if any(one >= other for one, other in zip(ids, ids[1:], strict=False)) and op.word not in DELIVERIES:
+        if any(one >= other for one, other in pairwise(ids)) and op.word not in DELIVERIES:
             self.faults.append(f"the IDs are not in order: {op}")
         for number, key in zip(ids, names, strict=False):
             known = self.keys.get(number)
@@ -164,7 +164,7 @@ class Record:
         self._gone: dict[int, int] = {}
         self._deleted: dict[int, list[tuple[int, int, bool]]] = {}
         trims: list[_Removal] = []
-        begun = sorted((each.begin, number) for number in self.ids if (each := self.how(number)))
+        begun = sorted((self.how(number).begin, number) for number in self.ids)
         newest = _Newest(begun)
         for op in self.ops:
             end = NEVER if op.end is None else op.end

@@ -82,8 +82,8 @@ def draw(seed: int, policy: str, seconds: float, *, small: bool) -> Scene:
         pending_rows=chance.choice((1, 4, 64, 4096)),
         seal=chance.choice(("background", "background", "manual")),
         removal=removal,
-        rule=removal != "none" and chance.random() < 0.5,  # noqa: PLR2004  # half of them
-        cold=chance.random() < 0.5,  # noqa: PLR2004
+        rule=removal != "none" and chance.random() < 0.5,  # half of them
+        cold=chance.random() < 0.5,
         pause_s=0.01 if small else 0.08,
         event_s=0.2 if small else 0.5,
         stop_s=0.4 if small else 4.0,

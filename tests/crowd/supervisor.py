@@ -79,7 +79,7 @@ class _Supervisor:
             each.ends_by = time.monotonic() + PATIENCE_S
         elif word == "stop":
             each.goes_on_at = time.monotonic() + self.chance.random() * self.scene.stop_s
-            if self.chance.random() < 0.2:  # noqa: PLR2004  # and then it is killed as it lies there
+            if self.chance.random() < 0.2:  # and then it is killed as it lies there
                 self._signal(name, "kill")
 
     def look_around(self) -> None:
