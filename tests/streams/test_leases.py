@@ -111,9 +111,7 @@ def test_what_is_not_flushed_yet_is_leased_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("drop", ["trim", "compact"])
-def test_a_lease_lists_the_segments_that_it_has_while_a_change_of_them_is_not_flushed_yet(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, drop: str
-) -> None:
+def test_a_lease_has_the_segments_that_it_lists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, drop: str) -> None:
     """Under `always` a trim, or a compaction, is written under the append lock and flushed behind it. A lease made in
     between linked the segments that were left, and copied a log that ended before the change and listed the others."""
     with small_store(tmp_path / "s", fsync="always") as store:
