@@ -57,6 +57,7 @@ PROMISES: tuple[Promise, ...] = (
             "tests/torture/test_torture.py::test_a_short_form_of_each_part_finds_nothing",
             "tests/crowd/test_planted.py",
             "tests/streams/test_leases.py::test_a_lease_has_the_segments_that_it_lists",
+            "tests/backups/test_making.py::test_a_segment_that_is_not_there_is_told",
         ),
         ("crowd",),
     ),
