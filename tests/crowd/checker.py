@@ -16,6 +16,20 @@ __all__ = ["Verdict", "check"]
 
 # A broken promise is often broken a thousand times over: so many are told.
 _TOLD = 20
+_WORK = {
+    "verify": "verifications",
+    "read backup": "backups",
+    "trim": "trims",
+    "delete": "deletions",
+    "seal": "seals",
+    "compact": "compactions",
+    "move out": "moves to object storage",
+    "bring back": "moves back",
+    "make": "other streams made",
+    "rename": "renamed",
+    "remove": "removed",
+}
+_SIGNALS = {"kill": "SIGKILL", "end": "SIGTERM", "stop": "SIGSTOP", "interrupt": "SIGINT"}
 _CROWD = {"p": "producer", "q": "producer", "c": "consumer", "w": "consumer", "r": "reader", "f": "reader"}
 
 
@@ -84,10 +98,9 @@ def _count(ops: Sequence[Op], verdict: Verdict) -> None:
     for op in ops:
         cut = op.cut
         if op.role == "supervisor":
-            if op.word in ("kill", "end", "stop", "interrupt"):
-                what = {"kill": "SIGKILL", "end": "SIGTERM", "stop": "SIGSTOP", "interrupt": "SIGINT"}[op.word]
+            if op.word in _SIGNALS:
                 role = op.about["role"]
-                tried[f"{what} to a {_CROWD.get(role[0], role) if role[1:].isdigit() else role}"] += 1
+                tried[f"{_SIGNALS[op.word]} to a {_CROWD.get(role[0], role) if role[1:].isdigit() else role}"] += 1
         elif cut:
             outcomes["operations cut off by one of them"] += 1
         elif op.word in DELIVERIES:
@@ -97,10 +110,8 @@ def _count(ops: Sequence[Op], verdict: Verdict) -> None:
         elif op.word in READS:
             tried["reads"] += 1
             outcomes["entries that readers saw"] += len(ids_of(op.result["ids"]))
-        elif op.word in ("verify", "read backup", "trim", "delete", "seal", "compact", "move out", "bring back"):
-            words = {"verify": "verifications", "read backup": "backups", "trim": "trims", "delete": "deletions"}
-            words |= {"seal": "seals", "compact": "compactions", "move out": "moves to object storage"}
-            tried[words.get(op.word, "moves back")] += 1
+        elif op.word in _WORK:
+            tried[_WORK[op.word]] += 1
         elif op.word == "ack":
             outcomes["acknowledgements"] += op.result["count"]
     sent = Counter(op.about["keys"] for op in ops if op.word == "send")
