@@ -10,6 +10,8 @@ __all__ = ["GROUPS", "POLICIES", "Scene", "draw", "key_of", "row_of"]
 _EACH = ("always", "everysec", "interval=200", "os")
 # With "mixed", each process has a policy of its own.
 POLICIES = (*_EACH, "mixed")
+# A longer round is a slower one: all that is noted in it is held in memory by its checker.
+_FAST_S = 300.0
 # Of each stream. Of "x" much is asked; on "quiet" little happens, so that its readers wait.
 GROUPS = {"x": ("g", "h"), "quiet": ("g",)}
 _REMOVALS = ("none", "KEEPREF", "DELREF", "ACKED", "mixed", "KEEPREF")
@@ -23,7 +25,7 @@ class Scene:
         removal: with which regard to groups entries go; "mixed" takes each in turn, "none" leaves all there.
         rule: whether a rule of retention does it too.
         cold: whether sealed segments are moved to object storage, in a folder, and back.
-        pause_s: what a producer waits between two operations, at most.
+        pause_s: what a producer waits between two operations, and a consumer that was given nothing, at most.
         event_s: what the supervisor waits between two kills, at most.
         stop_s: how long a process is stopped, at most.
     """
@@ -89,7 +91,7 @@ def draw(seed: int, policy: str, seconds: float, *, small: bool) -> Scene:
         removal=removal,
         rule=removal != "none" and chance.random() < 0.5,  # half of them
         cold=chance.random() < 0.5,
-        pause_s=0.01 if small else 0.08,
+        pause_s=0.01 if small else 0.08 * max(1.0, seconds / _FAST_S),
         event_s=0.2 if small else 0.5,
         stop_s=0.4 if small else 4.0,
     )

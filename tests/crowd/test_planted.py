@@ -333,20 +333,12 @@ def a_group_set_ahead(stream: diskstream.Stream) -> None:
     stream.group("g", create=False).set_id("$")
 
 
-def a_consumer_removed_with_what_it_had(stream: diskstream.Stream) -> None:
-    group = stream.group("g", create=False)
-    if not group.consumer("c0").read(count=1):
-        pytest.skip("the round ended with nothing left to deliver")
-    group.delete_consumer("c0")
-
-
 STORED: dict[Callable[[diskstream.Stream], None], str] = {
     an_entry_deleted: "is gone, and nobody removed it",
     an_entry_slipped_in: "was added by nobody",
     an_entry_added_again: "is there twice",
     a_group_set_back: "was acknowledged twice",
     a_group_set_ahead: "is lost: nobody acknowledged it",
-    a_consumer_removed_with_what_it_had: "is lost: nobody acknowledged it",
 }
 
 
