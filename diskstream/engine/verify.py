@@ -18,7 +18,7 @@ from diskstream.engine.seal import snapshot_frame
 from diskstream.engine.segment import SegmentGone, open_cold, open_sealed
 from diskstream.errors import CorruptionError, FormatError, RemoteError, StorageError
 
-__all__ = ["Problem", "VerifyReport", "verify_directory", "verify_log"]
+__all__ = ["Problem", "VerifyReport", "unless_removed", "verify_directory", "verify_log"]
 
 Progress = Callable[[int], None]
 SEGMENT_HEADER_BYTES = 64
@@ -93,6 +93,30 @@ def _problem(name: bytes, path: Path, error: Exception, meaning: str, view: Segm
         where = Path(error.path) if error.path else path
         return Problem(name, where, error.offset, what, first, last, entries, meaning)
     return Problem(name, path, 0, str(error), first, last, entries, meaning)
+
+
+@contextlib.contextmanager
+def unless_removed(directory: Path, report: VerifyReport) -> Iterator[None]:
+    """What is found of a stream counts only if that is still there in the end: else it was in the middle of going."""
+    before = len(report.problems)
+    fd = -1
+    with contextlib.suppress(OSError):
+        fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)  # so that no other gets its inode
+    try:
+        yield
+        if len(report.problems) > before and not _is_there(directory, fd):
+            del report.problems[before:]
+    finally:
+        if fd != -1:
+            os.close(fd)
+
+
+def _is_there(directory: Path, fd: int) -> bool:
+    try:
+        found = directory.stat()
+        return fd == -1 or os.path.samestat(found, os.fstat(fd))
+    except FileNotFoundError:
+        return False
 
 
 def verify_directory(name: bytes, directory: Path, report: VerifyReport, error: Exception) -> None:

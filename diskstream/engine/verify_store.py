@@ -69,7 +69,9 @@ def _one_store(
     check_names(streams, report)
     for name in directory.list_streams(streams):
         if not wanted or name in wanted:
-            _one_stream(name, streams / names.encode_name(name), options, report, progress, cold=cold)
+            folder = streams / names.encode_name(name)
+            with verify.unless_removed(folder, report):
+                _one_stream(name, folder, options, report, progress, cold=cold)
     state = view_check.check(path / "view")
     if state == "damaged":
         meaning = "nothing is lost: it is made anew from the logs once it is removed, as a repair does"

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
+from tests.crowd.check_audit import audit_faults
 from tests.crowd.check_entries import backup_faults, entry_faults, read_faults
 from tests.crowd.check_groups import GroupRecord, group_backup_faults, group_faults
 from tests.crowd.check_waits import hung_faults, longest_wait_ms, stops_of, wait_faults
@@ -57,6 +58,7 @@ def check(ops: Sequence[Op]) -> Verdict:
     stops = stops_of(ops)
     verdict.faults += islice(hung_faults(ops, stops), _TOLD)
     backups = list(_backups(ops))
+    audits = next(op for op in ops if op.word == "survey").result.get("audit")
     for name in GROUPS:
         record = Record(name, ops)
         verdict.faults += islice(entry_faults(record), _TOLD)
@@ -66,6 +68,8 @@ def check(ops: Sequence[Op]) -> Verdict:
         for group_name in GROUPS[name]:
             group = GroupRecord(record, group_name)
             verdict.faults += islice(group_faults(group), _TOLD)
+            if audits is not None:
+                verdict.faults += islice(audit_faults(group, audits[name]), _TOLD)
             verdict.faults += islice(wait_faults(record, group, stops), _TOLD)
             verdict.longest_ms = max(verdict.longest_ms, longest_wait_ms(record, group, stops))
             for made, read in backups:

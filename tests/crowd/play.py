@@ -8,6 +8,7 @@ from pathlib import Path
 
 import diskstream
 from diskstream import Delivery, Store
+from tests.crowd.check_audit import audited
 from tests.crowd.consuming import deliveries_noted
 from tests.crowd.journal import Journal, packed
 from tests.crowd.keeping import contents
@@ -68,6 +69,8 @@ def survey(scene: Scene, root: Path) -> None:
     with diskstream.open(root / STORE, **scene.options(random.Random(scene.seed)) | _QUIET) as store:
         with journal.op("survey") as done:
             done["streams"] = contents(store)
+            if scene.removal == "none":  # else the audit does not go back to the beginning
+                done["audit"] = {name: audited(store.stream(name)) for name in GROUPS}
         with journal.op("verify", outside=False) as done:
             report = store.verify()
             done.update(problems=[str(problem) for problem in report.problems], entries=report.entries)

@@ -48,6 +48,7 @@ PROMISES: tuple[Promise, ...] = (
             "tests/crowd/test_planted.py",
             "tests/groups/test_killed.py",
             "tests/engine/test_spare.py::test_a_copy_that_goes_while_it_is_verified_is_no_fault",
+            "tests/engine/test_removed_meanwhile.py",
         ),
         ("crowd",),
     ),
