@@ -22,7 +22,7 @@ from pathlib import Path
 
 from diskstream._native import LOG_HEADER_BYTES, SegmentView
 from diskstream.engine import names
-from diskstream.engine.files import Files, wrapped
+from diskstream.engine.files import Files, open_regular, wrapped
 from diskstream.engine.log import StreamLog
 from diskstream.errors import CorruptionError
 
@@ -75,7 +75,7 @@ def make(store: Path, link: Callable[[Path], None], ttl_s: float, files: Files, 
     what is left of a lease whose maker was killed.
     """
     leases = store / "leases"
-    leases.mkdir(exist_ok=True)
+    files.mkdir(leases)
     fresh = leases / f".new-{name or secrets.token_hex(8)}"
     files.mkdir(fresh)
     try:
@@ -120,7 +120,7 @@ def link_stream(log: StreamLog, target: Path, files: Files, *, copies: bool = Tr
             log.flush()
         source = names.log_path(log.directory, number)
         with wrapped(source, "read"):
-            fd = os.open(source, os.O_RDONLY | os.O_CLOEXEC)
+            fd = open_regular(source)
         # The header says how far the log is known durable: it must not be newer than the end.
         moment = Moment(source.name, os.pread(fd, LOG_HEADER_BYTES, 0), end)
         if not copies:
