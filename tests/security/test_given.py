@@ -71,7 +71,7 @@ def test_a_stream_of_a_backup_is_below_its_streams(tmp_path: Path, backup: Path,
 
     before = image(tmp_path)
     forge(backup, elsewhere)
-    with pytest.raises(CorruptionError, match="no directory of a stream|is no file"):
+    with pytest.raises(CorruptionError, match=r"no directory of a stream|is no file"):
         _restored(backup, tmp_path / "new" / "deep" / "store")
     assert {each for each in image(tmp_path) if each not in before} <= {"new", "new/deep"}
 
@@ -93,7 +93,7 @@ def test_a_file_of_a_backup_is_one_that_backups_have(tmp_path: Path, backup: Pat
             line["file"]["path"] = path
 
     forge(backup, elsewhere)
-    with pytest.raises(CorruptionError, match="no directory of a stream|no file of a backup"):
+    with pytest.raises(CorruptionError, match=r"no directory of a stream|no file of a backup"):
         _restored(backup, tmp_path / "new")
     assert not (tmp_path / "new").exists()
 
@@ -153,7 +153,7 @@ def test_a_restore_empties_nothing_that_a_link_leads_to(tmp_path: Path, backup: 
 
 @pytest.mark.parametrize("path", ["../precious", "staging/../../precious", "/precious", "staging/a/../../../precious"])
 def test_a_manifest_of_a_commit_names_staged_files_only(tmp_path: Path, path: str) -> None:
-    """What a manifest lists is removed once it is carried out, be it any file: a store from elsewhere could hold one."""
+    """What a manifest lists is removed once it is carried out, be it any file: one could come with a backup."""
     from diskstream.spark import commit
 
     precious = tmp_path / "precious"
