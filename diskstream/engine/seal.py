@@ -13,7 +13,7 @@ from pathlib import Path
 
 from diskstream._native import Block, EntryID, RowSegment, SealedSegment, Sealer, SegmentView
 from diskstream.engine import audit, names, spare
-from diskstream.engine.files import size_of
+from diskstream.engine.files import open_regular, size_of
 from diskstream.engine.log import StreamLog
 from diskstream.engine.page import MAINTENANCE
 from diskstream.engine.segment import SegmentGone, open_sealed, read_back, whole_blocks
@@ -213,7 +213,7 @@ def _compact_group(log: StreamLog, group: list[SegmentView], progress: Progress)
         _write(log, target, sealer, blocks, progress, times_ms=times, successor=group[-1].number + 1)
     except SegmentGone:
         return 0  # trimmed away meanwhile
-    fd = os.open(target, os.O_RDONLY | os.O_CLOEXEC)
+    fd = open_regular(target)
     try:
         written = SealedSegment(fd, str(target), log.native.uuid, number, log.segments.cache.nodes)
     finally:

@@ -10,7 +10,7 @@ from pathlib import Path
 from diskstream._native import EntryID, RowSegment, SealedSegment, SegmentView
 from diskstream.engine import audit, names, recovery, spare
 from diskstream.engine import cold as cold_stub
-from diskstream.engine.files import Files, size_of
+from diskstream.engine.files import Files, reading, size_of
 from diskstream.engine.layouts import LOG_HEADER, SEGMENT_HEADER
 from diskstream.engine.log import StreamLog
 from diskstream.engine.page import Page
@@ -356,7 +356,7 @@ def _look_at(
     kind, number, generation = parsed
     layout = LOG_HEADER if kind == "log" else SEGMENT_HEADER
     try:
-        with path.open("rb") as file:
+        with reading(path) as file:
             head = layout.sound(file.read(layout.size))
     except OSError:
         return  # gone meanwhile, or reported by who reads it

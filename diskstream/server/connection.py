@@ -14,11 +14,13 @@ from diskstream.server.poller import READ
 if TYPE_CHECKING:
     from diskstream.server.waiters import Waiter
 
-__all__ = ["SOFT_OUT_BYTES", "Connection", "Socket"]
+__all__ = ["SOFT_OUT_BYTES", "UNKNOWN_OUT_BYTES", "Connection", "Socket"]
 
 # A client that does not read: with so much to send to it, no more of its commands are run. Its memory is bounded by
 # this and one reply.
 SOFT_OUT_BYTES = 1 << 20
+# With so much to send to one who has not said the password, it is closed: Redis gives it its first buffer and no more.
+UNKNOWN_OUT_BYTES = 16 << 10
 # More is sent in pieces, so that one client does not copy hundreds of megabytes to hand the kernel one.
 _PIECE_BYTES = 1 << 20
 

@@ -32,6 +32,9 @@ Arrived = list[tuple[Connection, Commands]]
 # A reply of so many bytes is encoded at once, so that a turn's replies never fill the memory.
 _LARGE_BYTES = 64 << 10
 _POISONED = b"takes no more writes"
+# What a browser says that a page has told to talk to this machine; the commands would stand in what it posts.
+_OF_A_BROWSER = frozenset({b"post", b"host:"})
+_WARN_EVERY_S = 60.0
 _LOG = logging.getLogger("diskstream.server")
 
 
@@ -72,6 +75,7 @@ class Runner:
         self.current: Connection | None = None
         self.poisoned = False
         self.now = time.monotonic()
+        self._warned = -_WARN_EVERY_S
         self._paused: list[Connection] = []
         self._paused_until, self._pauses_writes_only = 0.0, False
 
@@ -182,7 +186,9 @@ class Runner:
             reply = self._dispatch(self._table, caller, words)
         finally:
             self.current = None
-        if isinstance(reply, Waiting):
+        if type(reply) is ErrorReply and words[0].lower() in _OF_A_BROWSER:
+            self._turn_away(connection)
+        elif isinstance(reply, Waiting):
             self._wait(connection, reply)
         elif mode == "on" and caller.reply_mode == "on":
             if caller.protocol != connection.protocol:
@@ -193,6 +199,14 @@ class Runner:
             self._answer_by_mode(connection, reply)
         if watched:
             self.waiters.serve(watched, self.now)
+
+    def _turn_away(self, connection: Connection) -> None:
+        """Closes who speaks HTTP, before what a page made a browser post is taken for commands."""
+        self._counts.protocol_errors += 1
+        if self.now - self._warned >= _WARN_EVERY_S:
+            self._warned = self.now
+            _LOG.warning("closing %s: it speaks HTTP. A web page may be trying to use this server", connection)
+        self._close(connection)
 
     def _answer_by_mode(self, connection: Connection, reply: Reply) -> None:
         """CLIENT REPLY: OFF and SKIP are not answered, and SKIP swallows the reply of the next command too."""
