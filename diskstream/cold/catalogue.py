@@ -13,7 +13,6 @@ changed. One of another kind says since when a segment's object is no stream's a
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import io
 import json
 import uuid
@@ -21,6 +20,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
+from diskstream.checked_json import is_whole, with_check
 from diskstream.cold_segments import Stub
 from diskstream.errors import ChangedError, RemoteError
 from diskstream.ids import EntryID
@@ -121,18 +121,14 @@ def released_ms(place: Place, path: str) -> int | None:
 
 
 def _packed(facts: dict[str, Any]) -> bytes:
-    body = json.dumps(facts, sort_keys=True, separators=(",", ":"))
-    return json.dumps({**facts, "check": hashlib.sha256(body.encode()).hexdigest()}, indent=1).encode() + b"\n"
+    return json.dumps(with_check(facts), indent=1).encode() + b"\n"
 
 
 def unpacked(data: bytes) -> dict[str, Any] | None:
     """The facts of a record; None where it is not whole, or of a later version."""
     try:
         facts = json.loads(data)
-        check = facts.pop("check")
-        body = json.dumps(facts, sort_keys=True, separators=(",", ":"))
-        whole = hashlib.sha256(body.encode()).hexdigest() == check
-        return facts if whole and facts["format"] == _FORMAT else None
+        return facts if "check" in facts and is_whole(facts) and facts["format"] == _FORMAT else None
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
 
