@@ -40,8 +40,9 @@ class SeenStream:
 class Witness:
     """Tries things, and keeps what went wrong as it should (`told`) and as it should not (`offences`)."""
 
-    def __init__(self, *roots: Path) -> None:
+    def __init__(self, *roots: Path | str, telling: tuple[type[Exception], ...] = ()) -> None:
         self.roots = [str(root) for root in roots]
+        self.telling = telling
         self.told: list[str] = []
         self.offences: list[str] = []
 
@@ -50,7 +51,7 @@ class Witness:
         try:
             return call()
         except DiskstreamError as error:
-            if isinstance(error, _TELLING):
+            if isinstance(error, (*_TELLING, *self.telling)):
                 self.told.append(f"{what}: {type(error).__name__}: {error}")
             if isinstance(error, ClosedError) or not any(root in str(error) for root in self.roots):
                 self.offences.append(f"{what}: {type(error).__name__} names no place: {error}")
@@ -102,7 +103,8 @@ def look_at_all(store: Store, names: list[bytes], witness: Witness, how: str) ->
 
 def verified(path: Path, witness: Witness, how: str, store: Store | None = None) -> bool:
     """Whether `verify` finds nothing. It never fails."""
-    report = witness.attempt(f"{how}: verify", store.verify if store else lambda: diskstream.verify(path, cold=True))
+    verify = (lambda: store.verify(cold=True)) if store else (lambda: diskstream.verify(path, cold=True))
+    report = witness.attempt(f"{how}: verify", verify)
     if report is None:
         return False
     witness.told += [f"verify: {problem.path}: {problem.what}" for problem in report.problems]
