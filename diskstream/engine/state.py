@@ -154,7 +154,7 @@ class View:
     def _epoch(self) -> str:
         try:
             return (self.path / "epoch").read_text(encoding="ascii", errors="replace")
-        except FileNotFoundError:
+        except OSError:  # there is none, or something else in its place
             return ""
 
     def _begin_alone(self) -> None:

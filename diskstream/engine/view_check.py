@@ -2,12 +2,13 @@
 
 import fcntl
 import os
+import stat
 import zlib
 from pathlib import Path
 
 from diskstream.engine.view_pages import PagesDamaged, check_pages, read_rows
 
-__all__ = ["ViewState", "check", "place_of", "unsound"]
+__all__ = ["ViewState", "check", "place_of", "to_be_removed", "unsound"]
 
 ViewState = str  # "sound", "damaged", "in use" or "missing"
 
@@ -20,7 +21,9 @@ def check(view: Path) -> ViewState:
     Nobody else may begin to write to it meanwhile, so it is locked; one that somebody has open is left alone.
     """
     data = view / "data.mdb"
-    if not os.path.lexists(data):
+    if any(map(_is_no_file, _files(view))):
+        return "damaged"
+    if not data.exists():
         return "missing"
     try:
         fd = os.open(view / "users", os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -38,6 +41,23 @@ def check(view: Path) -> ViewState:
     finally:
         if fd >= 0:
             os.close(fd)
+
+
+def _files(view: Path) -> list[Path]:
+    return [view / name for name in ("data.mdb", "lock.mdb", "users", "epoch")]
+
+
+def _is_no_file(path: Path) -> bool:
+    """Whether there is a directory, a symbolic link or the like, which is none of ours."""
+    try:
+        return not stat.S_ISREG(path.lstat().st_mode)
+    except OSError:
+        return False
+
+
+def to_be_removed(view: Path) -> list[Path]:
+    """What of a damaged view must go, so that it is made anew."""
+    return [path for path in _files(view) if path.name.endswith(".mdb") or _is_no_file(path)]
 
 
 def _is_row(key: bytes, value: bytes) -> bool:

@@ -71,3 +71,25 @@ def test_keys_in_whose_place_another_streams_log_stands_are_not_forgotten(tmp_pa
     kept.write_bytes((tmp_path / "s" / "streams" / "x" / "00000001.log").read_bytes())
     with pytest.raises(CorruptionError, match="keys.*a change of what is known of keys"):
         Keyspace(tmp_path / "s", **SMALL)
+
+
+@pytest.mark.parametrize("name", ["data.mdb", "lock.mdb", "users", "epoch"])
+@pytest.mark.parametrize("what", ["a directory", "a link to itself"])
+def test_what_is_no_file_in_the_view_is_found_by_verify_and_removed_by_repair(
+    tmp_path: Path, name: str, what: str
+) -> None:
+    """Groups could not be used, and verify found nothing."""
+    with diskstream.open(tmp_path / "s", **SMALL, pending_rows=1) as store:
+        store.stream("x").add_many([{"n": str(number)} for number in range(9)])
+        store.stream("x").group("g", start="0").consumer("ann").read()
+    place = tmp_path / "s" / "view" / name
+    place.unlink()
+    if what == "a directory":
+        place.mkdir()
+    else:
+        place.symlink_to(place)
+    assert [problem.path.parent.name for problem in diskstream.verify(tmp_path / "s").problems] == ["view"]
+    list(diskstream.repair(tmp_path / "s"))
+    assert diskstream.verify(tmp_path / "s").ok
+    with diskstream.open(tmp_path / "s", **SMALL, pending_rows=1) as store:
+        assert len(store.stream("x").group("g").pending_range()) == 9

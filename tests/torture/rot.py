@@ -34,30 +34,26 @@ class _Running:
         """Waits for its end and notes what it said. Returns the number that comes next."""
         said, errors = self._process.communicate()
         name = SUBJECTS[self.subject].name
-        under_way: tuple[int, str] | None = None
+        under_way, place = "made ready", ""
         following, is_done = self.start, False
         for line in map(json.loads, filter(_is_whole, said.splitlines())):
-            if line[0] == "next":
-                _, number, kind, label = line
-                under_way, following = (number, label), number + 1
+            if line[0] == "in":
+                place = line[1]
+            elif line[0] == "next":
+                _, number, kind, under_way = line
+                following = number + 1
                 report.tried[kind] += 1
                 report.tried[f"damages to: {name}"] += 1
             elif line[0] == "came":
                 report.outcomes[line[2]] += 1
-                report.violations += [self._told(under_way, offence) for offence in line[3]]
-                under_way = None
+                report.violations += [f"{under_way}: {offence} (kept in {line[4]})" for offence in line[3]]
             is_done = line[0] == "done"
         if not is_done:
             code = self._process.returncode
             how = signal.Signals(-code).name if code < 0 else f"code {code}"
-            report.violations.append(self._told(under_way, f"the process ended with {how}: {errors[-1500:]}"))
+            report.violations.append(f"{under_way}: the process ended with {how} ({place} is left): {errors[-1500:]}")
         del report.violations[_MOST:]
         return following
-
-    def _told(self, under_way: tuple[int, str] | None, offence: str) -> str:
-        number, label = under_way or (self.start, "while it was made ready")
-        again = f"python -m tests.rot.batch {self.seed} {self.subject} {number} 0"
-        return f"{label}: {offence} (again: {again})"
 
 
 def _is_whole(line: str) -> bool:
