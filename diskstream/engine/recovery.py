@@ -354,7 +354,7 @@ def _make_solid(path: Path, file: LogFileLike) -> None:
     fd = open_regular(path)
     try:
         size = os.fstat(fd).st_size
-        at = os.lseek(fd, 0, os.SEEK_HOLE)
+        at = os.lseek(fd, 0, os.SEEK_HOLE) if size else 0  # an empty file has nothing that could be sought
         while at < size:
             file.pwrite(at, bytes(min(4096 - at % 4096, size - at)))
             at = os.lseek(fd, at, os.SEEK_HOLE)

@@ -14,7 +14,6 @@ from diskstream.engine.files import Files, reading, size_of
 from diskstream.engine.layouts import LOG_HEADER, SEGMENT_HEADER
 from diskstream.engine.log import StreamLog
 from diskstream.engine.page import Page
-from diskstream.engine.seal import snapshot_frame
 from diskstream.engine.segment import SegmentGone, open_cold, open_sealed
 from diskstream.errors import CorruptionError, FormatError, RemoteError, StorageError
 
@@ -160,7 +159,7 @@ def _verify_segment(
             report.size_bytes += size_of(path)
             report.entries += sealed.entries
             progress(view.entries)
-            if not _is_followed(log, view.number, sealed):
+            if not audit.is_followed(log.directory, view.number, sealed):
                 what = "the log does not end where the next segment begins: frames at its end are damaged or missing"
                 meaning = f"an unknown number of the last of its {view.entries} entries cannot be read; {_REST}"
                 yield Problem(name, path, 0, what, str(view.first), str(view.last), None, meaning)
@@ -252,15 +251,6 @@ def _opened(
     report.cold_bytes += stub.size_bytes
     # What the storage has now, and not what was fetched before.
     return open_cold(log.directory, log.native, view, log.segments.cache.cold.open_fresh) if cold else None
-
-
-def _is_followed(log: StreamLog, number: int, rows: RowSegment) -> bool:
-    """Whether the snapshot frame of the next segment continues the chain of this one, as far as it is there to say."""
-    frame = snapshot_frame(log.directory, number + 1)
-    if not frame:
-        return True
-    lsn, chain = int.from_bytes(frame[16:24], "little"), int.from_bytes(frame[28:32], "little")
-    return (lsn - 1, chain) == rows.link
 
 
 def _verify_active(name: bytes, log: StreamLog, report: VerifyReport, progress: Progress) -> None:
