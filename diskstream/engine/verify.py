@@ -117,13 +117,15 @@ def verify_log(
 ) -> None:
     """Reads all files of an open stream, while others may append to it.
 
-    Of its segments it reads `only` files of these names; with `cold`, also what is elsewhere.
+    Of its segments it reads `only` files of these names, and reports those that have none; with `cold`, it reads also
+    what is elsewhere.
     """
     log.refresh()
     report.streams += 1
     with ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="diskstream-verify") as pool:
         for view in log.segments.views():
-            if only is not None and not {path.name for path in _files_of(log, view)} & {*only}:
+            files = _files_of(log, view)
+            if only is not None and not {path.name for path in files} & {*only} and any(map(Path.exists, files)):
                 continue
             report.segments += 1
             for problem in _verify_segment(name, log, view, report, progress=progress, pool=pool, cold=cold):
@@ -133,9 +135,11 @@ def verify_log(
     _look_around(name, log.directory, log, report)
 
 
-def _files_of(log: StreamLog, view: SegmentView) -> tuple[Path, Path]:
+def _files_of(log: StreamLog, view: SegmentView) -> list[Path]:
+    """What may hold a segment, or stand for it."""
     packed = names.segment_path(log.directory, view.number, view.generation)
-    return packed, names.log_path(log.directory, view.number)
+    stub = names.cold_path(log.directory, view.number, view.generation)
+    return [packed, stub] if view.generation else [packed, names.log_path(log.directory, view.number), stub]
 
 
 def _verify_segment(
@@ -326,7 +330,8 @@ def _look_at_copy(name: bytes, path: Path, log: StreamLog | None, report: Verify
     if log is None or names.state_number(path.name) != log.native.tail[0]:
         return
     with contextlib.suppress(FileNotFoundError):
-        if path.exists() and not spare.read(path.parent, log.native.tail[0]):
+        # One that is gone when it was read went with a roll, for good.
+        if not spare.read(path.parent, log.native.tail[0]) and path.exists():
             meaning = "nothing is lost: it is the second copy of what the log begins with; removed, it is made anew"
             report.problems.append(
                 Problem(name, path, 0, "the copy of the snapshot is damaged, or another log's", meaning=meaning)
