@@ -5,6 +5,7 @@ import random
 import shutil
 import tempfile
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -57,6 +58,7 @@ class Outcome:
         states: how many were checked.
         nested: how many of these were cuts of a recovery.
         events: the length of the trace.
+        faults: how often the disk failed in it, each way.
         violations: what was found, as text that says how to see it again.
     """
 
@@ -64,6 +66,7 @@ class Outcome:
     states: int = 0
     nested: int = 0
     events: int = 0
+    faults: Counter[str] = field(default_factory=Counter)
     violations: list[str] = field(default_factory=list)
 
 
@@ -132,14 +135,15 @@ def _record(
     promises: Promises,
     steps: int,
     kills: float,
+    faults: float,
 ) -> tuple[_Trace, Workload]:
     files.note_ctl()
     work = Workload(files, world, rng, options, promises)
-    work.kills = kills
+    work.kills, work.faults = kills, faults
     try:
         for _ in range(steps):
             ops.step(work)
-        work.kills = 0.0
+        work.heal()
         work.compare()
         work.store.close()
     except (DiskstreamError, AssertionError) as error:
@@ -149,6 +153,7 @@ def _record(
         ) from error
     leave_view(work.view, cleanly=rng.random() < 0.5)
     promises.all_kept(files.position)
+    promises.was_full |= files.faults.no_room > 0
     files.note_ctl()
     files.note_view()
     return _Trace(files, promises, files.position), work
@@ -164,11 +169,12 @@ def run(job: Job, make_files: MakeFiles = RecordingFiles, *, stop_at: int = 3) -
         root.mkdir()
         files = make_files(root, None)
         try:
-            trace, work = _record(files, world, rng, options, Promises(), rng.randint(25, 70), rng.choice((0.0, 0.05)))
+            steps, kills, faults = rng.randint(25, 70), rng.choice((0.0, 0.05)), rng.choice((0.0, 0.1))
+            trace, work = _record(files, world, rng, options, Promises(), steps, kills, faults)
         except Violation as violation:
             outcome.violations.append(f"{job}: while recording: {violation}")
             return outcome
-        outcome.events = len(trace.events)
+        outcome.events, outcome.faults = len(trace.events), files.faults.counts
         end = len(trace.events)
         positions = sorted([rng.randint(0, end) for _ in range(job.cuts - 2)] + [end, end])
         for index, position in enumerate(positions):
@@ -233,11 +239,13 @@ def _check_nested(
     world.reboot()
     files = make_files(root, cut.tree)
     names = cut.explain(found)
-    promises = Promises(versions=[{}])
+    promises = Promises(versions=[{}], was_full=cut.promises.was_full)
     promises.versions = [
         {name: Timeline(states=[found[name]], issued=[(0, names[name].issued_by(cut.position))]) for name in names}
     ]
-    trace, work = _record(files, world, rng, options, promises, rng.randint(0, 5), rng.choice((0.0, 0.5)))
+    trace, work = _record(
+        files, world, rng, options, promises, rng.randint(0, 5), rng.choice((0.0, 0.5)), rng.choice((0.0, 0.0, 0.3))
+    )
     end = len(trace.events)
     positions = [*sorted(rng.randint(0, end) for _ in range(8)), end]
     for index, position in enumerate(positions):
