@@ -58,7 +58,7 @@ class Outcome:
         states: how many were checked.
         nested: how many of these were cuts of a recovery.
         events: the length of the trace.
-        faults: how often the disk failed in it, each way.
+        counts: what was done in it, and what befell it; how often the disk failed, each way.
         violations: what was found, as text that says how to see it again.
     """
 
@@ -66,7 +66,7 @@ class Outcome:
     states: int = 0
     nested: int = 0
     events: int = 0
-    faults: Counter[str] = field(default_factory=Counter)
+    counts: Counter[str] = field(default_factory=Counter)
     violations: list[str] = field(default_factory=list)
 
 
@@ -90,6 +90,7 @@ def _options(rng: random.Random, policy: str) -> dict[str, Any]:
         "node_max_bytes": rng.choice((256, 4096)),
         "compression_level": rng.choice((0, 1)),
         "cache_bytes": rng.choice((0, 1 << 20)),
+        "cold_cache_bytes": rng.choice((0, 1 << 20)),
         "seal": rng.choice(("manual", "background")),
         "pending_rows": rng.choice((1, 2, 4, 100)),
     }
@@ -174,7 +175,8 @@ def run(job: Job, make_files: MakeFiles = RecordingFiles, *, stop_at: int = 3) -
         except Violation as violation:
             outcome.violations.append(f"{job}: while recording: {violation}")
             return outcome
-        outcome.events, outcome.faults = len(trace.events), files.faults.counts
+        outcome.events = len(trace.events)
+        outcome.counts = work.counts + Counter({f"failing disks: {k}": n for k, n in files.faults.counts.items()})
         end = len(trace.events)
         positions = sorted([rng.randint(0, end) for _ in range(job.cuts - 2)] + [end, end])
         for index, position in enumerate(positions):

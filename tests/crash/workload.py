@@ -1,6 +1,7 @@
 """A store at work on recorded files, with a model beside it, dying now and then."""
 
 import random
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, TypeVar
 
@@ -28,6 +29,7 @@ class Workload:
         options: of the store.
         kills: how likely an operation is killed in its course.
         faults: how likely the disk begins to fail in the course of an operation.
+        counts: what was done, and what befell it.
     """
 
     def __init__(
@@ -37,6 +39,7 @@ class Workload:
         self.kills = self.faults = 0.0
         self.path = files.root / "store"
         self.log: list[str] = []
+        self.counts: Counter[str] = Counter()
         self._names_in_doubt = False  # the flush of a change of names failed, and there was none since
         self.store = self._open()
         self.view = view_of(self.store)  # kept: a store that closes would close it cleanly
@@ -105,6 +108,7 @@ class Workload:
     def _bury(self) -> None:
         """Takes the dead process away, and opens the store as the next one, which may die as well."""
         self.note("killed")
+        self.counts["killed processes"] += 1
         self._let_go()
         if self.rng.random() < 0.3:
             self.files.kill_in(self.rng.randint(0, 12), self.rng)

@@ -26,8 +26,7 @@ def run(budget: Budget) -> Report:
                 report.tried["states"] += outcome.states
                 report.tried["states of a recovery that was cut itself"] += outcome.nested
                 report.tried["traces"] += 1
-                for way, times in outcome.faults.items():
-                    report.tried[f"failing disks: {way}"] += times
+                report.tried += outcome.counts
                 report.violations += outcome.violations
             budget.say(f"{report.tried['states']:,} states")
     return budget.finished(report)
