@@ -69,6 +69,7 @@ def test_the_suite_runs_and_its_page_is_rendered(tmp_path: Path) -> None:
         "groups",
         "group_latency",
         "pending",
+        "growth",
         "sizes",
         "maintenance",
         "backup",

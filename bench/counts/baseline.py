@@ -96,7 +96,8 @@ def differences(baselines: Sequence[dict[str, Any]], now: Environment) -> str:
         ]
         for each in baselines
     ]
-    return "; ".join(min(apart, key=len)) if apart else "nothing was recorded"
+    nearest = min(apart, key=len, default=["nothing was recorded"])
+    return "; ".join(nearest)
 
 
 def record(runs: Sequence[Mapping[str, Count]], now: Environment, path: Path = PATH) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import time
 from types import ModuleType
 
 from bench.context import Context
@@ -20,6 +21,7 @@ def all_subjects() -> dict[str, ModuleType]:
         backup,
         group_latency,
         group_reads,
+        growth,
         maintenance,
         pending,
         ranges,
@@ -39,6 +41,7 @@ def all_subjects() -> dict[str, ModuleType]:
         group_reads,
         group_latency,
         pending,
+        growth,
         sizes,
         maintenance,
         backup,
@@ -46,9 +49,6 @@ def all_subjects() -> dict[str, ModuleType]:
         server,
         server_latency,
         spark,
-        server,
-        spark,
-        archive,
     )
     return {module.NAME: module for module in modules}
 
@@ -62,5 +62,7 @@ def blank(module: ModuleType) -> Result:
 def run(module: ModuleType, context: Context) -> Result:
     """Runs one subject."""
     result = blank(module)
+    begin = time.monotonic()
     module.run(context, result)
+    result.seconds = round(time.monotonic() - begin, 1)
     return result
