@@ -54,6 +54,7 @@ def dumps(scratch: Path, names: Sequence[str]) -> dict[str, Dump]:
         "--separate-threads=yes",
         "--dump-before=getsid",
         "--dump-line=no",
+        "--collect-systime=nsec",
         "--compress-strings=no",
         "--compress-pos=no",
         f"--callgrind-out-file={out}",
