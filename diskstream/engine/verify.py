@@ -10,20 +10,23 @@ from pathlib import Path
 from diskstream._native import EntryID, RowSegment, SealedSegment, SegmentView
 from diskstream.engine import audit, names, recovery, spare
 from diskstream.engine import cold as cold_stub
-from diskstream.engine.files import Files, size_of
+from diskstream.engine.files import Files, reading, size_of
 from diskstream.engine.layouts import LOG_HEADER, SEGMENT_HEADER
 from diskstream.engine.log import StreamLog
 from diskstream.engine.page import Page
-from diskstream.engine.seal import snapshot_frame
 from diskstream.engine.segment import SegmentGone, open_cold, open_sealed
 from diskstream.errors import CorruptionError, FormatError, RemoteError, StorageError
 
-__all__ = ["Problem", "VerifyReport", "unless_removed", "verify_directory", "verify_log"]
+__all__ = ["Problem", "Progress", "VerifyReport", "ignore", "unless_removed", "verify_directory", "verify_log"]
 
 Progress = Callable[[int], None]
 SEGMENT_HEADER_BYTES = 64
 _NODES_AT_ONCE = 32  # of a segment: some megabytes, so that threads neither wait for each other nor hold much
 _PARTS = frozenset({"ctl", "name", "quarantine"})
+
+
+def ignore(_: int) -> None:
+    """No progress is shown."""
 
 
 @dataclass(frozen=True)
@@ -184,7 +187,7 @@ def _verify_segment(
             report.size_bytes += size_of(path)
             report.entries += sealed.entries
             progress(view.entries)
-            if not _is_followed(log, view.number, sealed):
+            if not audit.is_followed(log.directory, view.number, sealed):
                 what = "the log does not end where the next segment begins: frames at its end are damaged or missing"
                 meaning = f"an unknown number of the last of its {view.entries} entries cannot be read; {_REST}"
                 yield Problem(name, path, 0, what, str(view.first), str(view.last), None, meaning)
@@ -276,15 +279,6 @@ def _opened(
     report.cold_bytes += stub.size_bytes
     # What the storage has now, and not what was fetched before.
     return open_cold(log.directory, log.native, view, log.segments.cache.cold.open_fresh) if cold else None
-
-
-def _is_followed(log: StreamLog, number: int, rows: RowSegment) -> bool:
-    """Whether the snapshot frame of the next segment continues the chain of this one, as far as it is there to say."""
-    frame = snapshot_frame(log.directory, number + 1)
-    if not frame:
-        return True
-    lsn, chain = int.from_bytes(frame[16:24], "little"), int.from_bytes(frame[28:32], "little")
-    return (lsn - 1, chain) == rows.link
 
 
 def _verify_active(name: bytes, log: StreamLog, report: VerifyReport, progress: Progress) -> None:
@@ -381,7 +375,7 @@ def _look_at(
     kind, number, generation = parsed
     layout = LOG_HEADER if kind == "log" else SEGMENT_HEADER
     try:
-        with path.open("rb") as file:
+        with reading(path) as file:
             head = layout.sound(file.read(layout.size))
     except OSError:
         return  # gone meanwhile, or reported by who reads it
