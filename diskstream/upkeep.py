@@ -126,7 +126,7 @@ class Upkeep:
                 self._verify_one(name, report, progress or verify.ignore, cold=cold)
         return report
 
-    def _verify_one(self, name: bytes, report: VerifyReport, progress: Progress, *, cold: bool) -> None:
+    def _verify_one(self, name: bytes, report: VerifyReport, progress: verify.Progress, *, cold: bool) -> None:
         try:
             log = self._log(name, create=False)
             if log is not None:

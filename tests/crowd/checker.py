@@ -27,8 +27,8 @@ _WORK = {
     "move out": "moves to object storage",
     "bring back": "moves back",
     "make": "other streams made",
-    "rename": "renamed",
-    "remove": "removed",
+    "rename": "other streams renamed",
+    "remove": "other streams removed",
 }
 _SIGNALS = {"kill": "SIGKILL", "end": "SIGTERM", "stop": "SIGSTOP", "interrupt": "SIGINT"}
 _CROWD = {"p": "producer", "q": "producer", "c": "consumer", "w": "consumer", "r": "reader", "f": "reader"}
