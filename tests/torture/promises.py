@@ -28,8 +28,8 @@ PROMISES: tuple[Promise, ...] = (
         ("power",),
     ),
     Promise(
-        "A client without the password gets a try at it and little memory; a web page that makes a browser speak to the "
-        "server gives no commands; a client with the password reaches no file, no listener, and no DEBUG.",
+        "A client without the password gets a try at it and little memory; a web page that makes a browser speak to "
+        "the server gives no commands; a client with the password reaches no file, no listener, and no DEBUG.",
         (
             "tests/security/test_hostile_clients.py",
             "tests/server/test_hostile.py",
@@ -56,8 +56,8 @@ PROMISES: tuple[Promise, ...] = (
         ),
     ),
     Promise(
-        "Passwords and keys are in no log, no message, no list and no file; what is made is for its owner, and to be read "
-        "by the owner's group.",
+        "Passwords and keys are in no log, no message, no list and no file; what is made is for its owner, and to be "
+        "read by the owner's group.",
         ("tests/security/test_secrets.py",),
     ),
 )
