@@ -181,6 +181,17 @@ class Place:
             raise RemoteError(self.url, f"{path} is no file")
         return int(info.size)
 
+    def check_there(self) -> None:
+        """Makes sure that something can be looked for here: a folder that is not there holds nothing by mistake only.
+
+        Of object storage it is not known: a prefix exists when it has objects.
+
+        Raises:
+            RemoteError: there is no such folder.
+        """
+        if self.address.scheme == "file" and not Path(self.address.root).is_dir():
+            raise RemoteError(self.url, "there is no such folder", "check the URL, and whether it is mounted")
+
     def objects(self, folder: str) -> list[Object]:
         """The objects below a folder, in order of paths; none where there is no such folder.
 

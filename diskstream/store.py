@@ -30,6 +30,7 @@ from diskstream.errors import (
     NoSuchStreamError,
     ReadOnlyError,
     StreamExistsError,
+    storage_error,
 )
 from diskstream.ids import IDLike
 from diskstream.membership import as_member_name
@@ -317,9 +318,9 @@ class Store(Upkeep):
             log = StreamLog(
                 where, self._files, self.options, read_only=self.read_only, cache=self._cache, view=self._view
             )
-        except FileNotFoundError:
-            if where.is_dir():
-                raise
+        except FileNotFoundError as error:
+            if where.is_dir():  # a symbolic link to nothing, say
+                raise storage_error(str(error.filename or where), "open", error.errno or 2, str(error)) from error
             raise StreamMoved from None  # removed or renamed since it was looked for
         log.owed = self._owed
         if log.report is not None:

@@ -116,11 +116,10 @@ def link_stream(log: StreamLog, target: Path, files: Files, *, copies: bool = Tr
         for view in log.segments.views():
             wanted.add(_link_segment(log, view, target, files, ahead))
         number, end, _, _ = log.native.tail
-        visible = log.ctl.visible
-        if visible[0] == number:
-            end = visible[1]
-        else:
-            log.flush()
+        if log.ctl.visible != (number, end):
+            # What was linked is what the last frame lists. A copy that ended before it, where others see the stream end
+            # until the flush, would list segments that were dropped or replaced meanwhile.
+            log.retry(log.native.flush, held=True)
         source = names.log_path(log.directory, number)
         with wrapped(source, "read"):
             fd = open_regular(source)

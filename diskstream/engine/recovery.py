@@ -24,7 +24,7 @@ from diskstream.engine.files import Files, LogFileLike, open_regular, reading
 from diskstream.engine.layouts import LOG_HEADER, SEGMENT_HEADER
 from diskstream.engine.page import Page
 from diskstream.engine.segment import open_sealed, read_back, snapshot_copy
-from diskstream.errors import CorruptionError
+from diskstream.errors import CorruptionError, StorageError
 from diskstream.options import Options
 
 __all__ = [
@@ -37,6 +37,7 @@ __all__ = [
     "native_log",
     "next_log",
     "recover",
+    "settle_left",
     "settle_tail",
 ]
 
@@ -264,6 +265,21 @@ def settle_tail(directory: Path, files: Files, file: LogFileLike, native: Log) -
     return Finding("torn", path, offset, size, f"cut; the bytes are kept in {copy}", detail)
 
 
+def settle_left(directory: Path, files: Files, file: LogFileLike, native: Log, ctl: Ctl) -> Finding | None:
+    """The same for what a killed process left under the hands of others, who go on; and makes it durable.
+
+    Raises:
+        StorageError: the disk said no; the stream takes no more writes.
+    """
+    try:
+        found = settle_tail(directory, files, file, native)
+        file.flush()
+    except StorageError as error:
+        ctl.poison(f"what a killed process left could not be made durable: {error}")
+        raise
+    return found
+
+
 def recover(
     directory: Path, files: Files, page: Page, options: Options
 ) -> tuple[LogFileLike, Log, RecoveryReport, CorruptionError | None, int]:
@@ -303,7 +319,10 @@ def recover(
         page.ctl.publish(number, end, lsn)
         if fault is not None:
             page.ctl.raise_flags(FLAG_ROTTEN)
-    except BaseException:
+    except BaseException as error:
+        if isinstance(error, StorageError):
+            # What a failed flush could not write counts as clean from now on: the next opening writes all of it anew.
+            page.ctl.poison(f"a recovery failed: {error}")
         file.close()
         raise
     report.seconds = time.perf_counter() - began
@@ -354,7 +373,7 @@ def _make_solid(path: Path, file: LogFileLike) -> None:
     fd = open_regular(path)
     try:
         size = os.fstat(fd).st_size
-        at = os.lseek(fd, 0, os.SEEK_HOLE)
+        at = os.lseek(fd, 0, os.SEEK_HOLE) if size else 0  # an empty file has nothing that could be sought
         while at < size:
             file.pwrite(at, bytes(min(4096 - at % 4096, size - at)))
             at = os.lseek(fd, at, os.SEEK_HOLE)
@@ -363,8 +382,11 @@ def _make_solid(path: Path, file: LogFileLike) -> None:
 
 
 def _rewrite(file: LogFileLike, native: Log) -> None:
-    """Writes every frame again: after a failed flush the kernel may call pages clean that never reached the disk."""
-    end = native.tail[1]
+    """Writes every frame again: after a failed flush the kernel may call pages clean that never reached the disk.
+
+    And the zeros behind them: on the disk there may still be what was cut off.
+    """
+    end = max(native.tail[1], file.size_bytes)
     offset = 0
     while offset < end:
         size = min(1 << 20, end - offset)

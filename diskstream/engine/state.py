@@ -33,6 +33,7 @@ from typing import TypeVar
 
 import lmdb
 
+from diskstream.engine import view_check
 from diskstream.engine.files import open_regular, reading
 from diskstream.engine.page import boot_id
 from diskstream.errors import DiskFullError, LimitError, ReadOnlyError, StorageError
@@ -174,13 +175,14 @@ class View:
         try:
             with reading(self.path / "epoch") as file:
                 return file.read(_MAX_EPOCH_BYTES).decode("ascii", "replace")
-        except FileNotFoundError:
+        except OSError:  # there is none, or something else in its place
             return ""
 
     def _begin_alone(self) -> None:
         """Nobody else has the view open: what an earlier boot left is taken over only if it was closed cleanly."""
         boot, before = boot_id().hex(), self._epoch()
-        if before not in (boot, "clean"):
+        # And LMDB ends the process on pages that it did not write: what a disk has damaged is not shown to it.
+        if before not in (boot, "clean") or view_check.unsound(self.path):
             self._remove_files()
         if before != boot:
             # Durable before LMDB writes a page: a "clean" that outlived a power cut would vouch for torn pages.
@@ -229,22 +231,10 @@ class View:
             except lmdb.Error as error:
                 raise _as_ours(self.path, error) from error
             else:
-                if self._is_cut(env):
-                    env.close()
-                    if attempt or not self._alone():
-                        raise StorageError(str(self.path), "open the view in", 5, "data.mdb is shorter than it says")
-                    self._remove_files()
-                    fcntl.flock(self._fd, fcntl.LOCK_SH)
-                    continue
                 env.reader_check()  # slots of processes that died
                 self._inode = self._data_inode()
                 return env
         raise AssertionError("unreachable")
-
-    def _is_cut(self, env: lmdb.Environment) -> bool:
-        """Whether the file ends before its last page: touching that would be the end of the process."""
-        pages = env.info()["last_pgno"] + 1
-        return (self.path / "data.mdb").stat().st_size < pages * env.stat()["psize"]
 
     def _data_inode(self) -> int:
         """What file data.mdb is: another one, where somebody threw the view away; 0 where there is none."""

@@ -103,6 +103,8 @@ def _write_parts(
             manifest.add(part)
             report.entries += part.entries
         check_same(stream, span)
+    if report.entries and not report.resumed_entries:
+        report.empty_columns = tuple(column.name for column in shape.empty)
 
 
 def _write_part(
