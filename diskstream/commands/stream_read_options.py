@@ -11,7 +11,10 @@ from diskstream.commands.failures import SYNTAX
 from diskstream.commands.replies import NIL_ARRAY, Failure, Map, Reply
 from diskstream.commands.waiting import Waiting
 
-__all__ = ["Found", "ReadOptions", "answer", "as_reply", "in_runs", "parse_read"]
+__all__ = ["Found", "ReadOptions", "answer", "as_reply", "capped", "in_runs", "parse_read"]
+
+# A count up to this says enough of how large a reply becomes.
+_FEW = 1000
 
 Found = list[tuple[bytes, list[Entry]]]
 Positions = list[tuple[bytes, EntryID | str]]
@@ -110,6 +113,16 @@ def parse_read(given: list[bytes], *, grouped: bool) -> ReadOptions:
         raise Failure("ERR Missing GROUP option for XREADGROUP")
     if asked.max_count is not None and asked.count is not None and asked.max_count < asked.count:
         raise Failure("ERR MAXCOUNT must be greater than or equal to COUNT")
+    return asked
+
+
+def capped(caller: Caller, asked: ReadOptions) -> ReadOptions:
+    """The options, with a MAXSIZE where none was given: who reads on gets the rest with its next read, as with COUNT.
+
+    A few entries are not looked at: whoever names a count knows how large they are.
+    """
+    if asked.max_bytes is None and caller.host is not None and (asked.count is None or asked.count > _FEW):
+        asked.max_bytes = caller.host.reply_bytes() or None
     return asked
 
 
