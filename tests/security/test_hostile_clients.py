@@ -158,8 +158,8 @@ def test_a_transaction_that_never_ends_is_bounded(tmp_path: Path) -> None:
 
 
 def test_a_stream_larger_than_memory_is_not_one_reply(tmp_path: Path) -> None:
-    """XRANGE without COUNT took as much memory as the stream has bytes. It is told to read less; who reads on behind what
-    it was given is given what a reply may have.
+    """XRANGE without COUNT took as much memory as the stream has bytes. It is told to read less; who reads on behind
+    what it was given is given what a reply may have.
     """
     with serving(tmp_path / "store", client_output_buffer_limit=3 << 20) as server, Client.to(server) as client:
         for number in range(1, 33):
