@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from diskstream.commands.caller import Caller
-from diskstream.commands.replies import Reply
-from diskstream.commands.wire import AddRun
+from diskstream.commands.replies import Raw, Reply
+from diskstream.commands.wire import AddRun, CommandRun
 from diskstream.server.parts import Parser
 from diskstream.server.poller import READ
 
@@ -91,7 +91,7 @@ class Connection:
         self.replies: list[Reply] = []
         self.protocol = caller.protocol
         self.out = bytearray()
-        self.pending: deque[list[bytes] | AddRun] = deque()
+        self.pending: deque[list[bytes] | AddRun | CommandRun] = deque()
         self.waiter: Waiter | None = None
         self.paused = self.clogged = self.closing = self.closed = self.dirty = False
         self.mask = READ
@@ -119,7 +119,11 @@ class Connection:
         if not self.out:
             if not self.replies:
                 return 0
-            data = self._encode(self.replies, resp3=self.protocol == 3)  # noqa: PLR2004  # RESP3
+            only = self.replies[0]
+            if len(self.replies) == 1 and type(only) is Raw:
+                data = only.data
+            else:
+                data = self._encode(self.replies, resp3=self.protocol == 3)  # noqa: PLR2004  # RESP3
             self.replies = []
             if len(data) <= _PIECE_BYTES:
                 try:
