@@ -9,7 +9,7 @@ from diskstream.commands.caller import Caller
 from diskstream.commands.failures import SYNTAX
 from diskstream.commands.replies import NIL_ARRAY, Failure, Reply
 from diskstream.commands.stream_options import as_end, as_start
-from diskstream.commands.stream_read_options import Found, answer, as_reply, capped, in_runs, parse_read
+from diskstream.commands.stream_read_options import Found, answer, as_reply, capped, in_runs, most_bytes, parse_read
 from diskstream.commands.table import Command
 from diskstream.commands.waiting import Waiting
 
@@ -35,8 +35,8 @@ def _range(caller: Caller, given: list[bytes], start: bytes, end: bytes, *, reve
         return NIL_ARRAY
     limit = None if count < 0 else count
     entries = stream.revrange(high, low, limit) if reverse else stream.range(low, high, limit)
-    most = 0 if caller.host is None else caller.host.reply_bytes()
-    return _bounded(iter(entries), most) if most else list(entries)
+    most = most_bytes(caller, limit)
+    return list(entries) if most is None else _bounded(iter(entries), most)
 
 
 def _bounded(entries: Iterator[Entry], most: int) -> list[Entry]:
