@@ -127,7 +127,7 @@ def most_bytes(caller: Caller, count: int | None) -> int | None:
 
 
 def capped(caller: Caller, asked: ReadOptions) -> ReadOptions:
-    """The options, with a MAXSIZE where none was given: who reads on gets the rest with its next read, as with COUNT."""
+    """The options, with a MAXSIZE where none was given: who reads on gets the rest with its next, as with COUNT."""
     if asked.max_bytes is None:
         asked.max_bytes = most_bytes(caller, asked.count)
     return asked
