@@ -15,7 +15,7 @@ __all__ = ["ReadBatch", "Served"]
 _MOST_ENTRIES = 65_536
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Served:
     """What became of a run.
 
