@@ -76,6 +76,6 @@ class ReadBatch:
         calls.calls += count
         calls.nanoseconds += perf_counter_ns() - began
         return [
-            Served(connection, answered, reply, run.rest(answered) if answered < len(run) else None, more and count > 0)
+            Served(connection, answered, reply, run.rest(answered) if answered < len(run) else None, more)
             for (connection, run), (answered, reply) in zip(given, done, strict=True)
         ]
