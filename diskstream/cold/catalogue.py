@@ -177,7 +177,7 @@ def _record(place: Place, data: bytes) -> Record | None:
             int(facts["moved_ms"]),
         )
         return Record(str(uuid.UUID(facts["store"])), bytes.fromhex(facts["name"]), stub)
-    except (ValueError, TypeError, KeyError, OverflowError):
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError):
         return None
 
 

@@ -227,7 +227,7 @@ def sweep(store: Path, now_s: float) -> list[Path]:
             else:
                 described = json.loads((lease / _LEASE).read_text())
                 until = (lease / _LEASE).stat().st_mtime + float(described["ttl_s"])
-        except (OSError, ValueError, TypeError, KeyError):
+        except (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError):
             until = lease.stat().st_mtime + _UNFINISHED_S if lease.exists() else now_s
         if until < now_s:
             release(lease)
