@@ -35,13 +35,14 @@ def _store(folder: Path) -> Path:
     path = folder / "store"
     if path.exists():
         return path
-    options = {"fsync": "os", "segment_bytes": 8 << 10, "node_max_entries": 16}
-    with diskstream.open(path, **options) as store:
+    with diskstream.open(path, fsync="os", segment_bytes=8 << 10, node_max_entries=16) as store:
         stream = store.stream("race")
         group = stream.group("riders", start="0")
-        ids = []
+        ids: list[EntryID] = []
         for at in range(250):
-            ids.append(stream.add({"rider": b"%d" % at, "speed": b"30.%d" % at, "on": b"x" * 80}))
+            found = stream.add({"rider": b"%d" % at, "speed": b"30.%d" % at, "on": b"x" * 80})
+            assert found is not None
+            ids.append(found)
             if at % 25 == 0:
                 for entry in group.consumer("alice").read(count=20)[::2]:
                     entry.ack()
@@ -198,7 +199,8 @@ def _backed_up(data: bytes, folder: Path) -> None:
 _EXPORT = (
     b'{"diskstream_export": 1, "given": {"format": "csv"}, "columns": [["a", "binary"]], "spans": '
     b'[{"stream": "race", "identity": "x", "start": "1-1", "end": "9-9", "entries": 5}]}\n'
-    b'{"file": "p", "stream": "race", "first": "1-1", "last": "2-2", "entries": 2, "size_bytes": 3}\n{"complete": true}\n'
+    b'{"file": "p", "stream": "race", "first": "1-1", "last": "2-2", "entries": 2, "size_bytes": 3}\n'
+    b'{"complete": true}\n'
 )
 
 
@@ -221,7 +223,8 @@ _STAGED = (
     b'[{"stream": "race", "rows": 5, "first": [1, 1], "last": [9, 9]}]}]}'
 )
 _ARCHIVE = (
-    b'{"format_version": 1, "writer": "d", "version": 3, "operation": "archive", "made_ms": 5, "store": "x", "settings": '
+    b'{"format_version": 1, "writer": "d", "version": 3, "operation": "archive", "made_ms": 5, "store": "x", '
+    b'"settings": '
     b'{"layout": "fields", "columns": [["a", "string"]], "hourly": true}, "streams": {"race": {"first": "1-1", '
     b'"archived_to": "9-9"}}, "files": [{"path": "p", "stream": "race", "first": "1-1", "last": "9-9", "bytes": 5, '
     b'"digest": "00112233445566778899aabbccddeeff", "rows": 3, "created_ms": 5, "source": "seal"}]}'

@@ -5,6 +5,7 @@ them from whoever asks for it (`RUSTC_BOOTSTRAP`). What it needs beside is a C++
 sanitizer's runtime, which rustup's toolchains bring.
 """
 
+import hashlib
 import os
 import re
 import shutil
@@ -24,12 +25,13 @@ PLANTED = ("planted panic", "planted overflow", "planted leak", "planted allocat
 
 _FLAGS = (
     "-Zsanitizer=address",
-    "--cfg=fuzzing",
     "-Cpasses=sancov-module",
     "-Cllvm-args=-sanitizer-coverage-level=4",
     "-Cllvm-args=-sanitizer-coverage-inline-8bit-counters",
     "-Cllvm-args=-sanitizer-coverage-pc-table",
     "-Cllvm-args=-sanitizer-coverage-trace-compares",
+    "--cfg fuzzing",
+    "-Ccodegen-units=1",
 )
 # The largest documented allocation for a few bytes is a bitmap of 2^32 positions; what is beyond follows a size that
 # nobody looked at.
@@ -131,6 +133,9 @@ def fuzz(program: Path, target: str, seconds: float, seed: int) -> Outcome:
     return Outcome(target, executed, f"{target}: {what}: {where}")
 
 
+_MOST_BYTES, _MOST_INPUTS = 2048, 24
+
+
 def keep_few(program: Path, target: str, most: int) -> list[bytes]:
     """Of all inputs of a target, few that together reach nearly as far: for the corpus in the repository."""
     merged = _BUILT / "merged" / target
@@ -144,4 +149,18 @@ def keep_few(program: Path, target: str, most: int) -> list[bytes]:
     return small[::-1][::step][:most]
 
 
-_MOST_BYTES = 2048
+def main() -> None:
+    """Adds to the corpus of the repository what the last runs found: ``python -m tests.fuzz.libfuzzer``."""
+    program = build()
+    for target in targets():
+        folder = CORPUS / target
+        seeds = [path for path in folder.iterdir() if path.name.startswith("seed-")]
+        kept = keep_few(program, target, _MOST_INPUTS)
+        for path in set(folder.iterdir()) - set(seeds):
+            path.unlink()
+        for data in kept:
+            (folder / hashlib.sha256(data).hexdigest()[:16]).write_bytes(data)
+
+
+if __name__ == "__main__":
+    main()

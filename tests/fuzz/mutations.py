@@ -76,7 +76,7 @@ def _number(data: bytes, chance: random.Random) -> bytes:
 
 def _value(data: bytes, chance: random.Random) -> bytes:
     """Another kind of value for one of a JSON object: what is between a colon and a comma."""
-    found = [match for match in re.finditer(rb": ?([^,{}\[\]]+)", data)]
+    found = list(re.finditer(rb": ?([^,{}\[\]]+)", data))
     if not found:
         return data
     place = chance.choice(found)

@@ -1,4 +1,4 @@
-"""The tests of the Rust crates, and some of the bindings, under the address sanitizer: ``python -m tests.fuzz.sanitize``.
+"""The tests of the Rust crates, and some of the bindings, under the address sanitizer.
 
 The crates are built as their own tests, with the sanitizer in the program. The bindings are a library of Python's: the
 sanitizer's runtime is loaded before it, that of the C compiler, whose calls are the same. A real Python leaks what it

@@ -88,7 +88,7 @@ FOUND = [
 
 @pytest.mark.parametrize(("name", "data", "words"), FOUND, ids=[name for name, _, _ in FOUND])
 def test_what_was_found_is_refused_in_our_words(name: str, data: bytes, words: str, tmp_path: Path) -> None:
-    """An AttributeError, an OverflowError, a RecursionError once came out: numbers for text, infinities, deep nesting."""
+    """AttributeErrors, OverflowErrors and RecursionErrors came out: numbers for text, infinities, deep nesting."""
     edge = next(edge for edge in EDGES if edge.name == name)
     with pytest.raises(edge.errors, match=words):
         edge.read(data, tmp_path)

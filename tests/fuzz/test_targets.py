@@ -9,7 +9,13 @@ NATIVE = Path(__file__).resolve().parent.parent.parent / "native"
 # A public function that takes bytes or a reader of them: by its name what reads, or whatever a client's bytes reach.
 _TAKES_BYTES = re.compile(r"pub fn (\w+)(?:<[^>]*>)?\s*\(([^{;]*?)\)\s*(?:->|\{)", re.DOTALL)
 _BYTES = re.compile(
-    r"(?::\s*(?:&(?:'a |mut )?\[u8\]|&mut Reader<|&\[&\[u8\]\]|&(?:'a )?Packed|&Block|&Pairs|Bytes<)|&\[\(&\[u8\], Bytes<|Item = &'a Packed)"
+    r"(?::\s*(?:&(?:'a |mut )?\[u8\]|&mut Reader<|&\[&\[u8\]\]|&(?:'a )?Packed|&Block|&Pairs|Bytes<)"
+    r"|&\[\(&\[u8\], Bytes<|Item = &'a Packed)"
+)
+
+_BYTES = re.compile(
+    r"(?::\s*(?:&(?:'a |mut )?\[u8\]|&mut Reader<|&\[&\[u8\]\]|&(?:'a )?Packed|&Block|&Pairs|Bytes<)"
+    r"|&\[\(&\[u8\], Bytes<|Item = &'a Packed)"
 )
 
 # What takes bytes, and is no parser with a target of its own.

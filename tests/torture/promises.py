@@ -28,9 +28,9 @@ PROMISES: tuple[Promise, ...] = (
         ("power",),
     ),
     Promise(
-        "Whatever bytes a parser is given, from a disk, from a socket or by hand, it reads them or refuses them in words of "
-        "our own: no panic, no memory that is not ours, no allocation for a size that nobody looked at, no endless loop; and "
-        "what one of our encoders wrote comes back.",
+        "Whatever bytes a parser is given, from a disk, from a socket or by hand, it reads them or refuses them in our "
+        "own words: no panic, no memory that is not ours, no allocation for a size that nobody looked at, no endless "
+        "loop; and what one of our encoders wrote comes back.",
         (
             "tests/fuzz/test_edges.py::test_changed_bytes_are_read_or_refused",
             "tests/fuzz/test_targets.py::test_every_function_of_the_core_that_takes_bytes_is_in_a_target",
