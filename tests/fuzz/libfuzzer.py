@@ -154,7 +154,7 @@ def main() -> None:
     program = build()
     for target in targets():
         folder = CORPUS / target
-        seeds = [path for path in folder.iterdir() if path.name.startswith("seed-")]
+        seeds = [path for path in folder.iterdir() if path.name.startswith(("seed-", "found-"))]
         kept = keep_few(program, target, _MOST_INPUTS)
         for path in set(folder.iterdir()) - set(seeds):
             path.unlink()
