@@ -8,7 +8,12 @@ from tests.torture.model import Budget, Report
 
 __all__ = ["PARTS", "run_of", "summary_of"]
 
-PARTS = ("power", "fuzz")
+PARTS = (
+    "power",
+    "rot",
+    "crowd",
+    "fuzz",
+)
 
 
 def run_of(name: str) -> Callable[[Budget], Report]:

@@ -27,6 +27,7 @@ pub mod parse;
 pub mod pending;
 pub mod progress;
 pub mod resp;
+pub mod resp_commands;
 pub mod resp_entries;
 pub mod resp_inline;
 pub mod resp_reply;
