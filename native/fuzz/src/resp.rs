@@ -3,6 +3,7 @@
 use diskstream_core::digest::Digest;
 use diskstream_core::packing::{Packed, MAX_ROWS_BYTES};
 use diskstream_core::resp::{Limits, Parser};
+use diskstream_core::resp_commands::CommandRuns;
 use diskstream_core::resp_entries::{Fault, Replies, Summary};
 use diskstream_core::resp_inline::split;
 use diskstream_core::resp_reply::{put_array, put_bulk, put_entry};
@@ -52,7 +53,7 @@ fn pieces<'a>(input: &mut Input<'a>) -> Vec<&'a [u8]> {
 pub fn requests(data: &[u8]) {
     let mut input = Input(data);
     let authenticated = input.u8() & 1 == 1;
-    let limits = Limits { bulk_bytes: 1 << input.u8().min(30).max(1), query_bytes: usize::MAX };
+    let limits = Limits { bulk_bytes: 1 << input.u8().clamp(1, 30), query_bytes: usize::MAX };
     let cut = pieces(&mut input);
     let whole = cut.concat();
     let (found, error, _) = commands(&[&whole], limits, authenticated);
@@ -60,6 +61,32 @@ pub fn requests(data: &[u8]) {
     let few = commands(&cut, Limits { query_bytes: 64, ..limits }, authenticated);
     assert_eq!(few.0, found[..few.0.len()]);
     in_runs(&found);
+    in_command_runs(&found);
+}
+
+/// The commands of a run, taken anew, are the same run.
+fn in_command_runs(commands: &[Words]) {
+    let mut runs = CommandRuns::default();
+    let mut found = Vec::new();
+    for command in commands {
+        let words: Vec<&[u8]> = command.iter().map(Vec::as_slice).collect();
+        if !runs.take(&words, |run| found.push(run)) {
+            found.extend(runs.finish());
+        }
+    }
+    found.extend(runs.finish());
+    for run in found {
+        let (mut again, mut count) = (CommandRuns::default(), 0);
+        run.commands(|words| {
+            count += 1;
+            assert!(again.take(words, |_| panic!("one run became two")));
+        });
+        assert_eq!((count, again.finish().as_ref()), (run.len(), Some(&run)));
+        for done in [0, 1, count] {
+            assert_eq!(run.rest(done).len(), count.saturating_sub(done));
+        }
+        assert!(run.is_kin(&run.rest(0)));
+    }
 }
 
 /// Commands as runs of XADD, and out of them again.
