@@ -135,7 +135,7 @@ def unpacked(data: bytes, place: Place, path: str) -> dict[str, Any] | None:
         if "check" not in facts or not is_whole(facts):
             return None
         version = int(facts["format"])
-    except (ValueError, TypeError, KeyError, RecursionError):
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
         return None
     if version > _FORMAT:
         raise NewerFormatError(f"{place.url}/{path}", "the record of an object", _FORMAT, version)

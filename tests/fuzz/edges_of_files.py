@@ -10,6 +10,7 @@ from diskstream._native import EntryID
 from diskstream.archiving import marks
 from diskstream.backups import manifest as backup_manifest
 from diskstream.backups.making import make_backup
+from diskstream.checked_json import with_check
 from diskstream.checkpoints import Checkpoints
 from diskstream.cold import catalogue
 from diskstream.digests import Digest
@@ -147,14 +148,17 @@ def _checked(data: bytes) -> bytes:
     try:
         facts = json.loads(data)
         facts.pop("check", None)
-        body = json.dumps(facts, sort_keys=True, separators=(",", ":"))
-        return json.dumps({**facts, "check": hashlib.sha256(body.encode()).hexdigest()}).encode()
-    except (ValueError, AttributeError, RecursionError):
+        return json.dumps(with_check(facts)).encode()
+    except (ValueError, AttributeError, TypeError, RecursionError):
         return data
 
 
+def _lines_checked(data: bytes) -> bytes:
+    return b"".join(_checked(line) + b"\n" for line in data.splitlines())
+
+
 def _recorded(data: bytes, _folder: Path) -> None:
-    catalogue._record(_Place(), data)  # type: ignore[arg-type]  # of a place it takes the URL
+    catalogue._record(_Place(), "a/b", data)  # type: ignore[arg-type]  # of a place it takes the URL
 
 
 def _checkpoint(folder: Path) -> list[bytes]:
@@ -199,7 +203,7 @@ def _backed_up(data: bytes, folder: Path) -> None:
 _EXPORT = (
     b'{"diskstream_export": 1, "given": {"format": "csv"}, "columns": [["a", "binary"]], "spans": '
     b'[{"stream": "race", "identity": "x", "start": "1-1", "end": "9-9", "entries": 5}]}\n'
-    b'{"file": "p", "stream": "race", "first": "1-1", "last": "2-2", "entries": 2, "size_bytes": 3}\n'
+    b'{"file": "part-00000000.csv", "stream": "race", "first": "1-1", "last": "2-2", "entries": 2, "size_bytes": 3}\n'
     b'{"complete": true}\n'
 )
 
@@ -219,7 +223,8 @@ _PLAN = (
     b'"target": "t", "start": "1-1", "end": "9-9"}'
 )
 _STAGED = (
-    b'{"writer": "w", "version": 7, "given": false, "files": [{"path": "p", "partition": 1, "batches": '
+    b'{"writer": "w", "version": 7, "given": false, "files": [{"path": "staging/a/00112233445566778899aabbccddeeff.arrow", '
+    b'"partition": 1, "batches": '
     b'[{"stream": "race", "rows": 5, "first": [1, 1], "last": [9, 9]}]}]}'
 )
 _ARCHIVE = (
@@ -266,9 +271,9 @@ EDGES = (
     ),
     Edge("descriptions of stores", lambda folder: [(_store(folder) / "store.json").read_bytes()], _described),
     Edge("records of a catalogue", _of(_checked(json.dumps(_RECORD).encode())), _recorded, signed=_checked),
-    Edge("checkpoints", _checkpoint, _marked),
+    Edge("checkpoints", _checkpoint, _marked, signed=_checked),
     Edge("manifests of backups", _backup, _backed_up, signed=_ended),
-    Edge("manifests of exports", _of(_EXPORT), _exported),
+    Edge("manifests of exports", _of(_EXPORT), _exported, signed=_lines_checked),
     Edge("plans of replays", _of(_PLAN), lambda data, _folder: Plan.from_json(data.decode("latin-1"), "here")),
     Edge(
         "manifests of staged rows",
