@@ -223,7 +223,8 @@ _PLAN = (
     b'"target": "t", "start": "1-1", "end": "9-9"}'
 )
 _STAGED = (
-    b'{"writer": "w", "version": 7, "given": false, "files": [{"path": "staging/a/00112233445566778899aabbccddeeff.arrow", '
+    b'{"writer": "w", "version": 7, "given": false, "files": [{'
+    b'"path": "staging/a/00112233445566778899aabbccddeeff.arrow", '
     b'"partition": 1, "batches": '
     b'[{"stream": "race", "rows": 5, "first": [1, 1], "last": [9, 9]}]}]}'
 )
