@@ -106,7 +106,7 @@ def describe(path: Path) -> dict[str, Any]:
         incompatible = [str(feature) for feature in found["features"]["incompatible"]]
         if version < 1:
             raise ValueError(f"format version {version}")  # noqa: TRY301  # one way out of a damaged file
-    except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
         raise NotAStoreError(str(path), f"its store.json is damaged ({error})") from error
     if incompatible:
         raise NewerFormatError(str(description), "the store", FORMAT_VERSION, ", ".join(incompatible))

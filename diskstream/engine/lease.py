@@ -236,7 +236,7 @@ def sweep(store: Path, now_s: float) -> list[Path]:
                 with reading(lease / _LEASE) as file:
                     described = json.loads(file.read(_MAX_LEASE_BYTES))
                 until = (lease / _LEASE).stat().st_mtime + float(described["ttl_s"])
-        except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        except (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError):
             until = lease.stat().st_mtime + _UNFINISHED_S if lease.exists() else now_s
         if until < now_s:
             release(lease)

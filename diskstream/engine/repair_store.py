@@ -162,7 +162,7 @@ def _identity(path: Path, description: Path, wishes: Wishes) -> tuple[str, str]:
         except ValueError:
             raise ArgumentError(f"not a uuid: {wishes.uuid!r}") from None
     for copy in sorted(path.glob("leases/*/store.json")):
-        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             known = json.loads(copy.read_bytes()[:_MAX_JSON_BYTES])["uuid"]
             return str(uuid.UUID(known)), f"the uuid of the lease {copy.parent.name}"
     with contextlib.suppress(OSError):

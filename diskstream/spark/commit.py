@@ -132,7 +132,7 @@ def _last_done(folder: Path) -> int:
         return int(json.loads((folder / "done.json").read_text())["version"])
     except FileNotFoundError:
         return -1
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise StorageError(str(folder / "done.json"), "read", 5, f"it is damaged ({error})") from error
 
 
@@ -144,7 +144,7 @@ def last_done(store: Store, writer: str) -> int:
 def _read(path: Path) -> Manifest:
     try:
         return Manifest.from_json(path.read_text())
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise StorageError(str(path), "read", 5, f"the manifest is damaged ({error})") from error
 
 

@@ -12,6 +12,7 @@ PARTS = (
     "power",
     "rot",
     "crowd",
+    "fuzz",
 )
 
 

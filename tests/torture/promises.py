@@ -95,4 +95,15 @@ PROMISES: tuple[Promise, ...] = (
         "read by the owner's group.",
         ("tests/security/test_secrets.py",),
     ),
+    Promise(
+        "Whatever bytes a parser is given, from a disk, from a socket or by hand, it reads them or refuses them in our "
+        "own words: no panic, no memory that is not ours, no allocation for a size that nobody looked at, no endless "
+        "loop; and what one of our encoders wrote comes back.",
+        (
+            "tests/fuzz/test_edges.py::test_changed_bytes_are_read_or_refused",
+            "tests/fuzz/test_targets.py::test_every_function_of_the_core_that_takes_bytes_is_in_a_target",
+            "native/fuzz/tests/replay.rs::every_input_of_the_corpus_passes",
+        ),
+        ("fuzz",),
+    ),
 )
