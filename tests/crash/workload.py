@@ -130,7 +130,7 @@ class Workload:
 
     def _next(self) -> None:
         if self.faults and self.rng.random() < 0.3:
-            self.note(self.files.faults.arm(self.rng))  # a recovery may meet it
+            self.note(self.files.faults.arm(self.rng, recovering=True))
         self.store = self._open()
         self.files.faults.forget()
         self.view = view_of(self.store)
