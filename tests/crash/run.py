@@ -143,6 +143,9 @@ def _record(
     files.note_ctl()
     work = Workload(files, world, rng, options, promises)
     work.kills, work.faults = kills, faults
+    if not kills and not faults and rng.random() < 0.7:
+        work.open_beside(ops.AMONG)
+        work.counts["traces of two processes"] += 1
     try:
         for _ in range(steps):
             ops.step(work)
