@@ -20,7 +20,7 @@ from typing import Any
 
 from diskstream._native import Ctl, Log
 from diskstream.engine import audit, frontier, names, spare
-from diskstream.engine.files import Files, LogFileLike
+from diskstream.engine.files import Files, LogFileLike, open_regular, reading
 from diskstream.engine.layouts import LOG_HEADER, SEGMENT_HEADER
 from diskstream.engine.page import Page
 from diskstream.engine.segment import open_sealed, read_back, snapshot_copy
@@ -217,7 +217,7 @@ def left_behind_mark(successor: int) -> tuple[int, bytes]:
 
 def is_left_behind(path: Path) -> bool:
     """Whether a log file says that it has a successor."""
-    with contextlib.suppress(OSError), path.open("rb") as file:
+    with contextlib.suppress(OSError), reading(path) as file:
         file.seek(_LEFT_BEHIND_OFFSET)
         mark = file.read(20)
         return mark == left_behind_mark(int.from_bytes(mark[8:16], "little"))[1]
@@ -370,10 +370,10 @@ def look(
 
 def _make_solid(path: Path, file: LogFileLike) -> None:
     """A sparse copy has holes where zeros were: touching one in the mapping would end the process on a full disk."""
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    fd = open_regular(path)
     try:
         size = os.fstat(fd).st_size
-        at = os.lseek(fd, 0, os.SEEK_HOLE)
+        at = os.lseek(fd, 0, os.SEEK_HOLE) if size else 0  # an empty file has nothing that could be sought
         while at < size:
             file.pwrite(at, bytes(min(4096 - at % 4096, size - at)))
             at = os.lseek(fd, at, os.SEEK_HOLE)
@@ -448,7 +448,7 @@ def _tidy(directory: Path, files: Files, native: Log, options: Options) -> list[
 
 def _owner(path: Path) -> bytes:
     """The uuid in the header of a segment's file, log or sealed: both have it at the same place."""
-    with contextlib.suppress(OSError), path.open("rb") as file:
+    with contextlib.suppress(OSError), reading(path) as file:
         return file.read(32)[16:]
     return b""
 
@@ -456,7 +456,7 @@ def _owner(path: Path) -> bytes:
 def _sound_owner(path: Path) -> bytes | None:
     """The same, where the header is sound."""
     layout = LOG_HEADER if path.suffix == ".log" else SEGMENT_HEADER
-    with contextlib.suppress(OSError), path.open("rb") as file:
+    with contextlib.suppress(OSError), reading(path) as file:
         header = layout.sound(file.read(layout.size))
         return None if header is None else bytes(header["uuid"])
     return None
