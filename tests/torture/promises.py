@@ -28,8 +28,8 @@ PROMISES: tuple[Promise, ...] = (
         ("power",),
     ),
     Promise(
-        "A write or flush that failed loses nothing that was acknowledged, then or at a later power cut; the stream takes "
-        "no more until it is opened again, and nothing rests on a flush that succeeded after one that did not.",
+        "A write or flush that failed loses nothing that was acknowledged, then or at a later power cut; the stream "
+        "takes no more until it is opened again, and nothing rests on a flush that succeeded after one that did not.",
         (
             "tests/crash/test_power_cut.py::test_what_must_not_be_believed_is_not",
             "tests/engine/test_failing_disk.py",
@@ -38,8 +38,8 @@ PROMISES: tuple[Promise, ...] = (
         ("power",),
     ),
     Promise(
-        "An ID that the store chose is never chosen again, even where a power cut took its entry, the clock jumped back, "
-        "or several processes had the stream open.",
+        "An ID that the store chose is never chosen again, even where a power cut took its entry, the clock jumped "
+        "back, or several processes had the stream open.",
         (
             "tests/crash/test_power_cut.py::test_what_must_not_be_believed_is_not",
             "tests/engine/test_several_processes.py::test_who_closes_does_not_take_back_what_others_reserved",
@@ -79,5 +79,38 @@ PROMISES: tuple[Promise, ...] = (
             "tests/backups/test_making.py::test_a_segment_that_is_not_there_is_told",
         ),
         ("crowd",),
+    ),
+    Promise(
+        "A client without the password gets a try at it and little memory; a web page that makes a browser speak to "
+        "the server gives no commands; a client with the password reaches no file, no listener, and no DEBUG.",
+        (
+            "tests/security/test_hostile_clients.py",
+            "tests/server/test_hostile.py",
+            "tests/server/test_limits.py",
+            "tests/server/test_fuzz.py",
+        ),
+    ),
+    Promise(
+        "No name of a stream, no link or pipe in a directory, no manifest, backup, URL or path of an object has "
+        "anything read, written or removed outside its place.",
+        (
+            "tests/security/test_names.py",
+            "tests/security/test_planted_files.py",
+            "tests/security/test_given.py",
+        ),
+    ),
+    Promise(
+        "Each size in a file or a request is checked before it is believed; what is unpacked is bounded.",
+        (
+            "tests/security/test_page.py::test_the_limits_of_the_page_are_those_of_the_code",
+            "tests/security/test_hostile_clients.py::test_a_payload_unpacks_to_what_dump_makes_and_no_more",
+            "tests/security/test_planted_files.py::test_a_giant_of_holes_fills_no_disk",
+            "tests/engine/test_damage.py",
+        ),
+    ),
+    Promise(
+        "Passwords and keys are in no log, no message, no list and no file; what is made is for its owner, and to be "
+        "read by the owner's group.",
+        ("tests/security/test_secrets.py",),
     ),
 )
