@@ -55,9 +55,7 @@ class Subject(ABC):
     def _is_another_stream(self, damage: Damage) -> bool:
         """Whether a stream of one log has the whole log of another."""
         logs = {path for path, what in damage.changed.items() if path.endswith(".log") and isinstance(what, bytes)}
-        alone = {
-            log for log in logs if sum(_folder(path) == _folder(log) and "ctl" not in path for path in self._logs) == 1
-        }
+        alone = {log for log in logs if sum(_folder(path) == _folder(log) and "ctl" not in path for path in self._logs) == 1}
         return damage.kind in ("swapped files", "duplicated files", "foreign files") and bool(alone)
 
     @property
@@ -175,9 +173,7 @@ class SmallStore(Subject):
         if mark != self.mark and mark is not None:
             witness.offend(f"the checkpoint says {mark}")
         # One that is gone was never there, and the stream no archiver's: the next archive refuses it.
-        unknown = any(
-            "archives/" in path and what in (None, Foreign.DANGLING) for path, what in self.damage.changed.items()
-        )
+        unknown = any("archives/" in path and what in (None, Foreign.DANGLING) for path, what in self.damage.changed.items())
         right = (mark == self.mark or unknown) and store.streams() == self.names
         for name in names:
             _judge(witness, name, found[name], self.expected[name], self.ever[name])
@@ -447,13 +443,4 @@ class Export(Subject):
         return True
 
 
-SUBJECTS: tuple[type[Subject], ...] = (
-    SmallStore,
-    Server,
-    SmallStore,
-    Backups,
-    SmallStore,
-    LargeStore,
-    SmallStore,
-    Export,
-)
+SUBJECTS: tuple[type[Subject], ...] = (SmallStore, Server, SmallStore, Backups, SmallStore, LargeStore, SmallStore, Export)

@@ -104,9 +104,7 @@ def test_a_dead_interpreter_is_a_violation_and_names_its_damage(monkeypatch: pyt
 
     monkeypatch.setattr(subprocess, "Popen", deadly)
     report = rot.run(Budget(1, 0.1))
-    assert (
-        f"store: byte 9 flipped: the process ended with {signal.SIGABRT.name} (/place is left)" in report.violations[0]
-    )
+    assert f"store: byte 9 flipped: the process ended with {signal.SIGABRT.name} (/place is left)" in report.violations[0]
 
 
 def test_what_was_not_survived_is_kept(victim: subjects.SmallStore) -> None:
