@@ -462,7 +462,7 @@ class StreamLog:
             self.retry(self.native.mark, held=True)
         self.retry(self.native.flush)
         with self.locked():
-            frontier.retract(self.native, self.file)
+            frontier.retract(self.native, self.file, self.page)
 
     def leave(self, move: Callable[[], Path], *, flush: bool) -> None:
         """Tells every process that this directory is not the stream's any more, and moves it.
@@ -477,7 +477,7 @@ class StreamLog:
             self.refresh()
             if flush and self.fault is None:
                 self.retry(self.native.flush, held=True)
-                frontier.retract(self.native, self.file)
+                frontier.retract(self.native, self.file, self.page)
             self.ctl.raise_flags(FLAG_MOVED)
             try:
                 place = move()

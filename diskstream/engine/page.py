@@ -9,6 +9,7 @@ import contextlib
 import fcntl
 import os
 import secrets
+import struct
 from pathlib import Path
 
 from diskstream._native import CTL_BYTES, Ctl
@@ -51,6 +52,7 @@ class Page:
             fd, ctl = files.open_ctl(path)
             try:
                 alone = cls._lock(fd)
+                cls._record_lock(fd, fcntl.F_RDLCK, wait=True)
                 # Not the file of that name any more: its directory was moved away before we had the lock.
                 # Not ready: who was alone with it died before it was done.
                 if cls._is_at(fd, path) and (alone or ctl.ready):
@@ -67,6 +69,24 @@ class Page:
             return True
         fcntl.flock(fd, fcntl.LOCK_SH)
         return False
+
+    @staticmethod
+    def _record_lock(fd: int, kind: int, *, wait: bool = False) -> bool:
+        """A lock beside the `flock`: every opening has it shared, and it is made exclusive in one step, or not at all.
+
+        A `flock` is not: where others hold it too, an attempt would give up what one has.
+        """
+        command: int | None = getattr(fcntl, "F_OFD_SETLKW" if wait else "F_OFD_SETLK", None)
+        if command is None:
+            return False  # not Linux: nobody can tell that there are no others
+        with contextlib.suppress(BlockingIOError):
+            fcntl.fcntl(fd, command, struct.pack("hhqqi4x", kind, os.SEEK_SET, 0, 0, 0))
+            return True
+        return False
+
+    def becomes_last(self) -> bool:
+        """Whether nobody else has the page open, which stays so until it is closed: who comes waits for that."""
+        return self._record_lock(self._fd, fcntl.F_WRLCK)
 
     @staticmethod
     def _is_at(fd: int, path: Path) -> bool:
@@ -112,6 +132,7 @@ class Page:
         fd, self._fd = self._fd, -1
         if fd >= 0:
             fcntl.flock(fd, fcntl.LOCK_UN)
+            self._record_lock(fd, fcntl.F_UNLCK)
             os.close(fd)
 
     def after_fork(self) -> None:

@@ -28,6 +28,25 @@ PROMISES: tuple[Promise, ...] = (
         ("power",),
     ),
     Promise(
+        "A write or flush that failed loses nothing that was acknowledged, then or at a later power cut; the stream "
+        "takes no more until it is opened again, and nothing rests on a flush that succeeded after one that did not.",
+        (
+            "tests/crash/test_power_cut.py::test_what_must_not_be_believed_is_not",
+            "tests/engine/test_failing_disk.py",
+            "tests/engine/test_full_disk.py",
+        ),
+        ("power",),
+    ),
+    Promise(
+        "An ID that the store chose is never chosen again, even where a power cut took its entry, the clock jumped "
+        "back, or several processes had the stream open.",
+        (
+            "tests/crash/test_power_cut.py::test_what_must_not_be_believed_is_not",
+            "tests/engine/test_several_processes.py::test_who_closes_does_not_take_back_what_others_reserved",
+        ),
+        ("power",),
+    ),
+    Promise(
         "Any number of processes may work on one store, and any of them be killed, stopped or interrupted at any "
         "moment, under every policy: what an append returned is there once, whole, in the order in which appends "
         "followed each other; an append that was cut off is there whole, once, or not at all; a message that is sent "
