@@ -89,6 +89,8 @@ def measure(options: argparse.Namespace) -> tuple[dict[str, Any], list[Result]]:
                 if not options.only or name in options.only:
                     results.append(subjects.run(subject, context))
                     print(table.terminal(results[-1]), flush=True)
+        took = ", ".join(f"{each.name} {each.seconds:.0f}" for each in results)
+        print(f"\n{sum(each.seconds for each in results):.0f} seconds: {took}")
         others = neighbours.cores()
         facts["used by others during the run"] = f"{others:.2f} cores"
         if others > QUIET_CORES:
