@@ -81,8 +81,7 @@ def measure(options: argparse.Namespace) -> tuple[dict[str, Any], list[Result]]:
         neighbours = machine.Neighbours()
         if alone:
             module, size = alone[0]
-            results.append(subjects.blank(module))
-            module.run(context, results[0], size)
+            results.append(subjects.run(module, context, size))
             print(table.terminal(results[0]), flush=True)
         else:
             for name, subject in subjects.all_subjects().items():

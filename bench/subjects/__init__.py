@@ -69,10 +69,10 @@ def blank(module: ModuleType) -> Result:
     return Result(module.NAME, title.rstrip("."), re.sub(r"(?<!\n)\n(?!\n)", " ", method).strip())
 
 
-def run(module: ModuleType, context: Context) -> Result:
-    """Runs one subject."""
+def run(module: ModuleType, context: Context, *size: int) -> Result:
+    """Runs one subject; those that run alone are given a size."""
     result = blank(module)
     begin = time.monotonic()
-    module.run(context, result)
+    module.run(context, result, *size)
     result.seconds = round(time.monotonic() - begin, 1)
     return result
