@@ -110,4 +110,7 @@ def _report(result: Result, law: Law, sizes: list[int], rounds: list[list[float]
     at = ", ".join(f"{number(cost)} at {size:,}" for size, cost in zip(sizes, medians, strict=True))
     doubling = slope([math.log2(size) for size in sizes], medians)
     more = f"; {number(doubling)} {law.unit} a doubling" if law.target is FLAT else ""
-    result.notes.append(f"{law.case}, {law.unit}: {at}. Exponent {statistics.median(powers):.3f}{more}.")
+    # Where a constant hides the growth at first, the last step shows it.
+    last = exponent(sizes[-2:], medians[-2:])
+    powers_found = f"Exponent {statistics.median(powers):.3f}, of the last step {last:.2f}{more}."
+    result.notes.append(f"{law.case}, {law.unit}: {at}. {powers_found}")

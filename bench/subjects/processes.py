@@ -7,7 +7,6 @@ between the common start and the end of the last. The machine has as many cores 
 
 from __future__ import annotations
 
-import multiprocessing
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +17,7 @@ from bench import ours
 from bench.context import Context
 from bench.entries import batches, sensor_entries
 from bench.model import Figure, Result, Row, Series
-from bench.procs import PATIENCE, ChildError
+from bench.procs import FORKING, PATIENCE, ChildError
 from bench.rounds import Contender, take_turns
 
 NAME = "processes"
@@ -30,9 +29,6 @@ ROWS = sensor_entries(20 * BATCH)
 MOST_ENTRIES = 200_000
 # Of the length of a turn: there are many of them.
 SHARE = 0.3
-# Forks of a process that has imported what they need: a fresh Python for each would take longer than its work.
-STARTING = multiprocessing.get_context("forkserver")
-STARTING.set_forkserver_preload([__name__])
 ONE, OWN, READ = "add to one stream", "add to a stream each", "range over one stream"
 
 
@@ -75,9 +71,9 @@ def _turn(context: Context, what: str, count: int, sealed: Path) -> Callable[[],
 
 def _together(path: Path, streams: list[str], seconds: float, *, reads: bool) -> float:
     """The rate of all processes, one for each name of a stream."""
-    start, answers = STARTING.Barrier(len(streams) + 1), STARTING.SimpleQueue()
+    start, answers = FORKING.Barrier(len(streams) + 1), FORKING.SimpleQueue()
     wanted = {"path": str(path), "seconds": seconds, "reads": reads, "start": start, "answers": answers}
-    started = [STARTING.Process(target=_work, kwargs={"name": name, **wanted}) for name in streams]
+    started = [FORKING.Process(target=_work, kwargs={"name": name, **wanted}) for name in streams]
     try:
         for each in started:
             each.start()
