@@ -35,9 +35,7 @@ def checked(text: str | bytes) -> dict[str, Any]:
         ValueError: it is no object, or not what was written.
     """
     found = json.loads(text)
-    if not isinstance(found, dict):
-        raise ValueError("it holds no object")
-    if not is_whole(found):
-        raise ValueError("its checksum is another one")
+    if not isinstance(found, dict) or not is_whole(found):
+        raise ValueError("it is no object, or its checksum is another one")
     found.pop(_NAME, None)
     return found

@@ -231,8 +231,8 @@ def _carry_out(store: Store, folder: Path, path: Path, manifest: Manifest) -> No
         touched.add(stream)
     store.sync()
     # A digit that a disk has changed would have versions passed over that were never appended.
-    done = with_check({"writer": manifest.writer, "version": manifest.version})
-    _put(folder / "done.json", json.dumps(done), exclusive=False)
+    complete = with_check({"writer": manifest.writer, "version": manifest.version})
+    _put(folder / "done.json", json.dumps(complete), exclusive=False)
     path.unlink(missing_ok=True)
     discard(store.path, manifest.files)
 

@@ -59,7 +59,7 @@ def as_json(value: Any) -> Any:
 
 
 def test_there_is_a_store_of_each_version_of_the_format() -> None:
-    assert VERSIONS == [f"v{number}" for number in range(1, FORMAT_VERSION + 1)]
+    assert [f"v{number}" for number in range(1, FORMAT_VERSION + 1)] == VERSIONS
 
 
 @pytest.mark.parametrize("read_only", [True, False])
@@ -82,7 +82,7 @@ def test_an_old_store_goes_on(kept: Path, place: Path) -> None:
         assert riders.consumer("ann").read(count=1)
         store.seal()
         store.compact()
-        assert bring_back(store.stream("cold"))
+        assert bring_back(store.stream("cold")).segments
     with diskstream.open(place / "store", **OPTIONS) as store:
         found = as_json(streams_of(store))
         assert {name: each["entries"] for name, each in found.items()} == {
@@ -143,6 +143,16 @@ def _server(place: Path) -> object:
         return Ours(keyspace).run("GET word")
 
 
+def _database(place: Path) -> object:
+    with Keyspace(place / "store", **OPTIONS) as keyspace:
+        return keyspace.store(1).streams()
+
+
+def _restore(place: Path) -> object:
+    (newest,) = place.glob("backups/*-00000002")
+    return restore(find_backup(newest), place / "restored")
+
+
 def _binary(*places: tuple[int, int, int]) -> Callable[[bytes], bytes]:
     """Raises version fields and makes their checksums right: each is where the part begins, and its checksum; from the
     end where negative.
@@ -183,7 +193,7 @@ def _json(name: str) -> Callable[[bytes], bytes]:
 _HEADER, _AUDIT_FOOTER, _FOOTER = (0, 8, 60), (-128, 8, 124), (-192, 8, 188)
 NEWER: dict[str, tuple[str, Callable[[bytes], bytes], Look]] = {
     "store": ("store/store.json", _json("format_version"), _read_all),
-    "store of a database": ("store/db1/store.json", _json("format_version"), lambda place: _database(place)),
+    "store of a database": ("store/db1/store.json", _json("format_version"), _database),
     "store of keys": ("store/keys/store.json", _json("format_version"), _server),
     "log": ("store/streams/x/00000005.log", _binary(_HEADER), _read_all),
     "log, added to": ("store/streams/ruled/00000001.log", _binary(_HEADER), _add("ruled")),
@@ -194,21 +204,11 @@ NEWER: dict[str, tuple[str, Callable[[bytes], bytes], Look]] = {
     "audit": ("store/streams/x/00000002.audit", _binary(_HEADER, _AUDIT_FOOTER), _read_all),
     "stub": ("store/streams/cold/00000002.cold", _stub, _read_all),
     "checkpoint": ("store/archives/*.json", _json("format"), _checkpoint),
-    "backup": ("backups/*-00000002/backup.jsonl", _json("format"), lambda place: _restore(place)),
+    "backup": ("backups/*-00000002/backup.jsonl", _json("format"), _restore),
     "directory of backups": ("backups/backups.json", _json("format"), lambda place: find_backup(place / "backups")),
     "export": ("export/export.jsonl", _json("diskstream_export"), _export),
     "record of cold storage": ("place/*/catalogue/*/00000001.*.json", _json("format"), _catalogue),
 }
-
-
-def _database(place: Path) -> object:
-    with Keyspace(place / "store", **OPTIONS) as keyspace:
-        return keyspace.store(1).streams()
-
-
-def _restore(place: Path) -> object:
-    (newest,) = place.glob("backups/*-00000002")
-    return restore(find_backup(newest), place / "restored")
 
 
 @pytest.mark.parametrize("kind", NEWER)

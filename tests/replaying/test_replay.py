@@ -13,6 +13,7 @@ import redis
 import diskstream
 from diskstream import ArgumentError, ChangedError, EntryID, NoSuchStreamError, RemoteError, Store
 from diskstream.backups import make_backup
+from diskstream.checked_json import checked
 from diskstream.replaying import (
     CallSink,
     Job,

@@ -1,6 +1,7 @@
 """The judge of damage can condemn: each mistake that is planted is seen."""
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -104,14 +105,16 @@ def test_a_dead_interpreter_is_a_violation_and_names_its_damage(monkeypatch: pyt
 
     monkeypatch.setattr(subprocess, "Popen", deadly)
     report = rot.run(Budget(1, 0.1))
-    assert f"store: byte 9 flipped: the process ended with {signal.SIGABRT.name} (/place is left)" in report.violations[0]
+    assert (
+        f"store: byte 9 flipped: the process ended with {signal.SIGABRT.name} (/place is left)" in report.violations[0]
+    )
 
 
 def test_what_was_not_survived_is_kept(victim: subjects.SmallStore) -> None:
     kept = Path(batch.keep(victim, flipped(victim)))
     assert (kept / "ours" / LOG).read_bytes() != victim.tree.files[LOG]
     assert damages.Tree(victim.root).files == victim.tree.files
-    damages.shutil.rmtree(kept)
+    shutil.rmtree(kept)
 
 
 def test_every_byte_is_reached_and_all_kinds_of_damage_are(victim: subjects.SmallStore) -> None:

@@ -43,7 +43,7 @@ def test_an_empty_log_is_damage_and_not_an_error_of_the_system(tmp_path: Path) -
         store.stream("x").add({"n": "1"})
     log = tmp_path / "s" / "streams" / "x" / "00000001.log"
     os.truncate(log, 0)
-    with diskstream.open(tmp_path / "s", **SMALL) as store, pytest.raises(CorruptionError, match="00000001.log"):
+    with diskstream.open(tmp_path / "s", **SMALL) as store, pytest.raises(CorruptionError, match=r"00000001\.log"):
         list(store.stream("x").range())
 
 
@@ -53,7 +53,7 @@ def test_a_log_that_is_a_link_to_nothing_is_an_error_of_ours(tmp_path: Path) -> 
     log = tmp_path / "s" / "streams" / "x" / "00000001.log"
     log.unlink()
     log.symlink_to(tmp_path / "nowhere")
-    with diskstream.open(tmp_path / "s", **SMALL) as store, pytest.raises(StorageError, match="00000001.log"):
+    with diskstream.open(tmp_path / "s", **SMALL) as store, pytest.raises(StorageError, match=r"00000001\.log"):
         list(store.stream("x").range())
 
 
@@ -74,7 +74,7 @@ def test_keys_in_whose_place_another_streams_log_stands_are_not_forgotten(tmp_pa
         pass
     kept = tmp_path / "s" / "keys" / "streams" / "keys" / "00000001.log"
     kept.write_bytes((tmp_path / "s" / "streams" / "x" / "00000001.log").read_bytes())
-    with pytest.raises(CorruptionError, match="keys.*a change of what is known of keys"):
+    with pytest.raises(CorruptionError, match=r"keys.*a change of what is known of keys"):
         Keyspace(tmp_path / "s", **SMALL)
 
 

@@ -94,7 +94,9 @@ def fill_store(path: Path, place: str) -> Store:
     move_out(cold, place, keep_entries=25)
     spare = store.stream("spare")
     for part in range(2):
-        spare.add_many([{"n": str(part), "at": str(at)} for at in range(9)], ids=[f"{part + 1}-{at}" for at in range(1, 10)])
+        spare.add_many(
+            [{"n": str(part), "at": str(at)} for at in range(9)], ids=[f"{part + 1}-{at}" for at in range(1, 10)]
+        )
         spare.seal()
     spare.compact()
     spare.add({"n": "last"}, "9-1")

@@ -1,4 +1,4 @@
-"""Rot: bits, blocks and whole files of all kinds are damaged, and whatever reads them is watched in processes of its own."""
+"""Rot: bits, blocks and whole files of every kind are damaged; whatever reads them may say so, but not lie or die."""
 
 import json
 import os
