@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from diskstream.checked_json import with_check
-from diskstream.engine.files import wrapped
+from diskstream.engine.files import reading, wrapped
 from diskstream.errors import ChangedError, ReadOnlyError
 from diskstream.store import Store
 
@@ -48,7 +48,7 @@ class Checkpoints:
         path = self.path(stream)
         with wrapped(path, "read"):
             try:
-                with path.open("rb") as file:
+                with reading(path) as file:
                     data = file.read(_MAX_BYTES)
             except FileNotFoundError:
                 return None

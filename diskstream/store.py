@@ -310,6 +310,7 @@ class Store(Upkeep):
         self._page.ctl.ring()
 
     def _open_log(self, name: bytes, where: Path) -> StreamLog:
+        directory.refuse_link(where)
         while len(self._logs) >= self.options.max_open_streams:
             # The one opened first goes, as soon as no thread uses it any more; it is opened again when it is used.
             self._logs.pop(next(iter(self._logs))).retire()

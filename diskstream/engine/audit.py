@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from diskstream._native import AuditFile, AuditLog, EntryID, Log, LogFile, RowSegment
 from diskstream.engine import names, spare
-from diskstream.engine.files import Files, wrapped
+from diskstream.engine.files import Files, open_regular, reading, wrapped
 from diskstream.engine.segment import SegmentGone
 from diskstream.errors import CorruptionError, DiskFullError
 
@@ -94,7 +94,7 @@ def sweep(directory: Path, files: Files, native: Log, first: int) -> list[Path]:
 
 
 def _owner(path: Path) -> bytes:
-    with contextlib.suppress(OSError), path.open("rb") as file:
+    with contextlib.suppress(OSError), reading(path) as file:
         return file.read(_OWNER_BYTES.stop)[_OWNER_BYTES]
     return b""
 
@@ -107,7 +107,7 @@ def open_file(path: Path, uuid: bytes, number: int) -> AuditFile:
         CorruptionError: header, footer or names are damaged, or it is another stream's.
     """
     with wrapped(path, "open"):
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = open_regular(path)
     try:
         return AuditFile(fd, str(path), uuid, number)
     finally:
@@ -116,7 +116,7 @@ def open_file(path: Path, uuid: bytes, number: int) -> AuditFile:
 
 def _open_log(path: Path, uuid: bytes, number: int) -> AuditLog:
     with wrapped(path, "open"):
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = open_regular(path)
     try:
         return AuditLog(LogFile(fd, str(path), False), uuid, number)
     finally:

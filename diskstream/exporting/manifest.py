@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self
@@ -14,10 +15,12 @@ from diskstream.errors import ArgumentError, FormatError, NewerFormatError
 from diskstream.exporting.placing import failing_at, sync_directory
 from diskstream.exporting.span import Span
 from diskstream.ids import EntryID
+from diskstream.system_calls import open_regular
 
-__all__ = ["NAME", "Manifest", "Part"]
+__all__ = ["NAME", "PART", "Manifest", "Part"]
 
 NAME: Final = "export.jsonl"
+PART: Final = re.compile(r"\.?part-(?P<number>\d{8,})\.[a-z.]+")
 _FORMAT: Final = 1
 # A line is some hundred bytes, but the first one, which names all streams and columns.
 _MAX_BYTES: Final = 1 << 30
@@ -78,7 +81,7 @@ class Manifest:
             others = [each.name for each in directory.iterdir() if each.name != NAME]
             if others and not path.exists():
                 raise ArgumentError(f"{directory} holds {others[0]!r}, and no export: name another directory")
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)  # a lock needs one
+            descriptor = open_regular(path, os.O_RDWR | os.O_CREAT, 0o644)  # a lock needs one
             try:
                 try:
                     fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -112,7 +115,7 @@ class Manifest:
                 self._take(json.loads(line), number)
             except NewerFormatError:
                 raise
-            except (ValueError, KeyError, TypeError, AttributeError) as error:
+            except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
                 raise FormatError(
                     f"{path}, line {number}: not what an export writes ({error!r}): remove the directory and begin anew"
                 ) from None
@@ -151,7 +154,7 @@ class Manifest:
             part = Part(
                 str(facts["file"]), _bytes(facts["stream"]), int(facts["entries"]), *ids, int(facts["size_bytes"])
             )
-            if not part.file.startswith(f"part-{len(self.parts):08d}.") or part.file != Path(part.file).name:
+            if not PART.fullmatch(part.file) or not part.file.startswith(f"part-{len(self.parts):08d}."):
                 raise ValueError(f"part {len(self.parts)} has the name {part.file!r}")
             self.parts.append(part)
 

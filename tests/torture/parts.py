@@ -8,7 +8,11 @@ from tests.torture.model import Budget, Report
 
 __all__ = ["PARTS", "run_of", "summary_of"]
 
-PARTS = ("power", "rot")
+PARTS = (
+    "power",
+    "rot",
+    "crowd",
+)
 
 
 def run_of(name: str) -> Callable[[Budget], Report]:
