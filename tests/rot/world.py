@@ -145,10 +145,10 @@ def export_from(store: Path, target: Path) -> None:
 
 
 def fill_large(path: Path) -> None:
-    """Some thousand entries in nodes of the usual size, with a group that has had half of them."""
+    """Some thousands of entries in nodes of the usual size, with a group that has had half of them."""
     with diskstream.open(path, fsync="os", seal="manual", segment_bytes=256 << 10, clock=counting_clock()) as store:
         stream = store.stream("x")
-        for start in range(1, 8001, 500):
+        for start in range(1, 4001, 500):
             numbers = range(start, start + 500)
             rows = [{"n": str(number), "speed": f"{number * 7919 % 9973}", "pad": "." * 40} for number in numbers]
             stream.add_many(rows, ids=[f"{number}-1" for number in numbers])
