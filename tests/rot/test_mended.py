@@ -120,7 +120,7 @@ def test_a_digit_of_the_last_version_that_is_done_is_not_believed(tmp_path: Path
 
 
 def test_a_manifest_of_rows_and_a_plan_of_a_replay_are_not_believed_with_a_changed_digit(tmp_path: Path) -> None:
-    staged = StagedFile("staging/job/a.arrow", 3, (StagedBatch("x", 12, (1, 0), (12, 0)),))
+    staged = StagedFile(f"staging/job/{0:032x}.arrow", 3, (StagedBatch("x", 12, (1, 0), (12, 0)),))
     manifest = commit.Manifest("w", 7, given=True, files=(staged,))
     assert commit.Manifest.from_json(manifest.as_json()) == manifest
     plan = Plan("/store", "x", ("-", "+"), (), "keep", "redis://there", "1-0", "99-0")
