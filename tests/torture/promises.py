@@ -82,6 +82,28 @@ PROMISES: tuple[Promise, ...] = (
         ("crowd",),
     ),
     Promise(
+        "Whatever becomes of the bytes of whichever file (bits, blocks, whole files that are cut, doubled, exchanged, "
+        "zeroed, foreign or gone): what is read is right, or an error names the place, or a gap is told, by a "
+        "recovery or by `verify`. Nothing is made up, nothing goes in silence, and the interpreter lives.",
+        (
+            "tests/engine/test_damage.py::test_damage_is_never_believed_and_never_fatal",
+            "tests/repair/test_random_damage.py::test_what_cannot_be_kept_is_reported_and_all_else_is_kept",
+            "tests/rot/test_judge.py",
+            "tests/rot/test_mended.py",
+            "tests/rot/test_view_pages.py",
+        ),
+        ("rot",),
+    ),
+    Promise(
+        "What an older version of diskstream has written, this one reads, all of it, and goes on with; what a newer "
+        "one has written is refused by a name and a way out, and not changed.",
+        (
+            "tests/golden/test_golden.py::test_all_is_read_as_it_was_written",
+            "tests/golden/test_golden.py::test_an_old_store_goes_on",
+            "tests/golden/test_golden.py::test_what_a_newer_version_has_written_is_refused_and_left_alone",
+        ),
+    ),
+    Promise(
         "A client without the password gets a try at it and little memory; a web page that makes a browser speak to "
         "the server gives no commands; a client with the password reaches no file, no listener, and no DEBUG.",
         (
