@@ -17,7 +17,7 @@ from pathlib import Path
 
 from diskstream.engine.cold import Stub
 from diskstream.engine.cold_cache import ColdCache
-from diskstream.engine.files import Files
+from diskstream.engine.files import Files, wrapped
 from diskstream.errors import ArgumentError, RemoteError
 from diskstream.objects import Place
 from diskstream.options import Options
@@ -52,7 +52,9 @@ def cold_cache(store: Path, options: Options, files: Files, *, read_only: bool) 
 
 def store_uuid(store: Path) -> str:
     """What identifies a store, in its leases and backups too."""
-    described = json.loads((store / "store.json").read_text(encoding="utf-8"))
+    path = store / "store.json"
+    with wrapped(path, "read"):
+        described = json.loads(path.read_text(encoding="utf-8"))
     return str(uuid.UUID(described["uuid"]))
 
 

@@ -19,6 +19,7 @@ from diskstream.engine import directory, names
 from diskstream.engine.files import Files
 from diskstream.engine.keeper import Keeper
 from diskstream.engine.log import StreamLog, StreamMoved
+from diskstream.engine.looks import is_folder
 from diskstream.engine.page import APPEND, Page
 from diskstream.engine.recovery import RecoveryReport
 from diskstream.engine.segment import SharedCache
@@ -207,7 +208,7 @@ class Store(Upkeep):
             with contextlib.suppress(StreamMoved):  # one that is open here says so itself where it is moved
                 log.refresh()
                 return True
-        return (self._streams / names.encode_name(key)).is_dir()
+        return is_folder(self._streams / names.encode_name(key))
 
     __contains__ = exists
 
@@ -294,7 +295,7 @@ class Store(Upkeep):
                 return log
             while True:
                 where = self._streams / names.encode_name(name)
-                if not where.is_dir():
+                if not is_folder(where):
                     if not create:
                         return None
                     self._create(name)
@@ -317,7 +318,7 @@ class Store(Upkeep):
                 where, self._files, self.options, read_only=self.read_only, cache=self._cache, view=self._view
             )
         except FileNotFoundError:
-            if where.is_dir():
+            if is_folder(where):
                 raise
             raise StreamMoved from None  # removed or renamed since it was looked for
         log.owed = self._owed

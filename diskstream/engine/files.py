@@ -91,10 +91,9 @@ class NewFile:
 
 def size_of(path: Path) -> int:
     """Bytes of a file; 0 where it is gone, as another process may remove it at any moment."""
-    try:
+    with wrapped(path, "look at"), contextlib.suppress(FileNotFoundError):
         return path.stat().st_size
-    except FileNotFoundError:
-        return 0
+    return 0
 
 
 class Files:

@@ -12,7 +12,8 @@ import secrets
 from pathlib import Path
 
 from diskstream._native import CTL_BYTES, Ctl
-from diskstream.engine.files import Files
+from diskstream.engine.files import Files, wrapped
+from diskstream.engine.looks import status
 
 __all__ = ["APPEND", "FLUSH", "MAINTENANCE", "POISONED", "Page", "boot_id"]
 
@@ -50,14 +51,23 @@ class Page:
         while True:
             fd, ctl = files.open_ctl(path)
             try:
-                alone = cls._lock(fd)
+                with wrapped(path, "lock"):
+                    alone = cls._lock(fd)
                 # Not the file of that name any more: its directory was moved away before we had the lock.
                 # Not ready: who was alone with it died before it was done.
                 if cls._is_at(fd, path) and (alone or ctl.ready):
                     return cls(fd, ctl, alone=alone)
             except BaseException:
-                os.close(fd)
+                cls._let_go(fd)
                 raise
+            cls._let_go(fd)
+
+    @staticmethod
+    def _let_go(fd: int) -> None:
+        """Gives up the lock: explicitly, since a mapping that somebody still holds would keep it."""
+        try:
+            fcntl.flock(fd, fcntl.LOCK_UN)
+        finally:
             os.close(fd)
 
     @staticmethod
@@ -70,9 +80,10 @@ class Page:
 
     @staticmethod
     def _is_at(fd: int, path: Path) -> bool:
-        ours = os.fstat(fd)
+        with wrapped(path, "look at"):
+            ours = os.fstat(fd)
         with contextlib.suppress(FileNotFoundError):
-            there = path.stat()
+            there = status(path)
             return (ours.st_dev, ours.st_ino) == (there.st_dev, there.st_ino)
         return False
 
@@ -108,11 +119,10 @@ class Page:
         return self.ctl.ready and self.ctl.generation == generation
 
     def close(self) -> None:
-        """Gives up the lock: explicitly, since a mapping that somebody still holds would keep it."""
+        """Gives up the page."""
         fd, self._fd = self._fd, -1
         if fd >= 0:
-            fcntl.flock(fd, fcntl.LOCK_UN)
-            os.close(fd)
+            self._let_go(fd)
 
     def after_fork(self) -> None:
         """Lets go of the descriptor only: the lock behind it is the parent's."""

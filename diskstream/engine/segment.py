@@ -23,6 +23,7 @@ from diskstream._native import (
 from diskstream.engine import cold, names, spare
 from diskstream.engine.cold_cache import ColdCache
 from diskstream.engine.files import wrapped
+from diskstream.engine.looks import children, is_there
 from diskstream.errors import CorruptionError, RemoteError, StorageError
 from diskstream.options import Options
 
@@ -140,11 +141,12 @@ def read_back(sealed: SealedSegment) -> int:
 
 def snapshot_copy(directory: Path, number: int) -> bytes:
     """The copy of the snapshot after segment `number`, from whichever generation of it holds one, or by itself."""
-    found = [(path, names.parse_file(path.name)) for path in directory.iterdir()]
+    found = [(path, names.parse_file(path.name)) for path in children(directory)]
     sealed = [(parsed[2], path) for path, parsed in found if parsed is not None and parsed[:2] == ("seg", number)]
     for _, path in sorted(sealed, reverse=True):
         with contextlib.suppress(CorruptionError, StorageError):
-            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            with wrapped(path, "open"):
+                fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
             try:
                 copy = SealedSegment.copy_of(fd, str(path))
             finally:
@@ -239,7 +241,7 @@ class Segments:
         key = view.number, view.generation
         if view.generation or key in self._packed:
             return False
-        if names.log_path(self._directory, view.number).exists():
+        if is_there(names.log_path(self._directory, view.number)):
             return True
         self._packed.add(key)
         return False
@@ -267,7 +269,7 @@ class Segments:
         """Whether the segment's bytes are in the stream's directory, or missing: there is no more than a stub else."""
         path = names.segment_path(self._directory, view.number, view.generation)
         stub = names.cold_path(self._directory, view.number, view.generation)
-        return self.is_rows(view) or path.exists() or not stub.exists()
+        return self.is_rows(view) or is_there(path) or not is_there(stub)
 
     def is_away(self, view: SegmentView) -> bool:
         """Whether reading the segment would ask the storage: only a stub is here, and nothing is open or fetched.
@@ -277,7 +279,7 @@ class Segments:
         """
         if self.cache.get((self._owner, view.number, view.generation)) is not None or self.is_rows(view):
             return False
-        if names.segment_path(self._directory, view.number, view.generation).exists():
+        if is_there(names.segment_path(self._directory, view.number, view.generation)):
             return False
         stub = cold.find(self._directory, self._native, view)
         return stub is not None and not self.cache.cold.has(stub)
