@@ -10,6 +10,7 @@ from diskstream.engine.segment import SegmentGone
 from diskstream.errors import ArgumentError
 from diskstream.retaining import Memory, plan
 from diskstream.retention_rule import RetentionRule
+from diskstream.trim_marks import mark_of
 
 if TYPE_CHECKING:
     from diskstream.stream import Stream
@@ -42,24 +43,28 @@ def check_mover(stream: "Stream", to: str) -> None:
 
 def candidates(
     log: StreamLog, rule: RetentionRule, now: int, memory: Memory
-) -> list[tuple[RetentionRule, list[tuple[int, int]]]]:
-    """For each limit of a rule, as a rule of its own, the sealed segments that are beyond it and still here."""
-    alone = (
-        rule.max_age_ms and RetentionRule(max_age_ms=rule.max_age_ms, to=rule.to),
-        rule.max_bytes and RetentionRule(max_bytes=rule.max_bytes, to=rule.to),
-        rule.max_entries and RetentionRule(max_entries=rule.max_entries, to=rule.to),
+) -> list[tuple[dict[str, Any], list[tuple[int, int]]]]:
+    """For each limit of a rule, as the mover takes it, the sealed segments that are beyond it and still here."""
+    limited = (
+        (rule.max_age_ms, {"older_than_ms": rule.max_age_ms}, RetentionRule(max_age_ms=rule.max_age_ms or 1)),
+        (rule.max_bytes, {"keep_bytes": rule.max_bytes}, RetentionRule(max_bytes=rule.max_bytes or 1)),
+        (rule.max_entries, {"keep_entries": rule.max_entries}, RetentionRule(max_entries=rule.max_entries or 1)),
     )
-    found = []
-    for single in alone:
-        if not isinstance(single, RetentionRule):
+    found: list[tuple[dict[str, Any], list[tuple[int, int]]]] = []
+    for value, how, single in limited:
+        if value is None:
             continue
         try:
             before = plan(log, single, now, memory.sizes).place[0]
         except SegmentGone:
             continue  # the segments have changed meanwhile: next time
-        segments = limits.sealed_files(log, before)
-        if segments:
-            found.append((single, segments))
+        if segments := limits.sealed_files(log, before):
+            found.append((how, segments))
+    mark = mark_of(log) if rule.on_trim else None
+    if mark is not None:
+        passed = [view.number for view in log.segments.views() if view.last < mark]
+        if passed and (segments := limits.sealed_files(log, passed[-1] + 1)):
+            found.append(({"before": mark}, segments))
     return found
 
 
@@ -81,18 +86,7 @@ def move(
     """
     log.refresh()
     reports = []
-    for single, _ in candidates(log, rule, now, memory):
-        reports.append(
-            _mover()(
-                stream,
-                rule.to,
-                older_than_ms=single.max_age_ms,
-                keep_bytes=single.max_bytes,
-                keep_entries=single.max_entries,
-                before=None,
-                dry_run=dry_run,
-                progress=progress,
-            )
-        )
+    for how, _ in candidates(log, rule, now, memory):
+        reports.append(_mover()(stream, rule.to, **how, dry_run=dry_run, progress=progress))
         log.refresh()
     return tuple(reports)

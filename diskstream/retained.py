@@ -56,6 +56,7 @@ class Retained:
         max_entries: int | None = None,
         ref: str = KEEPREF,
         to: str | None = None,
+        on_trim: bool = False,
     ) -> RetentionRule:
         """Sets the rule by which the stream is kept, in the place of the one before; durable on return.
 
@@ -63,14 +64,16 @@ class Retained:
         `preview_retention` says beforehand what would go.
 
         Args:
-            max_age_ms, max_bytes, max_entries, ref, to: see `RetentionRule`.
+            max_age_ms, max_bytes, max_entries, ref, to, on_trim: see `RetentionRule`.
 
         Raises:
             ArgumentError: see `RetentionRule`; or this installation cannot move to that place.
             NoSuchStreamError: there is no stream.
             StorageError: the disk said no.
         """
-        rule = RetentionRule(max_age_ms=max_age_ms, max_bytes=max_bytes, max_entries=max_entries, ref=ref, to=to)
+        rule = RetentionRule(
+            max_age_ms=max_age_ms, max_bytes=max_bytes, max_entries=max_entries, ref=ref, to=to, on_trim=on_trim
+        )
         if to is not None:
             check_mover(self._self(), to)
         self._set_rule(rule)

@@ -10,6 +10,7 @@ from diskstream.engine.log import StreamLog
 from diskstream.errors import ArgumentError
 from diskstream.ids import EntryID, IDLike, parse_id
 from diskstream.references import KEEPREF, check_ref, trim
+from diskstream.trim_marks import moves_on_trim, raise_mark
 
 __all__ = ["Trim"]
 
@@ -68,11 +69,17 @@ class Trim:
         Raises:
             RemoteError: a storage does not answer, or has an object no more; nothing was appended or trimmed.
         """
-        if self.minid is not None and not self.approximate:
+        if self.minid is not None and not self.approximate and not moves_on_trim(log):
             fetch_ahead(log, [self.minid])
 
     def apply(self, log: StreamLog) -> int:
-        """Trims a stream whose append lock is held. Returns how many entries went."""
+        """Trims a stream whose append lock is held. Returns how many entries went.
+
+        None do where the stream's rule moves on trim: then it is noted how far segments are to move.
+        """
+        if moves_on_trim(log):
+            raise_mark(log, self.maxlen, self.minid)
+            return 0
         if self.ref != KEEPREF:
             return trim(log, self.maxlen, self.minid, self.ref)
         if self.minid is not None:

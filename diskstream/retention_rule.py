@@ -13,9 +13,10 @@ from diskstream.membership import now_ms
 from diskstream.redis_link import shown
 from diskstream.references import KEEPREF, check_ref
 
-__all__ = ["RULE", "RetentionRule", "rule_of", "write_rule"]
+__all__ = ["MARK", "RULE", "RetentionRule", "rule_of", "write_rule"]
 
 RULE = b"retention"  # the name of the setting
+MARK = b"retention-mark"  # of that which says how far trims have come where the rule moves on trim
 _MOST = 2**63 - 1  # of each limit
 _SECRET = ("secret", "password", "token", "key", "credential")
 
@@ -64,6 +65,8 @@ class RetentionRule:
         ref: what of groups: ``KEEPREF`` leaves what is pending pending, ``DELREF`` ends it, ``ACKED`` spares what some
             group was not given yet or has not acknowledged.
         to: where sealed segments are moved to, ``s3://BUCKET/PREFIX`` or ``file:///FOLDER``, instead of being removed.
+        on_trim: trims, by XTRIM and with adds, remove nothing: the sealed segments that they would have taken whole
+            are moved as well.
 
     Raises:
         ArgumentTypeError: a value of the wrong kind.
@@ -76,12 +79,17 @@ class RetentionRule:
     max_entries: int | None = None
     ref: str = KEEPREF
     to: str | None = None
+    on_trim: bool = False
 
     def __post_init__(self) -> None:
         """Checks every value."""
         for name in ("max_age_ms", "max_bytes", "max_entries"):
             _check_limit(name, getattr(self, name))
-        if self.max_age_ms is None and self.max_bytes is None and self.max_entries is None:
+        if not isinstance(self.on_trim, bool):
+            raise ArgumentTypeError(f"on_trim is a bool, not {self.on_trim!r}")
+        if self.on_trim and self.to is None:
+            raise ArgumentError("on_trim is for a rule that moves: say where to, with `to`")
+        if self.max_age_ms is None and self.max_bytes is None and self.max_entries is None and not self.on_trim:
             raise ArgumentError("give one of max_age_ms, max_bytes and max_entries; clear_retention() keeps everything")
         check_ref(self.ref)
         if self.to is not None:
@@ -95,13 +103,13 @@ class RetentionRule:
 
     def __str__(self) -> str:
         """The rule in a line, without what may be secret."""
-        given = {**asdict(self), "to": None if self.to is None else shown(self.to)}
+        given = {**asdict(self), "to": None if self.to is None else shown(self.to), "on_trim": self.on_trim or None}
         return ", ".join(f"{name}={value}" for name, value in given.items() if value is not None)
 
     @property
     def packed(self) -> bytes:
         """As the log holds it: see docs/format/groups.md."""
-        given = {name: value for name, value in asdict(self).items() if value is not None}
+        given = {name: value for name, value in asdict(self).items() if value not in (None, False)}
         return json.dumps(given, sort_keys=True, separators=(",", ":")).encode()
 
     @classmethod
@@ -149,6 +157,7 @@ def write_rule(rule: RetentionRule | None) -> Callable[[StreamLog], bool]:
         StorageError: the disk said no.
     """
     value = b"" if rule is None else rule.packed
+    marks = rule is not None and rule.on_trim
 
     def write(log: StreamLog) -> bool:
         with log.locked():
@@ -156,7 +165,10 @@ def write_rule(rule: RetentionRule | None) -> Callable[[StreamLog], bool]:
             changed = (log.native.setting(RULE) or b"") != value
             if changed:
                 now = now_ms(log)
-                log.retry(lambda: log.native.change([("setting", RULE, value)], now), held=True)
+                records = [("setting", RULE, value)]
+                if not marks and log.native.setting(MARK) is not None:
+                    records.append(("setting", MARK, b""))
+                log.retry(lambda: log.native.change(records, now), held=True)
         log.flush()
         return changed
 

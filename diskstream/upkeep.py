@@ -90,7 +90,10 @@ class Upkeep:
                 log.flush()
 
     def seal(self, name: str | bytes | None = None, *, progress: Progress | None = None) -> int:
-        """Rolls and seals a stream, or all: what was appended so far becomes packed. Returns segments sealed."""
+        """Rolls and seals a stream, or all: what was appended so far becomes packed. Returns segments sealed.
+
+        `progress` is called with the entries just packed, and the bytes of segments just written.
+        """
         sealed = 0
         for _, log in self._each(name):
             with contextlib.suppress(StreamMoved):  # by somebody else, just now
@@ -100,15 +103,21 @@ class Upkeep:
         return sealed
 
     def compact(self, name: str | bytes | None = None, *, progress: Progress | None = None) -> list[CompactReport]:
-        """Merges small sealed segments and drops the bytes of deleted entries. One report a stream."""
+        """Merges small sealed segments and drops the bytes of deleted entries. One report a stream.
+
+        `progress` is called with the entries just packed, and the bytes of segments just written.
+        """
         reports = []
         for _, log in self._each(name):
             with contextlib.suppress(StreamMoved):
                 reports.append(seal.compact(log, progress=progress or seal.ignore))
         return reports
 
-    def verify(self, *, progress: Progress | None = None, cold: bool = False) -> VerifyReport:
-        """Reads everything, with `cold` in object storage too, changes nothing, and reports what is damaged."""
+    def verify(self, *, progress: verify.Progress | None = None, cold: bool = False) -> VerifyReport:
+        """Reads everything, with `cold` in object storage too, changes nothing, and reports what is damaged.
+
+        `progress` is called with the entries just read.
+        """
         self._check_open()
         report = VerifyReport()
         check_names(self._streams, report)
@@ -116,7 +125,7 @@ class Upkeep:
             try:
                 log = self._log(name, create=False)
                 if log is not None:
-                    verify.verify_log(name, log, report, progress or seal.ignore, cold=cold)
+                    verify.verify_log(name, log, report, progress or verify.ignore, cold=cold)
             except StreamMoved:
                 continue
             except DiskstreamError as error:

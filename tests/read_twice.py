@@ -75,7 +75,7 @@ def _rule_said(stream: Stream) -> dict[str, Any] | None:
     """What diskstream says of a stream's retention."""
     rule = stream.retention
     given = {} if rule is None else dataclasses.asdict(rule)
-    return {name: value for name, value in given.items() if value is not None} or None
+    return {name: value for name, value in given.items() if value not in (None, False)} or None
 
 
 def same(path: Path) -> dict[bytes, SlowStream]:

@@ -79,6 +79,8 @@ def test_set_takes_quantities_as_people_write_them(run: Run, directory: Path) ->
         ["--max-entries", "0"],
         ["--max-entries", "5.5"],
         ["--max-entries", "5", "--ref", "NONE"],
+        ["--max-entries", "5", "--on-trim"],  # to where?
+        ["--to", "file:///mnt/cold"],
     ],
 )
 def test_what_makes_no_sense_is_wrong_usage(run: Run, directory: Path, words: list[str]) -> None:
@@ -164,6 +166,18 @@ def test_a_rule_that_cannot_be_read_is_told_and_the_others_are_applied(run: Run,
     assert "upgrade" in run("show", code=1).stderr
     info = CliRunner().invoke(main, ["info", "jobs", "--json"], env={"DISKSTREAM_DIR": str(directory)})
     assert "upgrade" in json.loads(info.stdout)["retention_error"]
+
+
+def test_a_rule_may_be_that_trims_move(run: Run, directory: Path, tmp_path: Path) -> None:
+    place = f"file://{tmp_path / 'cold'}"
+    assert "keeps at most what no trim has passed" in run("set", "jobs", "--on-trim", "--to", place).stdout
+    assert kept(directory) == (100, RetentionRule(to=place, on_trim=True))
+    with diskstream.open(directory) as store:
+        assert store.stream("jobs").trim(maxlen=1) == 0
+    assert "what no trim has passed" in run("show").stdout
+    (facts,) = objects(run("show", "--json"))
+    assert facts["retention"] == {**facts["retention"], "on_trim": True, "to": place, "max_entries": None}
+    assert kept(directory)[0] == 100
 
 
 def test_what_a_rule_moves_is_said_in_words(run: Run, directory: Path, tmp_path: Path) -> None:

@@ -77,8 +77,9 @@ def test_the_numbers_of_the_page_on_retention_are_those_of_the_code(words: str, 
 def test_the_commands_of_the_page_on_retention_run(tmp_path: Path) -> None:
     with diskstream.open(tmp_path / "data") as store:
         store.stream("readings").add({"n": 1})
+        store.stream("history").add({"n": 1})
     commands = re.findall(r"^\$ diskstream (.*)$", RETENTION, flags=re.MULTILINE)
-    assert len(commands) == 4
+    assert len(commands) == 5
     for command in commands:
         program = [sys.executable, "-c", "from diskstream.cli import main; main()", *command.split()]
         done = subprocess.run(program, cwd=tmp_path, capture_output=True, text=True, check=False)

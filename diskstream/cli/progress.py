@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from rich.filesize import decimal
 from rich.progress import (
     BarColumn,
     DownloadColumn,
@@ -29,19 +30,40 @@ class _Rate(ProgressColumn):
         return Text("" if task.speed is None else f"{task.speed:,.0f}/s")
 
 
+class _Written(ProgressColumn):
+    """Bytes written so far."""
+
+    def render(self, task: Task) -> Text:
+        return Text(decimal(task.fields["written"]))
+
+
 @contextmanager
 def entries_progress(
     store: diskstream.Store, title: str, stream: bytes | None = None
-) -> Iterator[Callable[[int], None] | None]:
-    """A bar on standard error; yields what to call with entries just handled. Silent, and None, in a pipe."""
+) -> Iterator[Callable[[int, int], None] | None]:
+    """A bar on standard error; yields what to call with entries and bytes just written. Silent, and None, in a pipe."""
     console = error_console()
     if not console.is_terminal:
         yield None
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), _Rate(), TimeRemainingColumn())
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        _Written(),
+        _Rate(),
+        TimeRemainingColumn(),
+    )
     with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task(title, total=_count(store, stream))
-        yield lambda entries: progress.advance(task, entries)
+        task = progress.add_task(title, total=_count(store, stream), written=0)
+        written = 0
+
+        def on_written(entries: int, size: int) -> None:
+            nonlocal written
+            written += size
+            progress.update(task, advance=entries, written=written)
+
+        yield on_written
 
 
 def _count(store: diskstream.Store, stream: bytes | None) -> int | None:

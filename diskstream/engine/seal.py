@@ -7,7 +7,7 @@ must be durable before the inputs go.
 
 import os
 import secrets
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,8 +24,8 @@ __all__ = ["CompactReport", "Progress", "compact", "ignore", "reap", "seal_rolle
 
 _BLOCK_ENTRIES = 1 << 16
 _BLOCK_BYTES = 16 << 20
-# Called with the entries just handled.
-Progress = Callable[[int], None]
+# Called with the entries just packed, and the bytes of segments just written.
+Progress = Callable[[int, int], None]
 
 _FIRST, _LAST = EntryID(0, 0), EntryID(2**64 - 1, 2**64 - 1)
 
@@ -47,7 +47,7 @@ class CompactReport:
     bytes_after: int
 
 
-def ignore(_: int) -> None:
+def ignore(_entries: int, _size_bytes: int) -> None:
     """No progress is shown."""
 
 
@@ -114,9 +114,9 @@ def _seal_one(log: StreamLog, view: SegmentView, progress: Progress) -> bool:
             audit.write(log.directory, log.files, rows.audit(str(source)), level)
         # Every position is kept, gone entries included, so that positions in the log stay true.
         # Far more than a node at a time: a frame is unpacked from its beginning for each block that is taken from it.
-        blocks = _counted(whole_blocks(rows, _BLOCK_ENTRIES, _BLOCK_BYTES), progress)
+        blocks = whole_blocks(rows, _BLOCK_ENTRIES, _BLOCK_BYTES)
         sealer = _sealer(log, view.number, 0)
-        _write(log, target, sealer, blocks, times_ms=view.times_ms, successor=view.number + 1)
+        _write(log, target, sealer, blocks, progress, times_ms=view.times_ms, successor=view.number + 1)
     log.segments.forget(view.number, 0)
     sealed = open_sealed(log.directory, log.native, view)
     if sealed is None or read_back(sealed) != view.entries:
@@ -126,14 +126,15 @@ def _seal_one(log: StreamLog, view: SegmentView, progress: Progress) -> bool:
     return True
 
 
-def _counted(blocks: Iterable[Block], progress: Progress) -> Iterator[Block]:
-    for block in blocks:
-        yield block
-        progress(len(block))
-
-
 def _write(
-    log: StreamLog, target: Path, sealer: Sealer, blocks: Iterable[Block], *, times_ms: tuple[int, int], successor: int
+    log: StreamLog,
+    target: Path,
+    sealer: Sealer,
+    blocks: Iterable[Block],
+    progress: Progress,
+    *,
+    times_ms: tuple[int, int],
+    successor: int,
 ) -> None:
     """Writes a sealed file under a temporary name, makes it durable, and only then gives it its name."""
     temporary = target.with_name(target.name + ".tmp")
@@ -144,7 +145,10 @@ def _write(
                 data = sealer.push(block)
                 if data:
                     new.write(data)
-            new.write(sealer.finish(snapshot_frame(log.directory, successor), times_ms))
+                progress(len(block), len(data))
+            rest = sealer.finish(snapshot_frame(log.directory, successor), times_ms)
+            new.write(rest)
+            progress(0, len(rest))
             new.sync()
         log.files.rename(temporary, target)
     except BaseException:
@@ -207,7 +211,7 @@ def _compact_group(log: StreamLog, group: list[SegmentView], progress: Progress)
     blocks = (block for view in group for block in log.segments.blocks(view, _FIRST, _LAST, reverse=False))
     sealer = _sealer(log, number, generation)
     try:
-        _write(log, target, sealer, _counted(blocks, progress), times_ms=times, successor=group[-1].number + 1)
+        _write(log, target, sealer, blocks, progress, times_ms=times, successor=group[-1].number + 1)
     except SegmentGone:
         return 0  # trimmed away meanwhile
     with wrapped(target, "open"):

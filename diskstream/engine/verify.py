@@ -19,12 +19,16 @@ from diskstream.engine.seal import snapshot_frame
 from diskstream.engine.segment import SegmentGone, open_cold, open_sealed
 from diskstream.errors import CorruptionError, FormatError, RemoteError, StorageError
 
-__all__ = ["Problem", "VerifyReport", "verify_directory", "verify_log"]
+__all__ = ["Problem", "Progress", "VerifyReport", "ignore", "verify_directory", "verify_log"]
 
 Progress = Callable[[int], None]
 SEGMENT_HEADER_BYTES = 64
 _NODES_AT_ONCE = 32  # of a segment: some megabytes, so that threads neither wait for each other nor hold much
 _PARTS = frozenset({"ctl", "name", "quarantine"})
+
+
+def ignore(_: int) -> None:
+    """No progress is shown."""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from diskstream import (
     Stream,
     StreamExistsError,
 )
-from tests.streams.layers import ids, kinds, layered, rows, small_store
+from tests.streams.layers import Layered, ids, kinds, layered, rows, small_store
 
 
 class Path2(os.PathLike[str]):
@@ -263,6 +263,19 @@ def test_sealing_and_compacting_change_nothing_that_is_read(small: Store) -> Non
     assert (report.segments_after, set(kinds(small))) == (len(kinds(small)) - 1, {"compacted", "active"})
     assert rows(made.stream) == made.live
     assert small.verify().ok
+
+
+def test_sealing_and_compacting_tell_the_entries_and_the_bytes_that_they_have_written(small: Store) -> None:
+    made = Layered(small, small.stream("x"))
+    made.add(140)
+    told: list[tuple[int, int]] = []
+    assert small.seal("x", progress=lambda entries, size: told.append((entries, size))) > 0
+    files = sum(path.stat().st_size for path in small.path.rglob("*.seg"))
+    assert (sum(entries for entries, _ in told), sum(size for _, size in told)) == (140, files)
+    made.delete(range(0, 140, 2))
+    told.clear()
+    (report,) = small.compact("x", progress=lambda entries, size: told.append((entries, size)))
+    assert sum(size for _, size in told) == report.bytes_after
 
 
 # --- after closing ----------------------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ _REFS = click.Choice(["KEEPREF", "DELREF", "ACKED"], case_sensitive=False)
 @click.option("--max-entries", type=click.IntRange(min=1), metavar="N", help="Keep the newest N.")
 @click.option("--ref", type=_REFS, default="KEEPREF", show_default=True, help="What of groups, as XTRIM has it.")
 @click.option("--to", metavar="URL", help="Move sealed segments there (s3://, file://) instead of removing entries.")
+@click.option("--on-trim", is_flag=True, help="Trims remove nothing: what they would take moves too. Needs --to.")
 @consent_options
 @directory_option
 @json_option
@@ -34,6 +35,7 @@ def command(
     max_entries: int | None,
     ref: str,
     to: str | None,
+    on_trim: bool,
     dry_run: bool,
     force: bool,
     directory: Path,
@@ -44,10 +46,12 @@ def command(
     What is beyond any of the limits goes, the oldest first, in the background of every process that has the stream open
     for writing, or by `diskstream retention apply`. Where entries would go at once, it says how many and asks.
     """
-    if max_age_ms is None and max_bytes is None and max_entries is None:
-        raise click.UsageError("give one of --max-age, --max-bytes and --max-entries")
+    if on_trim and to is None:
+        raise click.UsageError("--on-trim moves: say where, with --to")
+    if max_age_ms is None and max_bytes is None and max_entries is None and not on_trim:
+        raise click.UsageError("give one of --max-age, --max-bytes and --max-entries, or --on-trim")
     rule = diskstream.RetentionRule(
-        max_age_ms=max_age_ms, max_bytes=max_bytes, max_entries=max_entries, ref=ref.upper(), to=to
+        max_age_ms=max_age_ms, max_bytes=max_bytes, max_entries=max_entries, ref=ref.upper(), to=to, on_trim=on_trim
     )
     # No background of its own: nothing goes by the rule of before while somebody thinks about the question.
     with diskstream.open(directory, read_only=dry_run, create=False, retention_interval_ms=0) as store:

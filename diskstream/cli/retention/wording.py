@@ -21,6 +21,8 @@ def limits_of(rule: diskstream.RetentionRule) -> list[str]:
         found.append(decimal(rule.max_bytes))
     if rule.max_entries is not None:
         found.append(f"{rule.max_entries:,} entries")
+    if rule.on_trim:
+        found.append("what no trim has passed")
     return found
 
 

@@ -30,6 +30,14 @@ impl Column {
         self.data.get(start..end)
     }
 
+    /// The bytes of rows `from..to`, and the `to - from + 1` offsets that bound them; None where they are not all there,
+    /// or do not follow one another.
+    pub fn run(&self, from: usize, to: usize) -> Option<(&[u8], &[u32])> {
+        let ends = self.offsets.get(from..=to)?;
+        let bytes = self.data.get(*ends.first()? as usize..*ends.last()? as usize)?;
+        ends.is_sorted().then_some((bytes, ends))
+    }
+
     fn push(&mut self, value: &[u8]) -> Result<()> {
         self.data.extend_from_slice(value);
         match u32::try_from(self.data.len()) {

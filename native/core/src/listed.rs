@@ -5,12 +5,13 @@
 //! raw entry := (name-length u32, name, value-length u32, value)*         in order, repeated names included
 //! ```
 
-use crate::block::Block;
+use crate::block::{Block, Column};
 use crate::columns::Duplicates;
 use crate::error::{Error, Result};
 use crate::wire::put_u32;
 
 const MAX_BYTES: usize = i32::MAX as usize;
+const TOO_LARGE: Error = Error::Invalid("a column of more than 2 GiB: read fewer rows at a time");
 
 /// Byte strings one after another: string `i` is `data[offsets[i]..offsets[i + 1]]`.
 #[derive(Debug, Clone)]
@@ -29,11 +30,24 @@ impl Strings {
     #[inline]
     pub fn push(&mut self, value: &[u8]) -> Result<()> {
         if self.data.len() + value.len() > MAX_BYTES {
-            return Err(Error::Invalid("a column of more than 2 GiB: read fewer rows at a time"));
+            return Err(TOO_LARGE);
         }
         self.data.extend_from_slice(value);
         self.offsets.push(self.data.len() as i32);
         Ok(())
+    }
+
+    /// Adds a run of a block's column: its bytes in one piece, its offsets moved. False where there is no such run.
+    pub fn push_run(&mut self, column: &Column, from: usize, to: usize) -> Result<bool> {
+        let Some((bytes, ends)) = column.run(from, to) else { return Ok(false) };
+        if self.data.len() + bytes.len() > MAX_BYTES {
+            return Err(TOO_LARGE);
+        }
+        let Some(start) = ends.first().copied() else { return Ok(false) };
+        let base = self.data.len() as i32;
+        self.data.extend_from_slice(bytes);
+        self.offsets.extend(ends.iter().skip(1).map(|end| base + end.saturating_sub(start) as i32));
+        Ok(true)
     }
 }
 

@@ -56,6 +56,26 @@ fn set_bit(bits: &mut Vec<u8>, row: usize, on: bool) {
     }
 }
 
+/// Sets `count` bits from `row` on, which is where `bits` end.
+fn set_run(bits: &mut Vec<u8>, row: usize, count: usize) {
+    let end = row + count;
+    let (first, partial) = (row / 8, row % 8);
+    bits.resize(end.div_ceil(8), 0xff);
+    if let (Some(byte), true) = (bits.get_mut(first), partial != 0) {
+        *byte |= 0xff << partial;
+    }
+    if let (Some(byte), true) = (bits.get_mut(end / 8), end % 8 != 0) {
+        *byte &= (1 << (end % 8)) - 1;
+    }
+}
+
+/// Whether each value of a run is UTF-8: the whole is, and no value begins within a character.
+fn is_text(bytes: &[u8], ends: &[u32]) -> bool {
+    let start = ends.first().copied().unwrap_or(0);
+    let Ok(text) = std::str::from_utf8(bytes) else { return false };
+    ends.iter().all(|end| text.is_char_boundary(end.saturating_sub(start) as usize))
+}
+
 impl TypedColumn {
     pub fn new(name: Box<[u8]>, kind: Type) -> TypedColumn {
         TypedColumn {
@@ -101,6 +121,22 @@ impl TypedColumn {
         true
     }
 
+    /// Adds rows `from..to` of a block's column in one piece. False where they are to be looked at one by one: then
+    /// nothing was added.
+    fn push_run(&mut self, source: &Column, from: usize, to: usize) -> Result<bool> {
+        let fits = match self.kind {
+            Type::Binary => true,
+            Type::Utf8 => source.run(from, to).is_some_and(|(bytes, ends)| is_text(bytes, ends)),
+            _ => false,
+        };
+        if !fits || !self.strings.push_run(source, from, to)? {
+            return Ok(false);
+        }
+        set_run(&mut self.validity, self.rows, to - from);
+        self.rows += to - from;
+        Ok(true)
+    }
+
     /// Adds a value. False where it does not parse: nothing is added then.
     fn parse(&mut self, text: &[u8]) -> Result<bool> {
         let parsed = match self.kind {
@@ -140,12 +176,23 @@ impl Typed {
 
     /// Adds rows of a block; `before` rows came earlier in this batch.
     pub fn push(&mut self, block: &Block, rows: &[usize], before: usize) -> Result<()> {
+        let run = match (rows.first(), rows.last()) {
+            (Some(first), Some(last)) if block.places.is_empty() && last - first + 1 == rows.len() => {
+                Some((*first, *last))
+            }
+            _ => None,
+        };
         for (number, column) in self.columns.iter_mut().enumerate() {
             let sources = block
                 .tables
                 .iter()
                 .map(|table| source(&table.shape.names, &table.columns, &column.name, self.duplicates))
                 .collect::<Result<Vec<Option<&Column>>>>()?;
+            if let (Some((first, last)), Some(source)) = (run, sources.first().copied().flatten()) {
+                if column.push_run(source, first, last + 1)? {
+                    continue;
+                }
+            }
             for (count, row) in rows.iter().enumerate() {
                 let (table, at) = match block.places.get(*row) {
                     Some((table, at)) => (*table as usize, *at as usize),
@@ -213,6 +260,53 @@ mod tests {
         assert_eq!((n.data.as_slice(), n.validity.as_slice(), n.nulls), (&[0x80, 0, 1][..], &[0b101][..], 1));
         assert_eq!((b.data.as_slice(), b.validity.as_slice(), b.nulls), (&[1][..], &[1][..], 2));
         assert_eq!(typed.bad, vec![Bad { row: 11, column: 0 }, Bad { row: 12, column: 1 }]);
+    }
+
+    #[test]
+    fn a_run_of_rows_gives_what_its_rows_one_by_one_give() {
+        let texts = ["", "a", "\u{e9}", "\u{1f600}", "plain", "x\u{e9}y"];
+        let mut random = 7u32;
+        let mut next = |bound: usize| {
+            random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (random >> 16) as usize % bound
+        };
+        for _ in 0..300 {
+            let made: Vec<(&str, &str)> = (0..next(40)).map(|_| ("k", texts[next(texts.len())])).collect();
+            let rows: Vec<&[(&str, &str)]> = made.iter().map(std::slice::from_ref).collect();
+            let whole = block(&rows);
+            let kinds = || vec![(b"k"[..].into(), Type::Utf8), (b"k"[..].into(), Type::Binary)];
+            let (mut by_run, mut one_by_one) =
+                (Typed::new(kinds(), Duplicates::Last), Typed::new(kinds(), Duplicates::Last));
+            let mut before = 0;
+            for _ in 0..3 {
+                let (from, to) = (next(rows.len() + 1), next(rows.len() + 1));
+                let some: Vec<usize> = (from..to).collect();
+                by_run.push(&whole, &some, before).unwrap();
+                some.iter().enumerate().for_each(|(at, row)| one_by_one.push(&whole, &[*row], before + at).unwrap());
+                before += some.len();
+            }
+            for (left, right) in by_run.columns.iter().zip(&one_by_one.columns) {
+                assert_eq!((&left.strings.offsets, &left.strings.data), (&right.strings.offsets, &right.strings.data));
+                assert_eq!((&left.validity, left.nulls, left.rows), (&right.validity, right.nulls, right.rows));
+            }
+        }
+    }
+
+    #[test]
+    fn values_that_are_text_together_only_are_none() {
+        let table = |values: &[&[u8]]| {
+            let mut builder = BlockBuilder::default();
+            for (number, value) in values.iter().enumerate() {
+                let shape = builder.intern(Shape { names: vec![b"k"[..].into()] });
+                builder.push(Id::new(1 + number as u64, 0), shape, &[value.len()], value).unwrap();
+            }
+            builder.finish()
+        };
+        let halves = table(&[b"ok", b"\xc3", b"\xa9", b"ok"]);
+        let mut typed = Typed::new(vec![(b"k"[..].into(), Type::Utf8)], Duplicates::Last);
+        typed.push(&halves, &[0, 1, 2, 3], 0).unwrap();
+        assert_eq!((typed.columns[0].nulls, typed.columns[0].validity.as_slice()), (2, &[0b1001][..]));
+        assert_eq!(typed.bad, vec![Bad { row: 1, column: 0 }, Bad { row: 2, column: 0 }]);
     }
 
     #[test]
