@@ -49,6 +49,8 @@ FEWEST_ROWS = 16
 _BYTES_AT_ONCE = 1 << 20
 # A scan of more nodes than this leaves the cache to those who come back for a node.
 _SCAN_NODES = 64
+# Segments that went are forgotten once there are so many of them beside as many as are listed: seldom, and all at once.
+_FORGOTTEN_LATE = 16
 
 
 def at_once(enough: int) -> int:
@@ -234,6 +236,9 @@ class Segments:
         version = self._native.version
         if self._views[0] != version:
             self._views = (version, self._native.segments())
+            if len(self._packed) > 2 * len(self._views[1]) + _FORGOTTEN_LATE:
+                # In a queue whose segments come and go, those that went would be remembered for ever.
+                self._packed &= {(view.number, view.generation) for view in self._views[1]}
         return self._views[1]
 
     def is_rows(self, view: SegmentView) -> bool:
