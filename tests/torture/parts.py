@@ -8,7 +8,7 @@ from tests.torture.model import Budget, Report
 
 __all__ = ["PARTS", "run_of", "summary_of"]
 
-PARTS = ("power",)
+PARTS = ("power", "kills", "resources")
 
 
 def run_of(name: str) -> Callable[[Budget], Report]:
