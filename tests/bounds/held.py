@@ -13,9 +13,9 @@ __all__ = ["BARS", "Held", "held", "why_not"]
 
 Held = dict[str, int]
 
-# What a kind of thing may grow by in a cycle, which does most operations many times. Counts are exact, but
-# what Python and malloc keep at hand fills up slowly: three objects of a cycle are above the bar, and seventeen times the
-# least that malloc gives, a chunk of 32 bytes. On disk and in the view, 4 KiB come at a time: once in three cycles.
+# What a kind of thing may grow by in a cycle, which does most operations many times. Counts are exact; but what Python
+# and malloc keep at hand fills up slowly: three objects a cycle are above the bar, and seventeen times the least that
+# malloc gives, a chunk of 32 bytes. On disk and in the view, 4 KiB come at a time: once in three cycles.
 BARS: dict[str, float] = {
     "descriptors": 0.2,
     "threads": 0.2,
