@@ -16,7 +16,7 @@ from diskstream import DiskstreamError
 from tests.crash.observe import Violation
 from tests.crash.run import scratch
 from tests.kills.strace import Call, attached, calls, last_call, may_be_traced
-from tests.kills.workload import Careful, Doomed, Judge, Script
+from tests.kills.workload import Careful, Doomed, Judge, Script, checked
 
 __all__ = ["KINDS", "Job", "Outcome", "run"]
 
@@ -154,13 +154,15 @@ def _kill(job: Job, directory: Path, outcome: Outcome) -> None:
             at = traceback.extract_tb(error.__traceback__)[-1]
             outcome.violations.append(
                 f"killed at call {nth} ({last_call(directory / 'strace.log')}), {'joined' if joined else 'alone'}: "
-                f"{type(error).__name__}: {error} in {at.name}: {at.line}\nreplay with kill:{job.script}:{nth}"
+                f"{type(error).__name__}: {error} in {at.name}: {at.line}\nreplay with python -m tests.kills kill:{job.script}:{nth}"
             )
             return
         if judge is None:
             # Not every run makes as many calls as the one that was counted.
             if ended.code != 0:
-                outcome.violations.append(f"kill:{job.script}:{nth} ended with {ended.code}: {ended.said.decode()}")
+                outcome.violations.append(
+                    f"python -m tests.kills kill:{job.script}:{nth} ended with {ended.code}: {ended.said.decode()}"
+                )
             outcome.tried["kills that came too late"] += 1
             continue
         outcome.tried["kills at a system call"] += 1
@@ -192,7 +194,8 @@ _NO_ROOM = {"openat", "write", "pwrite64", "pwritev2", "ftruncate", "fallocate",
 _FAILS = _NO_ROOM | {"read", "pread64", "getdents64", "newfstatat", "fstat", "unlink", "rmdir", "stat"}
 
 
-def _failing(job: Job, directory: Path, options: Sequence[str]) -> _Ended:
+def _failing(job: Job, directory: Path, options: Sequence[str]) -> tuple[_Ended, str]:
+    """A script one of whose calls fails; and what is wrong with the store that it left, where it came to its end."""
     root = _fresh(directory / "failing")
 
     def work(said: int) -> None:
@@ -202,7 +205,17 @@ def _failing(job: Job, directory: Path, options: Sequence[str]) -> _Ended:
 
     world = job.script.world()
     with world:
-        return _live(directory, work, options, lambda: None)
+        ended = _live(directory, work, options, lambda: None)
+        if ended.code != 0:
+            return ended, f"ended with {ended.code}: {ended.said.decode()}"
+        try:
+            with diskstream.open(root / "store", **job.script.options()) as store:
+                for name in store.streams():
+                    len(store.stream(name))
+                checked(store, recovered=True)
+        except (Violation, DiskstreamError) as error:
+            return ended, f"opened again: {error}"
+        return ended, ""
 
 
 def _is_name(call: Call) -> bool:
@@ -210,9 +223,9 @@ def _is_name(call: Call) -> bool:
 
 
 def _error(job: Job, directory: Path, outcome: Outcome) -> None:
-    counted = _failing(job, directory, ["-y"])
-    if counted.code != 0:
-        outcome.violations.append(f"{job.script} does not run: {counted.code}, {counted.said.decode()}")
+    counted, wrong = _failing(job, directory, ["-y"])
+    if wrong:
+        outcome.violations.append(f"{job.script} does not run: {wrong}")
         return
     root = str(directory / "failing")
     # A stream's name is left out: while it cannot be read, the stream is one of those that verify calls unreadable.
@@ -223,16 +236,15 @@ def _error(job: Job, directory: Path, outcome: Outcome) -> None:
         call = found[place]
         codes = ("ENOSPC", "EIO") if call.name in _NO_ROOM else ("EIO",)
         code = random.Random(f"{job.script}/{place}").choice(codes)
-        ended = _failing(job, directory, ["-y", f"--inject={call.name}:error={code}:when={call.nth}"])
+        ended, wrong = _failing(job, directory, ["-y", f"--inject={call.name}:error={code}:when={call.nth}"])
         hit = [line for line in calls(ended.log) if "(INJECTED)" in line.text]
         if not hit or root not in hit[0].text:
             outcome.tried["errors that came elsewhere"] += 1
             continue
         outcome.tried["errors of a system call"] += 1
-        if ended.code != 0:
+        if wrong:
             outcome.violations.append(
-                f"{code} at {call.name}({hit[0].text[:200]}: ended with {ended.code}: {ended.said.decode()}\n"
-                f"replay with error:{job.script}:{place}"
+                f"{code} at {call.name}({hit[0].text[:200]}: {wrong}\nreplay with python -m tests.kills error:{job.script}:{place}"
             )
             return
         outcome.outcomes["told by a typed error" if ended.said else "got over without a word"] += 1
