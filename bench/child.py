@@ -127,6 +127,31 @@ def append_for_ever(path: str) -> Generator[None, None, Any]:
             stream.add_many(rows[at : at + 500])
 
 
+def fill_and_wait(path: str, entries: int) -> Generator[None, None, Any]:
+    """Adds so many entries and waits to be killed."""
+    from bench.subjects.growth_costs import ALONE, BATCH, ROWS
+
+    stream = diskstream.open(path, **ALONE).stream(ours.NAME)
+    for first in range(0, entries, BATCH):
+        stream.add_many(ROWS[: min(BATCH, entries - first)])
+    yield
+
+
+def range_and_weigh(path: str, known: list[str]) -> Generator[None, None, Any]:
+    """Reads points and then everything; the most memory that was resident, in KiB."""
+    from bench.subjects.growth_costs import ALONE
+    from bench.subjects.large_store import resident_kib
+
+    yield
+    with diskstream.open(path, **ALONE) as store:
+        stream = store.stream(ours.NAME)
+        for each in known:
+            stream.get(each)
+        for entry in stream.range():
+            _id = entry.id
+        return resident_kib()
+
+
 def back_up_for_ever(path: str, target: str, bytes_per_s: int) -> Generator[None, None, Any]:
     """Makes backups one after the other, until it is killed."""
     from bench.subjects.backup import back_up
@@ -149,6 +174,8 @@ ROLES: dict[str, Role] = {
         pending_rebuild,
         spark_large,
         append_for_ever,
+        fill_and_wait,
+        range_and_weigh,
         back_up_for_ever,
         *LATENCY_ROLES,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 FORMAT = 1
@@ -110,9 +110,36 @@ class Row:
         )
 
 
+@dataclass(frozen=True)
+class Series:
+    """One line of a picture: a cost or rate at several sizes, the median of the rounds at each.
+
+    Attributes:
+        chart: the picture that it belongs to; its axes are those of the first series there.
+        name: what the line is called.
+        along: what grows from left to right.
+        unit: of what was measured.
+        points: size and figure.
+    """
+
+    chart: str
+    name: str
+    along: str
+    unit: str
+    points: tuple[tuple[float, float], ...]
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Series:
+        points = tuple((float(x), float(y)) for x, y in value["points"])
+        return cls(value["chart"], value["name"], value["along"], value["unit"], points)
+
+
 @dataclass
 class Result:
-    """What one subject found: its rows, and what it had to leave out."""
+    """What one subject found: its rows, what it had to leave out, what is drawn, and the seconds that it took."""
 
     name: str
     title: str
@@ -120,6 +147,8 @@ class Result:
     rows: list[Row] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    series: list[Series] = field(default_factory=list)
+    seconds: float = 0.0
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -129,12 +158,18 @@ class Result:
             "rows": [row.as_json() for row in self.rows],
             "skipped": self.skipped,
             "notes": self.notes,
+            "series": [series.as_json() for series in self.series],
+            "seconds": self.seconds,
         }
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Result:
         rows = [Row.from_json(row) for row in value["rows"]]
-        return cls(value["name"], value["title"], value["method"], rows, list(value["skipped"]), list(value["notes"]))
+        made = cls(value["name"], value["title"], value["method"], rows, list(value["skipped"]), list(value["notes"]))
+        # Runs from before these were kept have neither.
+        made.series = [Series.from_json(series) for series in value.get("series", ())]
+        made.seconds = float(value.get("seconds", 0.0))
+        return made
 
 
 def percentile(samples: Sequence[float], share: float) -> float:

@@ -22,6 +22,7 @@ from diskstream._native_segments import SealedSegment as SealedSegment
 from diskstream._native_segments import Sealer as Sealer
 from diskstream._native_segments import SegmentView as SegmentView
 from diskstream._native_wire import AddRun as AddRun
+from diskstream._native_wire import CommandRun as CommandRun
 from diskstream._native_wire import EntriesReply as EntriesReply
 from diskstream._native_wire import ReplyEncoder as ReplyEncoder
 from diskstream._native_wire import RequestParser as RequestParser
@@ -31,7 +32,16 @@ __all__ += ["MAX_GROUPS", "MAX_NAMES_BYTES", "MAX_NAME_BYTES", "MAX_SETTING_BYTE
 __all__ += ["Block", "Changes", "Ctl", "Delivery", "Entry", "EntryID", "Guard", "Log", "LogFile", "RowSegment", "Turn"]
 __all__ += ["AuditFile", "AuditLog", "ColumnBatch", "NodeCache", "PackedRows", "ScanBatch", "SealedSegment", "Sealer"]
 __all__ += ["SegmentView", "check_rows", "delivery", "first_segment", "pack_columns", "pack_pairs", "restore_entry"]
-__all__ += ["AddRun", "EntriesReply", "ReplyEncoder", "RequestParser", "checksum", "unpack_node", "unpack_rows"]
+__all__ += [
+    "AddRun",
+    "CommandRun",
+    "EntriesReply",
+    "ReplyEncoder",
+    "RequestParser",
+    "checksum",
+    "unpack_node",
+    "unpack_rows",
+]
 __all__ += ["wait_bells", "wait_turns"]
 
 CTL_BYTES: Final[int]
@@ -128,6 +138,10 @@ class Block:
     def id_at(self, row: int) -> EntryID: ...  # The ID of a row; IndexError past the end
     def digest(self) -> tuple[int, int, int, int]:
         """The digest of the live entries: their number, bytes of names and values, and two words."""
+    @staticmethod
+    def reply(blocks: list[Block], count: int) -> bytes: ...  # XRANGE's answer: their live entries, at most `count`
+    @property
+    def value_bytes(self) -> int: ...  # Bytes of values and IDs, about
     @property
     def end_position(self) -> int: ...  # The position behind the last row
     @property
@@ -324,10 +338,26 @@ class Log:
         """
     def acknowledge(self, group: int, ids: list[EntryID], now_ms: int, asked: bool = False) -> tuple[int, int]:
         """(0 or a reason, count); `asked` says that the view was asked for the IDs."""
-    def acknowledge_each(
-        self, group: int, ids: list[EntryID], counts: list[int], now_ms: int, asked: bool = False
-    ) -> tuple[int, list[int]]:
-        """The same for many callers in one frame: `counts` says how many IDs are whose; the count of each."""
+    def acknowledge_runs(
+        self, group: int, runs: list[CommandRun], now_ms: int, asked: bool = False
+    ) -> tuple[int, list[bytes]]:
+        """The same for runs of XACK in one frame; the replies to each run."""
+    def deliver_runs(
+        self,
+        group: int,
+        readers: list[tuple[int, CommandRun, bool]],
+        blocks: list[Block] | None,
+        limit: int,
+        cut: bool,
+        first: _IDLike,
+        now_ms: int,
+        asked: bool = False,
+    ) -> tuple[int, list[tuple[int, bytes]], bool]:
+        """Gives new entries for runs of XREADGROUP: (consumer's number, run, whether for RESP3) in one frame.
+
+        `limit` entries are looked for; `blocks` are not all there is where `cut`. A reason, or 0; of each run how many
+        commands were answered, and the replies; whether there is more for the others.
+        """
     @property
     def names_bytes(self) -> int: ...  # That names of groups, consumers and messages take, about
     @property

@@ -11,14 +11,17 @@ class RequestParser:
 
     Both kinds of request, their limits and the words of the errors are Redis's. One word may have `max_bulk_bytes`, and
     a request that has not come whole `max_query_bytes`; lines end within 64 KiB, and a request has at most 1,048,576
-    words. Memory is taken for what has come, not for what was announced. With `runs`, plain XADDs come as `AddRun`.
+    words. Memory is taken for what has come, not for what was announced. With `runs`, plain XADDs come as
+    `AddRun`, and plain XLEN, XRANGE, XACK and XREADGROUP as `CommandRun`.
     """
 
     def __new__(cls, max_bulk_bytes: int = ..., max_query_bytes: int = ..., runs: bool = False) -> RequestParser: ...
-    def feed(self, data: bytes | bytearray | memoryview, authenticated: bool = True) -> list[list[bytes] | AddRun]:
+    def feed(
+        self, data: bytes | bytearray | memoryview, authenticated: bool = True
+    ) -> list[list[bytes] | AddRun | CommandRun]:
         """Takes bytes; the commands that are whole now, those before an error included.
 
-        Each is the list of its words; with `runs` an `AddRun` stands for one or more.
+        Each is the list of its words; with `runs` an `AddRun` or a `CommandRun` stands for one or more.
         Who is not `authenticated` may send 10 words of 16 KiB. A larger request behind other commands, which may
         authenticate, is held back: see `held_back`.
         """
@@ -52,6 +55,34 @@ class AddRun:
     @staticmethod
     def joined(runs: list[AddRun]) -> AddRun | None:
         """One run of the rows of several, for the first one's key; None where they are too much for a frame."""
+
+@final
+class CommandRun:
+    """Plain commands of one kind on one key that came one behind the other in one `feed`; one is a run too.
+
+    They are ``XLEN key``, ``XRANGE key start end COUNT n``, ``XACK key group id ...``, and ``XREADGROUP GROUP group
+    consumer COUNT n [BLOCK ms] STREAMS key >``, as far as none can fail by its words: n is 1000 at most. A run ends
+    with another key, group, consumer or command.
+    """
+
+    @property
+    def name(self) -> str: ...  # Of the commands, in lower case
+    @property
+    def key(self) -> bytes: ...  # The stream's name
+    @property
+    def group(self) -> bytes: ...  # The group's name; empty where there is none
+    @property
+    def consumer(self) -> bytes: ...  # The consumer's name; empty where there is none
+    @property
+    def total(self) -> int: ...  # Entries that XREADGROUPs ask for, IDs that XACKs name
+    @property
+    def first_count(self) -> int: ...  # Entries that the first XREADGROUP asks for
+    def __len__(self) -> int: ...  # Commands
+    def is_kin(self, other: CommandRun) -> bool: ...  # Whether both are for the same command, key and group
+    def rest(self, done: int) -> CommandRun: ...  # The run of the commands behind the first `done`
+    def ids(self) -> list[EntryID]: ...  # Those that XACKs name
+    def ranges(self) -> list[tuple[EntryID, EntryID, int]]: ...  # Of each XRANGE start, end, count
+    def commands(self) -> list[list[bytes]]: ...  # Words that say the same, for when they must be run one by one
 
 # Entries, bytes of names and values, and the two words of the digest.
 _Digest: TypeAlias = tuple[int, int, int, int]

@@ -17,7 +17,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from diskstream.engine.files import wrapped
+from diskstream.checked_json import with_check
+from diskstream.engine.files import reading, wrapped
 from diskstream.errors import ChangedError, ReadOnlyError
 from diskstream.store import Store
 
@@ -47,7 +48,7 @@ class Checkpoints:
         path = self.path(stream)
         with wrapped(path, "read"):
             try:
-                with path.open("rb") as file:
+                with reading(path) as file:
                     data = file.read(_MAX_BYTES)
             except FileNotFoundError:
                 return None
@@ -71,7 +72,7 @@ class Checkpoints:
         temporary = path.with_name(f"{path.name}.{secrets.token_hex(8)}.tmp")
         try:
             with files.create(temporary) as new:
-                new.write(json.dumps(facts, indent=2).encode() + b"\n")
+                new.write(json.dumps(with_check(facts), indent=2).encode() + b"\n")
                 new.sync()
             files.rename(temporary, path)
         except BaseException:

@@ -18,7 +18,7 @@ from pathlib import Path
 from diskstream.engine.cold import Stub
 from diskstream.engine.cold_cache import ColdCache
 from diskstream.engine.files import Files, wrapped
-from diskstream.errors import ArgumentError, RemoteError
+from diskstream.errors import ArgumentError, NotAStoreError, RemoteError, StorageError
 from diskstream.objects import Place
 from diskstream.options import Options
 
@@ -36,7 +36,10 @@ def cold_cache(store: Path, options: Options, files: Files, *, read_only: bool) 
             return store / "cold-cache"
         with mutex:
             if not folders or not folders[0].is_dir():
-                folders[:] = [_own_folder(store_uuid(store))]
+                try:
+                    folders[:] = [_own_folder(store_uuid(store))]
+                except NotAStoreError:  # what is damaged is read all the same, to be verified
+                    folders[:] = [Path(tempfile.mkdtemp(prefix="diskstream-cold-"))]
             return folders[0]
 
     def fetch(stub: Stub, sink: Callable[[bytes], object]) -> None:
@@ -51,11 +54,21 @@ def cold_cache(store: Path, options: Options, files: Files, *, read_only: bool) 
 
 
 def store_uuid(store: Path) -> str:
-    """What identifies a store, in its leases and backups too."""
+    """What identifies a store, in its leases and backups too.
+
+    Raises:
+        NotAStoreError: its description is missing or damaged.
+        StorageError: it cannot be read.
+    """
     path = store / "store.json"
-    with wrapped(path, "read"):
-        described = json.loads(path.read_text(encoding="utf-8"))
-    return str(uuid.UUID(described["uuid"]))
+    try:
+        with wrapped(path, "read"):
+            described = json.loads(path.read_text(encoding="utf-8"))
+        return str(uuid.UUID(described["uuid"]))
+    except StorageError:
+        raise
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise NotAStoreError(str(store), f"its store.json is damaged ({error})") from error
 
 
 def _own_folder(name: str) -> Path:

@@ -25,12 +25,13 @@ if TYPE_CHECKING:
     from diskstream.group import Group
     from diskstream.store import Store
 
-__all__ = ["MAX_DELIVERIES", "Wanted", "read_groups"]
+__all__ = ["MAX_DELIVERIES", "SEALED", "VIEW", "Wanted", "has_more", "next_blocks", "read_groups"]
 
 MAX_DELIVERIES = 2**63 - 1
 OWNED = 1 << 63
 SEALED, VIEW = 9, 10  # reasons, as native/python/src/errors.rs numbers them
 _UNLIMITED = 2**62
+_BYTES_AT_ONCE = 1 << 20
 # A waiter looks this often whether it was forgotten: when another died between being woken and taking its entry.
 _LOOK_S = 0.2
 _NEW = MAX_ID  # what `>` stands for, as in Redis
@@ -102,6 +103,23 @@ class Wanted:
         self.left -= len(entries)
 
 
+def next_blocks(log: StreamLog, group: int, limit: int, *, enough: int = _UNLIMITED) -> list[Block]:
+    """What the group is given next, `limit` entries; with `enough` of them, no more than some mebibytes."""
+    last = log.native.last_delivered(group)
+    start = None if last is None else last.next()
+    blocks: list[Block] = []
+    if start is None:
+        return blocks
+    entries = size = 0
+    for block in reader.blocks(log, start, MAX_ID, enough=limit):
+        blocks.append(block)
+        entries += len(block)
+        size += block.value_bytes
+        if entries >= limit or entries >= 1 << 20 or (entries >= enough and size >= _BYTES_AT_ONCE):
+            break
+    return blocks
+
+
 class Reading:
     """One consumer's read of one stream, under the append lock."""
 
@@ -123,7 +141,7 @@ class Reading:
                 wanted.spent = spent
                 return entries
             if code in (SEALED, VIEW):
-                blocks = self._next_blocks(room + promised)
+                blocks = next_blocks(self.log, self.group, room + promised)
                 if code == VIEW:
                     ids = [entry.id for block in blocks for entry in block.entries()]
                     self.log.pending.learn(self.group, ids)
@@ -131,20 +149,6 @@ class Reading:
             else:
                 self.log.resolve(code, held=True)
                 seen_in_view = False  # a roll begins the overlays anew
-
-    def _next_blocks(self, limit: int) -> list[Block]:
-        last = self.log.native.last_delivered(self.group)
-        start = None if last is None else last.next()
-        blocks: list[Block] = []
-        if start is None:
-            return blocks
-        entries = 0
-        for block in reader.blocks(self.log, start, MAX_ID, enough=limit):
-            blocks.append(block)
-            entries += len(block)
-            if entries >= limit or entries >= 1 << 20:
-                break
-        return blocks
 
     def ripe(self, room: int) -> list[Delivery]:
         """What nobody has, and what others have had for too long: in the order of Redis's CLAIM."""
@@ -261,7 +265,7 @@ def _take(reading: Reading, log: StreamLog, place: _Place, wanted: Wanted, *, wa
                 if not entries:
                     raise
                 break  # what was claimed is given first
-        if not entries and promised and place.turn is not None and _has_more(log, group):
+        if not entries and promised and place.turn is not None and has_more(log, group):
             place.turn.wake_before()  # what was left to who has waited longer
         if entries or not waits:
             break
@@ -277,14 +281,15 @@ def _take(reading: Reading, log: StreamLog, place: _Place, wanted: Wanted, *, wa
         if place.turn is not None:
             place.turn.leave(served=True)
             place.turn = None
-        if _has_more(log, group):
+        if has_more(log, group):
             log.ctl.wake_queue(1, group)
     else:
         place.ripens_in_s = reading.ripens_in_s()
     return entries
 
 
-def _has_more(log: StreamLog, group: int) -> bool:
+def has_more(log: StreamLog, group: int) -> bool:
+    """Whether there are entries that no consumer of the group was given."""
     last = log.native.last_delivered(group)
     return last is not None and last < log.native.counters()[1]
 

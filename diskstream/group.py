@@ -34,6 +34,7 @@ from diskstream.membership import (
     now_ms,
 )
 from diskstream.references import ack_delete, check_ref
+from diskstream.wire_delivering import WireGroup
 
 if TYPE_CHECKING:
     from diskstream.stream import Stream
@@ -89,7 +90,7 @@ def group_infos(log: StreamLog) -> list[GroupInfo]:
     return found
 
 
-class Group:
+class Group(WireGroup):
     """A consumer group, by name: it may come and go."""
 
     def __init__(self, stream: "Stream", name: bytes) -> None:
@@ -249,34 +250,17 @@ class Group:
         """Acknowledges entries, as XACK. Returns how many were pending; 0 where there is no such group."""
         wanted = [given if type(given) is EntryID else parse_id(given) for given in ids]
         return self._acknowledge(
-            wanted, 0, lambda log, group, asked: log.native.acknowledge(group, wanted, now_ms(log), asked)
-        )
-
-    def ack_each(self, ids: Sequence[EntryID], counts: list[int]) -> list[int]:
-        """Acknowledges for many callers at once, in one frame.
-
-        Args:
-            ids: all their IDs, one caller's behind the other's.
-            counts: how many are each caller's.
-
-        Returns:
-            How many of each caller's were pending; an ID that two name counts for the first.
-        """
-        wanted = list(ids)
-        return self._acknowledge(
-            wanted,
-            [0] * len(counts),
-            lambda log, group, asked: log.native.acknowledge_each(group, wanted, counts, now_ms(log), asked),
+            lambda: wanted, 0, lambda log, group, asked: log.native.acknowledge(group, wanted, now_ms(log), asked)
         )
 
     def _acknowledge(
-        self, wanted: list[EntryID], none: _T, attempt: Callable[[StreamLog, int, bool], tuple[int, _T]]
+        self, wanted: Callable[[], list[EntryID]], none: _T, attempt: Callable[[StreamLog, int, bool], tuple[int, _T]]
     ) -> _T:
         """What `attempt` says, once it gives no reason any more; `none` where there is no such group."""
 
         def acknowledge(log: StreamLog) -> _T:
             group = log.native.group_number(self.name)
-            if group is None or not wanted:
+            if group is None:
                 return none
             asked = False
             while True:
@@ -284,7 +268,7 @@ class Group:
                 if code == 0:
                     return found
                 if code == VIEW:
-                    log.pending.learn(group, wanted)
+                    log.pending.learn(group, wanted())
                     asked = True
                 else:
                     log.resolve(code, held=True)

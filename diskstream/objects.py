@@ -29,6 +29,9 @@ __all__ = ["MAX_PATH_CHARS", "Object", "Place", "Source"]
 MAX_PATH_CHARS = 512
 _PATH = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*")
 _AT_ONCE = 1 << 20
+# What is put on a disk is as hidden from others as the store that it comes from.
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+_FILE_MODE, _DIRECTORY_MODE = 0o640, 0o750
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EINVAL)
 _ATTEMPTS = 3
 _PAUSE_S = 0.1
@@ -178,6 +181,17 @@ class Place:
             raise RemoteError(self.url, f"{path} is no file")
         return int(info.size)
 
+    def check_there(self) -> None:
+        """Makes sure that something can be looked for here: a folder that is not there holds nothing by mistake only.
+
+        Of object storage it is not known: a prefix exists when it has objects.
+
+        Raises:
+            RemoteError: there is no such folder.
+        """
+        if self.address.scheme == "file" and not Path(self.address.root).is_dir():
+            raise RemoteError(self.url, "there is no such folder", "check the URL, and whether it is mounted")
+
     def objects(self, folder: str) -> list[Object]:
         """The objects below a folder, in order of paths; none where there is no such folder.
 
@@ -304,7 +318,7 @@ class Place:
         with self._telling(f"write {path}"):
             _make_folders(target.parent)
             try:
-                with temporary.open("xb") as sink:
+                with os.fdopen(os.open(temporary, _NEW, _FILE_MODE), "wb") as sink:
                     while data := source.read(_AT_ONCE):
                         sink.write(data)
                     sink.flush()
@@ -351,7 +365,7 @@ def _name(temporary: Path, target: Path) -> None:
 def _make_folders(folder: Path) -> None:
     missing = [each for each in (folder, *folder.parents) if not each.exists()]
     for each in reversed(missing):
-        each.mkdir(exist_ok=True)
+        each.mkdir(mode=_DIRECTORY_MODE, exist_ok=True)
         _sync(each.parent)
 
 

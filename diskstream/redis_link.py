@@ -25,16 +25,23 @@ def shown(url: str) -> str:
         ArgumentError: it is no address.
     """
     parts = _split(url)
+    if _is_cut(parts):
+        return f"{parts.scheme}://(not shown)"
     user, at, place = parts.netloc.rpartition("@")
     name = user.partition(":")[0]
     return urlunsplit((parts.scheme, f"{name}@{place}" if at and name else place, parts.path, "", ""))
 
 
+def _is_cut(parts: SplitResult) -> bool:
+    """Whether a password seems to have a ``/``, ``?`` or ``#`` that was not quoted: then the rest of it is anywhere."""
+    return parts.scheme != "unix" and "@" not in parts.netloc and any("@" in part for part in parts[2:])
+
+
 def _split(url: str) -> SplitResult:
     try:
         return urlsplit(url)
-    except ValueError as error:  # not shown: nobody knows what in it is a password
-        raise ArgumentError(f"this is no address of a Redis: {error}") from None
+    except ValueError:  # what it says repeats the address, and nobody knows what in that is a password
+        raise ArgumentError("this is no address of a Redis: redis://USER:PASSWORD@HOST:PORT/DB is one") from None
 
 
 @contextmanager
@@ -99,6 +106,8 @@ def connect(url: str, *, timeout_s: float = 30.0) -> Redis:
 def _check(url: str) -> None:
     """That the address is one. redis-py takes database 0 where it cannot read which one was meant."""
     parts = _split(url)
+    if _is_cut(parts):
+        raise ArgumentError("this is no address of a Redis: in a password write / as %2F, ? as %3F, # as %23, @ as %40")
     if parts.scheme not in _SCHEMES:
         raise ArgumentError(f"a Redis is at redis://, rediss:// or unix://, not at {shown(url)!r}")
     if parts.scheme != "unix" and re.fullmatch(r"/?|/\d+", unquote(parts.path), re.ASCII) is None:

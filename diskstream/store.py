@@ -31,6 +31,7 @@ from diskstream.errors import (
     NoSuchStreamError,
     ReadOnlyError,
     StreamExistsError,
+    storage_error,
 )
 from diskstream.ids import IDLike
 from diskstream.membership import as_member_name
@@ -310,6 +311,7 @@ class Store(Upkeep):
         self._page.ctl.ring()
 
     def _open_log(self, name: bytes, where: Path) -> StreamLog:
+        directory.refuse_link(where)
         while len(self._logs) >= self.options.max_open_streams:
             # The one opened first goes, as soon as no thread uses it any more; it is opened again when it is used.
             self._logs.pop(next(iter(self._logs))).retire()
@@ -317,9 +319,9 @@ class Store(Upkeep):
             log = StreamLog(
                 where, self._files, self.options, read_only=self.read_only, cache=self._cache, view=self._view
             )
-        except FileNotFoundError:
-            if is_folder(where):
-                raise
+        except FileNotFoundError as error:
+            if is_folder(where):  # a symbolic link to nothing, say
+                raise storage_error(str(error.filename or where), "open", error.errno or 2, str(error)) from error
             raise StreamMoved from None  # removed or renamed since it was looked for
         log.owed = self._owed
         if log.report is not None:

@@ -39,6 +39,7 @@ __all__ = [
     "directory_of",
     "find_cut",
     "is_same",
+    "is_of_stream",
     "is_sealed",
     "name_of",
     "name_stream",
@@ -49,6 +50,12 @@ __all__ = [
 
 directory_of: Final = names.encode_name
 name_of: Final = names.decode_directory
+
+
+def is_of_stream(name: str) -> bool:
+    """Whether a file of this name may belong to what a stream is; its control page does not."""
+    numbered = names.parse_file(name) or names.audit_number(name) or names.state_number(name)
+    return name == "name" or numbered is not None
 
 
 def is_sealed(name: str) -> bool:

@@ -23,6 +23,7 @@ from diskstream.retained import Retained
 from diskstream.retention import Trim
 from diskstream.scanned import Scanned
 from diskstream.wire_adding import WireAdding
+from diskstream.wire_reading import WireReading
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,7 +37,7 @@ Fields = Mapping[Any, Any] | Sequence[tuple[Any, Any]]
 _T = TypeVar("_T")
 
 
-class Stream(Grouped, Committing, Retained, Scanned, WireAdding):
+class Stream(Grouped, Committing, Retained, Scanned, WireAdding, WireReading):
     """A stream of a store, by name: it need not exist yet, and may come and go."""
 
     def __init__(self, store: "Store", name: bytes) -> None:

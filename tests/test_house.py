@@ -22,7 +22,7 @@ LAYERS = {
     "engine": {"engine"},
     "commands": {"commands"},
     "operations": {"archiving", "backups", "cold", "exporting", "ingest", "replaying"},  # whole streams, moved
-    "programs": {"cli", "compat", "server", "spark"},
+    "programs": {"__main__", "cli", "compat", "server", "spark"},
     "native": {"_native"},
 }
 MAY_IMPORT = {

@@ -3,12 +3,15 @@
 import json
 import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
+import diskstream
 from diskstream.cli import main
 
 Run = Callable[..., Result]
@@ -171,3 +174,13 @@ def test_every_verb_has_help(run: Run) -> None:
     for verb in ("add", "compact", "del", "demo", "import", "info", "len", "ls", "range", "seal", "trim", "verify"):
         assert f"\n  {verb} " in listed
         assert "Usage:" in run(verb, "--help").stdout
+
+
+def test_the_command_is_a_module_too(tmp_path: Path) -> None:
+    with diskstream.open(tmp_path / "store") as store:
+        store.stream("x").add({"n": 1})
+    words = [sys.executable, "-m", "diskstream", "ls", "--dir", str(tmp_path / "store"), "--json"]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout)["stream"] == "x"
+    wrong = subprocess.run([*words[:3], "nonsense"], capture_output=True, text=True, check=False)
+    assert (wrong.returncode, "python -m diskstream" in wrong.stderr) == (2, True)

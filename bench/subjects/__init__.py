@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import time
 from types import ModuleType
 
 from bench.context import Context
@@ -20,8 +21,11 @@ def all_subjects() -> dict[str, ModuleType]:
         backup,
         group_latency,
         group_reads,
+        growth,
         maintenance,
         pending,
+        profiles,
+        queues,
         ranges,
         server,
         server_latency,
@@ -38,7 +42,10 @@ def all_subjects() -> dict[str, ModuleType]:
         wakeup,
         group_reads,
         group_latency,
+        queues,
         pending,
+        growth,
+        profiles,
         sizes,
         maintenance,
         backup,
@@ -46,9 +53,6 @@ def all_subjects() -> dict[str, ModuleType]:
         server,
         server_latency,
         spark,
-        server,
-        spark,
-        archive,
     )
     return {module.NAME: module for module in modules}
 
@@ -62,5 +66,7 @@ def blank(module: ModuleType) -> Result:
 def run(module: ModuleType, context: Context) -> Result:
     """Runs one subject."""
     result = blank(module)
+    begin = time.monotonic()
     module.run(context, result)
+    result.seconds = round(time.monotonic() - begin, 1)
     return result

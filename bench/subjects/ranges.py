@@ -4,15 +4,18 @@ A stream is filled once; then each contender reads it from the start for the sam
 to the end, and touches the ID and one field of each entry: `Stream.range` over sealed segments and over an active
 segment, redis-py's `xrange` in pages of 1000 (hiredis, Unix socket), SQLite's cursor over the three columns. A Python
 loop that cuts two byte strings out of a longer one for each entry is near what any such reading from Python can reach.
-`to_arrow` makes one table of all columns from sealed segments and `columns` the NumPy form; one pass before the first
-turn is not counted. All is in the page cache.
+`to_arrow` makes one table of all columns from sealed segments, pyarrow reads the same table from a Parquet file
+compressed with zstd, and `columns` gives the NumPy form; one pass before the first turn is not counted. All is in the
+page cache.
 """
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from contextlib import ExitStack
 from importlib.util import find_spec
+from pathlib import Path
 
 import diskstream
 from bench import ours
@@ -29,6 +32,7 @@ SEALED = "Stream.range, sealed"
 ACTIVE = "Stream.range, active segment"
 COLUMNS = "Stream.columns, sealed"
 ARROW = "Stream.to_arrow, sealed"
+PARQUET = "pyarrow read_table of Parquet, zstd"
 REDIS = "redis-py xrange by 1000"
 SQLITE = "SQLite cursor"
 LOOP = "Python loop, two slices of bytes"
@@ -49,6 +53,7 @@ def run(context: Context, result: Result) -> None:
             result.skipped.append("to_arrow: pyarrow is not installed")
         else:
             steps[ARROW] = arrow_step(sealed)
+            steps[PARQUET] = parquet_step(stack.enter_context(context.fresh("parquet")), sealed)
         without = redis_server.missing()
         if without:
             result.skipped.append(without)
@@ -70,6 +75,7 @@ def run(context: Context, result: Result) -> None:
             result.rows.append(Row(case, figures[case], peer, figures[peer]))
     if ARROW in figures:
         result.rows.append(Row(ARROW, figures[ARROW], target=Target("figure", at_least=20e6)))
+        result.rows.append(Row(ARROW, figures[ARROW], PARQUET, figures[PARQUET]))
     result.rows.append(Row(COLUMNS, figures[COLUMNS]))
 
 
@@ -110,6 +116,15 @@ def columns_step(stream: diskstream.Stream) -> Callable[[], int]:
 def arrow_step(stream: diskstream.Stream) -> Callable[[], int]:
     """A step that takes everything as an Arrow table."""
     return lambda: int(stream.to_arrow().num_rows)
+
+
+def parquet_step(path: Path, stream: diskstream.Stream) -> Callable[[], int]:
+    """A step that reads the same table from a Parquet file, by one thread as `to_arrow` does."""
+    parquet = importlib.import_module("pyarrow.parquet")
+    path.mkdir()
+    file = path / "entries.parquet"
+    parquet.write_table(stream.to_arrow(), file, compression="zstd")
+    return lambda: int(parquet.read_table(file, use_threads=False).num_rows)
 
 
 def _redis(context: Context, stack: ExitStack, rows: list[Fields]) -> Callable[[], int]:

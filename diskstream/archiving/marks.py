@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from diskstream.checked_json import is_whole
 from diskstream.checkpoints import Checkpoints
 from diskstream.digests import NOTHING, Digest
 from diskstream.errors import ArgumentError, ChangedError, NewerFormatError
@@ -92,6 +93,9 @@ def load(checkpoints: Checkpoints, stream: bytes) -> Mark | None:
     try:
         if _number(facts, "format") > _FORMAT:
             raise NewerFormatError(path, "the checkpoint", _FORMAT, facts["format"])
+        # An ID with one digit changed is an ID, and would have entries trimmed at the source that are nowhere else.
+        if not is_whole(facts):
+            raise ValueError("its checksum is another one")  # noqa: TRY301  # one way out
         if facts["stream"].encode("latin-1") != stream:
             raise ValueError("it is of another stream")  # noqa: TRY301  # one way out
         added = facts["drained_added"]

@@ -98,7 +98,7 @@ def _wrong_files(backup: Backup, manifest: Manifest, seen: Seen, on_bytes: Calla
                 yield Finding(backup.name, kept.path, f"it has {size} bytes, and had {kept.size_bytes}")
             elif (digest := seen.digest(path, on_bytes)) != kept.sha256:
                 yield Finding(backup.name, kept.path, f"its SHA-256 is {digest}, and was {kept.sha256}")
-        except (DiskstreamError, FileNotFoundError) as error:
+        except (DiskstreamError, OSError) as error:
             yield Finding(backup.name, kept.path, str(error))
 
 

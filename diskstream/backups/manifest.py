@@ -2,13 +2,15 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
 from diskstream.errors import CorruptionError, NewerFormatError
-from diskstream.store_files import Files
+from diskstream.store_files import Files, is_of_stream
+from diskstream.system_calls import reading
 
 __all__ = [
     "FORMAT",
@@ -135,7 +137,7 @@ def write_manifest(folder: Path, manifest: Manifest, files: Files) -> None:
 
 
 def _objects(path: Path) -> Iterator[tuple[dict[str, Any], bytes]]:
-    with path.open("rb") as file:
+    with reading(path) as file:
         while line := file.readline(_MAX_LINE_BYTES):
             found = json.loads(line)
             if not isinstance(found, dict):
@@ -184,10 +186,13 @@ def read_manifest(folder: Path) -> Manifest:
                 manifest = Manifest(_header(path, found))
             elif "stream" in found:
                 given = found["stream"]
-                manifest.streams.append(KeptStream(**{**given, "faults": tuple(given["faults"])}))
+                stream = KeptStream(**{**given, "faults": tuple(given["faults"])})
+                _check_place(stream.path)
+                manifest.streams.append(stream)
             elif "file" in found:
                 kept = Kept(**found["file"])
-                manifest.files[_checked(kept.path)] = kept
+                _check_file(kept.path)
+                manifest.files[kept.path] = kept
             else:
                 end = str(found["end"])
                 continue
@@ -199,12 +204,38 @@ def read_manifest(folder: Path) -> Manifest:
     return manifest
 
 
-def _checked(path: str) -> str:
-    """A path that stays below the backup: what a manifest says decides where files are written."""
-    parts = path.split("/")
-    if path.startswith("/") or "\0" in path or any(part in ("", ".", "..") for part in parts):
-        raise ValueError(f"{path!r} is no path of a file of a backup")
-    return path
+# What a manifest says decides where files are written when it is restored, and what a store takes for its own: only
+# what a backup has ever held is taken. So there is no control page, and no view, of somebody else's making.
+_PLACE: Final = re.compile(r"(?P<store>(?:(?:keys|db[1-9]\d*)/)?)streams/(?P<stream>[^/\0]+)")
+_OTHER: Final = re.compile(
+    r"(?:(?:keys|db[1-9]\d*)/)?store\.json|staging/[^/\0]+/[0-9a-f]{32}\.arrow"
+    r"|(?:commits|replays)/[0-9a-f]{64}/(?:done\.json|plan\.json|replay\.json|complete|\d+\.json)"
+)
+
+
+def _check_place(path: object) -> None:
+    """A stream's directory.
+
+    Raises:
+        ValueError: it is none.
+    """
+    found = _PLACE.fullmatch(path) if isinstance(path, str) else None
+    if found is None or found["stream"].startswith("."):
+        raise ValueError(f"{path!r} is no directory of a stream")
+
+
+def _check_file(path: object) -> None:
+    """A file.
+
+    Raises:
+        ValueError: a backup has no such file.
+    """
+    if isinstance(path, str) and _OTHER.fullmatch(path) and "/." not in path:
+        return
+    place, _, name = path.rpartition("/") if isinstance(path, str) else ("", "", "")
+    _check_place(place)
+    if not is_of_stream(name):
+        raise ValueError(f"{path!r} is no file of a backup")
 
 
 def counted(header: Header, streams: Sequence[KeptStream], files: Sequence[Kept]) -> Header:

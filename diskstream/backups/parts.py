@@ -51,7 +51,7 @@ def _copy(source: Path, folder: Path, files: Files) -> None:
 
 def _copy_decided(store: Path, manifest: Path, target: Path, files: Files) -> None:
     """Copies a manifest and what it lists; where a file is gone, it has been carried out meanwhile."""
-    with contextlib.suppress(FileNotFoundError, ValueError, KeyError, TypeError):
+    with contextlib.suppress(FileNotFoundError, ValueError, KeyError, TypeError, RecursionError):
         listed = [store / file["path"] for file in json.loads(manifest.read_text())["files"]]
         staging = store / "staging"
         for path in listed:

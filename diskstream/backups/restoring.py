@@ -155,9 +155,11 @@ def _hidden(target: Path) -> Iterator[Path]:
     fresh = target.parent / f".{target.name}.restoring"
     files.mkdir(fresh)
     with wrapped(fresh, "open"):
-        fd = os.open(fresh, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        fd = os.open(fresh, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:
         _lock(fd, target)
+        if os.fstat(fd).st_uid not in (os.geteuid(), 0):  # what is in it goes, and what comes into it is believed
+            raise BackupError(fresh, "it is somebody else's", "remove it, or restore to another directory")
         for path in fresh.iterdir():
             with wrapped(path, "remove"):
                 rmtree(path) if path.is_dir() else path.unlink()

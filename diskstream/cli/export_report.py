@@ -10,7 +10,7 @@ from rich.filesize import decimal
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
 import diskstream
-from diskstream.cli.output import attributes, error_console, write_json
+from diskstream.cli.output import attributes, error_console, text, write_json
 from diskstream.exporting import ExportReport, ExportRequest
 from diskstream.exporting.report import Progress as Count
 from diskstream.exporting.report import ignore
@@ -64,6 +64,9 @@ def write_report(report: ExportReport, output: str, seconds: float, *, as_json: 
         write_json(facts, err=to_error)
     elif not to_error:
         click.echo(_sentence(report, output, seconds))
+    if report.empty_columns:
+        names = ", ".join(text(name) for name in report.empty_columns)
+        click.echo(f"no entry has these fields, so their columns are empty: {names}", err=True)
     if report.missing:
         click.echo(
             f"{report.missing:,} entries were trimmed or deleted while this went on, and are not in the export",

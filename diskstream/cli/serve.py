@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,8 @@ def command(*, config: Path | None, **given: str | None) -> None:
 
 
 def _log(settings: ServerSettings) -> None:
+    if settings.logfile:
+        os.close(os.open(settings.logfile, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o640))
     handler = logging.FileHandler(settings.logfile) if settings.logfile else logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     logger = logging.getLogger("diskstream.server")

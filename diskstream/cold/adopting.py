@@ -55,6 +55,7 @@ def adopt(
         RemoteError: the catalogue cannot be listed.
     """
     there = Place(place) if isinstance(place, str) else place
+    there.check_there()
     report = AdoptReport(stream.name, there.url, dry_run)
     with opened(stream, dry_run=dry_run) as cold:
         missing = [each for each in cold.segments() if each.where == MISSING]

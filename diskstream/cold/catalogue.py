@@ -13,7 +13,6 @@ changed. One of another kind says since when a segment's object is no stream's a
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import io
 import json
 import uuid
@@ -21,8 +20,9 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
+from diskstream.checked_json import is_whole, with_check
 from diskstream.cold_segments import Stub
-from diskstream.errors import ChangedError, RemoteError
+from diskstream.errors import ChangedError, NewerFormatError, RemoteError
 from diskstream.ids import EntryID
 from diskstream.objects import Object, Place
 
@@ -115,26 +115,31 @@ def release(place: Place, path: str, now_ms: int) -> None:
 def released_ms(place: Place, path: str) -> int | None:
     """Since when nobody needs an object, in milliseconds since 1970; None where that was never said."""
     data = place.read(released_path(path), MAX_RECORD_BYTES)
-    facts = None if data is None else unpacked(data)
+    facts = None if data is None else unpacked(data, place, released_path(path))
     since = None if facts is None else facts.get("released_ms")
     return since if isinstance(since, int) else None
 
 
 def _packed(facts: dict[str, Any]) -> bytes:
-    body = json.dumps(facts, sort_keys=True, separators=(",", ":"))
-    return json.dumps({**facts, "check": hashlib.sha256(body.encode()).hexdigest()}, indent=1).encode() + b"\n"
+    return json.dumps(with_check(facts), indent=1).encode() + b"\n"
 
 
-def unpacked(data: bytes) -> dict[str, Any] | None:
-    """The facts of a record; None where it is not whole, or of a later version."""
+def unpacked(data: bytes, place: Place, path: str) -> dict[str, Any] | None:
+    """The facts of a record; None where it is not whole.
+
+    Raises:
+        NewerFormatError: a later version wrote it.
+    """
     try:
-        facts = json.loads(data)
-        check = facts.pop("check")
-        body = json.dumps(facts, sort_keys=True, separators=(",", ":"))
-        whole = hashlib.sha256(body.encode()).hexdigest() == check
-        return facts if whole and facts["format"] == _FORMAT else None
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        facts: dict[str, Any] = json.loads(data)
+        if "check" not in facts or not is_whole(facts):
+            return None
+        version = int(facts["format"])
+    except (ValueError, TypeError, KeyError, RecursionError):
         return None
+    if version > _FORMAT:
+        raise NewerFormatError(f"{place.url}/{path}", "the record of an object", _FORMAT, version)
+    return facts
 
 
 def _facts(record: Record) -> dict[str, Any]:
@@ -158,8 +163,8 @@ def _facts(record: Record) -> dict[str, Any]:
     }
 
 
-def _record(place: Place, data: bytes) -> Record | None:
-    facts = unpacked(data)
+def _record(place: Place, path: str, data: bytes) -> Record | None:
+    facts = unpacked(data, place, path)
     try:
         if facts is None or facts["kind"] != "moved":
             return None
@@ -193,7 +198,7 @@ def keep(place: Place, record: Record) -> None:
     if found is None:
         put_small(place, path, _packed(wanted))
         return
-    facts = unpacked(found)
+    facts = unpacked(found, place, path)
     if facts is None:
         place.remove(path)
         put_small(place, path, _packed(wanted))
@@ -232,6 +237,7 @@ def records(place: Place, store: str, stream: bytes, wanted: Collection[tuple[in
         wanted: numbers and generations of segments; None wants all. One request is made for each.
 
     Raises:
+        NewerFormatError: a later version wrote one of them.
         RemoteError: the storage does not answer, or refuses.
     """
     found = []
@@ -240,7 +246,7 @@ def records(place: Place, store: str, stream: bytes, wanted: Collection[tuple[in
         if stems is not None and each.path.rpartition("/")[2].rpartition(".")[0].rpartition(".")[0] not in stems:
             continue
         data = None if each.size_bytes > MAX_RECORD_BYTES else place.read(each.path, MAX_RECORD_BYTES)
-        record = None if data is None else _record(place, data)
+        record = None if data is None else _record(place, each.path, data)
         if record is not None and (record.store, record.stub.uuid) == (store, stream):
             found.append(record)
     return sorted(found, key=lambda record: (record.stub.number, record.stub.generation, record.stub.moved_ms))

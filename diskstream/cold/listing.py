@@ -65,6 +65,7 @@ def catalogued(store: Store, streams: Iterable[Stream], place: Place | str, *, w
         RemoteError: the storage does not answer, or refuses.
     """
     there = Place(place) if isinstance(place, str) else place
+    there.check_there()
     owner = store_uuid(store.path)
     known = {}
     for stream in streams:

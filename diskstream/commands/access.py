@@ -31,7 +31,9 @@ def authenticate(caller: Caller, user: bytes, password: bytes) -> None:
         Failure: there is no such user, or the password is another one.
     """
     wanted = _password(caller)
-    if user != b"default" or (wanted and not hmac.compare_digest(wanted, password)):
+    # By their digests, which are of one length: how long it takes says nothing of how long the password is.
+    same = hmac.compare_digest(hashlib.sha256(wanted).digest(), hashlib.sha256(password).digest())
+    if user != b"default" or (wanted and not same):
         raise Failure(_WRONG)
     caller.user = "default"
 

@@ -43,10 +43,12 @@ class Transaction:
 
     Attributes:
         queue: the commands.
+        size_bytes: what they take.
         failed: whether one was refused, so that EXEC will be.
     """
 
     queue: list[list[bytes]] = field(default_factory=list)
+    size_bytes: int = 0
     failed: bool = False
 
 
@@ -72,6 +74,7 @@ class Caller:
         last_command: the name of its last command.
         last_read_words, last_read: its last XREADGROUP, and what was understood.
         host: the server it is a client of.
+        is_local: whether it is on this machine, as far as its address says.
     """
 
     keyspace: "Keyspace"
@@ -97,6 +100,7 @@ class Caller:
     last_read_words: list[bytes] | None = None
     last_read: "ReadOptions | None" = None
     host: Host | None = None
+    is_local: bool = True
 
     @property
     def store(self) -> "Store":

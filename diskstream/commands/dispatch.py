@@ -2,7 +2,7 @@
 
 from time import perf_counter_ns
 
-from diskstream.commands.caller import Caller
+from diskstream.commands.caller import Caller, Transaction
 from diskstream.commands.replies import QUEUED, ErrorReply, Failure, Reply
 from diskstream.commands.table import Command, Table, call, find
 from diskstream.commands.waiting import Waiting
@@ -15,6 +15,8 @@ _OPEN_TO_ALL = frozenset({"auth", "hello", "quit", "reset"})
 _NEVER_QUEUED = frozenset({"discard", "exec", "multi", "quit", "reset", "watch"})
 # Commands of one transaction: as many as Redis takes in one array of a pipeline.
 _MAX_QUEUED = 1 << 20
+# What a word of a queued command takes beside its bytes: an object of its own, and a place in a list.
+_WORD_BYTES = 48
 
 
 def dispatch(table: Table, caller: Caller, words: list[bytes]) -> "Reply | Waiting":
@@ -41,12 +43,25 @@ def dispatch(table: Table, caller: Caller, words: list[bytes]) -> "Reply | Waiti
     if transaction is not None and name not in _NEVER_QUEUED:
         if "no_multi" in command.flags:
             return _refused(caller, command, b"ERR Command not allowed inside a transaction")
-        if len(transaction.queue) >= _MAX_QUEUED:
-            return _refused(caller, command, b"ERR a transaction has %d commands at most" % _MAX_QUEUED)
-        transaction.queue.append(words)
-        return QUEUED
+        return _queued(caller, transaction, command, words)
     caller.last_command = name
     return run(command, caller, words)
+
+
+def _queued(caller: Caller, transaction: Transaction, command: Command, words: list[bytes]) -> Reply:
+    """Keeps a command for EXEC; what is kept counts as Redis has it: as part of the client's unfinished requests."""
+    if transaction.failed:
+        return QUEUED  # EXEC will refuse all of them: nothing is kept for it
+    if len(transaction.queue) >= _MAX_QUEUED:
+        return _refused(caller, command, b"ERR a transaction has %d commands at most" % _MAX_QUEUED)
+    size = transaction.size_bytes + sum(map(len, words)) + _WORD_BYTES * len(words)
+    limit = caller.keyspace.settings.number("client-query-buffer-limit")
+    if size > limit:
+        transaction.queue.clear()
+        return _refused(caller, command, b"ERR a transaction has %d bytes at most (client-query-buffer-limit)" % limit)
+    transaction.size_bytes = size
+    transaction.queue.append(words)
+    return QUEUED
 
 
 def run(command: Command, caller: Caller, words: list[bytes]) -> "Reply | Waiting":

@@ -25,8 +25,11 @@ from diskstream.stream import Stream
 __all__ = ["MAX_DUMP_BYTES", "Dumped", "digest", "dump_stream", "dump_values", "load"]
 
 _MAGIC = b"DSKS\x01"
-# A payload is whole in memory several times over, and its JSON may be thousand times as large: see `_inflate`.
+# Of the JSON, on both ways: what DUMP gives RESTORE takes. A payload may unpack to a thousand times its size, and what
+# JSON says takes up to 25 times its own in memory (a list of lists with nothing in them): 1.6 GiB at worst.
 MAX_DUMP_BYTES = 64 << 20
+# What an entry's ID, brackets and commas take at least.
+_ENTRY_BYTES = len("[[0,0],[]],")
 
 Entries = list[tuple[EntryID, list[tuple[bytes, bytes]]]]
 # A kind, with either the elements, or the state and the entries.
@@ -41,8 +44,15 @@ def _id(entry_id: EntryID) -> list[int]:
     return [entry_id.ms, entry_id.seq]
 
 
+def _too_large() -> Failure:
+    return Failure(f"ERR the key is over the limit of DUMP, {MAX_DUMP_BYTES} bytes as JSON: use COPY")
+
+
 def _pack(body: Any) -> bytes:
-    packed = _MAGIC + zlib.compress(json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode())
+    text = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
+    if len(text) > MAX_DUMP_BYTES:
+        raise _too_large()
+    packed = _MAGIC + zlib.compress(text)
     return packed + zlib.crc32(packed).to_bytes(4, "little")
 
 
@@ -57,9 +67,9 @@ def _body(stream: Stream) -> dict[str, Any]:
     entries: list[Any] = []
     size = 0
     for entry in stream.range("-", state.last_id):
-        size += sum(len(name) + len(value) for name, value in entry.pairs)
+        size += _ENTRY_BYTES + sum(len(name) + len(value) for name, value in entry.pairs)
         if size > MAX_DUMP_BYTES:
-            raise Failure(f"ERR the stream is over the limit of DUMP, {MAX_DUMP_BYTES} bytes: use COPY")
+            raise _too_large()
         words = [_text(word) for pair in entry.pairs for word in pair]
         entries.append([_id(entry.id), words])
     rule = stream.retention
@@ -102,7 +112,7 @@ def digest(stream: Stream) -> str:
 def _inflate(packed: bytes) -> Any:
     """The JSON; what would be larger than any dump of ours is not even unpacked."""
     unpack = zlib.decompressobj()
-    data = unpack.decompress(packed, 16 * MAX_DUMP_BYTES)
+    data = unpack.decompress(packed, MAX_DUMP_BYTES)
     if not unpack.eof or unpack.unused_data:
         raise ValueError("cut")
     return json.loads(data)

@@ -31,7 +31,7 @@ from typing import Any
 from diskstream import store as _store
 from diskstream._native import Entry, EntryID
 from diskstream.commands.replies import Failure
-from diskstream.errors import ReadOnlyError
+from diskstream.errors import CorruptionError, ReadOnlyError
 from diskstream.ids import MIN_ID
 from diskstream.system_calls import wrapped
 
@@ -152,7 +152,12 @@ class KeyRecords:
             known, at, entries, self._due = {}, MIN_ID, 0, []
         after = at.next()
         for entry in self._stream.range(at if after is None else after):
-            self._apply(entry, known)
+            try:
+                self._apply(entry, known)
+            except (ValueError, IndexError) as error:  # every checksum is right: a file of another stream, say
+                where = str(self._path / "streams" / "keys")
+                what = f"the record of a key, entry {entry.id},"
+                raise CorruptionError(where, what, 0, "a change of what is known of keys", str(error)) from error
             at = entry.id
             entries += 1
         self.known, self._at, self._entries = known, at, entries
@@ -181,6 +186,8 @@ class KeyRecords:
         elif word == b"places":
             numbers = [int(number) for number in name.split(b",")]
             self.places = numbers + list(range(len(numbers), self._databases))
+        else:
+            raise ValueError(f"a change called {word[:20]!r}")
 
     @contextlib.contextmanager
     def changing(self) -> Iterator[None]:

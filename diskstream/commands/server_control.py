@@ -11,6 +11,7 @@ from diskstream.commands.failures import SYNTAX, no_key
 from diskstream.commands.keyspace import DATABASES
 from diskstream.commands.replies import OK, Failure, Raw, Reply, Status
 from diskstream.commands.table import Command, Run
+from diskstream.commands.waiting import Waiting
 from diskstream.errors import DiskstreamError
 
 __all__ = ["COMMANDS"]
@@ -101,6 +102,13 @@ def _empty(_caller: Caller, _words: list[bytes]) -> Reply:
     return []
 
 
+# Redis's words.
+_NO_DEBUG = (
+    'ERR DEBUG command not allowed. If the enable-debug-command option is set to "local", you can run it from a local '
+    "connection, otherwise you need to set this option in the configuration file, and then restart the server."
+)
+
+
 # --- DEBUG ------------------------------------------------------------------------------------------------------------
 
 
@@ -165,8 +173,20 @@ _SAVE = frozenset({"admin", "no_async_loading", "noscript"})
 _ADMIN = frozenset({"admin", "noscript", "loading", "stale"})
 
 
+def _guarded(run: Run) -> Run:
+    """What runs only where the server's file, or its command line, allows it: one DEBUG SLEEP holds up everybody."""
+
+    def guarded(caller: Caller, words: list[bytes]) -> "Reply | Waiting":
+        allowed = caller.keyspace.settings["enable-debug-command"]
+        if caller.host is None or allowed == "yes" or (allowed == "local" and caller.is_local):
+            return run(caller, words)
+        raise Failure(_NO_DEBUG)
+
+    return guarded
+
+
 def _sub(name: str, arity: int, run: Run, summary: str) -> Command:
-    return Command(f"debug|{name}", arity, run, _ADMIN, group="server", since="1.0.0", summary=summary)
+    return Command(f"debug|{name}", arity, _guarded(run), _ADMIN, group="server", since="1.0.0", summary=summary)
 
 
 _DEBUG = {

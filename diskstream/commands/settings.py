@@ -55,6 +55,7 @@ SETTINGS = (
     Setting("databases", "16", "integer", least=1, fixed=True),
     Setting("dbfilename", "dump.rdb"),
     Setting("dir", "", fixed=True),
+    Setting("enable-debug-command", "no", "choice", choices=("no", "yes", "local"), fixed=True),
     Setting("hz", "10", "integer", least=1, most=500),
     Setting("io-threads", "1", "integer", least=1, most=128, fixed=True),
     Setting("latency-tracking", "no", "flag"),

@@ -2,10 +2,10 @@
 
 from typing import Final
 
-from diskstream._native import AddRun, ReplyEncoder, RequestParser
+from diskstream._native import AddRun, CommandRun, ReplyEncoder, RequestParser
 from diskstream.commands.replies import ErrorReply, Map, NilArray, Raw, Reply, Status
 
-__all__ = ["AddRun", "RequestParser", "encode"]
+__all__ = ["AddRun", "CommandRun", "RequestParser", "encode"]
 
 _ENCODER: Final = ReplyEncoder(Status, ErrorReply, Map, Raw, NilArray)
 

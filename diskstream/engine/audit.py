@@ -15,16 +15,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from diskstream._native import AuditFile, AuditLog, EntryID, Log, LogFile
-from diskstream.engine import names
-from diskstream.engine.files import Files, wrapped
+from diskstream._native import AuditFile, AuditLog, EntryID, Log, LogFile, RowSegment
+from diskstream.engine import names, spare
+from diskstream.engine.files import Files, open_regular, reading, wrapped
 from diskstream.engine.looks import children
+from diskstream.engine.segment import SegmentGone
 from diskstream.errors import CorruptionError, DiskFullError
 
 if TYPE_CHECKING:
     from diskstream.engine.log import StreamLog
 
-__all__ = ["MAX_MS", "AuditRow", "kept", "oldest", "open_file", "rescue", "rows", "sweep", "write"]
+__all__ = ["MAX_MS", "AuditRow", "is_followed", "kept", "oldest", "open_file", "rescue", "rows", "sweep", "write"]
 
 # Time in ms, LSN, action, group, consumer, ID, deliveries, owner before.
 AuditRow: TypeAlias = tuple[int, int, str, bytes | None, bytes | None, EntryID | None, int | None, bytes | None]
@@ -94,7 +95,7 @@ def sweep(directory: Path, files: Files, native: Log, first: int) -> list[Path]:
 
 
 def _owner(path: Path) -> bytes:
-    with contextlib.suppress(OSError), path.open("rb") as file:
+    with contextlib.suppress(OSError), reading(path) as file:
         return file.read(_OWNER_BYTES.stop)[_OWNER_BYTES]
     return b""
 
@@ -107,7 +108,7 @@ def open_file(path: Path, uuid: bytes, number: int) -> AuditFile:
         CorruptionError: header, footer or names are damaged, or it is another stream's.
     """
     with wrapped(path, "open"):
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = open_regular(path)
     try:
         return AuditFile(fd, str(path), uuid, number)
     finally:
@@ -116,7 +117,7 @@ def open_file(path: Path, uuid: bytes, number: int) -> AuditFile:
 
 def _open_log(path: Path, uuid: bytes, number: int) -> AuditLog:
     with wrapped(path, "open"):
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = open_regular(path)
     try:
         return AuditLog(LogFile(fd, str(path), False), uuid, number)
     finally:
@@ -158,11 +159,38 @@ def _numbers(directory: Path) -> list[int]:
 def _open_either(log: "StreamLog", number: int) -> AuditLog | AuditFile | None:
     """The log where it is there, else its audit file, which was there before the log went; None where both are gone."""
     with contextlib.suppress(FileNotFoundError):
-        return _open_log(names.log_path(log.directory, number), log.native.uuid, number)
+        return _rolled(log, number) or _open_log(names.log_path(log.directory, number), log.native.uuid, number)
     with contextlib.suppress(FileNotFoundError):
         return open_file(names.audit_path(log.directory, number), log.native.uuid, number)
     log.refresh()  # trimmed away meanwhile, unless the whole stream was moved
     return None
+
+
+def is_followed(directory: Path, number: int, rows: RowSegment) -> bool:
+    """Whether the snapshot frame of the next segment continues the chain of this one, as far as it is there to say."""
+    try:
+        frame = spare.snapshot_frame(names.log_path(directory, number + 1))
+    except OSError:
+        return True  # sealed or unlinked meanwhile
+    if not frame:
+        return True
+    lsn, chain = int.from_bytes(frame[16:24], "little"), int.from_bytes(frame[28:32], "little")
+    return (lsn - 1, chain) == rows.link
+
+
+def _rolled(log: "StreamLog", number: int) -> AuditLog | None:
+    """A log whose end the next one confirms: so what a disk has put into the zeros behind it is no damaged frame."""
+    view = next((each for each in log.segments.views() if each.number == number), None)
+    if view is None or not log.segments.is_rows(view):
+        return None
+    try:
+        found = log.segments.get(view)
+    except (CorruptionError, SegmentGone):
+        return None  # whoever reads it frame by frame says what is wrong, and gives what comes before
+    path = names.log_path(log.directory, number)
+    if not isinstance(found, RowSegment) or not is_followed(log.directory, number, found):
+        return None
+    return found.audit(str(path))
 
 
 def _drained(source: AuditLog | AuditFile, start_ms: int, end_ms: int) -> Iterator[list[AuditRow]]:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from diskstream._native import LOG_HEADER_BYTES, EntryID, SegmentView, first_segment
 from diskstream.engine import directory, names, recovery
-from diskstream.engine.files import Files, wrapped
+from diskstream.engine.files import Files, open_regular, reading, wrapped
 from diskstream.engine.lease import Moment
 from diskstream.engine.looks import children, is_there
 from diskstream.engine.page import Page
@@ -38,6 +38,13 @@ class Copied:
     sha256: str
 
 
+def _own(path: Path) -> FileIO:
+    """A file that is one by itself, for reading: a link in a backup, or in a store that others may write to, must not
+    bring what it points to into a copy.
+    """
+    return FileIO(open_regular(path, os.O_RDONLY | os.O_NOFOLLOW), "rb")
+
+
 def copy_file(
     source: Path, target: Path, files: Files, on_bytes: Callable[[int], None], moment: Moment | None = None
 ) -> Copied:
@@ -54,7 +61,7 @@ def copy_file(
         StorageError: the disk said no.
     """
     digest, size = hashlib.sha256(), 0
-    with wrapped(source, "read"), source.open("rb", buffering=0) as file, files.create(target) as new:
+    with wrapped(source, "read"), _own(source) as file, files.create(target) as new:
         for data in _pieces(file, moment):
             digest.update(data)
             new.write(data)
@@ -72,7 +79,7 @@ def digest_file(path: Path, on_bytes: Callable[[int], None], moment: Moment | No
         StorageError: it cannot be read.
     """
     digest, size = hashlib.sha256(), 0
-    with wrapped(path, "read"), path.open("rb", buffering=0) as file:
+    with wrapped(path, "read"), _own(path) as file:
         if moment is None:
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
         for data in _pieces(file, moment):
@@ -89,7 +96,7 @@ def _pieces(file: FileIO, moment: Moment | None) -> Iterator[bytes]:
 def is_same(one: Path, other: Path) -> bool:
     """Whether two sealed files, which never change, are one and the same: by size, salt and checksums."""
     try:
-        with wrapped(one, "read"), one.open("rb") as first, other.open("rb") as second:
+        with wrapped(one, "read"), reading(one) as first, reading(other) as second:
             size = os.fstat(first.fileno()).st_size
             if size != os.fstat(second.fileno()).st_size:
                 return False
@@ -105,7 +112,7 @@ def uuid_of(place: Path) -> str:
     """The UUID that the files of a stream's directory carry, in hex; empty where none can be read."""
     for path in children(place):
         if names.parse_file(path.name) is not None:
-            with path.open("rb") as file:
+            with reading(path) as file:
                 header = file.read(32)
             if len(header) == 32:  # noqa: PLR2004  # docs/format/log.md: 16 bytes of UUID at 16
                 return header[16:].hex()
@@ -166,7 +173,7 @@ def find_cut(place: Path, until: EntryID) -> Cut:
 
 def _frames(path: Path, end: int) -> Iterator[tuple[int, int, int, EntryID, bytes]]:
     """Offset, kind, entries, first ID and the payload's beginning of each frame of a log that was found whole."""
-    with wrapped(path, "read"), path.open("rb") as file:
+    with wrapped(path, "read"), reading(path) as file:
         at = LOG_HEADER_BYTES
         while at < end:
             data = os.pread(file.fileno(), _FRAME_HEADER.size + 16, at)
@@ -187,7 +194,7 @@ def cut_log(cut: Cut, target: Path, files: Files) -> None:
         StorageError: the disk said no.
     """
     path = names.log_path(target, cut.number)
-    with wrapped(cut.path, "read"), cut.path.open("rb") as file, files.create(path) as new:
+    with wrapped(cut.path, "read"), reading(cut.path) as file, files.create(path) as new:
         new.write(_as_of_before(file.read(LOG_HEADER_BYTES)))
         left = cut.end - LOG_HEADER_BYTES
         while left:

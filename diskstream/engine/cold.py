@@ -14,7 +14,7 @@ from pathlib import Path
 
 from diskstream._native import EntryID, Log, SegmentView
 from diskstream.engine import names
-from diskstream.engine.files import Files, wrapped
+from diskstream.engine.files import Files, reading, wrapped
 from diskstream.errors import CorruptionError, NewerFormatError
 
 __all__ = [
@@ -119,7 +119,7 @@ def read(path: Path) -> Stub | None:
         StorageError: it cannot be read.
     """
     try:
-        with wrapped(path, "read"), path.open("rb") as file:
+        with wrapped(path, "read"), reading(path) as file:
             data = file.read(MAX_STUB_BYTES + 1)
     except FileNotFoundError:
         return None

@@ -23,7 +23,7 @@ from pathlib import Path
 from diskstream._native import EntryID, NodeCache, SealedSegment, SegmentView
 from diskstream.engine import cold, names
 from diskstream.engine.cold import Stub
-from diskstream.engine.files import size_of, wrapped
+from diskstream.engine.files import open_regular, size_of, wrapped
 from diskstream.engine.log import StreamLog, StreamMoved
 from diskstream.engine.page import MAINTENANCE
 from diskstream.engine.segment import read_back
@@ -152,7 +152,7 @@ def sound(log: StreamLog, segment: Kept) -> Iterator[Sound | None]:
     path = names.segment_path(log.directory, segment.number, segment.generation)
     try:
         with wrapped(path, "open"):
-            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            fd = open_regular(path)
     except FileNotFoundError:
         yield None
         return
@@ -262,7 +262,7 @@ def bring_back(log: StreamLog, segment: Kept, fetch: Callable[[Callable[[bytes],
         if digest.digest() != stub.sha256:
             found, expected = digest.hexdigest(), stub.sha256.hex()
             raise CorruptionError(stub.path, f"object in {stub.url}", 0, f"SHA-256 {expected}", found)
-        check(log, stub, segment, lambda _: os.open(temporary, os.O_RDONLY | os.O_CLOEXEC))
+        check(log, stub, segment, lambda _: open_regular(temporary))
         with log.ctl.locked(MAINTENANCE):
             view = _view(log, segment.number, segment.generation)
             if view is None or _kept(log, view, 0).where != STUB:

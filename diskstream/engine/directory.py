@@ -1,6 +1,7 @@
 """A store's directory: making it, checking it, and the streams in it."""
 
 import contextlib
+import errno
 import json
 import os
 import re
@@ -12,10 +13,10 @@ from typing import Any
 
 from diskstream._native import FORMAT_VERSION, first_segment
 from diskstream.engine import names
-from diskstream.engine.files import Files, wrapped
-from diskstream.engine.looks import children, is_folder, is_there, status
+from diskstream.engine.files import Files, reading, wrapped
+from diskstream.engine.looks import children, is_folder, is_link, is_there, status
 from diskstream.engine.roll import INITIAL_BYTES
-from diskstream.errors import NetworkFilesystemError, NewerFormatError, NotAStoreError, ReadOnlyError
+from diskstream.errors import NetworkFilesystemError, NewerFormatError, NotAStoreError, ReadOnlyError, StorageError
 
 __all__ = [
     "check_filesystem",
@@ -25,6 +26,7 @@ __all__ = [
     "list_streams",
     "open_store",
     "refuse_backup",
+    "refuse_link",
     "remove_hidden",
     "rename_stream",
     "sweep",
@@ -92,7 +94,7 @@ def describe(path: Path) -> dict[str, Any]:
         NewerFormatError: a later version wrote it.
     """
     description = path / "store.json"
-    with wrapped(description, "read"), description.open("rb") as file:
+    with wrapped(description, "read"), reading(description) as file:
         data = file.read(_MAX_STORE_JSON_BYTES)
     if not is_folder(path / "streams"):
         raise NotAStoreError(str(path), "its directory streams is missing")
@@ -231,12 +233,25 @@ def remove_hidden(hidden: Path, files: Files) -> None:
 
 
 def _remove_tree(directory: Path, files: Files) -> None:
+    if is_link(directory):  # the link goes, and nothing of what it points to
+        files.unlink(directory)
+        return
     for path in children(directory):
-        if is_folder(path) and not path.is_symlink():
+        if is_folder(path) and not is_link(path):
             _remove_tree(path, files)
         else:
             files.unlink(path)
     files.rmdir(directory)
+
+
+def refuse_link(directory: Path) -> None:
+    """Refuses a stream's directory that is a link: it is not listed either, and a store ends where its directory ends.
+
+    Raises:
+        StorageError: it is one.
+    """
+    if is_link(directory):
+        raise StorageError(str(directory), "open", errno.ELOOP, "it is a symbolic link, and no stream's directory")
 
 
 def sweep(streams: Path, files: Files) -> int:

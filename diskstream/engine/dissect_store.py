@@ -1,14 +1,11 @@
 """What a store and a stream consist of on disk: files, segments, groups, the shared page, the view, quarantine."""
 
-import json
 import struct
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 from diskstream._native import SealedSegment
-from diskstream.engine import audit, cold, directory, names, view_check
+from diskstream.engine import audit, cold, directory, names, view_check, view_pages
 from diskstream.engine.dissect import Depth, Row, dissect_file, kind_of
 from diskstream.engine.files import Files, size_of
 from diskstream.engine.log import StreamLog, StreamMoved
@@ -20,6 +17,7 @@ from diskstream.options import Options
 __all__ = ["dissect_store", "dissect_stream"]
 
 _CTL = struct.Struct("<8sII16s")
+_PLACE = struct.Struct("<QQQI")
 _CTL_POSITIONS = struct.Struct("<QQQ")
 _CTL_POSITIONS_AT, _CTL_GENERATION_AT = 256, 456
 _FLAGS = {1: "poisoned", 2: "moved", 4: "check", 8: "rotten"}
@@ -189,15 +187,19 @@ def _groups(log: StreamLog) -> Iterator[Row]:
 
 
 def _view_place(view: Path, uuid: bytes) -> Iterator[Row]:
-    """Behind which frame the rows of the view stand: read in another process, as the view may be damaged."""
+    """Behind which frame the rows of the view stand."""
     if not (view / "data.mdb").exists():
         return
-    command = [sys.executable, "-m", "diskstream.engine.view_check", str(view), uuid.hex()]
     try:
-        done = subprocess.run(command, capture_output=True, timeout=60, check=False)
-        yield {"is": "place of the view", **json.loads(done.stdout)}
-    except (ValueError, subprocess.TimeoutExpired):
+        value = view_check.place_of(view, uuid)
+    except (view_pages.PagesDamaged, OSError):
         yield {"is": "place of the view", "sound": False, "why": "the view cannot be read; it is made anew"}
+        return
+    if value is not None and len(value) == _PLACE.size:
+        lsn, end, segment, link = _PLACE.unpack(value)
+        yield {"is": "place of the view", "lsn": lsn, "end": end, "segment": segment, "link": link}
+    else:
+        yield {"is": "place of the view"}
 
 
 def _ctl(path: Path) -> Iterator[Row]:

@@ -5,18 +5,24 @@ must be one of these methods. Reading needs no stand-in: a simulated file is a r
 """
 
 import contextlib
+import errno
 import os
+import stat
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol, Self
+from typing import BinaryIO, Protocol, Self
 
 from diskstream._native import CTL_BYTES, Ctl, LogFile
-from diskstream.errors import StorageError, storage_error
+from diskstream.errors import CorruptionError, StorageError, storage_error
 
-__all__ = ["Files", "LogFileLike", "NewFile", "size_of", "wrapped"]
+__all__ = ["MAX_LOG_BYTES", "Files", "LogFileLike", "NewFile", "open_regular", "reading", "size_of", "wrapped"]
 
+# What a store makes is for its owner, and to be read by the owner's group; the umask takes away more, and never less.
 _FILE_MODE = 0o640
 _DIRECTORY_MODE = 0o750
+# A snapshot of 3 GiB, twice as much in frames before the log rolls, and what is zero-filled ahead. More is no log of
+# ours, and filling the holes of a sparse one would fill the disk.
+MAX_LOG_BYTES = 16 << 30
 
 
 class LogFileLike(Protocol):
@@ -89,6 +95,27 @@ class NewFile:
         self.close()
 
 
+def open_regular(path: Path, flags: int = os.O_RDONLY, mode: int = _FILE_MODE) -> int:
+    """A descriptor of a file that is one: no pipe to wait at, no device; for writing no other name's file, either.
+
+    Raises:
+        FileNotFoundError, FileExistsError: as `os.open`.
+        OSError: it is something else; see `wrapped`.
+    """
+    # Who may put a link into a directory may not choose by it which file of ours is written to.
+    follows = 0 if flags & os.O_ACCMODE == os.O_RDONLY else os.O_NOFOLLOW
+    fd = os.open(path, flags | follows | os.O_CLOEXEC | os.O_NONBLOCK, mode)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise OSError(errno.EINVAL, "it is no regular file", str(path))
+    return fd
+
+
+def reading(path: Path) -> BinaryIO:
+    """A file that is one, for reading: see `open_regular`."""
+    return os.fdopen(open_regular(path), "rb")
+
+
 def size_of(path: Path) -> int:
     """Bytes of a file; 0 where it is gone, as another process may remove it at any moment."""
     with wrapped(path, "look at"), contextlib.suppress(FileNotFoundError):
@@ -102,8 +129,11 @@ class Files:
     def open_log(self, path: Path, *, writable: bool) -> LogFileLike:
         """Opens an existing log file and maps it."""
         with wrapped(path, "open"):
-            fd = os.open(path, (os.O_RDWR if writable else os.O_RDONLY) | os.O_CLOEXEC)
+            fd = open_regular(path, os.O_RDWR if writable else os.O_RDONLY)
         try:
+            size = os.fstat(fd).st_size
+            if size > MAX_LOG_BYTES:
+                raise CorruptionError(str(path), "log file", 0, f"at most {MAX_LOG_BYTES} bytes", f"{size} bytes")
             return LogFile(fd, str(path), writable)
         finally:
             os.close(fd)
@@ -149,7 +179,7 @@ class Files:
     def open_ctl(self, path: Path) -> tuple[int, Ctl]:
         """Opens (or makes) a control page: descriptor and mapping. It outlives no restart, so nothing is synced."""
         with wrapped(path, "open"):
-            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _FILE_MODE)
+            fd = open_regular(path, os.O_RDWR | os.O_CREAT)
             try:
                 if os.fstat(fd).st_size < CTL_BYTES:
                     # Blocks, not a hole: a store into a hole of a full disk would end in SIGBUS.

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from diskstream._native import LOG_HEADER_BYTES, checksum
-from diskstream.engine.files import wrapped
+from diskstream.engine.files import open_regular, wrapped
 from diskstream.engine.layouts import (
     ENTRIES,
     FRAME_HEADER,
@@ -88,7 +88,7 @@ def read_all(path: Path) -> tuple[bytes, list[int]]:
     bad: list[int] = []
     parts: list[bytes] = []
     with wrapped(path, "open"):
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = open_regular(path)
     try:
         at, size = 0, os.fstat(fd).st_size
         while at < size:

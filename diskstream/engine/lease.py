@@ -16,13 +16,13 @@ import os
 import secrets
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from diskstream._native import LOG_HEADER_BYTES, SegmentView
 from diskstream.engine import names
-from diskstream.engine.files import Files, wrapped
+from diskstream.engine.files import Files, open_regular, reading, wrapped
 from diskstream.engine.log import StreamLog
 from diskstream.engine.looks import children, is_folder, is_there, status
 from diskstream.errors import CorruptionError
@@ -30,6 +30,7 @@ from diskstream.errors import CorruptionError
 __all__ = ["Moment", "link_damaged", "link_stream", "make", "release", "sweep", "touch"]
 
 _LEASE = "lease.json"
+_MAX_LEASE_BYTES = 4096
 # Small files of a stream that are replaced as a whole.
 _BESIDE = ("name",)
 _AT_ONCE = 8 << 20
@@ -76,15 +77,17 @@ def make(store: Path, link: Callable[[Path], None], ttl_s: float, files: Files, 
     what is left of a lease whose maker was killed.
     """
     leases = store / "leases"
-    leases.mkdir(exist_ok=True)
+    files.mkdir(leases)
     fresh = leases / f".new-{name or secrets.token_hex(8)}"
     files.mkdir(fresh)
     try:
         files.mkdir(fresh / "streams")
         link(fresh / "streams")
         with wrapped(fresh, "write"):
-            (fresh / _LEASE).write_text(json.dumps({"ttl_s": ttl_s, "made_ms": time.time_ns() // 1_000_000}))
-            shutil.copyfile(store / "store.json", fresh / "store.json")
+            described = json.dumps({"ttl_s": ttl_s, "made_ms": time.time_ns() // 1_000_000})
+            _put(fresh / _LEASE, [described.encode()])
+            with reading(store / "store.json") as file:
+                _put(fresh / "store.json", [file.read()])
         target = leases / fresh.name.removeprefix(".new-")
         files.rename(fresh, target)
     except BaseException:
@@ -114,14 +117,13 @@ def link_stream(log: StreamLog, target: Path, files: Files, *, copies: bool = Tr
         for view in log.segments.views():
             wanted.add(_link_segment(log, view, target, files, ahead))
         number, end, _, _ = log.native.tail
-        visible = log.ctl.visible
-        if visible[0] == number:
-            end = visible[1]
-        else:
-            log.flush()
+        if log.ctl.visible != (number, end):
+            # What was linked is what the last frame lists. A copy that ended before it, where others see the stream end
+            # until the flush, would list segments that were dropped or replaced meanwhile.
+            log.retry(log.native.flush, held=True)
         source = names.log_path(log.directory, number)
         with wrapped(source, "read"):
-            fd = os.open(source, os.O_RDONLY | os.O_CLOEXEC)
+            fd = open_regular(source)
         # The header says how far the log is known durable: it must not be newer than the end.
         moment = Moment(source.name, os.pread(fd, LOG_HEADER_BYTES, 0), end)
         if not copies:
@@ -153,8 +155,8 @@ def link_damaged(directory: Path, target: Path, files: Files) -> None:
 
 def _copy_beside(directory: Path, target: Path) -> None:
     for name in _BESIDE:
-        if is_there(directory / name):
-            shutil.copyfile(directory / name, target / name)
+        with contextlib.suppress(FileNotFoundError), reading(directory / name) as file:
+            _put(target / name, [file.read()])
 
 
 def _link_ahead(log: StreamLog, target: Path, files: Files) -> set[str]:
@@ -198,9 +200,15 @@ def _link_segment(log: StreamLog, view: SegmentView, target: Path, files: Files,
 
 
 def _copy(fd: int, moment: Moment, target: Path) -> None:
-    with wrapped(target, "write"), target.open("xb") as file:
-        for data in moment.read(fd):
-            file.write(data)
+    with wrapped(target, "write"):
+        _put(target, moment.read(fd))
+
+
+def _put(target: Path, parts: Iterable[bytes]) -> None:
+    """A new file, with the permissions of all that a store makes. It need not outlive the machine."""
+    with os.fdopen(open_regular(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
+        for part in parts:
+            file.write(part)
 
 
 def touch(lease: Path) -> None:
@@ -226,9 +234,10 @@ def sweep(store: Path, now_s: float) -> list[Path]:
             if lease.name.startswith("."):
                 until = status(lease).st_mtime + _UNFINISHED_S
             else:
-                described = json.loads((lease / _LEASE).read_text())
+                with reading(lease / _LEASE) as file:
+                    described = json.loads(file.read(_MAX_LEASE_BYTES))
                 until = status(lease / _LEASE).st_mtime + float(described["ttl_s"])
-        except (OSError, ValueError, TypeError, KeyError):
+        except (OSError, ValueError, TypeError, KeyError, RecursionError):
             until = status(lease).st_mtime + _UNFINISHED_S if is_there(lease) else now_s
         if until < now_s:
             release(lease)

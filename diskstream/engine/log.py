@@ -275,17 +275,18 @@ class StreamLog:
 
     def _revalidate(self) -> None:
         """A holder of the lock died: what it left behind the published position is checked, kept if whole, else cut."""
+        if self.ctl.flags & POISONED:  # a flush now would prove nothing
+            raise PoisonedError(str(self.directory), self.ctl.poison_text)
         self._follow()
         following = names.log_path(self.directory, self.native.tail[0] + 1)
         if is_there(following):
             # It died between the rename and the publishing of a roll.
             self.files.sync_dir(self.directory)
             self.enter(self.native.tail[0] + 1)
-        found = recovery.settle_tail(self.directory, self.files, self.file, self.native)
+        found = recovery.settle_left(self.directory, self.files, self.file, self.native, self.ctl)
         if found is not None:
             self.report = self.report or RecoveryReport(self.directory)
             self.report.findings.append(found)
-        self.file.flush()
         number, end, lsn, _ = self.native.tail
         self.ctl.publish(number, end, lsn)
         self.ctl.clear_flags(FLAG_CHECK)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from diskstream.engine.files import wrapped
 
-__all__ = ["children", "is_folder", "is_there", "status"]
+__all__ = ["children", "is_folder", "is_link", "is_there", "status"]
 
 
 def children(folder: Path) -> list[Path]:
@@ -40,6 +40,16 @@ def is_folder(path: Path) -> bool:
     """
     with wrapped(path, "look at"):
         return path.is_dir()
+
+
+def is_link(path: Path) -> bool:
+    """Whether there is a symbolic link of that name.
+
+    Raises:
+        StorageError: nobody can say.
+    """
+    with wrapped(path, "look at"):
+        return path.is_symlink()
 
 
 def status(path: Path) -> os.stat_result:

@@ -18,6 +18,7 @@ import hashlib
 import re
 from pathlib import Path
 
+from diskstream.engine.files import reading
 from diskstream.errors import ArgumentError, ArgumentTypeError, LimitError
 
 __all__ = [
@@ -39,6 +40,8 @@ __all__ = [
 MAX_NAME_BYTES = 4096
 _MAX_ENCODED = 200
 _HASH_HEX = 64
+# Two names in hex, as a rename leaves them, and their line ends.
+_MAX_NAME_FILE_BYTES = 2 * (2 * MAX_NAME_BYTES + 1)
 _PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789_-")
 _FILE = re.compile(r"(?P<number>\d{8,})(?:\.g(?P<generation>\d+))?\.(?P<kind>log|seg|cold)")
 _AUDIT = re.compile(r"(\d{8,})\.audit")
@@ -91,7 +94,8 @@ def decode_directory(directory: Path) -> bytes | None:
         name = b"".join(bytes.fromhex(code) if code else plain.encode() for code, plain in parts)
         return name if encode_name(name) == directory.name else None
     try:
-        candidates = (directory / "name").read_text(encoding="ascii").split()
+        with reading(directory / "name") as file:
+            candidates = file.read(_MAX_NAME_FILE_BYTES).decode("ascii").split()
     except (OSError, UnicodeDecodeError):
         return None
     for candidate in candidates:

@@ -11,6 +11,7 @@ lists go (the log says so, and it is durable by then), files it does not know ar
 """
 
 import contextlib
+import errno
 import os
 import time
 import zlib
@@ -20,12 +21,12 @@ from typing import Any
 
 from diskstream._native import Ctl, Log
 from diskstream.engine import audit, frontier, names, spare
-from diskstream.engine.files import Files, LogFileLike, wrapped
+from diskstream.engine.files import Files, LogFileLike, reading, wrapped
 from diskstream.engine.layouts import LOG_HEADER, SEGMENT_HEADER
 from diskstream.engine.looks import children, is_there, status
 from diskstream.engine.page import Page
 from diskstream.engine.segment import open_sealed, read_back, snapshot_copy
-from diskstream.errors import CorruptionError
+from diskstream.errors import CorruptionError, StorageError
 from diskstream.options import Options
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "native_log",
     "next_log",
     "recover",
+    "settle_left",
     "settle_tail",
 ]
 
@@ -217,7 +219,7 @@ def left_behind_mark(successor: int) -> tuple[int, bytes]:
 
 def is_left_behind(path: Path) -> bool:
     """Whether a log file says that it has a successor."""
-    with contextlib.suppress(OSError), path.open("rb") as file:
+    with contextlib.suppress(OSError), reading(path) as file:
         file.seek(_LEFT_BEHIND_OFFSET)
         mark = file.read(20)
         return mark == left_behind_mark(int.from_bytes(mark[8:16], "little"))[1]
@@ -265,6 +267,21 @@ def settle_tail(directory: Path, files: Files, file: LogFileLike, native: Log) -
     return Finding("torn", path, offset, size, f"cut; the bytes are kept in {copy}", detail)
 
 
+def settle_left(directory: Path, files: Files, file: LogFileLike, native: Log, ctl: Ctl) -> Finding | None:
+    """The same for what a killed process left under the hands of others, who go on; and makes it durable.
+
+    Raises:
+        StorageError: the disk said no; the stream takes no more writes.
+    """
+    try:
+        found = settle_tail(directory, files, file, native)
+        file.flush()
+    except StorageError as error:
+        ctl.poison(f"what a killed process left could not be made durable: {error}")
+        raise
+    return found
+
+
 def recover(
     directory: Path, files: Files, page: Page, options: Options
 ) -> tuple[LogFileLike, Log, RecoveryReport, CorruptionError | None, int]:
@@ -304,7 +321,10 @@ def recover(
         page.ctl.publish(number, end, lsn)
         if fault is not None:
             page.ctl.raise_flags(FLAG_ROTTEN)
-    except BaseException:
+    except BaseException as error:
+        if isinstance(error, StorageError):
+            # What a failed flush could not write counts as clean from now on: the next opening writes all of it anew.
+            page.ctl.poison(f"a recovery failed: {error}")
         file.close()
         raise
     report.seconds = time.perf_counter() - began
@@ -352,18 +372,21 @@ def look(
 
 def _make_solid(path: Path, file: LogFileLike) -> None:
     """A sparse copy has holes where zeros were: touching one in the mapping would end the process on a full disk."""
-    with wrapped(path, "look at"), path.open("rb", buffering=0) as looked:
+    with wrapped(path, "look at"), reading(path) as looked:
         fd = looked.fileno()
         size = os.fstat(fd).st_size
-        at = os.lseek(fd, 0, os.SEEK_HOLE)
+        at = os.lseek(fd, 0, os.SEEK_HOLE) if size else 0  # an empty file has nothing that could be sought
         while at < size:
             file.pwrite(at, bytes(min(4096 - at % 4096, size - at)))
             at = os.lseek(fd, at, os.SEEK_HOLE)
 
 
 def _rewrite(file: LogFileLike, native: Log) -> None:
-    """Writes every frame again: after a failed flush the kernel may call pages clean that never reached the disk."""
-    end = native.tail[1]
+    """Writes every frame again: after a failed flush the kernel may call pages clean that never reached the disk.
+
+    And the zeros behind them: on the disk there may still be what was cut off.
+    """
+    end = max(native.tail[1], file.size_bytes)
     offset = 0
     while offset < end:
         size = min(1 << 20, end - offset)
@@ -428,16 +451,18 @@ def _tidy(directory: Path, files: Files, native: Log, options: Options) -> list[
 
 
 def _owner(path: Path) -> bytes | None:
-    """The uuid in the header of a segment's file, log or sealed: both have it at the same place. None if unreadable."""
-    with contextlib.suppress(OSError), path.open("rb") as file:
-        return file.read(32)[16:]
-    return None
+    """The uuid in the header of a segment's file, log or sealed, which have it at one place. None if the disk fails."""
+    try:
+        with reading(path) as file:
+            return file.read(32)[16:]
+    except OSError as error:
+        return None if error.errno == errno.EIO else b""  # a link to nothing, say
 
 
 def _sound_owner(path: Path) -> bytes | None:
     """The same, where the header is sound."""
     layout = LOG_HEADER if path.suffix == ".log" else SEGMENT_HEADER
-    with contextlib.suppress(OSError), path.open("rb") as file:
+    with contextlib.suppress(OSError), reading(path) as file:
         header = layout.sound(file.read(layout.size))
         return None if header is None else bytes(header["uuid"])
     return None

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from diskstream._native import Log, NodeCache, RowSegment, SealedSegment, Sealer, SegmentView
 from diskstream.engine import audit, cold, names, quarantine, recovery, spare
-from diskstream.engine.files import Files, LogFileLike
+from diskstream.engine.files import Files, LogFileLike, open_regular, reading
 from diskstream.engine.frames import read_all
 from diskstream.engine.layouts import AUDIT_HEADER, FOOTER, LOG_HEADER, SEGMENT_HEADER
 from diskstream.engine.log import StreamLog
@@ -407,7 +407,7 @@ class _StreamRepair:
         finally:
             self.files.unlink(temporary)
         self.files.sync_dir(self.directory)
-        fd = os.open(target, os.O_RDONLY | os.O_CLOEXEC)
+        fd = open_regular(target)
         try:
             written = SealedSegment(fd, str(target), log.native.uuid, view.number, NodeCache(0))
         finally:
@@ -453,13 +453,13 @@ class _StreamRepair:
 
 def _head(path: Path, size_bytes: int) -> bytes:
     """The first bytes of a file; fewer where it is shorter."""
-    with path.open("rb") as file:
+    with reading(path) as file:
         return file.read(size_bytes)
 
 
 def _tail(path: Path, size_bytes: int) -> bytes:
     """The last bytes of a file."""
-    with path.open("rb") as file:
+    with reading(path) as file:
         file.seek(max(path.stat().st_size - size_bytes, 0))
         return file.read(size_bytes)
 

@@ -87,8 +87,11 @@ def _one_store(
     if view_check.check(path / "view") == "damaged":
         itself.actions.append("removed the view, which is damaged: it is made anew from the logs, nothing is lost")
         if not dry_run:
-            for file in ("data.mdb", "lock.mdb"):
-                files.unlink(path / "view" / file)
+            for place in view_check.to_be_removed(path / "view"):
+                if place.is_dir() and not place.is_symlink():
+                    files.rmdir(place)
+                else:
+                    files.unlink(place)
     if itself.actions or itself.losses or itself.notes:
         yield itself
     for name, folder in found:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from diskstream._native import LOG_HEADER_BYTES, EntryID
 from diskstream.engine import cold, names, spare
+from diskstream.engine.files import reading
 from diskstream.engine.frames import Frame, Gap, encode, find_salt, frame_at, frontier, read_all, walk
 from diskstream.engine.layouts import AUDIT_HEADER, FRAME_HEADER, LOG_HEADER, SEGMENT_HEADER, SNAPSHOT
 from diskstream.engine.losses import Loss
@@ -304,7 +305,7 @@ def _owner(directory: Path, data: bytes) -> bytes:
                 found[stub.uuid] = found.get(stub.uuid, 0) + 1
         layout = {".log": LOG_HEADER, ".seg": SEGMENT_HEADER, ".audit": AUDIT_HEADER}.get(path.suffix)
         if layout is not None and path.is_file():
-            with path.open("rb") as file:
+            with reading(path) as file:
                 sound = layout.sound(file.read(layout.size))
             if sound is not None:
                 found[bytes(sound["uuid"])] = found.get(bytes(sound["uuid"]), 0) + 1

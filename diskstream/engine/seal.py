@@ -13,7 +13,7 @@ from pathlib import Path
 
 from diskstream._native import Block, EntryID, RowSegment, SealedSegment, Sealer, SegmentView
 from diskstream.engine import audit, names, spare
-from diskstream.engine.files import size_of, wrapped
+from diskstream.engine.files import open_regular, size_of, wrapped
 from diskstream.engine.log import StreamLog
 from diskstream.engine.looks import is_there
 from diskstream.engine.page import MAINTENANCE
@@ -215,7 +215,7 @@ def _compact_group(log: StreamLog, group: list[SegmentView], progress: Progress)
     except SegmentGone:
         return 0  # trimmed away meanwhile
     with wrapped(target, "open"):
-        fd = os.open(target, os.O_RDONLY | os.O_CLOEXEC)
+        fd = open_regular(target)
     try:
         written = SealedSegment(fd, str(target), log.native.uuid, number, log.segments.cache.nodes)
     finally:

@@ -22,7 +22,7 @@ from diskstream._native import (
 )
 from diskstream.engine import cold, names, spare
 from diskstream.engine.cold_cache import ColdCache
-from diskstream.engine.files import wrapped
+from diskstream.engine.files import open_regular, wrapped
 from diskstream.engine.looks import children, is_there
 from diskstream.errors import CorruptionError, RemoteError, StorageError
 from diskstream.options import Options
@@ -91,7 +91,7 @@ def open_sealed(
     path = names.segment_path(directory, view.number, view.generation)
     try:
         with wrapped(path, "open"):
-            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            fd = open_regular(path)
     except FileNotFoundError:
         return None
     return _opened(fd, path, native, view, cache, text=text)
@@ -148,7 +148,7 @@ def snapshot_copy(directory: Path, number: int) -> bytes:
     for _, path in sorted(sealed, reverse=True):
         with contextlib.suppress(CorruptionError, StorageError):
             with wrapped(path, "open"):
-                fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+                fd = open_regular(path)
             try:
                 copy = SealedSegment.copy_of(fd, str(path))
             finally:
@@ -328,7 +328,7 @@ class Segments:
         path = names.log_path(self._directory, view.number)
         try:
             with wrapped(path, "open"):
-                fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+                fd = open_regular(path)
         except FileNotFoundError:
             return None
         try:

@@ -15,13 +15,15 @@ from pathlib import Path
 
 from diskstream._native import LOG_HEADER_BYTES, checksum
 from diskstream.engine import names
-from diskstream.engine.files import Files, wrapped
+from diskstream.engine.files import Files, reading, wrapped
+from diskstream.engine.layouts import MAX_SNAPSHOT_BYTES
 from diskstream.engine.looks import children, is_there
 from diskstream.errors import CorruptionError, DiskFullError
 
 __all__ = ["is_sound", "keep", "read", "snapshot_frame"]
 
 _FRAME_HEADER_BYTES = 64
+_MAX_FRAME_BYTES = _FRAME_HEADER_BYTES + MAX_SNAPSHOT_BYTES
 _SALT_OFFSET = 12  # in a log's header
 
 
@@ -71,7 +73,7 @@ def snapshot_frame(log: Path) -> bytes:
         FileNotFoundError: it is gone: sealed or unlinked meanwhile.
         StorageError: it cannot be read.
     """
-    with wrapped(log, "read"), log.open("rb") as file:
+    with wrapped(log, "read"), reading(log) as file:
         file.seek(LOG_HEADER_BYTES)
         head = file.read(_FRAME_HEADER_BYTES)
         length = int.from_bytes(head[4:8], "little")
@@ -92,7 +94,8 @@ def is_sound(frame: bytes) -> bool:
 def read(directory: Path, number: int) -> bytes:
     """The copy for segment `number`; nothing where there is none that is sound and of the log that is there."""
     try:
-        frame = names.state_path(directory, number).read_bytes()
+        with reading(names.state_path(directory, number)) as file:
+            frame = file.read(_MAX_FRAME_BYTES + 1)
     except OSError:
         return b""
     return frame if is_sound(frame) and _is_of(names.log_path(directory, number), frame) else b""
@@ -101,7 +104,7 @@ def read(directory: Path, number: int) -> bytes:
 def _is_of(log: Path, frame: bytes) -> bool:
     """Whether anything that can be read at the beginning of the log bears the salt of the copy; or there is no log."""
     try:
-        with log.open("rb") as file:
+        with reading(log) as file:
             head = file.read(LOG_HEADER_BYTES + len(frame) + _FRAME_HEADER_BYTES)
     except FileNotFoundError:
         return True

@@ -18,8 +18,11 @@ cut (the file ``epoch`` names another boot, and not a clean close) the whole env
                                                  native/core/src/pending.rs
 """
 
+import contextlib
+import errno
 import fcntl
 import os
+import stat
 import struct
 import threading
 import weakref
@@ -30,6 +33,8 @@ from typing import TypeVar
 
 import lmdb
 
+from diskstream.engine import view_check
+from diskstream.engine.files import open_regular, reading
 from diskstream.engine.looks import is_there, status
 from diskstream.engine.page import boot_id
 from diskstream.errors import DiskFullError, LimitError, ReadOnlyError, StorageError
@@ -53,6 +58,7 @@ Place = tuple[int, int, int, int]
 _PLACE = struct.Struct("<QQQI")
 _CRC = struct.Struct("<I")
 _T = TypeVar("_T")
+_MAX_EPOCH_BYTES = 64
 
 # Address space, not memory or disk: the file grows with what is in it. Rarely more is needed.
 _FIRST_MAP_BYTES = 64 << 30
@@ -127,7 +133,8 @@ class View:
     def _open(self) -> lmdb.Environment:
         try:
             self.path.mkdir(mode=0o700, exist_ok=True)
-            self._fd = os.open(self.path / "users", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self._check_owner()
+            self._fd = open_regular(self.path / "users", os.O_RDWR | os.O_CREAT, 0o600)
             self._join()
             return self._open_lmdb()
         except BaseException as error:
@@ -139,6 +146,20 @@ class View:
             if isinstance(error, OSError) and not isinstance(error, StorageError):
                 raise StorageError(str(self.path), "open", error.errno or 5, str(error)) from error
             raise
+
+    def _check_owner(self) -> None:
+        """Refuses files of LMDB that somebody planted: what it maps it believes, to the last pointer.
+
+        Who owns the store's directory may have made them, and root may; nobody else, though he may write there.
+        """
+        owners = {0, os.geteuid(), self.path.parent.stat().st_uid}
+        for path in (self.path, self.path / "data.mdb", self.path / "lock.mdb"):
+            with contextlib.suppress(FileNotFoundError):
+                status = path.lstat()
+                sort = stat.S_ISDIR if path == self.path else stat.S_ISREG
+                if not sort(status.st_mode) or status.st_uid not in owners or status.st_mode & stat.S_IWOTH:
+                    what = "it is not the owner's alone: remove the directory view, which is made anew"
+                    raise StorageError(str(path), "open", errno.EPERM, what)
 
     def _join(self) -> None:
         """Takes the shared flock, with an epoch of this boot: whoever comes alone sets it, others find it set."""
@@ -153,14 +174,16 @@ class View:
 
     def _epoch(self) -> str:
         try:
-            return (self.path / "epoch").read_text(encoding="ascii", errors="replace")
-        except FileNotFoundError:
+            with reading(self.path / "epoch") as file:
+                return file.read(_MAX_EPOCH_BYTES).decode("ascii", "replace")
+        except OSError:  # there is none, or something else in its place
             return ""
 
     def _begin_alone(self) -> None:
         """Nobody else has the view open: what an earlier boot left is taken over only if it was closed cleanly."""
         boot, before = boot_id().hex(), self._epoch()
-        if before not in (boot, "clean"):
+        # And LMDB ends the process on pages that it did not write: what a disk has damaged is not shown to it.
+        if before not in (boot, "clean") or view_check.unsound(self.path):
             self._remove_files()
         if before != boot:
             # Durable before LMDB writes a page: a "clean" that outlived a power cut would vouch for torn pages.
@@ -168,7 +191,9 @@ class View:
 
     def _write_epoch(self, text: str) -> None:
         temporary = self.path / "epoch.tmp"
-        with temporary.open("w", encoding="ascii") as file:
+        temporary.unlink(missing_ok=True)
+        fd = open_regular(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(fd, "w", encoding="ascii") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
@@ -207,22 +232,10 @@ class View:
             except lmdb.Error as error:
                 raise _as_ours(self.path, error) from error
             else:
-                if self._is_cut(env):
-                    env.close()
-                    if attempt or not self._alone():
-                        raise StorageError(str(self.path), "open the view in", 5, "data.mdb is shorter than it says")
-                    self._remove_files()
-                    fcntl.flock(self._fd, fcntl.LOCK_SH)
-                    continue
                 env.reader_check()  # slots of processes that died
                 self._inode = self._data_inode()
                 return env
         raise AssertionError("unreachable")
-
-    def _is_cut(self, env: lmdb.Environment) -> bool:
-        """Whether the file ends before its last page: touching that would be the end of the process."""
-        pages = env.info()["last_pgno"] + 1
-        return status(self.path / "data.mdb").st_size < pages * env.stat()["psize"]
 
     def _data_inode(self) -> int:
         """What file data.mdb is: another one, where somebody threw the view away; 0 where there is none."""

@@ -10,12 +10,11 @@ from pathlib import Path
 from diskstream._native import EntryID, RowSegment, SealedSegment, SegmentView
 from diskstream.engine import audit, names, recovery, spare
 from diskstream.engine import cold as cold_stub
-from diskstream.engine.files import Files, size_of
+from diskstream.engine.files import Files, reading, size_of
 from diskstream.engine.layouts import LOG_HEADER, SEGMENT_HEADER
 from diskstream.engine.log import StreamLog
 from diskstream.engine.looks import children, is_there
 from diskstream.engine.page import Page
-from diskstream.engine.seal import snapshot_frame
 from diskstream.engine.segment import SegmentGone, open_cold, open_sealed
 from diskstream.errors import CorruptionError, FormatError, RemoteError, StorageError
 
@@ -119,13 +118,15 @@ def verify_log(
 ) -> None:
     """Reads all files of an open stream, while others may append to it.
 
-    Of its segments it reads `only` files of these names; with `cold`, also what is elsewhere.
+    Of its segments it reads `only` files of these names, and reports those that have none; with `cold`, it reads also
+    what is elsewhere.
     """
     log.refresh()
     report.streams += 1
     with ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="diskstream-verify") as pool:
         for view in log.segments.views():
-            if only is not None and not {path.name for path in _files_of(log, view)} & {*only}:
+            files = _files_of(log, view)
+            if only is not None and not {path.name for path in files} & {*only} and any(map(Path.exists, files)):
                 continue
             report.segments += 1
             for problem in _verify_segment(name, log, view, report, progress=progress, pool=pool, cold=cold):
@@ -135,9 +136,11 @@ def verify_log(
     _look_around(name, log.directory, log, report)
 
 
-def _files_of(log: StreamLog, view: SegmentView) -> tuple[Path, Path]:
+def _files_of(log: StreamLog, view: SegmentView) -> list[Path]:
+    """What may hold a segment, or stand for it."""
     packed = names.segment_path(log.directory, view.number, view.generation)
-    return packed, names.log_path(log.directory, view.number)
+    stub = names.cold_path(log.directory, view.number, view.generation)
+    return [packed, stub] if view.generation else [packed, names.log_path(log.directory, view.number), stub]
 
 
 def _verify_segment(
@@ -161,7 +164,7 @@ def _verify_segment(
             report.size_bytes += size_of(path)
             report.entries += sealed.entries
             progress(view.entries)
-            if not _is_followed(log, view.number, sealed):
+            if not audit.is_followed(log.directory, view.number, sealed):
                 what = "the log does not end where the next segment begins: frames at its end are damaged or missing"
                 meaning = f"an unknown number of the last of its {view.entries} entries cannot be read; {_REST}"
                 yield Problem(name, path, 0, what, str(view.first), str(view.last), None, meaning)
@@ -255,15 +258,6 @@ def _opened(
     return open_cold(log.directory, log.native, view, log.segments.cache.cold.open_fresh) if cold else None
 
 
-def _is_followed(log: StreamLog, number: int, rows: RowSegment) -> bool:
-    """Whether the snapshot frame of the next segment continues the chain of this one, as far as it is there to say."""
-    frame = snapshot_frame(log.directory, number + 1)
-    if not frame:
-        return True
-    lsn, chain = int.from_bytes(frame[16:24], "little"), int.from_bytes(frame[28:32], "little")
-    return (lsn - 1, chain) == rows.link
-
-
 def _verify_active(name: bytes, log: StreamLog, report: VerifyReport, progress: Progress) -> None:
     """Reads the active segment again from its header, with eyes of its own."""
     page = Page.private()
@@ -337,7 +331,8 @@ def _look_at_copy(name: bytes, path: Path, log: StreamLog | None, report: Verify
     if log is None or names.state_number(path.name) != log.native.tail[0]:
         return
     with contextlib.suppress(FileNotFoundError):
-        if is_there(path) and not spare.read(path.parent, log.native.tail[0]):
+        # One that is gone when it was read went with a roll, for good.
+        if not spare.read(path.parent, log.native.tail[0]) and is_there(path):
             meaning = "nothing is lost: it is the second copy of what the log begins with; removed, it is made anew"
             report.problems.append(
                 Problem(name, path, 0, "the copy of the snapshot is damaged, or another log's", meaning=meaning)
@@ -357,7 +352,7 @@ def _look_at(
     kind, number, generation = parsed
     layout = LOG_HEADER if kind == "log" else SEGMENT_HEADER
     try:
-        with path.open("rb") as file:
+        with reading(path) as file:
             head = layout.sound(file.read(layout.size))
     except OSError:
         return  # gone meanwhile, or reported by who reads it

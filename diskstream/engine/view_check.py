@@ -1,20 +1,18 @@
-"""Whether the view of a store can be read: found out in another process, since LMDB may end it on damaged pages."""
+"""Whether the view of a store can be read, and where its rows stand; without LMDB, which ends the process on a damaged one."""
 
 import fcntl
-import json
 import os
-import struct
-import subprocess
-import sys
+import stat
 import zlib
 from pathlib import Path
 
-__all__ = ["ViewState", "check"]
+from diskstream.engine.view_pages import PagesDamaged, check_pages, read_rows
+
+__all__ = ["ViewState", "check", "place_of", "to_be_removed", "unsound"]
 
 ViewState = str  # "sound", "damaged", "in use" or "missing"
 
-_PLACE_BYTES, _UUID_BYTES, _KEY_BYTES = 28, 16, 45
-_TIMEOUT_S = 600
+_UUID_BYTES, _PLACE_BYTES, _KEY_BYTES = 16, 28, 45
 
 
 def check(view: Path) -> ViewState:
@@ -22,10 +20,13 @@ def check(view: Path) -> ViewState:
 
     Nobody else may begin to write to it meanwhile, so it is locked; one that somebody has open is left alone.
     """
-    if not (view / "data.mdb").exists():
+    data = view / "data.mdb"
+    if any(map(_is_no_file, _files(view))):
+        return "damaged"
+    if not data.exists():
         return "missing"
     try:
-        fd = os.open(view / "users", os.O_RDONLY | os.O_CLOEXEC)
+        fd = os.open(view / "users", os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError:
         fd = -1  # nobody has it open: all who do hold a lock on that file
     try:
@@ -34,57 +35,54 @@ def check(view: Path) -> ViewState:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 return "in use"
-        command = [sys.executable, "-m", "diskstream.engine.view_check", str(view)]
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            timeout=_TIMEOUT_S,
-            check=False,
-        )
-        return "sound" if done.returncode == 0 and done.stdout.strip() == b"sound" else "damaged"
-    except subprocess.TimeoutExpired:
+        return "sound" if all(_is_row(key, value) for key, value in read_rows(data)) else "damaged"
+    except (PagesDamaged, OSError):
         return "damaged"
     finally:
         if fd >= 0:
             os.close(fd)
 
 
-def _read(view: Path) -> bool:
-    """Reads every row."""
-    import lmdb  # only the process that may be ended needs it
-
-    environment = lmdb.open(str(view), readonly=True, lock=False, readahead=False, lib_version=0)
-    with environment.begin() as transaction:
-        for key, value in transaction.cursor():
-            if len(key) == _UUID_BYTES:
-                if len(value) != _PLACE_BYTES:
-                    return False
-            elif len(key) != _KEY_BYTES or value[:4] != zlib.crc32(value[4:], zlib.crc32(key)).to_bytes(4, "little"):
-                return False
-    return True
+def _files(view: Path) -> list[Path]:
+    return [view / name for name in ("data.mdb", "lock.mdb", "users", "epoch")]
 
 
-def _place(view: Path, uuid: bytes) -> dict[str, int]:
-    """Behind which frame of a stream's log its rows stand; nothing where there are none."""
-    import lmdb
-
-    environment = lmdb.open(str(view), readonly=True, lock=False, readahead=False, lib_version=0)
-    with environment.begin() as transaction:
-        value = transaction.get(uuid)
-    if value is None or len(value) != _PLACE_BYTES:
-        return {}
-    lsn, end, segment, link = struct.unpack("<QQQI", value)
-    return {"lsn": lsn, "end": end, "segment": segment, "link": link}
+def _is_no_file(path: Path) -> bool:
+    """Whether there is a directory, a symbolic link or the like, which is none of ours."""
+    try:
+        return not stat.S_ISREG(path.lstat().st_mode)
+    except OSError:
+        return False
 
 
-def _main(view: str, uuid: str = "") -> None:
-    if uuid:
-        sys.stdout.write(json.dumps(_place(Path(view), bytes.fromhex(uuid))))
-    else:
-        sys.stdout.write("sound" if _read(Path(view)) else "damaged")
+def to_be_removed(view: Path) -> list[Path]:
+    """What of a damaged view must go, so that it is made anew."""
+    return [path for path in _files(view) if path.name.endswith(".mdb") or _is_no_file(path)]
 
 
-if __name__ == "__main__":
-    _main(*sys.argv[1:])
+def _is_row(key: bytes, value: bytes) -> bool:
+    if len(key) == _UUID_BYTES:
+        return len(value) == _PLACE_BYTES
+    return len(key) == _KEY_BYTES and value[:4] == zlib.crc32(value[4:], zlib.crc32(key)).to_bytes(4, "little")
+
+
+def place_of(view: Path, uuid: bytes) -> bytes | None:
+    """What the view has of where a stream's rows stand; None where it has none, or somebody is writing it.
+
+    Raises:
+        PagesDamaged: the view cannot be read.
+        OSError: nor can its file.
+    """
+    return next((value for key, value in read_rows(view / "data.mdb") if key == uuid), None)
+
+
+def unsound(view: Path) -> bool:
+    """Whether LMDB must not be given the files of a view that nobody has open. Rows are not read for that."""
+    data = view / "data.mdb"
+    if not os.path.lexists(data):
+        return False
+    try:
+        check_pages(data)
+    except (PagesDamaged, OSError):
+        return True
+    return False

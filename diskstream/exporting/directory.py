@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from diskstream.errors import ArgumentError
-from diskstream.exporting.manifest import Manifest, Part
+from diskstream.exporting.manifest import PART, Manifest, Part
 from diskstream.exporting.pieces import read_in_order
 from diskstream.exporting.placing import check_outside, create_whole, failing_at
 from diskstream.exporting.report import ExportReport, Progress, ignore
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = ["export_directory"]
-
-_PART: Final = re.compile(r"\.?part-(?P<number>\d{8,})\.[a-z.]+")
 
 
 def export_directory(
@@ -106,6 +103,8 @@ def _write_parts(
             manifest.add(part)
             report.entries += part.entries
         check_same(stream, span)
+    if report.entries and not report.resumed_entries:
+        report.empty_columns = tuple(column.name for column in shape.empty)
 
 
 def _write_part(
@@ -175,7 +174,7 @@ def _remove_rest(manifest: Manifest) -> None:
     """Removes parts that a killed run had begun, or not noted. What is written now may have fewer of them."""
     with failing_at(manifest.directory, "write to"):
         for path in list(manifest.directory.iterdir()):
-            found = _PART.fullmatch(path.name)
+            found = PART.fullmatch(path.name)
             if found is not None and int(found["number"]) >= len(manifest.parts):
                 path.unlink()
 

@@ -5,18 +5,22 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self
 
+from diskstream.checked_json import is_whole, with_check
 from diskstream.errors import ArgumentError, FormatError, NewerFormatError
 from diskstream.exporting.placing import failing_at, sync_directory
 from diskstream.exporting.span import Span
 from diskstream.ids import EntryID
+from diskstream.system_calls import open_regular
 
-__all__ = ["NAME", "Manifest", "Part"]
+__all__ = ["NAME", "PART", "Manifest", "Part"]
 
 NAME: Final = "export.jsonl"
+PART: Final = re.compile(r"\.?part-(?P<number>\d{8,})\.[a-z.]+")
 _FORMAT: Final = 1
 # A line is some hundred bytes, but the first one, which names all streams and columns.
 _MAX_BYTES: Final = 1 << 30
@@ -77,7 +81,7 @@ class Manifest:
             others = [each.name for each in directory.iterdir() if each.name != NAME]
             if others and not path.exists():
                 raise ArgumentError(f"{directory} holds {others[0]!r}, and no export: name another directory")
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)  # a lock needs one
+            descriptor = open_regular(path, os.O_RDWR | os.O_CREAT, 0o644)  # a lock needs one
             try:
                 try:
                     fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -111,7 +115,7 @@ class Manifest:
                 self._take(json.loads(line), number)
             except NewerFormatError:
                 raise
-            except (ValueError, KeyError, TypeError, AttributeError) as error:
+            except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
                 raise FormatError(
                     f"{path}, line {number}: not what an export writes ({error!r}): remove the directory and begin anew"
                 ) from None
@@ -119,9 +123,18 @@ class Manifest:
 
     def _take(self, facts: dict[str, Any], number: int) -> None:
         if number == 1:
-            if facts["diskstream_export"] != _FORMAT:
+            version = int(facts["diskstream_export"])
+            if version > _FORMAT:
                 where = str(self.directory / NAME)
-                raise NewerFormatError(where, "the manifest of the export", _FORMAT, facts["diskstream_export"])
+                raise NewerFormatError(where, "the manifest of the export", _FORMAT, version)
+            if version < 1:
+                raise ValueError(f"format {version}")
+        # An ID with one digit changed is an ID, and entries would be missing or stand twice.
+        if not is_whole(facts):
+            raise ValueError("its checksum is another one")
+        if self.complete:
+            raise ValueError("it follows the last line")
+        if number == 1:
             self.given = dict(facts["given"])
             self.columns = [(_bytes(name), str(kind)) for name, kind in facts["columns"]]
             self.spans = [
@@ -141,8 +154,8 @@ class Manifest:
             part = Part(
                 str(facts["file"]), _bytes(facts["stream"]), int(facts["entries"]), *ids, int(facts["size_bytes"])
             )
-            if part.file != Path(part.file).name:
-                raise ValueError(f"a part has the name {part.file!r}")
+            if not PART.fullmatch(part.file) or not part.file.startswith(f"part-{len(self.parts):08d}."):
+                raise ValueError(f"part {len(self.parts)} has the name {part.file!r}")
             self.parts.append(part)
 
     def begin(self, given: dict[str, Any], columns: list[tuple[bytes, str]], spans: list[Span]) -> None:
@@ -182,7 +195,7 @@ class Manifest:
         self._append({"complete": True, "entries": sum(part.entries for part in self.parts), "files": len(self.parts)})
 
     def _append(self, facts: dict[str, Any]) -> None:
-        line = json.dumps(facts).encode("ascii") + b"\n"
+        line = json.dumps(with_check(facts)).encode("ascii") + b"\n"
         with failing_at(self.directory / NAME, "write"):
             while line:
                 line = line[os.write(self._descriptor, line) :]

@@ -14,10 +14,13 @@ from typing import Any, Final
 
 from diskstream.columnar import import_arrow
 from diskstream.errors import ArgumentError, StorageError, storage_error
+from diskstream.system_calls import open_regular
 
 __all__ = ["check_outside", "create_whole", "failing_at", "sync_directory"]
 
 _FLUSH_EVERY_S: Final = 0.1
+# What a user has written for himself, where he says: as the umask has it, as with any other program.
+_MODE: Final = 0o644
 
 
 def check_outside(store: Path, path: Path) -> None:
@@ -112,7 +115,7 @@ def _flushed_ahead(descriptor: int) -> Iterator[None]:
 def _claim(beside: Path) -> int:
     """The file that is written first, held so that nobody else writes it; one that a killed export left is taken."""
     while True:
-        descriptor = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)  # a lock needs one
+        descriptor = open_regular(beside, os.O_RDWR | os.O_CREAT, _MODE)  # a lock needs one
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             with contextlib.suppress(FileNotFoundError):

@@ -27,6 +27,7 @@ class ExportReport:
         files: how many there are.
         resumed_entries: of the entries, those that an earlier run had written.
         complete_before: whether there was nothing left to do.
+        empty_columns: names that were asked for as columns, and that no entry written by this run has.
     """
 
     format: str
@@ -36,6 +37,7 @@ class ExportReport:
     files: int = 0
     resumed_entries: int = 0
     complete_before: bool = False
+    empty_columns: tuple[bytes, ...] = ()
 
     @property
     def missing(self) -> int:

@@ -28,12 +28,14 @@ class Shape:
         columns: the fields that are columns; none: fields are a list.
         schema: of what is written.
         named: whether the first column names the stream.
+        empty: the columns of which no batch had a value so far.
     """
 
     def __init__(self, request: ExportRequest, columns: Sequence[Column]) -> None:
         pa = import_arrow("an export")
         self._pa = pa
         self.columns = list(columns)
+        self.empty = list(columns)
         self.named = len(request.streams) > 1
         self._as_text = request.format == "csv"
         fields: list[tuple[str, Any]] = [("stream", pa.binary())] if self.named else []
@@ -64,11 +66,18 @@ class Shape:
         if self.columns:
             first = batch.schema.names.index("ts") + 1  # by place: a field may be called as the others are
             some = batch.columns[first : first + len(self.columns)]
+            if self.empty:
+                filled = [column for column, values in zip(self.columns, some, strict=True) if _has_value(values)]
+                self.empty = [column for column in self.empty if column not in filled]
             # The writer of CSV wants text. That these bytes are not always UTF-8 it need not know.
             arrays += [column.view(pa.string()) for column in some] if self._as_text else some
         elif not self._as_text:
             arrays.append(batch.column("fields"))
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+
+def _has_value(values: Any) -> bool:
+    return bool(values.null_count < len(values))
 
 
 def _column_name(name: bytes) -> str:

@@ -109,4 +109,6 @@ def _write(
             progress(batch.num_rows, size_bytes)
         check_same(stream, span)
     writer.close()
+    if report.entries:
+        report.empty_columns = tuple(column.name for column in shape.empty)
     return report

@@ -84,6 +84,7 @@ class Door:
             created=now,
             last_used=now,
             host=self._host,
+            is_local=unix or is_local(str(peer[0])),
         )
         settings = self.settings
         parser = self.parts.parser(

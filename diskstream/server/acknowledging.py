@@ -1,27 +1,21 @@
-"""XACKs that stand behind each other in a turn, for one group, as one call: one frame, one look into the list."""
+"""XACKs for one group that stand behind each other in a turn, as one call: one frame, and one flush at most."""
 
 from collections.abc import Callable
 from time import perf_counter_ns
 
-from diskstream.commands.arguments import as_id
 from diskstream.commands.keyspace import Keyspace
-from diskstream.commands.replies import Failure, Reply
+from diskstream.commands.replies import Failure, Raw, Reply
+from diskstream.commands.wire import CommandRun, encode
 from diskstream.errors import DiskstreamError
 from diskstream.server.connection import Connection
 
-__all__ = ["AckBatch", "is_ack"]
+__all__ = ["AckBatch"]
 
 _MOST_IDS = 65_536
-_FEWEST_WORDS = 4
-
-
-def is_ack(words: list[bytes]) -> bool:
-    """Whether this is an XACK that may be one of many."""
-    return len(words) >= _FEWEST_WORDS and words[0] in (b"XACK", b"xack")
 
 
 class AckBatch:
-    """XACKs for one group, of one client or several, in the order in which they came.
+    """Runs of XACKs for one group, of one client or several, in the order in which they came.
 
     Args:
         keyspace: where the streams are.
@@ -30,44 +24,48 @@ class AckBatch:
 
     def __init__(self, keyspace: Keyspace, one_by_one: Callable[[Connection, list[bytes]], Reply]) -> None:
         self._keyspace, self._one_by_one = keyspace, one_by_one
-        self._place: tuple[int, bytes, bytes] | None = None
-        self._given: list[tuple[Connection, list[bytes]]] = []
-        self._id_count = 0
+        self._database = -1
+        self._given: list[tuple[Connection, CommandRun]] = []
+        self._id_count = self._commands = 0
 
     def __len__(self) -> int:
         """Commands."""
-        return len(self._given)
+        return self._commands
 
-    def take(self, connection: Connection, words: list[bytes]) -> bool:
-        """Takes a command. False where it is for another group, or there is no more room: `run` comes first."""
-        place = connection.caller.database, words[1], words[2]
-        if self._given and (place != self._place or self._id_count >= _MOST_IDS):
+    def take(self, connection: Connection, run: CommandRun) -> bool:
+        """Takes a run. False where it is for another group, or there is no more room: `run` comes first."""
+        database = connection.caller.database
+        if self._given and (
+            database != self._database or self._id_count >= _MOST_IDS or not run.is_kin(self._given[0][1])
+        ):
             return False
-        self._place = place
-        self._given.append((connection, words))
-        self._id_count += len(words) - 3
+        self._database = database
+        self._given.append((connection, run))
+        self._id_count += run.total
+        self._commands += len(run)
         return True
 
     def run(self) -> list[tuple[Connection, Reply]]:
-        """Runs them, and empties the batch. Returns everybody's reply, in order."""
-        given, self._given, self._id_count = self._given, [], 0
-        if len(given) > 1:
-            began = perf_counter_ns()
-            replies = self._together([words for _, words in given])
-            if replies is not None:
-                calls = self._keyspace.statistics.of("xack")
-                calls.calls += len(given)
-                calls.nanoseconds += perf_counter_ns() - began
-                return [(connection, reply) for (connection, _), reply in zip(given, replies, strict=True)]
-        return [(connection, self._one_by_one(connection, words)) for connection, words in given]
+        """Runs them, and empties the batch. Returns everybody's replies, in order."""
+        given, count = self._given, self._commands
+        self._given, self._id_count, self._commands = [], 0, 0
+        began = perf_counter_ns()
+        replies = self._together([run for _, run in given])
+        if replies is None:
+            return [(connection, self._apart(connection, run)) for connection, run in given]
+        calls = self._keyspace.statistics.of("xack")
+        calls.calls += count
+        calls.nanoseconds += perf_counter_ns() - began
+        return [(connection, Raw(reply)) for (connection, _), reply in zip(given, replies, strict=True)]
 
-    def _together(self, given: list[list[bytes]]) -> list[int] | None:
-        """The replies to all; None where one of them is wrong, and nothing was done."""
-        assert self._place is not None
-        database, key, group = self._place
+    def _together(self, runs: list[CommandRun]) -> list[bytes] | None:
+        """The replies to all; None where something is wrong, and nothing was done."""
         try:
-            ids = [as_id(word) for words in given for word in words[3:]]
-            stream = self._keyspace.stream(database, key)
-            return stream.group(group, create=False).ack_each(ids, [len(words) - 3 for words in given])
+            stream = self._keyspace.stream(self._database, runs[0].key)
+            return stream.group(runs[0].group, create=False).ack_runs(runs)
         except (Failure, DiskstreamError, OSError):
             return None  # each meets its own error
+
+    def _apart(self, connection: Connection, run: CommandRun) -> Reply:
+        replies = [self._one_by_one(connection, words) for words in run.commands()]
+        return replies[0] if len(replies) == 1 else Raw(encode(replies, resp3=connection.protocol > 2))  # noqa: PLR2004

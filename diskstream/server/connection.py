@@ -6,19 +6,21 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from diskstream.commands.caller import Caller
-from diskstream.commands.replies import Reply
-from diskstream.commands.wire import AddRun
+from diskstream.commands.replies import Raw, Reply
+from diskstream.commands.wire import AddRun, CommandRun
 from diskstream.server.parts import Parser
 from diskstream.server.poller import READ
 
 if TYPE_CHECKING:
     from diskstream.server.waiters import Waiter
 
-__all__ = ["SOFT_OUT_BYTES", "Connection", "Socket"]
+__all__ = ["SOFT_OUT_BYTES", "UNKNOWN_OUT_BYTES", "Connection", "Socket"]
 
 # A client that does not read: with so much to send to it, no more of its commands are run. Its memory is bounded by
 # this and one reply.
 SOFT_OUT_BYTES = 1 << 20
+# With so much to send to one who has not said the password, it is closed: Redis gives it its first buffer and no more.
+UNKNOWN_OUT_BYTES = 16 << 10
 # More is sent in pieces, so that one client does not copy hundreds of megabytes to hand the kernel one.
 _PIECE_BYTES = 1 << 20
 
@@ -89,7 +91,7 @@ class Connection:
         self.replies: list[Reply] = []
         self.protocol = caller.protocol
         self.out = bytearray()
-        self.pending: deque[list[bytes] | AddRun] = deque()
+        self.pending: deque[list[bytes] | AddRun | CommandRun] = deque()
         self.waiter: Waiter | None = None
         self.paused = self.clogged = self.closing = self.closed = self.dirty = False
         self.mask = READ
@@ -117,7 +119,11 @@ class Connection:
         if not self.out:
             if not self.replies:
                 return 0
-            data = self._encode(self.replies, resp3=self.protocol == 3)  # noqa: PLR2004  # RESP3
+            only = self.replies[0]
+            if len(self.replies) == 1 and type(only) is Raw:
+                data = only.data
+            else:
+                data = self._encode(self.replies, resp3=self.protocol == 3)  # noqa: PLR2004  # RESP3
             self.replies = []
             if len(data) <= _PIECE_BYTES:
                 try:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from diskstream.commands.replies import ErrorReply
-from diskstream.server.connection import SOFT_OUT_BYTES, Connection
+from diskstream.server.connection import SOFT_OUT_BYTES, UNKNOWN_OUT_BYTES, Connection
 from diskstream.server.counts import Counts
 from diskstream.server.poller import GONE, HANGUP, READ, WRITE, Poller
 from diskstream.server.running import Arrived, Commands, Runner
@@ -270,6 +270,8 @@ class Loop:
             self.close(connection)
             return
         limit = self._limits.client_output_buffer_limit
+        if connection.caller.user is None:
+            limit = min(limit or UNKNOWN_OUT_BYTES, UNKNOWN_OUT_BYTES)
         if limit and waiting > limit:
             self._counts.output_limit += 1
             _LOG.warning("closing %s: it does not read, and %d bytes wait for it", connection, waiting)

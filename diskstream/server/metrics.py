@@ -4,11 +4,12 @@ import dataclasses
 import threading
 from collections.abc import Callable, Iterable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 from diskstream.server.counts import Counts
 from diskstream.server.errors import ServeError
 
-__all__ = ["Gauge", "MetricsEndpoint", "as_text"]
+__all__ = ["MAX_SCRAPERS", "Gauge", "MetricsEndpoint", "as_text"]
 
 _HELP = {
     "connections": "Clients accepted.",
@@ -47,6 +48,41 @@ def as_text(counts: Counts, gauges: Iterable[Gauge]) -> str:
     return "\n".join(lines) + "\n"
 
 
+# Scrapers at the same time: each has a thread. Who says nothing is closed after `_Handler.timeout`.
+MAX_SCRAPERS = 16
+
+
+class _Endpoint(ThreadingHTTPServer):
+    """Takes no more at a time than it has threads for: whoever reaches the port must not fill the memory with them."""
+
+    daemon_threads = True
+
+    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
+        self._free = threading.BoundedSemaphore(MAX_SCRAPERS)
+        super().__init__(address, handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Gives a request a thread; closes it where there is none."""
+        if not self._free.acquire(blocking=False):
+            self.shutdown_request(request)
+            return
+        try:
+            super().process_request(request, client_address)
+        except RuntimeError:  # no more threads: the server's own affairs go first
+            self._free.release()
+            raise
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Answers, in the thread."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Says nothing: that somebody went away, or spoke no HTTP, is no news either."""
+
+
 class _Handler(BaseHTTPRequestHandler):
     text: Callable[[], str]
     timeout = 10
@@ -77,10 +113,9 @@ class MetricsEndpoint:
     def __init__(self, address: str, port: int, text: Callable[[], str]) -> None:
         handler = type("Handler", (_Handler,), {"text": staticmethod(text)})
         try:
-            self._server = ThreadingHTTPServer((address, port), handler)
+            self._server = _Endpoint((address, port), handler)
         except OSError as error:
             raise ServeError(f"cannot serve metrics on {address} port {port}: {error.strerror or error}") from None
-        self._server.daemon_threads = True
         self.port = int(self._server.server_address[1])
         self._thread = threading.Thread(target=self._server.serve_forever, name="diskstream metrics", daemon=True)
         self._thread.start()

@@ -9,7 +9,7 @@ from diskstream.commands.caller import Caller
 from diskstream.commands.dispatch import dispatch
 from diskstream.commands.replies import Reply
 from diskstream.commands.table import Table
-from diskstream.commands.wire import AddRun, RequestParser, encode
+from diskstream.commands.wire import AddRun, CommandRun, RequestParser, encode
 
 __all__ = ["Parser", "Parts", "installed"]
 
@@ -33,7 +33,7 @@ class Parser(Protocol):
     def held_back(self) -> bool:
         """Whether to `feed` once more, with nothing if nothing came, after the commands so far have run."""
 
-    def feed(self, data: bytes, authenticated: bool = True) -> Sequence[list[bytes] | AddRun]:
+    def feed(self, data: bytes, authenticated: bool = True) -> Sequence[list[bytes] | AddRun | CommandRun]:
         """Takes bytes; returns the commands that are whole by now."""
 
 

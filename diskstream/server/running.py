@@ -4,34 +4,40 @@ import contextlib
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from diskstream.commands.arguments import as_int
 from diskstream.commands.caller import Transaction
 from diskstream.commands.introspection import keys_of
 from diskstream.commands.keyspace import Keyspace
-from diskstream.commands.replies import ErrorReply, Failure, Map, Reply
+from diskstream.commands.replies import ErrorReply, Failure, Map, Raw, Reply
 from diskstream.commands.table import Command
 from diskstream.commands.waiting import Waiting
-from diskstream.commands.wire import AddRun
+from diskstream.commands.wire import AddRun, CommandRun
 from diskstream.errors import DiskstreamError
-from diskstream.server.acknowledging import AckBatch, is_ack
+from diskstream.server.acknowledging import AckBatch
 from diskstream.server.batching import AddBatch
 from diskstream.server.bells import Bells
 from diskstream.server.connection import SOFT_OUT_BYTES, Connection
 from diskstream.server.counts import Counts
+from diskstream.server.group_reading import ReadBatch
+from diskstream.server.looking import look
 from diskstream.server.parts import Parts
 from diskstream.server.poller import READ
 from diskstream.server.waiters import Key, Waiters
 
 __all__ = ["Arrived", "Commands", "Runner"]
 
-Commands = Sequence[list[bytes] | AddRun]
+Run = AddRun | CommandRun
+Commands = Sequence[list[bytes] | Run]
 Arrived = list[tuple[Connection, Commands]]
 
 # A reply of so many bytes is encoded at once, so that a turn's replies never fill the memory.
 _LARGE_BYTES = 64 << 10
 _POISONED = b"takes no more writes"
+# What a browser says that a page has told to talk to this machine; the commands would stand in what it posts.
+_OF_A_BROWSER = frozenset({b"post", b"host:"})
+_WARN_EVERY_S = 60.0
 _LOG = logging.getLogger("diskstream.server")
 
 
@@ -64,6 +70,9 @@ class Runner:
         self._table, self._dispatch, self._keyspace = parts.table, parts.dispatch, keyspace
         self._counts, self._close = counts, close
         self._adds, self._acks = AddBatch(keyspace, self._call), AckBatch(keyspace, self._call)
+        self._reads = ReadBatch(keyspace)
+        # The one that holds something: replies are in the order of commands.
+        self._open: AddBatch | AckBatch | ReadBatch | None = None
         keyspace.put_off_flushes()
         self.waiters = Waiters(self._finished)
         self.bells = Bells(keyspace, poke)
@@ -72,6 +81,7 @@ class Runner:
         self.current: Connection | None = None
         self.poisoned = False
         self.now = time.monotonic()
+        self._warned = -_WARN_EVERY_S
         self._paused: list[Connection] = []
         self._paused_until, self._pauses_writes_only = 0.0, False
 
@@ -92,38 +102,83 @@ class Runner:
         left = deque(commands)
         while left:
             words = left.popleft()
-            if isinstance(words, AddRun):
-                if self._may_batch(connection, words.key):
-                    self._run_acks()
-                    if not self._adds.take(connection, words):
-                        self._run_adds()
-                        self._adds.take(connection, words)
+            if isinstance(words, list):
+                self._run_batches()
+                if connection.held():  # by what became of its commands before
+                    left.appendleft(words)
                 else:
-                    left.extendleft(reversed(words.commands()))
+                    self._run_one(connection, words)
+            elif self._run_together(connection, words):
                 continue
-            if is_ack(words) and self._may_batch(connection, words[1]):
-                self._run_adds()
-                if not self._acks.take(connection, words):
-                    self._run_acks()
-                    self._acks.take(connection, words)
-                continue
-            self._run_batches()
-            self._run_one(connection, words)
+            elif connection.held():
+                left.appendleft(words)
+            else:
+                left.extendleft(reversed(words.commands()))
             if connection.held():
-                if not connection.closed and not connection.closing:
-                    connection.pending.extend(left)
+                self._keep(connection, left)
                 return
 
-    def _may_batch(self, connection: Connection, key: bytes) -> bool:
-        """Whether commands may be run as one: where somebody waits, each entry wakes him before the next is added."""
+    @staticmethod
+    def _keep(connection: Connection, commands: Iterable[list[bytes] | Run]) -> None:
+        """Keeps what must not run yet, behind what is kept already."""
+        if not connection.closed and not connection.closing:
+            connection.pending.extend(commands)
+
+    def _run_together(self, connection: Connection, run: Run) -> bool:
+        """Runs a run as one, now or with those of others; False where its commands must be run one by one, or later."""
+        caller = connection.caller
+        batch: AddBatch | AckBatch | ReadBatch
+        if isinstance(run, AddRun):
+            batch, name = self._adds, "xadd"
+        elif run.name == "xack":
+            batch, name = self._acks, "xack"
+        elif run.name == "xreadgroup":
+            batch, name = self._reads, "xreadgroup"
+        else:
+            self._run_batches()
+            if connection.held() or not self._may_batch(connection) or not self._look(connection, run):
+                return False
+            caller.last_command = run.name
+            return True
+        if self._open is not batch:
+            self._run_batches()
+        place = caller.database, run.key
+        while not connection.held() and self._may_batch(connection) and place not in self.waiters:
+            if batch.take(connection, run):  # type: ignore[arg-type]  # of its kind, as was seen above
+                self._open, caller.last_command = batch, name
+                return True
+            self._run_batches()
+        return False
+
+    def _may_batch(self, connection: Connection) -> bool:
+        """Whether commands may be run as one.
+
+        Those that write, besides, only where nobody waits for the key: each may end a wait before the next is run.
+        """
         caller = connection.caller
         return (
             caller.transaction is None
             and caller.user is not None
             and caller.reply_mode == "on"
             and not self._paused_until
-            and (caller.database, key) not in self.waiters
         )
+
+    def _look(self, connection: Connection, run: CommandRun) -> bool:
+        """Answers a run that changes nothing; False where its commands must be run one by one."""
+        done, count = 0, len(run)
+        while done < count and not connection.held():
+            found = look(self._keyspace, connection.caller.database, run, done)
+            if found is None:
+                if not done:
+                    return False
+                break
+            reply, answered = found
+            self._counts.commands += answered - done
+            done = answered
+            self._answer(connection, Raw(reply))
+        if done < count:
+            self._run_rest(connection, run.rest(done))
+        return True
 
     def run_resumed(self) -> None:
         """Goes on with the commands of those who need not wait any more."""
@@ -142,25 +197,41 @@ class Runner:
             self.run(arrived)
 
     def _run_batches(self) -> None:
-        """One of the two holds something at most: replies are in the order of commands."""
-        self._run_adds()
-        self._run_acks()
-
-    def _run_acks(self) -> None:
-        if self._acks:
-            self._counts.commands += len(self._acks)
-            for connection, reply in self._acks.run():
+        while self._open is not None:
+            batch, self._open = self._open, None
+            if isinstance(batch, ReadBatch):
+                self._run_reads()
+                continue
+            count = len(batch)
+            self._counts.commands += count
+            if count > 1 and isinstance(batch, AddBatch):
+                self._counts.batched += count
+            for connection, reply in batch.run():
                 self._answer(connection, reply)
 
-    def _run_adds(self) -> None:
-        count = len(self._adds)
-        if not count:
-            return
-        self._counts.commands += count
-        if count > 1:
-            self._counts.batched += count
-        for connection, reply in self._adds.run():
-            self._answer(connection, reply)
+    def _run_reads(self) -> None:
+        """What is left of each run when it was served: kept, for another call, or run one by one, to wait perhaps."""
+        for served in self._reads.run():
+            connection, rest = served.connection, served.rest
+            self._counts.commands += served.count
+            if served.count:
+                self._answer(connection, Raw(served.reply))
+            if rest is None:
+                continue
+            if served.more and not connection.held():
+                self._reads.take(connection, rest)  # it is empty, or holds others of the same kind
+                self._open = self._reads
+            else:
+                self._run_rest(connection, rest)
+
+    def _run_rest(self, connection: Connection, run: CommandRun) -> None:
+        """Runs the commands of a run one by one, until the connection must wait."""
+        left: deque[list[bytes] | Run] = deque([run] if connection.held() else run.commands())
+        while left and not connection.held():
+            words = left.popleft()
+            assert isinstance(words, list)
+            self._run_one(connection, words)
+        self._keep(connection, left)
 
     def _call(self, connection: Connection, words: list[bytes]) -> Reply:
         return self._dispatch(self._table, connection.caller, words)
@@ -182,7 +253,9 @@ class Runner:
             reply = self._dispatch(self._table, caller, words)
         finally:
             self.current = None
-        if isinstance(reply, Waiting):
+        if type(reply) is ErrorReply and words[0].lower() in _OF_A_BROWSER:
+            self._turn_away(connection)
+        elif isinstance(reply, Waiting):
             self._wait(connection, reply)
         elif mode == "on" and caller.reply_mode == "on":
             if caller.protocol != connection.protocol:
@@ -193,6 +266,14 @@ class Runner:
             self._answer_by_mode(connection, reply)
         if watched:
             self.waiters.serve(watched, self.now)
+
+    def _turn_away(self, connection: Connection) -> None:
+        """Closes who speaks HTTP, before what a page made a browser post is taken for commands."""
+        self._counts.protocol_errors += 1
+        if self.now - self._warned >= _WARN_EVERY_S:
+            self._warned = self.now
+            _LOG.warning("closing %s: it speaks HTTP. A web page may be trying to use this server", connection)
+        self._close(connection)
 
     def _answer_by_mode(self, connection: Connection, reply: Reply) -> None:
         """CLIENT REPLY: OFF and SKIP are not answered, and SKIP swallows the reply of the next command too."""
@@ -210,7 +291,13 @@ class Runner:
             connection.dirty = True
             self.dirty.append(connection)
         kind = type(reply)
-        if kind is list or kind is tuple or kind is Map or (kind is bytes and len(reply) > _LARGE_BYTES):
+        if (
+            kind is list
+            or kind is tuple
+            or kind is Map
+            or (kind is bytes and len(reply) > _LARGE_BYTES)
+            or (kind is Raw and len(reply.data) > _LARGE_BYTES)
+        ):
             connection.encode()
             if len(connection.out) > SOFT_OUT_BYTES:
                 self._send_early(connection)

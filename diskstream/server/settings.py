@@ -70,7 +70,8 @@ def _output_limit(text: str) -> int:
 
 
 def _set(parse: Callable[[str], Any], default: Any, help_text: str, **more: Any) -> Any:
-    return field(default=default, metadata={"parse": parse, "help": help_text, **more})
+    secret = bool(more.get("secret"))  # what is printed for somebody to look at has none
+    return field(default=default, repr=not secret, metadata={"parse": parse, "help": help_text, **more})
 
 
 @dataclass(kw_only=True)
@@ -88,8 +89,11 @@ class ServerSettings:
     appendfsync: str = _set(
         _one_of("always", "everysec", "no"), "everysec", "When writes are flushed: always, everysec or no."
     )
-    requirepass: str = _set(str, "", "Password that clients must give with AUTH.", changes=True)
+    requirepass: str = _set(str, "", "Password that clients must give with AUTH.", changes=True, secret=True)
     protected_mode: bool = _set(_yes_no, True, "Without a password, serve this machine only.", changes=True)
+    enable_debug_command: str = _set(
+        _one_of("no", "yes", "local"), "no", "Who may call DEBUG, which can hold up all clients: local is this machine."
+    )
     maxclients: int = _set(_number(1, 1_000_000), 10_000, "Clients at the same time, at most.", changes=True)
     timeout: int = _set(
         _number(0, 2**31 - 1), 0, "Close clients that are idle for so many seconds; 0 never.", changes=True

@@ -20,6 +20,7 @@ def context_of(settings: ServerSettings) -> ssl.SSLContext:
         raise ServeError("tls-port needs tls-cert-file and tls-key-file")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.options |= ssl.OP_NO_RENEGOTIATION  # a client could ask for handshake after handshake
     try:
         context.load_cert_chain(settings.tls_cert_file, settings.tls_key_file)
         if settings.tls_auth_clients != "no":

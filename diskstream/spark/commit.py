@@ -35,7 +35,7 @@ from diskstream.commits import Commit
 from diskstream.errors import DiskstreamError, StorageError, storage_error
 from diskstream.spark.merging import ordered
 from diskstream.spark.names import as_bytes
-from diskstream.spark.staging import StagedBatch, StagedFile, discard, flush_folder, sweep
+from diskstream.spark.staging import StagedBatch, StagedFile, check_staged, discard, flush_folder, sweep
 from diskstream.store import Store
 
 __all__ = ["JOB", "Manifest", "abandon", "commit", "finish_left", "last_done"]
@@ -75,7 +75,7 @@ class Manifest:
         """
         found = json.loads(text)
         files = tuple(
-            StagedFile(each["path"], each["partition"], tuple(_batch(batch) for batch in each["batches"]))
+            StagedFile(check_staged(each["path"]), each["partition"], tuple(_batch(batch) for batch in each["batches"]))
             for each in found["files"]
         )
         return cls(found["writer"], int(found["version"]), bool(found["given"]), files)
@@ -144,7 +144,7 @@ def last_done(store: Store, writer: str) -> int:
 def _read(path: Path) -> Manifest:
     try:
         return Manifest.from_json(path.read_text())
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise StorageError(str(path), "read", 5, f"the manifest is damaged ({error})") from error
 
 

@@ -9,6 +9,7 @@ A file is flushed before its name is sent, and read only if a manifest lists it.
 """
 
 import os
+import re
 import secrets
 import shutil
 import time
@@ -25,7 +26,7 @@ from diskstream.spark.rows import Target, by_stream
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["StagedBatch", "StagedFile", "discard", "flush_folder", "stage", "sweep"]
+__all__ = ["StagedBatch", "StagedFile", "check_staged", "discard", "flush_folder", "stage", "sweep"]
 
 # What a job left behind that died before its commit goes after a day.
 _LEFT_S = 24 * 3600.0
@@ -50,6 +51,20 @@ class StagedFile:
     path: str
     partition: int
     batches: tuple[StagedBatch, ...]
+
+
+_STAGED = re.compile(r"staging/(?!\.)[^/\0]+/[0-9a-f]{32}\.arrow")
+
+
+def check_staged(path: object) -> str:
+    """The path of a staged file, as a manifest has it. It is read, appended and removed: nothing else may be.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if not isinstance(path, str) or not _STAGED.fullmatch(path):
+        raise ValueError(f"{path!r} is no staged file")
+    return path
 
 
 class _Buffers:

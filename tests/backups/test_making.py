@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 from shutil import rmtree
+from typing import Any
 
 import pytest
 
@@ -22,6 +23,7 @@ from diskstream.backups import (
 )
 from diskstream.backups.pace import Pace
 from diskstream.commands.keyspace import Keyspace
+from diskstream.store_files import Moment, pin
 from tests.backups.processes import keep_adding, kill_backups
 from tests.backups.world import LONG, bulky, filled, flip_in_place, seen, seen_at
 from tests.commands.world import Ours
@@ -230,6 +232,25 @@ def test_rot_is_not_carried_on_in_silence(large: Store, target: Path) -> None:
     assert sealed_files(after)[0].samefile(sealed_files(sound)[0]), "nothing is taken from a damaged one"
     found = check_backup(find_backup(copied.path), Seen())
     assert [finding.known for finding in found] == [True] * len(found) != []
+
+
+def test_a_segment_that_is_not_there_is_told(store: Store, target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only what was new was looked at, by the names of its files: one that had no file was nobody's to look at, unless
+    the stream begins or ends with it."""
+    for _ in range(3):
+        store.stream("x").add({"n": 1})
+        store.seal("x")
+    whole = make_backup(store.path, target)
+    gone = sealed_files(whole)[-2].name
+
+    def pin_without_one(*args: Any, **options: Any) -> tuple[Path, dict[str, Moment]]:
+        lease, moments = pin(*args, **options)
+        (lease / "streams" / "x" / gone).unlink()
+        return lease, moments
+
+    monkeypatch.setattr(making, "pin", pin_without_one)
+    (damaged,) = make_backup(store.path, target).damaged
+    assert damaged.faults == (f"{gone} at 0: the file is missing",)
 
 
 def test_a_stream_that_takes_no_writes_is_kept_as_it_is(tmp_path: Path, target: Path) -> None:

@@ -81,6 +81,8 @@ def test_lost_stubs_are_adopted_and_what_stays_missing_is_a_finding(
     assert "1 segments have a stub again, 0 missing" in run("cold", "adopt", "--from", folder_place).stdout
     (tmp_path / "store" / "streams" / "x" / "00000002.cold").unlink()
     (tmp_path / "place").rename(tmp_path / "lost")
+    assert "no such folder" in run("cold", "adopt", "x", "--from", folder_place, code=1).stderr
+    (tmp_path / "place").mkdir()
     assert len(objects(run("cold", "adopt", "x", "--from", folder_place, "--json", code=1))[0]["missing"]) == 1
 
 

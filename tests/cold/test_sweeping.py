@@ -7,9 +7,10 @@ import pytest
 
 import diskstream
 from diskstream import Stream, leases
-from diskstream.cold import bring_back, move_out, sweep
+from diskstream.cold import adopt, bring_back, move_out, sweep
 from diskstream.cold.catalogue import released_path
-from diskstream.errors import ArgumentError, ChangedError, CorruptionError
+from diskstream.cold.listing import catalogued
+from diskstream.errors import ArgumentError, ChangedError, CorruptionError, RemoteError
 from tests.cold.world import ENTRIES, filled, names_in, opened, rows
 
 DAY_MS = 86_400_000
@@ -123,3 +124,16 @@ def test_nothing_goes_while_anything_is_not_known(stream: Stream, folder_place: 
     assert len(names_in(tmp_path / "place", ".seg")) == len(report.segments)
     with pytest.raises(ArgumentError):
         sweep(store, folder_place, older_than_ms=-1)
+
+
+def test_a_folder_that_is_not_there_is_a_mistake_and_not_an_empty_one(stream: Stream, tmp_path: Path) -> None:
+    """`cold sweep`, `cold ls --at` and `cold adopt` said 0 where the URL was mistyped."""
+    gone = f"file://{tmp_path}/mistyped"
+    for look in (
+        lambda: sweep(stream._store, gone, older_than_ms=0),
+        lambda: adopt(stream, gone),
+        lambda: list(catalogued(stream._store, [stream], gone, whole=True)),
+    ):
+        with pytest.raises(RemoteError, match="there is no such folder"):
+            look()
+    assert not (tmp_path / "mistyped").exists()

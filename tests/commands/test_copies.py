@@ -228,7 +228,7 @@ def test_a_stream_may_be_too_large_to_dump(ours: Ours, keyspace: Keyspace, monke
     keyspace.stream(0, b"s").add_many([{"f": "x" * 100}] * 20)
     reply = ours.run("DUMP s")
     assert isinstance(reply, Refused)
-    assert reply == b"ERR the stream is over the limit of DUMP, 1000 bytes: use COPY"
+    assert reply == b"ERR the key is over the limit of DUMP, 1000 bytes as JSON: use COPY"
 
 
 @pytest.mark.parametrize(

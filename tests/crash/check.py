@@ -72,7 +72,7 @@ def check(cut: Cut, where: Path, world: World, rng: random.Random, options: dict
     materialise(cut.tree, where, cut.pages)
     put_view(where / "store", cut.view)
     world.reboot()
-    world.now_ms += rng.choice((-(10**9), -60_000, -1, 0, 5_000))
+    world.now_ms = max(world.now_ms + rng.choice((-(10**12), -(10**9), -60_000, -1, 0, 5_000, 10**12)), 0)
     path = where / "store"
     try:
         before = _look_only(path, options) if rng.random() < 0.1 else None
@@ -83,7 +83,8 @@ def check(cut: Cut, where: Path, world: World, rng: random.Random, options: dict
             if before is not None and before != found:
                 raise Violation(f"read only, it was\n  {before}\nand opened for writing, it is\n  {found}")
             _sound(store, cut)
-            check_audit(store, found)
+            if not cut.promises.was_full:
+                check_audit(store, found)
             after = _use(store, names, found, cut.position, world.now_ms, rng)
         leave_view(view, cleanly=rng.random() < 0.5)
         if rng.random() < 0.2:
@@ -117,14 +118,15 @@ def _sound(store: Store, cut: Cut) -> None:
                 if kept.rstrip(b"\0") != cut_off.rstrip(b"\0"):
                     raise Violation(f"what was cut off is not what was kept: {finding}")
     _verified(store)
-    left = [path for path in store.path.rglob("*") if path.suffix == ".tmp" and path.parent != store.path]
+    elsewhere = (store.path, store.path / "cold-cache")  # what is left of a fetch goes after an hour
+    left = [path for path in store.path.rglob("*") if path.suffix == ".tmp" and path.parent not in elsewhere]
     left += [path for path in (store.path / "streams").iterdir() if path.name.startswith(".")]
     if left:
         raise Violation(f"left lying about: {left}")
 
 
-def _verified(store: Store) -> None:
-    report = store.verify()
+def _verified(store: Store, *, cold: bool = False) -> None:
+    report = store.verify(cold=cold)
     if report.problems:
         raise Violation(
             "verify says " + "; ".join(f"{problem.path.name}: {problem.what}" for problem in report.problems)
@@ -201,6 +203,6 @@ def _again(path: Path, options: dict[str, Any], expected: dict[bytes, State], *,
         if store.recoveries:
             raise Violation(f"opened again, recovery found {[report.findings for report in store.recoveries]}")
         if verify:
-            _verified(store)
+            _verified(store, cold=True)
             _as_others_see_it(store, found)
     leave_view(view)

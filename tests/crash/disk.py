@@ -9,6 +9,8 @@ The disk model. At the moment of the cut, of each file
   the page cache has it). Under `Bytes.LOOSE` it is worse than on any such disk: of the writes to a sector, any subset
   is
   there, in any order, as on memory that is written back in smaller pieces;
+- a flush that failed made some pages durable and forgot the others: they stay as they were on the disk, whatever
+  later flushes say, until they are written to again;
 - the size is any between the flushed one and the last, and what was never written in between is zero, or, where a
   file system shows blocks before their contents reached them, the bytes of something else (`stale`).
 
@@ -24,15 +26,16 @@ of its files, nor about its own name. Control pages are no part of this: `image.
 """
 
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from tests.crash.events import ROOT, Event, Flush, NameChange, Names, Pin, SyncDir, Tree, Write
+from tests.crash.events import ROOT, Event, FailedFlush, Flush, NameChange, Names, Pin, SyncDir, Tree, Write
 
 __all__ = ["SECTOR", "Bytes", "Disk", "Order"]
 
 SECTOR = 512
+_PAGE = 4096
 
 # How much of what is not durable is left; None is a first part of a file's writes, the last one torn.
 _SHARES = (0.0, 0.1, 0.5, 0.9, 1.0, None)
@@ -58,14 +61,45 @@ class _File:
 
     durable: bytes = b""
     pending: list[tuple[int, bytes]] = field(default_factory=list)
+    forgotten: dict[int, bytes] = field(default_factory=dict)  # pages by number: clean in the page cache alone
+    size: int = 0
+
+    def write(self, offset: int, data: bytes) -> None:
+        if self.forgotten and data:
+            for page in _pages(offset, len(data)):
+                content = self.forgotten.pop(page, None)
+                if content is not None:
+                    self.pending.append((page * _PAGE, content))
+        self.pending.append((offset, data))
 
     def flush(self) -> None:
         if self.pending:
             self.durable = self.cached()
             self.pending = []
+        if len(self.durable) < self.size:
+            self.durable += bytes(self.size - len(self.durable))
+
+    def fail(self, seed: int, offset: int, size: int | None) -> None:
+        """A flush that ends with an error."""
+        rng = random.Random(seed)
+        content = self.cached()
+        pages = {page for at, data in self.pending for page in _pages(at, len(data))}
+        if size is not None:
+            pages &= set(_pages(offset, size))
+        share = rng.choice((0.0, 0.5, 0.9))
+        kept = bytearray(self.durable)
+        for page in sorted(pages):
+            part = content[page * _PAGE : (page + 1) * _PAGE]
+            if rng.random() < share:
+                _put(kept, page * _PAGE, part)
+            else:
+                self.forgotten[page] = part
+        self.durable = bytes(kept)
+        self.pending = [piece for piece in _cut_at(self.pending, _PAGE) if piece[0] // _PAGE not in pages]
+        self.size = max(self.size, len(content))
 
     def cached(self) -> bytes:
-        """What the page cache has."""
+        """What a flush makes durable."""
         content = bytearray(self.durable)
         for offset, data in self.pending:
             _put(content, offset, data)
@@ -93,16 +127,26 @@ def _put(content: bytearray, offset: int, data: bytes) -> None:
     content[offset : offset + len(data)] = data
 
 
-def _pieces(writes: Iterable[tuple[int, bytes]]) -> dict[int, list[tuple[int, bytes]]]:
-    """The writes cut at sectors: for each sector its pieces, in order."""
-    sectors: dict[int, list[tuple[int, bytes]]] = {}
+def _pages(offset: int, size: int) -> range:
+    """The pages that a write touches."""
+    return range(offset // _PAGE, -(-(offset + size) // _PAGE))
+
+
+def _cut_at(writes: Iterable[tuple[int, bytes]], unit: int) -> Iterator[tuple[int, bytes]]:
+    """The writes, none of which goes beyond the end of a sector or page."""
     for offset, data in writes:
         at = 0
         while at < len(data):
-            sector = (offset + at) // SECTOR
-            end = min(len(data), (sector + 1) * SECTOR - offset)
-            sectors.setdefault(sector, []).append((offset + at, data[at:end]))
+            end = min(len(data), ((offset + at) // unit + 1) * unit - offset)
+            yield offset + at, data[at:end]
             at = end
+
+
+def _pieces(writes: Iterable[tuple[int, bytes]]) -> dict[int, list[tuple[int, bytes]]]:
+    """The writes cut at sectors: for each sector its pieces, in order."""
+    sectors: dict[int, list[tuple[int, bytes]]] = {}
+    for offset, data in _cut_at(writes, SECTOR):
+        sectors.setdefault(offset // SECTOR, []).append((offset, data))
     return sectors
 
 
@@ -118,11 +162,13 @@ class Disk:
         """Goes on by one event."""
         match event:
             case Write(inode, offset, data):
-                self._files.setdefault(inode, _File()).pending.append((offset, data))
+                self._files.setdefault(inode, _File()).write(offset, data)
             case Pin(inode, offset, size):
                 self._files[inode].pin(offset, size)
             case Flush(inode):
                 self._files.setdefault(inode, _File()).flush()
+            case FailedFlush(inode, seed, offset, size):
+                self._files.setdefault(inode, _File()).fail(seed, offset, size)
             case SyncDir(directory):
                 self._sync(directory)
             case _:

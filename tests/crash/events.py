@@ -7,7 +7,21 @@ store, which is always there.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-__all__ = ["ROOT", "Enter", "Event", "Flush", "Leave", "Move", "NameChange", "Names", "Pin", "SyncDir", "Tree", "Write"]
+__all__ = [
+    "ROOT",
+    "Enter",
+    "Event",
+    "FailedFlush",
+    "Flush",
+    "Leave",
+    "Move",
+    "NameChange",
+    "Names",
+    "Pin",
+    "SyncDir",
+    "Tree",
+    "Write",
+]
 
 ROOT = 0
 
@@ -38,6 +52,21 @@ class Flush:
     """All bytes of a file, and its size, are durable. Its name is not."""
 
     inode: int
+
+
+@dataclass(frozen=True, slots=True)
+class FailedFlush:
+    """A flush ended with an error: of what was not durable, some pages are now, all others count as clean.
+
+    A later flush passes over them. They are what they were in the page cache, until the machine stops; one that is
+    written to again is dirty as a whole. `seed` says which pages were written. With a `size` this is about the pages of
+    the write just before, as with `Pin`.
+    """
+
+    inode: int
+    seed: int
+    offset: int = 0
+    size: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +120,7 @@ class SyncDir:
 
 
 NameChange = Enter | Leave | Move
-Event = Write | Pin | Flush | NameChange | SyncDir
+Event = Write | Pin | Flush | FailedFlush | NameChange | SyncDir
 
 
 class Names:

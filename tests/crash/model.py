@@ -122,12 +122,14 @@ class Promises:
         durable: (length of the trace, index of a version): from there on no version before that may be left.
         pinned: (length of the trace, stream, name): from there on, as long as no later change of names is durable, the
             stream has that name, since something of it was promised to be durable.
+        was_full: whether the disk was full once: a log may then have gone without its audit.
     """
 
     versions: list[Names] = field(default_factory=lambda: [{}])
     began: list[int] = field(default_factory=lambda: [-1])
     durable: list[tuple[int, int]] = field(default_factory=lambda: [(0, 0)])
     pinned: list[tuple[int, int, Timeline, bytes]] = field(default_factory=list)
+    was_full: bool = False
 
     @property
     def now(self) -> Names:

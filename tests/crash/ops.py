@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from diskstream.ids import EntryID
+from tests.crash.cold_ops import COLD_WEIGHTS
 from tests.crash.commit_ops import COMMIT_WEIGHTS
 from tests.crash.effects import Added, Effect, Outcome, Removed, SetTo, Trimmed
 from tests.crash.group_ops import GROUP_WEIGHTS
@@ -10,6 +11,7 @@ from tests.crash.model import EMPTY, ID, Pairs, State
 from tests.crash.observe import as_id
 from tests.crash.retention_ops import RETENTION_WEIGHTS
 from tests.crash.workload import Workload
+from tests.crash.world import START_MS
 
 __all__ = ["NAMES", "step"]
 
@@ -269,10 +271,26 @@ _WEIGHTS: dict[Callable[[Workload], None], int] = {
 }
 
 
+_YEARS_MS = 10 * 365 * 86_400_000
+
+
+def _goes_on(w: Workload) -> int:
+    """The clock a moment later. It steps back now and then, and seldom it jumps: by years, to its beginning, or far."""
+    now, rng = w.world.now_ms, w.rng
+    if rng.random() < 0.02:
+        w.note("the clock jumps")
+        w.counts["jumps of the clock"] += 1
+        return max(rng.choice((now + _YEARS_MS, now - _YEARS_MS, 0, 1 << 46, START_MS)), 0)
+    return max(now + rng.choice((0, 0, 1, 7, 300, 6_000, 25_000, -3, -40_000)), 0)
+
+
+_ALL_WEIGHTS = {**_WEIGHTS, **GROUP_WEIGHTS, **COMMIT_WEIGHTS, **RETENTION_WEIGHTS, **COLD_WEIGHTS}
+
+
 def step(w: Workload) -> None:
-    """Does one operation; time goes on, and sometimes back."""
-    w.world.now_ms += w.rng.choice((0, 0, 1, 7, 300, 6_000, 25_000, -3, -40_000))
-    weights = {**_WEIGHTS, **GROUP_WEIGHTS, **COMMIT_WEIGHTS, **RETENTION_WEIGHTS}
-    w.rng.choices(list(weights), list(weights.values()))[0](w)
+    """Does one operation; time goes on."""
+    w.world.now_ms = _goes_on(w)
+    w.counts["operations"] += 1
+    w.rng.choices(list(_ALL_WEIGHTS), list(_ALL_WEIGHTS.values()))[0](w)
     w.files.note_ctl()
     w.files.note_view()

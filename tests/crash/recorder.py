@@ -6,7 +6,21 @@ from pathlib import Path
 
 from diskstream._native import Ctl, LogFile
 from diskstream.engine.files import Files, LogFileLike, NewFile
-from tests.crash.events import Enter, Event, Flush, Leave, Move, NameChange, Names, Pin, SyncDir, Tree, Write
+from tests.crash.events import (
+    Enter,
+    Event,
+    FailedFlush,
+    Flush,
+    Leave,
+    Move,
+    NameChange,
+    Names,
+    Pin,
+    SyncDir,
+    Tree,
+    Write,
+)
+from tests.crash.faults import Faults
 from tests.crash.view import Image, image_of
 
 __all__ = ["Killed", "RecordedLog", "RecordedNewFile", "RecordingFiles"]
@@ -26,10 +40,11 @@ class RecordingFiles(Files):
             of the trace then. The pages are no part of the trace, since nobody may rely on them after a restart.
         view_images: the view as `note_view` saw it, each with the length of the trace then. It is no part of the trace
             either.
+        faults: what the disk refuses.
     """
 
     def __init__(self, root: Path, start: Tree | None = None) -> None:
-        self.root, self.start = root, start or {}
+        self.root, self.start, self.faults = root, start or {}, Faults()
         self.events: list[Event] = []
         self.ctl_images: list[tuple[int, dict[int, bytes]]] = []
         self.view_images: list[tuple[int, Image]] = []
@@ -91,9 +106,11 @@ class RecordingFiles(Files):
         self._last_pages = self._images()
         return True
 
-    def _begin(self) -> None:
+    def _begin(self, call: str, path: Path) -> None:
         if self.dies():
             raise Killed
+        if error := self.faults.hit(call, path):
+            raise error
 
     # --- what the recorded files call ---------------------------------------------------------------------------------
 
@@ -137,31 +154,31 @@ class RecordingFiles(Files):
             raise Killed
         file = super().open_log(path, writable=writable)
         directory, name = self._parts(path)
-        return RecordedLog(self, self.names.directories[directory][name], file)
+        return RecordedLog(self, self.names.directories[directory][name], file, path)
 
     def create(self, path: Path) -> NewFile:
         """Begins a file."""
-        self._begin()
+        self._begin("create", path)
         new = RecordedNewFile(self, self._number(), path)
         self._note(Enter(*self._parts(path), new.inode))
         return new
 
     def rename(self, source: Path, target: Path) -> None:
         """Gives another name."""
-        self._begin()
+        self._begin("rename", target)
         super().rename(source, target)
         self._note(Move(*self._parts(source), *self._parts(target)))
 
     def link(self, source: Path, target: Path) -> None:
         """Gives a second name."""
-        self._begin()
+        self._begin("link", target)
         super().link(source, target)
         directory, name = self._parts(source)
         self._note(Enter(*self._parts(target), self.names.directories[directory][name]))
 
     def unlink(self, path: Path) -> None:
         """Removes a file."""
-        self._begin()
+        self._begin("unlink", path)
         known = self._knows(path)
         super().unlink(path)
         if known:
@@ -169,7 +186,7 @@ class RecordingFiles(Files):
 
     def mkdir(self, path: Path) -> None:
         """Makes a directory."""
-        self._begin()
+        self._begin("mkdir", path)
         known = self._knows(path)
         super().mkdir(path)
         if not known:
@@ -177,7 +194,7 @@ class RecordingFiles(Files):
 
     def rmdir(self, path: Path) -> None:
         """Removes a directory."""
-        self._begin()
+        self._begin("rmdir", path)
         known = self._knows(path)
         super().rmdir(path)
         if known:
@@ -185,7 +202,7 @@ class RecordingFiles(Files):
 
     def sync_dir(self, path: Path) -> None:
         """Makes names durable."""
-        self._begin()
+        self._begin("sync_dir", path)
         super().sync_dir(path)
         relative = path.relative_to(self.root).as_posix()
         directory = self.names.find("" if relative == "." else relative)
@@ -239,8 +256,8 @@ class _Page:
 class RecordedLog:
     """Stands in for a log file."""
 
-    def __init__(self, files: RecordingFiles, inode: int, file: LogFileLike) -> None:
-        self.files, self.inode, self.file = files, inode, file
+    def __init__(self, files: RecordingFiles, inode: int, file: LogFileLike, path: Path) -> None:
+        self.files, self.inode, self.file, self.path = files, inode, file, path
 
     def store(self, offset: int, data: bytes, /) -> None:
         """A mapped store."""
@@ -259,15 +276,28 @@ class RecordedLog:
             self.file.pwrite(offset, part)
             self.files.written(self.inode, offset, part)
             raise Killed
+        error = self.files.faults.hit("pwrite", self.path)
+        if error is not None:
+            data = data[: self.files.faults.part_of(len(data))]
         self.file.pwrite(offset, data)
         self.files.written(self.inode, offset, data)
+        if error is not None:
+            raise error
 
     def pwrite_sync(self, offset: int, data: bytes, /) -> None:
         """A write that is durable on return: until then it is one like any other."""
         if self.files.dies():
             raise Killed
-        self.file.pwrite_sync(offset, data)
+        error = self.files.faults.hit("pwrite_sync", self.path)
+        if error is not None:
+            data = data[: self.files.faults.part_of(len(data))]
+            self.file.pwrite(offset, data)
+        else:
+            self.file.pwrite_sync(offset, data)
         self.files.written(self.inode, offset, data)
+        if error is not None:
+            self.files.events.append(FailedFlush(self.inode, self.files.faults.seed, offset, len(data)))
+            raise error
         self.files.events.append(Pin(self.inode, offset, len(data)))
 
     def extend(self, size_bytes: int, /) -> None:
@@ -275,14 +305,22 @@ class RecordedLog:
         if self.files.dies():
             raise Killed
         begin = self.files.size_of(self.inode)
+        error = self.files.faults.hit("extend", self.path)
+        if error is not None:
+            size_bytes = begin + self.files.faults.part_of(max(size_bytes - begin, 0))
         self.file.extend(size_bytes)
         if size_bytes > begin:
             self.files.written(self.inode, begin, bytes(size_bytes - begin))
+        if error is not None:
+            raise error
 
     def flush(self) -> None:
         """fdatasync."""
         if self.files.dies():
             raise Killed
+        if error := self.files.faults.hit("flush", self.path):
+            self.files.events.append(FailedFlush(self.inode, self.files.faults.seed))
+            raise error
         self.file.flush()
         self.files.events.append(Flush(self.inode))
 
@@ -315,15 +353,23 @@ class RecordedNewFile(NewFile):
     def write(self, data: bytes) -> None:
         """Appends."""
         dies = self.files.dies()
+        error = None if dies else self.files.faults.hit("write", self.path)
         part = data[: self.files.part_of(len(data))] if dies else data
+        if error is not None:
+            part = data[: self.files.faults.part_of(len(data))]
         super().write(part)
         self.files.written(self.inode, self.files.size_of(self.inode), part)
         if dies:
             raise Killed
+        if error is not None:
+            raise error
 
     def sync(self) -> None:
         """fsync: data and size, not the name."""
         if self.files.dies():
             raise Killed
+        if error := self.files.faults.hit("sync", self.path):
+            self.files.events.append(FailedFlush(self.inode, self.files.faults.seed))
+            raise error
         super().sync()
         self.files.events.append(Flush(self.inode))

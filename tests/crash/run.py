@@ -5,6 +5,7 @@ import random
 import shutil
 import tempfile
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -57,6 +58,7 @@ class Outcome:
         states: how many were checked.
         nested: how many of these were cuts of a recovery.
         events: the length of the trace.
+        counts: what was done in it, and what befell it; how often the disk failed, each way.
         violations: what was found, as text that says how to see it again.
     """
 
@@ -64,6 +66,7 @@ class Outcome:
     states: int = 0
     nested: int = 0
     events: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
     violations: list[str] = field(default_factory=list)
 
 
@@ -87,6 +90,7 @@ def _options(rng: random.Random, policy: str) -> dict[str, Any]:
         "node_max_bytes": rng.choice((256, 4096)),
         "compression_level": rng.choice((0, 1)),
         "cache_bytes": rng.choice((0, 1 << 20)),
+        "cold_cache_bytes": rng.choice((0, 1 << 20)),
         "seal": rng.choice(("manual", "background")),
         "pending_rows": rng.choice((1, 2, 4, 100)),
     }
@@ -132,14 +136,15 @@ def _record(
     promises: Promises,
     steps: int,
     kills: float,
+    faults: float,
 ) -> tuple[_Trace, Workload]:
     files.note_ctl()
     work = Workload(files, world, rng, options, promises)
-    work.kills = kills
+    work.kills, work.faults = kills, faults
     try:
         for _ in range(steps):
             ops.step(work)
-        work.kills = 0.0
+        work.heal()
         work.compare()
         work.store.close()
     except (DiskstreamError, AssertionError) as error:
@@ -149,6 +154,7 @@ def _record(
         ) from error
     leave_view(work.view, cleanly=rng.random() < 0.5)
     promises.all_kept(files.position)
+    promises.was_full |= files.faults.no_room > 0
     files.note_ctl()
     files.note_view()
     return _Trace(files, promises, files.position), work
@@ -164,11 +170,13 @@ def run(job: Job, make_files: MakeFiles = RecordingFiles, *, stop_at: int = 3) -
         root.mkdir()
         files = make_files(root, None)
         try:
-            trace, work = _record(files, world, rng, options, Promises(), rng.randint(25, 70), rng.choice((0.0, 0.05)))
+            steps, kills, faults = rng.randint(25, 70), rng.choice((0.0, 0.05)), rng.choice((0.0, 0.1))
+            trace, work = _record(files, world, rng, options, Promises(), steps, kills, faults)
         except Violation as violation:
             outcome.violations.append(f"{job}: while recording: {violation}")
             return outcome
         outcome.events = len(trace.events)
+        outcome.counts = work.counts + Counter({f"failing disks: {k}": n for k, n in files.faults.counts.items()})
         end = len(trace.events)
         positions = sorted([rng.randint(0, end) for _ in range(job.cuts - 2)] + [end, end])
         for index, position in enumerate(positions):
@@ -233,11 +241,13 @@ def _check_nested(
     world.reboot()
     files = make_files(root, cut.tree)
     names = cut.explain(found)
-    promises = Promises(versions=[{}])
+    promises = Promises(versions=[{}], was_full=cut.promises.was_full)
     promises.versions = [
         {name: Timeline(states=[found[name]], issued=[(0, names[name].issued_by(cut.position))]) for name in names}
     ]
-    trace, work = _record(files, world, rng, options, promises, rng.randint(0, 5), rng.choice((0.0, 0.5)))
+    trace, work = _record(
+        files, world, rng, options, promises, rng.randint(0, 5), rng.choice((0.0, 0.5)), rng.choice((0.0, 0.0, 0.3))
+    )
     end = len(trace.events)
     positions = [*sorted(rng.randint(0, end) for _ in range(8)), end]
     for index, position in enumerate(positions):

@@ -1,11 +1,13 @@
 """A store at work on recorded files, with a model beside it, dying now and then."""
 
 import random
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, TypeVar
 
 import diskstream
-from diskstream import Store
+from diskstream import StorageError, Store
+from diskstream.engine.page import POISONED
 from tests.crash.effects import Effect, Outcome, paths
 from tests.crash.model import ID, Names, Promises, State, Timeline
 from tests.crash.observe import Violation, look_at_all
@@ -26,15 +28,19 @@ class Workload:
     Attributes:
         options: of the store.
         kills: how likely an operation is killed in its course.
+        faults: how likely the disk begins to fail in the course of an operation.
+        counts: what was done, and what befell it.
     """
 
     def __init__(
         self, files: RecordingFiles, world: World, rng: random.Random, options: dict[str, Any], promises: Promises
     ) -> None:
         self.files, self.world, self.rng, self.options, self.promises = files, world, rng, options, promises
-        self.kills = 0.0
+        self.kills = self.faults = 0.0
         self.path = files.root / "store"
         self.log: list[str] = []
+        self.counts: Counter[str] = Counter()
+        self._names_in_doubt = False  # the flush of a change of names failed, and there was none since
         self.store = self._open()
         self.view = view_of(self.store)  # kept: a store that closes would close it cleanly
 
@@ -60,31 +66,49 @@ class Workload:
         return diskstream.open(self.path, files=self.files, clock=self.world.clock, **self._settled, **self.options)
 
     def _open(self) -> Store:
-        """Opens the store, again as often as the opening is killed."""
+        """Opens the store, again as often as the opening is killed, or the disk fails."""
         while True:
             try:
                 return self._begin()
             except Killed:
                 self.note("killed while opening the store")
                 self.files.revive()
+            except StorageError as error:
+                self._excused(error)
 
     def attempt(self, action: Callable[[], _T]) -> tuple[_T | None, bool]:
-        """Does something; the process may die of it. Returns the result, and whether it lived to see it."""
+        """Does something; the process may die of it, or the disk may fail.
+
+        Returns the result, and whether it went well: where it did not, `settle` says how far it came.
+        """
         if self.rng.random() < self.kills:
             self.files.kill_in(min(int(self.rng.expovariate(0.15)), 40), self.rng)
+        if self.faults and self.rng.random() < self.faults:
+            self.note(self.files.faults.arm(self.rng))
         try:
             result = action()
         except Killed:
             self._bury()
+            return None, False
+        except StorageError as error:
+            self._excused(error)
+            self._names_in_doubt = True
+            if self.files.spare():
+                self._bury()
+            else:
+                self._go_on()
             return None, False
         if self.files.spare():
             self._bury()
             return None, False
         return result, True
 
+    # --- a process that dies ------------------------------------------------------------------------------------------
+
     def _bury(self) -> None:
         """Takes the dead process away, and opens the store as the next one, which may die as well."""
         self.note("killed")
+        self.counts["killed processes"] += 1
         self._let_go()
         if self.rng.random() < 0.3:
             self.files.kill_in(self.rng.randint(0, 12), self.rng)
@@ -97,10 +121,18 @@ class Workload:
                 self.note("killed while opening a stream")
                 self._let_go()
                 self._next()
+            except StorageError as error:
+                self._excused(error)
+                self.files.spare()
+                self._let_go()
+                self._next()
         self.files.spare()
 
     def _next(self) -> None:
+        if self.faults and self.rng.random() < 0.3:
+            self.note(self.files.faults.arm(self.rng))  # a recovery may meet it
         self.store = self._open()
+        self.files.faults.forget()
         self.view = view_of(self.store)
 
     def _let_go(self) -> None:
@@ -110,6 +142,70 @@ class Workload:
         self.store._page.close()
         leave_view(self.view)
         self.files.revive()
+
+    # --- a disk that fails --------------------------------------------------------------------------------------------
+
+    def _excused(self, error: StorageError) -> None:
+        """Takes an error for what it is if the disk has failed; it may get well again.
+
+        Raises:
+            StorageError: nothing has failed since the store was opened.
+        """
+        if not self.files.faults.fired:
+            raise error
+        self.note(f"refused: {error}")
+        if self.rng.random() < 0.5:
+            self.files.faults.relieve()
+
+    def _go_on(self) -> None:
+        """After an error, as a user would: with the same store where no stream is poisoned, else with the next one."""
+        poisoned = [name for name, log in self.store._logs.items() if not log.closed and log.ctl.flags & POISONED]
+        for name in poisoned:
+            self._must_refuse(name)
+        if (keeper := self.keeper()) is not None:
+            keeper.last_error = None
+        if self.store.closed or poisoned or self.rng.random() < 0.2:
+            self._take_next()
+
+    def _must_refuse(self, name: bytes) -> None:
+        """A poisoned stream takes nothing, whatever the disk says now."""
+        try:
+            self.store.stream(name).add({"taken": "by a poisoned stream"})
+        except StorageError:
+            return
+        raise Violation(f"{name!r} is poisoned, and takes entries")
+
+    def _take_next(self) -> None:
+        """Closes what may be poisoned, and opens it again: in the same process, or in the next one."""
+        if self.rng.random() < 0.3:
+            self._let_go()
+        else:
+            try:
+                self.store.close()
+            except StorageError as error:
+                self._excused(error)
+            if self.rng.random() < 0.7:
+                leave_view(self.view, cleanly=self.rng.random() < 0.7)
+        self._next()
+        self.note("opened")
+
+    def heal(self) -> None:
+        """The disk is well for good, and whatever it did is put right."""
+        self.kills = self.faults = 0.0
+        self.files.faults.relieve()
+        if self.files.faults.fired:
+            self._take_next()
+            self.settle()
+
+    def _found(self) -> dict[bytes, State]:
+        """All that is there, looked at again as often as the disk fails."""
+        while True:
+            try:
+                return look_at_all(self.store)
+            except StorageError as error:
+                self._excused(error)
+                self.files.faults.relieve()
+                self._go_on()
 
     def reopen(self) -> None:
         """Closes the store, and opens it again: in the same process, or in the next one, which finds a view or none."""
@@ -161,8 +257,10 @@ class Workload:
         if not alive or outcomes is None:
             self.settle(name, effects, began)
             return False
+        is_new = name not in self.promises.now
         timeline = self._made(name, began)
-        self.promises.names_kept(self.position)
+        if is_new or not self._names_in_doubt:
+            self._names_kept()
         for effect, outcome in zip(effects, outcomes, strict=True):
             timeline.went(effect.apply(timeline.now, outcome), began)
         if durable or self.always:
@@ -180,7 +278,7 @@ class Workload:
             return False
         for names in versions:
             self.promises.named(names, began)
-        self.promises.names_kept(self.position)
+        self._names_kept()
         return True
 
     def plain(self, action: Callable[[], object], *, keeps: Sequence[bytes] = ()) -> bool:
@@ -192,6 +290,10 @@ class Workload:
         for name in keeps:
             self.promises.kept(name, self.position)
         return True
+
+    def _names_kept(self) -> None:
+        self.promises.names_kept(self.position)
+        self._names_in_doubt = False
 
     def _made(self, name: bytes, began: int) -> Timeline:
         if name not in self.promises.now:
@@ -207,8 +309,11 @@ class Workload:
         began: int = 0,
         versions: Sequence[Names] = (),
     ) -> None:
-        """Finds out how far a killed operation came, and goes on from there. Nothing else may have changed."""
-        found = look_at_all(self.store)
+        """Finds out how far an operation came that was killed, or refused, and goes on from there.
+
+        Nothing else may have changed.
+        """
+        found = self._found()
         if name is not None and name not in self.promises.now and name in found:
             self._made(name, began)
         candidates = [self.promises.now, *versions]

@@ -14,9 +14,9 @@ from diskstream.engine import page, state
 from diskstream.engine.keeper import Keeper
 from diskstream.engine.log import StreamLog
 
-__all__ = ["StillKeeper", "World"]
+__all__ = ["START_MS", "StillKeeper", "World"]
 
-_START_MS = 1_700_000_000_000
+START_MS = 1_700_000_000_000
 
 
 class StillKeeper(Keeper):
@@ -64,7 +64,7 @@ class World(contextlib.AbstractContextManager["World"]):
     """
 
     def __init__(self, seed: str) -> None:
-        self.now_ms = _START_MS
+        self.now_ms = START_MS
         self._chance = random.Random(seed)
         self._boot = bytes(16)
         self._patches = contextlib.ExitStack()

@@ -2,6 +2,7 @@
 reopened."""
 
 import errno
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,51 @@ def test_a_stream_that_was_poisoned_is_written_anew_before_it_is_believed(tmp_pa
     with opened(tmp_path / "s", disk) as store:
         assert numbers(store) == [0, 1, 2, 3, 4]
         assert "pwrite" in disk.done
+        assert "flush" in disk.done[disk.done.index("pwrite") :]
+
+
+def test_a_flush_that_fails_in_a_recovery_is_not_believed_the_next_time(tmp_path: Path) -> None:
+    """A killed process leaves what it wrote in the page cache alone. Who opened the stream next met a failing disk and
+    gave up; the opening after that flushed again, which succeeded and had written nothing, and called it durable."""
+    disk = Disk("flush")
+    store = opened(tmp_path / "s", disk)
+    store.stream("x").add({"n": 0})
+    log_of(store).abandon()  # as a killed process does
+    disk.ill = True
+    with opened(tmp_path / "s", disk) as again, pytest.raises(StorageError):
+        numbers(again)
+    disk.ill = False
+    disk.done.clear()
+    with opened(tmp_path / "s", disk) as again:
+        assert numbers(again) == [0]
+        assert "pwrite" in disk.done
+        assert "flush" in disk.done[disk.done.index("pwrite") :]
+
+
+def test_a_flush_that_fails_behind_a_death_under_the_lock_poisons_the_stream(tmp_path: Path) -> None:
+    """What the dead one left is made durable by who takes the lock next: where that failed, it was tried again, and the
+    second flush, which proves nothing, was believed."""
+    disk = Disk("flush")
+    store = opened(tmp_path / "s", disk)
+    stream = store.stream("x")
+    stream.add({"n": 0})
+    dies = threading.Thread(target=lambda: log_of(store).locked().__enter__())
+    dies.start()
+    dies.join()
+    disk.ill = True
+    with pytest.raises(StorageError):
+        stream.add({"n": 1})
+    disk.ill = False
+    for use_it in (lambda: stream.add({"n": 2}), store.sync):
+        with pytest.raises(PoisonedError):
+            use_it()
+    assert numbers(store) == [0]
+    with pytest.raises(StorageError):
+        store.close()
+    disk.done.clear()
+    with opened(tmp_path / "s", disk) as again:
+        again.stream("x").add({"n": 3})
+        assert numbers(again) == [0, 3]
         assert "flush" in disk.done[disk.done.index("pwrite") :]
 
 

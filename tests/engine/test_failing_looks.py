@@ -15,7 +15,7 @@ import pytest
 
 import diskstream
 from diskstream import StorageError
-from diskstream.engine import page
+from diskstream.engine import page, recovery
 from tests.engine.children import LIMIT_S
 from tests.engine.sample import SMALL, build, rows
 
@@ -76,16 +76,16 @@ def test_a_segment_that_could_not_be_read_once_is_not_called_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     there = build(tmp_path / "s")["x"].live
-    whole = Path.open
+    whole = recovery.reading
 
-    def failing(path: Path, *given: Any, **named: Any) -> Any:
+    def failing(path: Path) -> Any:
         if path.suffix == ".seg":
             raise OSError(errno.EIO, "Input/output error", str(path))
-        return whole(path, *given, **named)
+        return whole(path)
 
     with diskstream.open(tmp_path / "s", **SMALL) as store:
         with monkeypatch.context() as patch:
-            patch.setattr(Path, "open", failing)
+            patch.setattr(recovery, "reading", failing)
             len(store.stream("x"))
         kinds = {finding.kind for report in store.recoveries for finding in report.findings}
         assert kinds == {"unknown"}

@@ -7,7 +7,7 @@ import pytest
 
 import diskstream
 from diskstream import EntryID
-from diskstream.engine import seal
+from diskstream.engine import seal, spare
 from tests.engine.sample import SMALL, log_of
 
 SNAPSHOT = 4096  # where the first frame of a log is
@@ -117,6 +117,19 @@ def test_a_damaged_copy_is_reported_and_never_used(tmp_path: Path) -> None:
     spoil(tmp_path / "s/streams/x/00000002.log", SNAPSHOT + 70)
     with diskstream.open(tmp_path / "s", **SMALL) as store, pytest.raises(diskstream.CorruptionError):
         len(store.stream("x"))
+
+
+def test_a_copy_that_goes_while_it_is_verified_is_no_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log was rolled by another process just then, and the copy removed between a look at its name and the read."""
+    a_queue_whose_entries_are_gone(tmp_path / "s", lambda stream: None)
+    read = spare.read
+
+    def read_late(directory: Path, number: int) -> bytes:
+        (directory / "00000002.state").unlink(missing_ok=True)
+        return read(directory, number)
+
+    monkeypatch.setattr(spare, "read", read_late)
+    assert diskstream.verify(tmp_path / "s").problems == []
 
 
 def test_a_bad_block_is_not_copied(tmp_path: Path) -> None:

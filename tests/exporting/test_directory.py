@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import diskstream
+from diskstream.checked_json import with_check
 from diskstream.cli import main
 from tests.exporting.stored import numbered, rows_in, table_of
 
@@ -52,7 +53,7 @@ def test_parts_have_so_many_rows_and_are_listed(path: Path, tmp_path: Path) -> N
     assert [each["file"] for each in listed] == [part.name for part in parts(tmp_path / "out")]
     assert [each["size_bytes"] for each in listed] == [part.stat().st_size for part in parts(tmp_path / "out")]
     assert (listed[1]["first"], listed[1]["last"]) == ("1001-0", "2000-0")
-    assert last == {"complete": True, "entries": ENTRIES, "files": 12}
+    assert last == with_check({"complete": True, "entries": ENTRIES, "files": 12})
 
 
 def test_once_complete_it_is_left_alone(path: Path, tmp_path: Path) -> None:
@@ -205,6 +206,21 @@ def test_a_manifest_that_is_none_is_refused(path: Path, tmp_path: Path, line: by
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "export.jsonl").write_bytes(line)
     assert "error: " in export(path, tmp_path / "out", code=1).stderr
+
+
+@pytest.mark.parametrize(
+    ("there", "changed"), [(b'"1000-0"', b'"1008-0"'), (b'"entries": 1000', b'"entries": 1001'), (b'"s"', b'"t"')]
+)
+def test_a_digit_that_is_not_what_was_written_is_found(path: Path, tmp_path: Path, there: bytes, changed: bytes) -> None:
+    """It was believed: behind an ID that a disk had changed the export went on, and was complete with a gap in it."""
+    interrupted(path, tmp_path / "out")
+    manifest = tmp_path / "out" / "export.jsonl"
+    first, second = manifest.read_bytes().splitlines(keepends=True)
+    assert there in second
+    manifest.write_bytes(first + second.replace(there, changed))
+    assert "line 2" in export(path, tmp_path / "out", code=1).stderr
+    manifest.write_bytes(first + second + second)
+    assert "line 3" in export(path, tmp_path / "out", code=1).stderr
 
 
 def test_a_part_by_a_path_that_leads_elsewhere_is_refused(path: Path, tmp_path: Path) -> None:

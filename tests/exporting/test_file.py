@@ -71,6 +71,14 @@ def test_columns_have_types_in_tables(path: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "y.arrow").exists()
 
 
+@pytest.mark.parametrize("to_parts", [False, True])
+def test_a_column_that_no_entry_has_is_told(path: Path, tmp_path: Path, *, to_parts: bool) -> None:
+    words = ["odd", "--columns", "a,temprature,c", "--duplicates", "last", "-o", str(tmp_path / "x.parquet")]
+    done = export(path, *words, *(["--rows-per-file", "2"] if to_parts else []), "--json")
+    assert "no entry has these fields, so their columns are empty: temprature" in done.stderr
+    assert json.loads(done.stdout)["empty_columns"] == ["temprature"]
+
+
 def test_names_of_columns_may_have_what_types_have() -> None:
     parsed = parse_columns(b"a:b:int8,c:none,d:decimal(10,2),e:decimal(3, 1)")
     assert parsed == ((b"a:b", "int8"), (b"c:none", "binary"), (b"d", "decimal(10,2)"), (b"e", "decimal(3,1)"))

@@ -154,7 +154,8 @@ def _kill(job: Job, directory: Path, outcome: Outcome) -> None:
             at = traceback.extract_tb(error.__traceback__)[-1]
             outcome.violations.append(
                 f"killed at call {nth} ({last_call(directory / 'strace.log')}), {'joined' if joined else 'alone'}: "
-                f"{type(error).__name__}: {error} in {at.name}: {at.line}\nreplay with python -m tests.kills kill:{job.script}:{nth}"
+                f"{type(error).__name__}: {error} in {at.name}: {at.line}\n"
+                f"replay with python -m tests.kills kill:{job.script}:{nth}"
             )
             return
         if judge is None:
@@ -244,7 +245,8 @@ def _error(job: Job, directory: Path, outcome: Outcome) -> None:
         outcome.tried["errors of a system call"] += 1
         if wrong:
             outcome.violations.append(
-                f"{code} at {call.name}({hit[0].text[:200]}: {wrong}\nreplay with python -m tests.kills error:{job.script}:{place}"
+                f"{code} at {call.name}({hit[0].text[:200]}: {wrong}\n"
+                f"replay with python -m tests.kills error:{job.script}:{place}"
             )
             return
         outcome.outcomes["told by a typed error" if ended.said else "got over without a word"] += 1

@@ -11,8 +11,9 @@ import pytest
 from diskstream.commands.all_commands import table
 from diskstream.commands.caller import Caller
 from diskstream.commands.dispatch import dispatch
+from diskstream.commands.failures import WRONG_TYPE
 from diskstream.commands.keyspace import Keyspace
-from diskstream.commands.replies import ErrorReply
+from diskstream.commands.wire import CommandRun, RequestParser, encode
 from diskstream.server.acknowledging import AckBatch
 from tests.server.client import Client, ErrorLine, packed, serving
 
@@ -34,12 +35,15 @@ def a_group(caller: Caller, key: str, pending: int) -> None:
     run(caller, "XREADGROUP", "GROUP", "g", "a", "COUNT", str(pending), "STREAMS", key, ">")
 
 
-def batch_of(keyspace: Keyspace, given: list[list[bytes]]) -> list[Any]:
+def batch_of(keyspace: Keyspace, given: list[list[bytes]]) -> bytes:
     caller = Caller(keyspace)
     batch = AckBatch(keyspace, lambda _, words: dispatch(table(), caller, words))
-    connection: Any = SimpleNamespace(caller=caller)
-    assert all(batch.take(connection, words) for words in given)
-    return [reply for _, reply in batch.run()]
+    connection: Any = SimpleNamespace(caller=caller, protocol=2)
+    for words in given:
+        (run,) = RequestParser(runs=True).feed(packed(*words))
+        assert isinstance(run, CommandRun)
+        assert batch.take(connection, run)
+    return b"".join(encode([reply], resp3=False) for _, reply in batch.run())
 
 
 def test_the_replies_are_those_of_single_commands(keyspace: Keyspace) -> None:
@@ -49,8 +53,9 @@ def test_the_replies_are_those_of_single_commands(keyspace: Keyspace) -> None:
         a_group(caller, key, 40)
     given = [[str(random_ids.randint(1, 60)) + "-1" for _ in range(random_ids.randint(1, 4))] for _ in range(40)]
     together = batch_of(keyspace, [[b"XACK", b"together", b"g", *(each.encode() for each in ids)] for ids in given])
-    assert together == [run(caller, "XACK", "alone", "g", *ids) for ids in given]
-    assert 0 in together
+    alone = [run(caller, "XACK", "alone", "g", *ids) for ids in given]
+    assert together == encode(alone, resp3=False)
+    assert 0 in alone
     assert run(caller, "XPENDING", "together", "g") == run(caller, "XPENDING", "alone", "g")
 
 
@@ -59,23 +64,22 @@ def test_they_are_one_frame(keyspace: Keyspace) -> None:
     log = keyspace.store(0)._log(b"s", create=False)
     assert log is not None
     before = log.native.tail[2]
-    assert batch_of(keyspace, [[b"XACK", b"s", b"g", b"%d-1" % n] for n in range(1, 21)]) == [1] * 20
+    assert batch_of(keyspace, [[b"XACK", b"s", b"g", b"%d-1" % n] for n in range(1, 21)]) == b":1\r\n" * 20
     assert log.native.tail[2] == before + 1
 
 
-def test_one_that_is_wrong_leaves_the_others_as_they_are(keyspace: Keyspace) -> None:
-    a_group(Caller(keyspace), "s", 3)
-    first, wrong, last = batch_of(keyspace, [[b"XACK", b"s", b"g", each] for each in (b"1-1", b"no ID", b"2-1")])
-    assert (first, last) == (1, 1)
-    assert isinstance(wrong, ErrorReply)
-    assert keyspace.statistics.of("xack").calls == 3
-    assert keyspace.statistics.of("xack").failed == 1
+def test_each_is_told_what_is_wrong(keyspace: Keyspace) -> None:
+    run(Caller(keyspace), "SET", "text", "no stream")
+    replies = batch_of(keyspace, [[b"XACK", b"text", b"g", each] for each in (b"1-1", b"2-1")])
+    assert replies == b"-%s\r\n" % WRONG_TYPE * 2
+    calls = keyspace.statistics.of("xack")
+    assert (calls.calls, calls.failed) == (2, 2)
 
 
 @pytest.mark.parametrize("words", [[b"XACK", b"nowhere", b"g", b"1-1"], [b"XACK", b"s", b"no group", b"1-1"]])
 def test_nothing_is_pending_where_there_is_no_group(keyspace: Keyspace, words: list[bytes]) -> None:
     a_group(Caller(keyspace), "s", 1)
-    assert batch_of(keyspace, [words, words]) == [0, 0]
+    assert batch_of(keyspace, [words, words]) == b":0\r\n" * 2
 
 
 def test_a_pipeline_is_answered_in_its_order(tmp_path: Path) -> None:
@@ -88,6 +92,7 @@ def test_a_pipeline_is_answered_in_its_order(tmp_path: Path) -> None:
             *[("XACK", "s", "g", f"{n}-1") for n in (1, 1, 2)],
             ("XADD", "s", "9-1", "n", 9),
             ("XACK", "s", "g", "3-1", "9-1"),
+            ("XACK", "s", "g", "no ID"),
             ("XACK", "text", "g", "1-1"),
             ("XLEN", "s"),
         ]
@@ -95,5 +100,5 @@ def test_a_pipeline_is_answered_in_its_order(tmp_path: Path) -> None:
         replies = [client.reply() for _ in requests]
         assert replies[:3] == [b"1-1", b"2-1", b"3-1"]
         assert replies[4:9] == [1, 0, 1, b"9-1", 1]
-        assert isinstance(replies[9], ErrorLine)
-        assert replies[10] == 4
+        assert all(isinstance(reply, ErrorLine) for reply in replies[9:11])
+        assert replies[11] == 4

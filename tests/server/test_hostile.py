@@ -45,7 +45,11 @@ def test_a_pattern_of_many_stars_takes_no_power_of_the_name() -> None:
 @pytest.mark.parametrize("gone", ["", "keys", "streams"])
 def test_a_directory_that_is_removed_under_the_server(tmp_path: Path, gone: str) -> None:
     """Every command gets a reply, if only an error; the next SET, EXPIRE or KEYS was the server's end."""
-    with serving(tmp_path / "store") as server, Client.to(server) as client, Client.to(server) as waiting:
+    with (
+        serving(tmp_path / "store", enable_debug_command="local") as server,
+        Client.to(server) as client,
+        Client.to(server) as waiting,
+    ):
         client.call("XADD", "s", "1-1", "n", 0)
         client.call("XGROUP", "CREATE", "s", "g", "$")
         waiting.send("XREADGROUP", "GROUP", "g", "c", "BLOCK", 0, "CLAIM", 1, "STREAMS", "s", ">")
@@ -90,7 +94,11 @@ def test_who_waits_through_a_swap_hears_other_processes(tmp_path: Path) -> None:
 @pytest.mark.parametrize("how", [("DEBUG", "RELOAD"), ("CONFIG", "SET", "appendfsync", "always")])
 def test_who_waits_while_the_stores_are_opened_anew_waits_on(tmp_path: Path, how: tuple[str, ...]) -> None:
     """It was told LOADING at the next entry: it looked into the store that had been closed."""
-    with serving(tmp_path / "store") as server, Client.to(server) as client, Client.to(server) as other:
+    with (
+        serving(tmp_path / "store", enable_debug_command="local") as server,
+        Client.to(server) as client,
+        Client.to(server) as other,
+    ):
         client.call("XADD", "s", "1-1", "n", 0)
         other.send("XREAD", "BLOCK", 0, "STREAMS", "s", "$")
         waits_until_blocked(client, server, 1)

@@ -8,6 +8,7 @@ import pytest
 
 import diskstream
 from diskstream import EntryID, ReadOnlyError, Store, leases
+from diskstream.engine import trimming
 from diskstream.engine.files import Files
 from diskstream.engine.lease import link_stream
 from diskstream.engine.page import APPEND
@@ -107,6 +108,30 @@ def test_what_is_not_flushed_yet_is_leased_too(tmp_path: Path) -> None:
         for number in range(50):
             store.stream("x").add({"n": number})
             assert len(leased(store.lease(["x"]))) == number + 1
+
+
+@pytest.mark.parametrize("drop", ["trim", "compact"])
+def test_a_lease_has_the_segments_that_it_lists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, drop: str) -> None:
+    """Under `always` a trim, or a compaction, is written under the append lock and flushed behind it. A lease made in
+    between linked the segments that were left, and copied a log that ended before the change and listed the others."""
+    with small_store(tmp_path / "s", fsync="always") as store:
+        stream = store.stream("x")
+        for _ in range(3):
+            stream.add_many([{"pad": "." * 50}] * 20)
+            store.seal()
+        stream.delete(*(entry.id for entry in list(stream)[10:50]))
+        log = log_of(store)
+        if drop == "trim":
+            with log.locked():
+                log.prepare()
+                assert trimming.trim_below(log, list(stream)[15].id, approximate=False, limit=0) == 15
+        else:
+            monkeypatch.setattr(log, "remove_dropped", lambda: 0)  # which flushes before it removes the files
+            assert store.compact()[0].entries_dropped == 20
+        assert log.ctl.visible[1] < log.native.tail[1], "written, and not flushed"
+        live = leased(store.lease(["x"]))
+        assert live == rows(stream)
+        assert len(live) == (5 if drop == "trim" else 20)
 
 
 @pytest.mark.parametrize("name", [b"x", b"a/b", b"\xff\x00", "żółw".encode(), b"Upper", b"n" * 4096])

@@ -8,7 +8,13 @@ from tests.torture.model import Budget, Report
 
 __all__ = ["PARTS", "run_of", "summary_of"]
 
-PARTS = ("power", "kills", "resources")
+PARTS = (
+    "power",
+    "rot",
+    "crowd",
+    "kills",
+    "resources",
+)
 
 
 def run_of(name: str) -> Callable[[Budget], Report]:

@@ -26,6 +26,7 @@ def run(budget: Budget) -> Report:
                 report.tried["states"] += outcome.states
                 report.tried["states of a recovery that was cut itself"] += outcome.nested
                 report.tried["traces"] += 1
+                report.tried += outcome.counts
                 report.violations += outcome.violations
             budget.say(f"{report.tried['states']:,} states")
     return budget.finished(report)

@@ -58,4 +58,38 @@ PROMISES: tuple[Promise, ...] = (
         ("tests/engine/test_bounded.py", "tests/bounds/test_bounds.py"),
         ("resources",),
     ),
+    Promise(
+        "Any number of processes may work on one store, and any of them be killed, stopped or interrupted at any "
+        "moment, under every policy: what an append returned is there once, whole, in the order in which appends "
+        "followed each other; an append that was cut off is there whole, once, or not at all; a message that is sent "
+        "again after it is there once. What is gone, somebody removed.",
+        (
+            "tests/torture/test_torture.py::test_a_short_form_of_each_part_finds_nothing",
+            "tests/crowd/test_planted.py",
+            "tests/processes/test_processes.py",
+        ),
+        ("crowd",),
+    ),
+    Promise(
+        "Meanwhile a reader passes over nothing and sees nothing twice; a group gives each entry to one consumer, "
+        "again only while it is pending, and never once its acknowledgement has returned; whoever waits for an entry "
+        "is given it; `verify` reports no fault.",
+        (
+            "tests/torture/test_torture.py::test_a_short_form_of_each_part_finds_nothing",
+            "tests/crowd/test_planted.py",
+            "tests/groups/test_killed.py",
+            "tests/engine/test_spare.py::test_a_copy_that_goes_while_it_is_verified_is_no_fault",
+        ),
+        ("crowd",),
+    ),
+    Promise(
+        "A backup made meanwhile is each stream as it was at one moment: its entries, its groups, and what is pending.",
+        (
+            "tests/torture/test_torture.py::test_a_short_form_of_each_part_finds_nothing",
+            "tests/crowd/test_planted.py",
+            "tests/streams/test_leases.py::test_a_lease_has_the_segments_that_it_lists",
+            "tests/backups/test_making.py::test_a_segment_that_is_not_there_is_told",
+        ),
+        ("crowd",),
+    ),
 )

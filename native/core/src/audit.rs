@@ -29,7 +29,7 @@ use crate::error::{Error, Result};
 use crate::group_ops::{read_ops, Op};
 use crate::pending::{unzigzag, zigzag};
 use crate::wire::{put_u32, put_u64, put_varint, Reader};
-use crate::{checksum, FORMAT_VERSION};
+use crate::{checksum, zstd_could_unpack, FORMAT_VERSION};
 
 pub const HEADER_BYTES: usize = 64;
 pub const BLOCK_HEAD_BYTES: usize = 48;
@@ -200,6 +200,10 @@ impl BlockHead {
         }
         let raw = match self.codec {
             0 => body.to_vec(),
+            1 if !zstd_could_unpack(body.len(), self.raw_length) => {
+                let found = format!("{} bytes out of {}", self.raw_length, body.len());
+                return Err(Error::corrupt("audit block", 12, "sizes that fit together", found));
+            }
             1 => zstd::bulk::decompress(body, self.raw_length)
                 .map_err(|error| Error::corrupt("audit block body", BLOCK_HEAD_BYTES as u64, "zstd data", error))?,
             other => return Err(Error::corrupt("audit block codec", 20, "0 or 1", other)),

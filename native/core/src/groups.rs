@@ -108,11 +108,12 @@ impl Group {
 
     fn count_in(&mut self, owner: u32) -> Result<()> {
         if owner == 0 {
-            self.refused += 1;
+            self.refused = self.refused.saturating_add(1);
         } else {
-            self.consumer_mut(owner)?.pending += 1;
+            let it = self.consumer_mut(owner)?;
+            it.pending = it.pending.saturating_add(1);
         }
-        self.pending += 1;
+        self.pending = self.pending.saturating_add(1);
         Ok(())
     }
 
@@ -189,8 +190,9 @@ impl Group {
         let it = self.consumer_mut(consumer)?;
         it.seen_ms = time_ms;
         it.active_ms = Some(time_ms);
-        it.pending += ids.len() as u64;
-        self.pending += ids.len() as u64;
+        // Numbers of a snapshot are what somebody wrote there: they count up to the greatest, never around.
+        it.pending = it.pending.saturating_add(ids.len() as u64);
+        self.pending = self.pending.saturating_add(ids.len() as u64);
         for id in ids {
             self.overlay.set(Pending { id: *id, consumer, time_ms, deliveries: 1 }, false);
             self.greatest = self.greatest.max(*id);
@@ -289,7 +291,7 @@ impl Groups {
     }
 
     pub fn pending(&self) -> u64 {
-        self.by_number.values().map(|group| group.pending).sum()
+        self.by_number.values().map(|group| group.pending).fold(0, u64::saturating_add)
     }
 
     /// IDs that overlays name.

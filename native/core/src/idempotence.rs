@@ -90,7 +90,7 @@ impl Windows {
         while self.producers.get(producer).is_some_and(|known| known.order.len() as u64 > self.messages) {
             self.forget_oldest(producer);
         }
-        self.added += 1;
+        self.added = self.added.saturating_add(1);
         if self.producers.len() > MAX_PRODUCERS {
             if let Some((_, name)) = self.oldest.first().cloned() {
                 while self.producers.contains_key(&name) {

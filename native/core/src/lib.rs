@@ -27,6 +27,7 @@ pub mod parse;
 pub mod pending;
 pub mod progress;
 pub mod resp;
+pub mod resp_commands;
 pub mod resp_entries;
 pub mod resp_inline;
 pub mod resp_reply;
@@ -43,6 +44,12 @@ pub mod wire;
 
 /// The version of every file format here. A file with a greater one is refused.
 pub const FORMAT_VERSION: u32 = 1;
+
+/// Whether zstd can have made `packed` bytes of `raw` ones: a block of it holds 128 KiB and takes four bytes at least. A
+/// size that is beyond that is a fault before anything is allocated for it.
+pub fn zstd_could_unpack(packed: usize, raw: usize) -> bool {
+    raw <= packed.saturating_mul(32_768)
+}
 
 /// CRC32C, as every format here uses it.
 pub fn checksum(bytes: &[u8]) -> u32 {

@@ -20,12 +20,16 @@ use crate::error::{Error, Result};
 use crate::id::Id;
 use crate::rows::MAX_FIELDS;
 use crate::wire::{put_id, put_narrow, put_u32, put_varint, read_narrow, Reader};
+use crate::zstd_could_unpack;
 
 pub const NODE_HEAD_BYTES: usize = 32;
 /// Entries of one node, at most; also the bound on what a damaged count can make a reader allocate.
 pub const MAX_NODE_ENTRIES: usize = 65_536;
 /// Raw bytes of one node, at most.
 pub const MAX_NODE_RAW_BYTES: usize = 128 << 20;
+/// Values of one node, at most: columns in which all are empty take three bytes, however many entries there are. A log
+/// has a byte for each value, so what is sealed stays far below.
+pub const MAX_NODE_VALUES: usize = MAX_NODE_RAW_BYTES;
 
 /// Appends one node to `out`. `level` is zstd's; 0 stores plain bytes.
 pub fn encode(out: &mut Vec<u8>, block: &Block, salt: u32, number: u32, level: i32) -> Result<()> {
@@ -138,10 +142,11 @@ impl NodeReader {
         }
         match codec {
             0 if body_len == raw_len => Ok((body, entries)),
-            1 => {
+            1 if zstd_could_unpack(body_len, raw_len) => {
                 self.decompress(body, raw_len)?;
                 Ok((&self.raw, entries))
             }
+            0 | 1 => Err(Error::corrupt("node", 12, "sizes that fit together", format!("{raw_len} and {body_len}"))),
             other => Err(Error::corrupt("node codec", 20, "0 or 1", other)),
         }
     }
@@ -184,6 +189,11 @@ fn parse(raw: &[u8], entries: usize) -> Result<Block> {
         tables.iter_mut().zip(counts).for_each(|(table, count)| table.rows = count as usize);
     } else if let Some(table) = tables.first_mut() {
         table.rows = entries;
+    }
+    let values = tables.iter().map(|table| table.rows.saturating_mul(table.columns.len()));
+    let values = values.fold(0, usize::saturating_add);
+    if values > MAX_NODE_VALUES {
+        return Err(reader.fault("values within the limit", values));
     }
     for table in &mut tables {
         for column in &mut table.columns {
@@ -286,6 +296,33 @@ mod tests {
                 assert!(back.pairs(row).eq(block().pairs(row)));
             }
         }
+    }
+
+    #[test]
+    fn sizes_that_nothing_was_packed_to_are_refused_before_they_are_allocated() {
+        // A head of its own: the checksums of a hostile writer are right.
+        let signed = |entries: u32, raw_len: u32, codec: u8, body: &[u8]| {
+            let mut out = Vec::new();
+            [7, 3, entries, raw_len, body.len() as u32].iter().for_each(|word| put_u32(&mut out, *word));
+            out.extend_from_slice(&[codec, 0, 0, 0]);
+            put_u32(&mut out, crc32c::crc32c(body));
+            let crc = crc32c::crc32c(&out);
+            put_u32(&mut out, crc);
+            out.extend_from_slice(body);
+            out
+        };
+        let mut reader = NodeReader::default();
+        assert!(reader.read(&signed(1, MAX_NODE_RAW_BYTES as u32, 1, &[0; 20]), 7, 3, 0).is_err());
+        assert_eq!(reader.raw.capacity(), 0);
+        // Columns of empty values: 3000 of them with 65 536 rows each, in 15 kB.
+        let mut raw = Vec::new();
+        put_id(&mut raw, Id::new(1, 0));
+        raw.extend_from_slice(&[0, 0, 0, 0, 1]);
+        put_varint(&mut raw, 3000);
+        raw.extend_from_slice(&[0; 3000 * 4]);
+        let found = reader.read(&signed(MAX_NODE_ENTRIES as u32, raw.len() as u32, 0, &raw), 7, 3, 0);
+        assert!(matches!(found, Err(Error::Corrupt { expected, .. }) if expected == "values within the limit"));
+        assert_eq!(reader.read(&signed(9, raw.len() as u32, 0, &raw), 7, 3, 0).unwrap().len(), 9);
     }
 
     #[test]

@@ -200,7 +200,12 @@ pub fn pack_pairs(pairs: &Pairs<'_>, rows: usize, ids: Ids<'_>, limit: usize) ->
         let bounds = word(pairs.bounds, row).zip(word(pairs.bounds, row + 1));
         let (start, end) =
             bounds.ok_or(Fault::Core(row, Error::Invalid("a list column with fewer offsets than rows")))?;
-        for at in u32::from_le_bytes(start) as usize..u32::from_le_bytes(end) as usize {
+        let (start, end) = (u32::from_le_bytes(start) as usize, u32::from_le_bytes(end) as usize);
+        // Beyond its bits every value counts as null: a wrong end would be walked up to, not noticed.
+        if start < end && (pairs.names.offset(end).is_none() || pairs.values.offset(end).is_none()) {
+            return Err(Fault::Core(row, Error::Invalid("a list column whose offsets lie outside its fields")));
+        }
+        for at in start..end {
             let fault = |error| Fault::Core(row, error);
             if let Some(value) = pairs.values.get(at).map_err(fault)? {
                 let name = pairs.names.get(at).map_err(fault)?.ok_or(Fault::NoName(row))?;
@@ -313,5 +318,7 @@ mod tests {
         let short = Bytes { data: b"", ..values.bytes() };
         assert!(pack_pairs(&Pairs { values: short, ..pairs }, 1, Ids::Automatic, MAX_ROWS_BYTES).is_err());
         assert!(pack_pairs(&pairs, 9, Ids::Automatic, MAX_ROWS_BYTES).is_err());
+        let bounds: Vec<u8> = [0u32, u32::MAX].iter().flat_map(|bound| bound.to_le_bytes()).collect();
+        assert!(pack_pairs(&Pairs { bounds: &bounds, ..pairs }, 1, Ids::Automatic, MAX_ROWS_BYTES).is_err());
     }
 }

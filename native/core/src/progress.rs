@@ -29,7 +29,7 @@ impl State {
             let before_first = added.saturating_sub(length);
             match id.cmp(&first) {
                 std::cmp::Ordering::Less => return Some(before_first),
-                std::cmp::Ordering::Equal => return Some(before_first + 1),
+                std::cmp::Ordering::Equal => return Some(before_first.saturating_add(1)),
                 std::cmp::Ordering::Greater => {}
             }
         }
@@ -60,7 +60,7 @@ impl State {
     pub fn read_after(&self, mut last: Id, mut read: Option<u64>, ids: &[Id], first: Id) -> Option<u64> {
         for id in ids {
             read = match read {
-                Some(read) if last >= first && !self.deleted_from(last) => Some(read + 1),
+                Some(read) if last >= first && !self.deleted_from(last) => Some(read.saturating_add(1)),
                 read if self.entries_added == 0 => read,
                 _ => self.estimate(*id, first),
             };

@@ -55,10 +55,10 @@ pub fn judge(file: &[u8], tail: &Tail, stopped: &Error) -> Result<Verdict> {
     let whole = frame::parse_header(file, tail.end, salt, tail.link);
     if whole.and_then(|header| frame::payload(file, tail.end, &header).map(drop)).is_ok() {
         // Written whole, behind the right frame, and yet it cannot be applied: no crash does that.
-        return Ok(Verdict::Rotten { at: tail.end, synced_lsn: tail.lsn + 1 });
+        return Ok(Verdict::Rotten { at: tail.end, synced_lsn: tail.lsn.saturating_add(1) });
     }
     let claimed = tail.frontier.synced_lsn;
-    match examine(file, tail.end, tail.lsn + 1, salt) {
+    match examine(file, tail.end, tail.lsn.saturating_add(1), salt) {
         Verdict::Clean | Verdict::Torn { .. } if claimed > tail.lsn => {
             Ok(Verdict::Rotten { at: tail.frontier.slot_offset(), synced_lsn: claimed })
         }

@@ -252,7 +252,7 @@ impl State {
         active.max_time_ms = active.max_time_ms.max(header.time_ms);
         active.size_bytes += header.frame_bytes() as u64;
         self.active_live += count;
-        self.entries_added += count;
+        self.entries_added = self.entries_added.saturating_add(count);
         self.last_id = last;
         Ok(())
     }
@@ -298,11 +298,8 @@ impl State {
             let active = number == self.active.number;
             // Positions of a segment that was dropped meanwhile are nobody's any more.
             let Some(meta) = self.segment_mut(number) else { return Ok(()) };
-            for position in start..stop {
-                let live = position >= meta.trimmed && Arc::make_mut(&mut meta.deleted).insert(position);
-                gone += u64::from(live && !active);
-                gone_active += u64::from(live && active);
-            }
+            let added = Arc::make_mut(&mut meta.deleted).insert_range(start.max(meta.trimmed), stop);
+            *(if active { &mut gone_active } else { &mut gone }) += added;
             Ok(())
         })?;
         self.sealed_live -= gone;

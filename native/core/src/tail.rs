@@ -265,7 +265,7 @@ impl Tail {
         let mut at = lsn;
         while offset < self.end {
             let Ok(header) = frame::parse_header(file, offset, self.header.salt, link) else { return Ok(false) };
-            if header.lsn != at + 1 {
+            if at.checked_add(1) != Some(header.lsn) {
                 return Ok(false);
             }
             if header.kind == Kind::Groups {
@@ -287,8 +287,9 @@ impl Tail {
     /// Applies the next frame. An error leaves everything as it was.
     fn step(&mut self, file: &[u8]) -> Result<()> {
         let header = frame::parse_header(file, self.end, self.header.salt, self.link)?;
-        if header.lsn != self.lsn + 1 {
-            return Err(Error::corrupt("frame sequence number", self.end, self.lsn + 1, header.lsn));
+        if self.lsn.checked_add(1) != Some(header.lsn) {
+            let expected = format!("the one after {}", self.lsn);
+            return Err(Error::corrupt("frame sequence number", self.end, expected, header.lsn));
         }
         let payload = frame::payload(file, self.end, &header)?;
         let last = match header.kind {

@@ -1,7 +1,6 @@
 //! The two operations of a consumer that must be quick: taking new entries, and acknowledging them. Under the append
 //! lock.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use diskstream_core::group_ops::{put_deliver, Op};
@@ -40,14 +39,20 @@ impl Recent {
     }
 }
 
-/// Entries that a consumer may be given, by the block they stand in.
-struct Found {
-    rows: Vec<(Arc<diskstream_core::block::Block>, u32, Id)>,
+/// Entries that consumers may be given, by the block they stand in.
+pub(crate) struct Found {
+    pub(crate) rows: Vec<(Arc<diskstream_core::block::Block>, u32, Id)>,
     text: bool,
+    /// Whether there may be more, though fewer than the limit were found.
+    pub(crate) cut: bool,
 }
 
 impl Found {
-    fn add(&mut self, block: &Block, after: Id, limit: usize) {
+    pub(crate) fn none(text: bool) -> Found {
+        Found { rows: Vec::new(), text, cut: false }
+    }
+
+    pub(crate) fn add(&mut self, block: &Block, after: Id, limit: usize) {
         self.text = block.text;
         for row in block.from..block.to {
             let id = block.block.id(row).unwrap_or_default();
@@ -90,9 +95,10 @@ struct Wanted {
 }
 
 impl Log {
-    /// Visible entries of the active segment behind the group's last one; None where sealed segments come first.
-    fn behind(&self, py: Python<'_>, after: Id, limit: usize) -> PyResult<Option<Found>> {
-        let mut found = Found { rows: Vec::new(), text: self.text };
+    /// Visible entries of the active segment behind the group's last one; None where sealed segments come first. With
+    /// `enough` of them, no more is unpacked than some [`BYTES_AT_ONCE`].
+    pub(crate) fn behind(&self, py: Python<'_>, after: Id, limit: usize, enough: usize) -> PyResult<Option<Found>> {
+        let mut found = Found::none(self.text);
         let Some(start) = after.next() else { return Ok(Some(found)) };
         let active = self.lock_brief(py);
         let state = &active.tail.state;
@@ -117,18 +123,85 @@ impl Log {
             None => active.tail.index.seek(map, start, stop).map_err(fail)?,
         }
         .max(meta.trimmed);
+        let mut unpacked = 0;
         while found.rows.len() < limit {
+            if unpacked >= BYTES_AT_ONCE && found.rows.len() >= enough {
+                found.cut = true;
+                break;
+            }
             let wanted = (limit - found.rows.len()).clamp(AT_LEAST, 1 << 16) as u64;
             let block = active.tail.index.read(map, position, stop, wanted, BYTES_AT_ONCE).map_err(fail)?;
             if block.is_empty() {
                 break;
             }
+            unpacked += block.value_bytes();
             let block = Block::clipped(Arc::new(block), position, (start, Id::MAX), Some(&meta), self.text);
             found.add(&block, after, limit);
             *recent = Some(Recent { segment: meta.number, base: position, block: Arc::clone(&block.block) });
             position = block.base + block.block.len() as u64;
         }
         Ok(Some(found))
+    }
+}
+
+/// What consumers of a group are given in one frame: of each its number and its IDs, in order.
+pub(crate) struct Delivered<'a> {
+    pub(crate) group: u32,
+    /// The group's last delivered ID before.
+    pub(crate) after: Id,
+    pub(crate) given: &'a [(u32, &'a [Id])],
+    pub(crate) noack: bool,
+    /// Whether the view was asked about the IDs.
+    pub(crate) asked: bool,
+}
+
+impl Log {
+    /// The records of a delivery, or a reason why there are none yet. `first` is the stream's first live ID.
+    pub(crate) fn delivered(
+        &self,
+        py: Python<'_>,
+        delivered: &Delivered<'_>,
+        first: Id,
+        now_ms: u64,
+    ) -> PyResult<Result<Vec<u8>, u8>> {
+        let Delivered { group, mut after, given, noack, asked } = *delivered;
+        let count: usize = given.iter().map(|(_, ids)| ids.len()).sum();
+        let active = self.lock_brief(py);
+        let state = &active.tail.state;
+        if !noack && state.groups.pending() + count as u64 > MAX_PENDING {
+            let error = diskstream_core::error::Error::Limit {
+                what: "the number of pending entries",
+                limit: MAX_PENDING,
+                found: state.groups.pending() + count as u64,
+            };
+            return Err(errors::core(py, &self.path, error));
+        }
+        let Some(it) = state.groups.by_number.get(&group) else { return Ok(Err(reason::MOVED)) };
+        if !noack && !asked && given.iter().any(|(_, ids)| ids.iter().any(|id| it.is_unknown(*id))) {
+            return Ok(Err(reason::VIEW));
+        }
+        let mut read = it.read;
+        let mut payload = Vec::with_capacity(40 * given.len() + count * 4);
+        for (consumer, ids) in given.iter().copied() {
+            let Some(last) = ids.last().copied() else { continue };
+            read = state.read_after(after, read, ids, first);
+            after = last;
+            if noack {
+                Op::Position { group, last, read }.put(&mut payload);
+                Op::Seen { group, consumer }.put(&mut payload);
+                continue;
+            }
+            let (again, new): (Vec<Id>, Vec<Id>) = ids.iter().partition(|id| it.find(**id).is_some());
+            if !again.is_empty() {
+                // Delivered before, and the group was set back: it changes hands, and counts from one.
+                let row = |id: &Id| Pending { id: *id, consumer, time_ms: now_ms, deliveries: 1 };
+                let owners = again.iter().map(|id| it.find(*id).map(|row| row.consumer)).collect();
+                let rows = again.iter().map(row).collect();
+                Op::Assign { group, consumer, active: true, rows, owners }.put(&mut payload);
+            }
+            put_deliver(&mut payload, (group, consumer), last, read, &new);
+        }
+        Ok(Ok(payload))
     }
 }
 
@@ -164,51 +237,26 @@ impl Log {
         let limit = wanted.count.saturating_add(wanted.promised);
         let mut found = match &blocks {
             Some(blocks) => {
-                let mut found = Found { rows: Vec::new(), text: self.text };
+                let mut found = Found::none(self.text);
                 blocks.iter().for_each(|block| found.add(block, after, limit));
                 found
             }
-            None => match self.behind(py, after, limit)? {
+            None => match self.behind(py, after, limit, limit)? {
                 Some(found) => found,
                 None => return refuse(reason::SEALED),
             },
         };
         let spent_now = found.cap(wanted.promised, wanted.count, wanted.max_bytes, wanted.spent, wanted.spent > 0);
         let ids: Vec<Id> = found.rows.iter().map(|(_, _, id)| *id).collect();
-        let Some(last) = ids.last().copied() else { return refuse(0) };
+        if ids.is_empty() {
+            return refuse(0);
+        }
         let first = parse(first, 0)?;
-        let payload = {
-            let active = self.lock_brief(py);
-            let state = &active.tail.state;
-            if !wanted.noack && state.groups.pending() + ids.len() as u64 > MAX_PENDING {
-                let error = diskstream_core::error::Error::Limit {
-                    what: "the number of pending entries",
-                    limit: MAX_PENDING,
-                    found: state.groups.pending() + ids.len() as u64,
-                };
-                return Err(errors::core(py, &self.path, error));
-            }
-            let Some(it) = state.groups.by_number.get(&group) else { return refuse(reason::MOVED) };
-            if !wanted.noack && !asked && ids.iter().any(|id| it.is_unknown(*id)) {
-                return refuse(reason::VIEW);
-            }
-            let read = state.read_after(after, it.read, &ids, first);
-            let mut payload = Vec::with_capacity(40 + ids.len() * 4);
-            if wanted.noack {
-                Op::Position { group, last, read }.put(&mut payload);
-                Op::Seen { group, consumer }.put(&mut payload);
-            } else {
-                let (again, new): (Vec<Id>, Vec<Id>) = ids.iter().partition(|id| it.find(**id).is_some());
-                if !again.is_empty() {
-                    // Delivered before, and the group was set back: it changes hands, and counts from one.
-                    let row = |id: &Id| Pending { id: *id, consumer, time_ms: now_ms, deliveries: 1 };
-                    let owners = again.iter().map(|id| it.find(*id).map(|row| row.consumer)).collect();
-                    let rows = again.iter().map(row).collect();
-                    Op::Assign { group, consumer, active: true, rows, owners }.put(&mut payload);
-                }
-                put_deliver(&mut payload, (group, consumer), last, read, &new);
-            }
-            payload
+        let given = [(consumer, ids.as_slice())];
+        let delivered = Delivered { group, after, given: &given, noack: wanted.noack, asked };
+        let payload = match self.delivered(py, &delivered, first, now_ms)? {
+            Ok(payload) => payload,
+            Err(code) => return refuse(code),
         };
         let code = self.append_records(py, &payload, now_ms)?;
         if code != 0 {
@@ -236,31 +284,18 @@ impl Log {
         let (code, ended) = self.end(py, group, ids_of(&ids)?, now_ms, asked)?;
         Ok((code, ended.len()))
     }
-
-    /// The same for many callers, in one frame: `counts` says how many of the IDs are whose, in order. Returns
-    /// `(reason, how many of each were pending)`; an ID that is named twice counts for whom it was named by first.
-    #[pyo3(signature = (group, ids, counts, now_ms, asked=false))]
-    fn acknowledge_each(
-        &self,
-        py: Python<'_>,
-        group: u32,
-        ids: Vec<Bound<'_, PyAny>>,
-        counts: Vec<usize>,
-        now_ms: u64,
-        asked: bool,
-    ) -> PyResult<(u8, Vec<usize>)> {
-        let ids = ids_of(&ids)?;
-        let (code, ended) = self.end(py, group, ids.clone(), now_ms, asked)?;
-        let mut left: HashSet<Id> = ended.into_iter().collect();
-        let mut rest = ids.iter();
-        let each = counts.iter().map(|count| rest.by_ref().take(*count).filter(|id| left.remove(id)).count()).collect();
-        Ok((code, each))
-    }
 }
 
 impl Log {
     /// Ends what is pending of these IDs, as one record. Returns a reason, and which were.
-    fn end(&self, py: Python<'_>, group: u32, mut ids: Vec<Id>, now_ms: u64, asked: bool) -> PyResult<(u8, Vec<Id>)> {
+    pub(crate) fn end(
+        &self,
+        py: Python<'_>,
+        group: u32,
+        mut ids: Vec<Id>,
+        now_ms: u64,
+        asked: bool,
+    ) -> PyResult<(u8, Vec<Id>)> {
         if !ids.is_sorted() {
             ids.sort_unstable();
         }

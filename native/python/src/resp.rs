@@ -2,12 +2,14 @@
 
 use diskstream_core::packing::MAX_ROWS_BYTES;
 use diskstream_core::resp::{Limits, Parser};
+use diskstream_core::resp_commands::CommandRuns;
 use diskstream_core::resp_runs::Runs;
 use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 
 use crate::add_run::AddRun;
+use crate::command_run::CommandRun;
 use crate::errors;
 
 /// Redis's `proto-max-bulk-len` and `client-query-buffer-limit`, where nothing else is said.
@@ -18,7 +20,7 @@ const QUERY_BYTES: usize = 1 << 30;
 #[pyclass(module = "diskstream._native")]
 pub struct RequestParser {
     parser: Parser,
-    /// Whether plain XADDs become runs.
+    /// Whether plain commands become runs.
     runs: bool,
 }
 
@@ -33,25 +35,34 @@ fn with_data<R>(data: &Bound<'_, PyAny>, each: impl FnOnce(&[u8]) -> R) -> PyRes
     Ok(each(&copy))
 }
 
-/// Gathers the commands of one call.
+/// Gathers the commands of one call. Made anew for each: what it took for a large command is not kept for every client.
 struct Commands<'py> {
     found: Bound<'py, PyList>,
-    /// Made anew for each call: what it took for a large command is not kept for every client.
-    runs: Option<Runs>,
+    /// Those of XADD and those of other commands, one of which is under way at most.
+    runs: Option<(Runs, CommandRuns)>,
 }
 
 impl<'py> Commands<'py> {
     #[inline]
     fn add(&mut self, words: &[&[u8]]) -> PyResult<()> {
         let py = self.found.py();
-        if let Some(runs) = &mut self.runs {
-            let mut before = None;
-            let taken = runs.take(words, |run| before = Some(run));
-            if !taken {
-                before = before.or_else(|| runs.finish());
+        if let Some((adds, others)) = &mut self.runs {
+            let (mut add, mut other) = (None, None);
+            let mut taken = adds.take(words, |run| add = Some(run));
+            if taken {
+                other = others.finish();
+            } else {
+                add = adds.finish();
+                taken = others.take(words, |run| other = Some(run));
+                if !taken {
+                    other = others.finish();
+                }
             }
-            if let Some(run) = before {
+            if let Some(run) = add {
                 self.found.append(AddRun::made(py, run)?)?;
+            }
+            if let Some(run) = other {
+                self.found.append(CommandRun::made(py, run)?)?;
             }
             if taken {
                 return Ok(());
@@ -61,8 +72,14 @@ impl<'py> Commands<'py> {
     }
 
     fn finish(mut self) -> PyResult<Bound<'py, PyList>> {
-        if let Some(run) = self.runs.as_mut().and_then(Runs::finish) {
-            self.found.append(AddRun::made(self.found.py(), run)?)?;
+        let py = self.found.py();
+        if let Some((adds, others)) = &mut self.runs {
+            if let Some(run) = adds.finish() {
+                self.found.append(AddRun::made(py, run)?)?;
+            }
+            if let Some(run) = others.finish() {
+                self.found.append(CommandRun::made(py, run)?)?;
+            }
         }
         Ok(self.found)
     }
@@ -77,7 +94,8 @@ impl RequestParser {
         RequestParser { parser: Parser::new(limits), runs }
     }
 
-    /// Takes bytes. Returns the commands that are whole now, each as the list of its words, or several as an `AddRun`.
+    /// Takes bytes. Returns the commands that are whole now, each as the list of its words, or several as an
+    /// `AddRun` or a `CommandRun`.
     #[pyo3(signature = (data, authenticated=true))]
     fn feed<'py>(
         &mut self,
@@ -85,7 +103,7 @@ impl RequestParser {
         data: &Bound<'py, PyAny>,
         authenticated: bool,
     ) -> PyResult<Bound<'py, PyList>> {
-        let runs = self.runs.then(|| Runs::new(MAX_ROWS_BYTES));
+        let runs = self.runs.then(|| (Runs::new(MAX_ROWS_BYTES), CommandRuns::default()));
         let mut commands = Commands { found: PyList::empty(py), runs };
         let mut kept = Ok(());
         with_data(data, |data| {

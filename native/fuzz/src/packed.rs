@@ -1,0 +1,61 @@
+//! Columns that a caller lends, and rows that were packed before.
+
+use diskstream_core::block::BlockBuilder;
+use diskstream_core::id::Id;
+use diskstream_core::packing::{pack_columns, pack_pairs, Bytes, Ids, Packed, Pairs};
+use diskstream_core::resp_runs::{join, unpack};
+use diskstream_core::rows;
+
+use crate::input::Input;
+
+fn column<'a>(input: &mut Input<'a>) -> Bytes<'a> {
+    let flags = input.u8();
+    let (base, first_bit) = (u64::from(input.u8() & 3), usize::from(input.u8()));
+    let (offsets, data) = (input.counted(), input.counted());
+    let validity = if flags & 2 > 0 { Some(input.counted()) } else { None };
+    Bytes { offsets, wide: flags & 1 > 0, data, validity, base, first_bit }
+}
+
+fn check(frames: &[Packed], rows: usize) {
+    assert_eq!(frames.iter().map(|packed| packed.rows as usize).sum::<usize>(), rows);
+    for packed in frames {
+        let first = packed.ids.map_or(Id::new(1, 0), |(first, _)| first);
+        let mut builder = BlockBuilder::default();
+        let last = rows::decode(&packed.payload, first, packed.rows, 0..packed.rows, usize::MAX, &mut builder).unwrap();
+        assert!(packed.ids.is_none_or(|ids| ids == (first, last)));
+    }
+}
+
+pub fn packing(data: &[u8]) {
+    let mut input = Input(data);
+    let (kind, rows, limit) = (input.u8(), usize::from(input.u8()), usize::from(input.u16()));
+    let (one, two, three) = (column(&mut input), column(&mut input), column(&mut input));
+    let ids = match kind % 3 {
+        0 => Ids::Automatic,
+        1 => Ids::Words { ms: three.offsets, seq: three.data },
+        _ => Ids::Text(three),
+    };
+    if let Ok(frames) = pack_columns(&[(b"a", one), (b"b", two)], rows, ids, limit) {
+        check(&frames, rows);
+    }
+    let pairs = Pairs { bounds: input.0, names: one, values: two };
+    if let Ok(frames) = pack_pairs(&pairs, rows, ids, limit) {
+        check(&frames, rows);
+    }
+}
+
+pub fn runs(data: &[u8]) {
+    let mut input = Input(data);
+    let (limit, count) = (usize::from(input.u16()), u32::from(input.u8()));
+    let one = Packed { payload: input.counted().to_vec(), rows: count, ids: None };
+    let two = Packed { payload: input.0.to_vec(), rows: u32::from(input.u8()), ids: None };
+    let words = |packed: &Packed| {
+        let mut found: Vec<Vec<Vec<u8>>> = Vec::new();
+        unpack(packed, |words| found.push(words.map(<[u8]>::to_vec).collect())).ok().map(|()| found)
+    };
+    let (first, second) = (words(&one), words(&two));
+    let Ok(Some(joined)) = join([&one, &two].into_iter(), limit) else { return };
+    let mut expected = first.unwrap();
+    expected.extend(second.unwrap());
+    assert_eq!(words(&joined), Some(expected));
+}

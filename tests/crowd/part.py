@@ -1,0 +1,119 @@
+"""What each process of a crowd has: its name, its store, its journal; and how it ends."""
+
+import ctypes
+import faulthandler
+import os
+import random
+import select
+import signal
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+import diskstream
+from diskstream import Entry, Group, Store, Stream
+from tests.crowd.journal import Journal, Op, packed, read_journal
+from tests.crowd.scene import Scene, row_of
+
+__all__ = ["FOLDERS", "Part", "live"]
+
+FOLDERS = STORE, JOURNALS, BACKUPS, COLD = "store", "journals", "backups", "cold"
+_PR_SET_PDEATHSIG = 1
+
+
+@dataclass
+class Part:
+    """One life of a role."""
+
+    scene: Scene
+    root: Path
+    name: str
+    life: int
+    store: Store
+    journal: Journal
+    chance: random.Random
+
+    @property
+    def stream(self) -> Stream:
+        """The stream that its role is about."""
+        return self.store.stream("quiet" if self.name[0] in "qwf" else "x")
+
+    @property
+    def path(self) -> Path:
+        """The store's directory."""
+        return self.root / STORE
+
+    @property
+    def group(self) -> Group:
+        """The group that its role is a consumer of: every fourth one of the second."""
+        other = self.name.startswith("c") and int(self.name[1:]) % 4 == 3
+        return self.stream.group("h" if other else "g", create=False)
+
+    def pause(self, most_s: float) -> None:
+        """Lets others go on for a while."""
+        select.select([], [], [], self.chance.random() * most_s)
+
+    def before(self) -> Iterator[Op]:
+        """What former lives noted, the last of it first."""
+        for life in range(self.life - 1, -1, -1):
+            path = self.root / JOURNALS / f"{self.name}.{life}"
+            if path.exists():
+                yield from reversed(read_journal(path))
+
+    def noted(self, entries: Iterable[Entry]) -> dict[str, str]:
+        """Entries for the journal, after a look whether each is what its producer made it.
+
+        Raises:
+            AssertionError: one is not.
+        """
+        listed = list(entries)
+        keys = [entry["k"].decode() for entry in listed]
+        for entry, key in zip(listed, keys, strict=True):
+            assert entry.pairs == row_of(key), f"{entry.id} of {self.name} is not what {key} was: {entry.pairs}"
+        return {"ids": packed(entry.id for entry in listed), "keys": " ".join(keys)}
+
+
+def _die_with_parent() -> None:
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _leave(_signal: int, _frame: FrameType | None) -> None:
+    raise SystemExit(0)
+
+
+def _go_on(step: Callable[[], None]) -> None:
+    while True:
+        try:
+            while True:
+                step()
+        except KeyboardInterrupt:  # what was under way has an end that nobody knows; the store goes on
+            continue
+
+
+def live(work: Callable[[Part], Callable[[], None]], scene: Scene, root: Path, name: str, life: int) -> int:
+    """Forks a life of a role. `work` opens what it needs, and returns what is done again and again.
+
+    Half of all lives end at SIGTERM as programs do that close what they opened, the others at once.
+    """
+    pid = os.fork()
+    if pid:
+        return pid
+    _die_with_parent()
+    faulthandler.enable()
+    chance = random.Random(f"{scene.seed} {scene.policy} {name} {life}")
+    signal.signal(signal.SIGTERM, _leave if chance.random() < 0.5 else signal.SIG_DFL)
+    journal = Journal(root / JOURNALS, name, life)
+    code = 1
+    try:
+        options = scene.options()
+        with diskstream.open(root / STORE, **options) as store:
+            part = Part(scene, root, name, life, store, journal, chance)
+            _go_on(work(part))
+    except (SystemExit, KeyboardInterrupt):
+        code = 0
+    except BaseException:  # noqa: BLE001  # a fork must not go on where its parent does
+        journal.note("failed", how=traceback.format_exc())
+    finally:
+        os._exit(code)

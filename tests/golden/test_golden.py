@@ -1,0 +1,246 @@
+"""What an older version has written is read by this one, all of it and unchanged; and what a newer one has is refused.
+
+A version's files are never written again: see `generate`.
+"""
+
+import hashlib
+import json
+import shutil
+import struct
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import diskstream
+from diskstream import NewerFormatError
+from diskstream._native import FORMAT_VERSION
+from diskstream.archiving.marks import load
+from diskstream.backups import find_backup, make_backup, restore
+from diskstream.checked_json import with_check
+from diskstream.checkpoints import Checkpoints
+from diskstream.cold import bring_back
+from diskstream.cold.listing import catalogued
+from diskstream.commands.keyspace import Keyspace
+from diskstream.exporting import ExportRequest, export_directory
+from tests.commands.world import Ours
+from tests.engine.sample import files_of
+from tests.golden.described import PLACE, described, streams_of
+from tests.rot.world import OPTIONS
+from tests.slow_reader.wire import crc32c
+
+HERE = Path(__file__).resolve().parent
+VERSIONS = sorted(path.name for path in HERE.glob("v*") if path.is_dir())
+
+
+@pytest.fixture(params=VERSIONS)
+def kept(request: pytest.FixtureRequest) -> Path:
+    """The directory of a version."""
+    return HERE / str(request.param)
+
+
+@pytest.fixture
+def place(kept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of what that version has written; whoever reads it stands in it."""
+    with tarfile.open(kept / "place.tar.gz") as packed:
+        packed.extractall(tmp_path, filter="data")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def expected_of(kept: Path) -> Any:
+    return json.loads((kept / "expected.json").read_text(encoding="utf-8"))
+
+
+def as_json(value: Any) -> Any:
+    return json.loads(json.dumps(value))
+
+
+def test_there_is_a_store_of_each_version_of_the_format() -> None:
+    assert VERSIONS == [f"v{number}" for number in range(1, FORMAT_VERSION + 1)]
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+def test_all_is_read_as_it_was_written(kept: Path, place: Path, read_only: bool) -> None:
+    before = files_of(place)
+    found, expected = as_json(described(place, read_only=read_only)), expected_of(kept)
+    assert found.keys() == expected.keys()
+    for part in expected:
+        assert found[part] == expected[part], part
+    if read_only:
+        assert files_of(place) == before
+
+
+def test_an_old_store_goes_on(kept: Path, place: Path) -> None:
+    expected = expected_of(kept)["streams"]
+    with diskstream.open(place / "store", **OPTIONS) as store:
+        for stream in store:
+            expected[stream.name.decode("latin-1")]["entries"].append([str(stream.add({"new": "1"})), [["new", "1"]]])
+        riders = store.stream("x").group("riders", create=False)
+        assert riders.consumer("ann").read(count=1)
+        store.seal()
+        store.compact()
+        assert bring_back(store.stream("cold"))
+    with diskstream.open(place / "store", **OPTIONS) as store:
+        found = as_json(streams_of(store))
+        assert {name: each["entries"] for name, each in found.items()} == {
+            name: each["entries"] for name, each in expected.items()
+        }
+        assert len(found["x"]["state"]["groups"]) == len(expected["x"]["state"]["groups"])
+        assert store.verify().ok
+    with Keyspace(place / "store", **OPTIONS) as keyspace:
+        Ours(keyspace).run("SET another held")
+    with Keyspace(place / "store", **OPTIONS) as keyspace:
+        assert Ours(keyspace).run("GET another") == b"held"
+        assert Ours(keyspace).run("GET word") == b"held"
+    made = make_backup(place / "store", place / "backups")
+    assert made.header.number == 3
+
+
+def test_an_old_backup_is_restored(kept: Path, place: Path) -> None:
+    restore(find_backup(place / "backups"), place / "restored")
+    with diskstream.open(place / "restored", create=False, **OPTIONS) as store:
+        assert as_json(streams_of(store)) == expected_of(kept)["streams"]
+
+
+# --- what a newer version has written ---------------------------------------------------------------------------------
+
+Look = Callable[[Path], object]
+
+
+def _read_all(place: Path) -> object:
+    with diskstream.open(place / "store", create=False, **OPTIONS) as store:
+        return streams_of(store)
+
+
+def _add(name: str) -> Look:
+    def add(place: Path) -> object:
+        with diskstream.open(place / "store", create=False, **OPTIONS) as store:
+            return store.stream(name).add({"n": "1"})
+
+    return add
+
+
+def _export(place: Path) -> object:
+    with diskstream.open(place / "store", read_only=True, create=False) as store:
+        return export_directory(store, ExportRequest([b"x", b"spare"], "jsonl"), place / "export", rows_per_file=9)
+
+
+def _checkpoint(place: Path) -> object:
+    with diskstream.open(place / "store", read_only=True, create=False) as store:
+        return load(Checkpoints(store), b"spare")
+
+
+def _catalogue(place: Path) -> object:
+    with diskstream.open(place / "store", create=False, **OPTIONS) as store:
+        return list(catalogued(store, store, PLACE, whole=True))
+
+
+def _server(place: Path) -> object:
+    with Keyspace(place / "store", **OPTIONS) as keyspace:
+        return Ours(keyspace).run("GET word")
+
+
+def _binary(*places: tuple[int, int, int]) -> Callable[[bytes], bytes]:
+    """Raises version fields and makes their checksums right: each is where the part begins, and its checksum; from the
+    end where negative.
+    """
+
+    def newer(data: bytes) -> bytes:
+        changed = bytearray(data)
+        for begin, version, checksum in places:
+            start = begin % len(data)
+            struct.pack_into("<I", changed, start + version, FORMAT_VERSION + 1)
+            struct.pack_into("<I", changed, start + checksum, crc32c(bytes(changed[start : start + checksum])))
+        return bytes(changed)
+
+    return newer
+
+
+def _stub(data: bytes) -> bytes:
+    changed = bytearray(data[:-32])
+    struct.pack_into("<I", changed, 8, FORMAT_VERSION + 1)
+    return bytes(changed) + hashlib.sha256(changed).digest()
+
+
+def _json(name: str) -> Callable[[bytes], bytes]:
+    def newer(data: bytes) -> bytes:
+        first, *rest = data.splitlines(keepends=True) if data.count(b"\n{") else [data]
+        facts = json.loads(first)
+        checked = "check" in facts
+        facts.pop("check", None)
+        facts[name] += 1
+        first = json.dumps(with_check(facts) if checked else facts).encode() + b"\n"
+        if rest and b'"end"' in rest[-1]:
+            rest[-1] = json.dumps({"end": hashlib.sha256(b"".join([first, *rest[:-1]])).hexdigest()}).encode() + b"\n"
+        return b"".join([first, *rest])
+
+    return newer
+
+
+_HEADER, _AUDIT_FOOTER, _FOOTER = (0, 8, 60), (-128, 8, 124), (-192, 8, 188)
+NEWER: dict[str, tuple[str, Callable[[bytes], bytes], Look]] = {
+    "store": ("store/store.json", _json("format_version"), _read_all),
+    "store of a database": ("store/db1/store.json", _json("format_version"), lambda place: _database(place)),
+    "store of keys": ("store/keys/store.json", _json("format_version"), _server),
+    "log": ("store/streams/x/00000005.log", _binary(_HEADER), _read_all),
+    "log, added to": ("store/streams/ruled/00000001.log", _binary(_HEADER), _add("ruled")),
+    "log of keys": ("store/keys/streams/keys/00000001.log", _binary(_HEADER), _server),
+    "rolled log": ("store/streams/x/00000004.log", _binary(_HEADER), _read_all),
+    "sealed segment": ("store/streams/x/00000003.seg", _binary(_HEADER, _FOOTER), _read_all),
+    "compacted segment": ("store/streams/x/00000001.g1.seg", _binary(_HEADER, _FOOTER), _read_all),
+    "audit": ("store/streams/x/00000002.audit", _binary(_HEADER, _AUDIT_FOOTER), _read_all),
+    "stub": ("store/streams/cold/00000002.cold", _stub, _read_all),
+    "checkpoint": ("store/archives/*.json", _json("format"), _checkpoint),
+    "backup": ("backups/*-00000002/backup.jsonl", _json("format"), lambda place: _restore(place)),
+    "directory of backups": ("backups/backups.json", _json("format"), lambda place: find_backup(place / "backups")),
+    "export": ("export/export.jsonl", _json("diskstream_export"), _export),
+    "record of cold storage": ("place/*/catalogue/*/00000001.*.json", _json("format"), _catalogue),
+}
+
+
+def _database(place: Path) -> object:
+    with Keyspace(place / "store", **OPTIONS) as keyspace:
+        return keyspace.store(1).streams()
+
+
+def _restore(place: Path) -> object:
+    (newest,) = place.glob("backups/*-00000002")
+    return restore(find_backup(newest), place / "restored")
+
+
+@pytest.mark.parametrize("kind", NEWER)
+def test_what_a_newer_version_has_written_is_refused_and_left_alone(place: Path, kind: str) -> None:
+    pattern, newer, look = NEWER[kind]
+    (path,) = place.glob(pattern)
+    sound = path.read_bytes()
+    path.write_bytes(newer(sound))
+    before = files_of(place)
+    with pytest.raises(NewerFormatError) as refused:
+        look(place)
+    assert path.name in str(refused.value) or str(path.parent) in str(refused.value)
+    assert "upgrade" in str(refused.value)
+    assert f"reads up to {FORMAT_VERSION}" in str(refused.value)
+    after = files_of(place)
+    left_alone = {name for name in before if not name.endswith(("/ctl", "/lock", "/users", "/epoch", ".mdb"))}
+    assert {name for name in left_alone if after.get(name) != before[name]} == set()
+    path.write_bytes(sound)
+    look(place)
+
+
+def test_a_store_with_a_feature_that_is_not_known_is_refused(place: Path) -> None:
+    path = place / "store" / "store.json"
+    facts = json.loads(path.read_text())
+    facts["features"]["incompatible"] = ["folded-nodes"]
+    path.write_text(json.dumps(facts))
+    with pytest.raises(NewerFormatError, match=r"folded-nodes.*upgrade"):
+        _read_all(place)
+
+
+def test_a_test_of_newer_files_can_fail(place: Path) -> None:
+    """The same look at a file that was not changed refuses nothing."""
+    for _, _, look in NEWER.values():
+        look(place)
+        shutil.rmtree(place / "restored", ignore_errors=True)

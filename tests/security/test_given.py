@@ -1,0 +1,231 @@
+"""Backups, manifests and payloads that somebody else made: what they say decides nothing outside its place."""
+
+import hashlib
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import diskstream
+from diskstream.backups import Backup, make_backup, read_manifest, restore
+from diskstream.backups.manifest import NAME
+from diskstream.errors import ArgumentError, CorruptionError, DiskstreamError, FormatError, RemoteError
+from diskstream.exporting.manifest import Manifest as ExportManifest
+from diskstream.object_address import Address
+from diskstream.objects import Place
+from tests.security.planted import a_store, image
+
+OUTSIDE = (
+    "../x",
+    "/tmp/x",
+    "streams/../../x",
+    "streams/s/../../../x",
+    "streams//x",
+    "streams/./x",
+    "",
+    ".",
+    "..",
+    "\0",
+)
+
+
+@pytest.fixture
+def backup(tmp_path: Path) -> Path:
+    """A backup of a store, in a place where it can be changed."""
+    made = make_backup(a_store(tmp_path / "store"), tmp_path / "backups")
+    folder = tmp_path / "given"
+    made.path.rename(folder)
+    for path in folder.rglob("*"):
+        path.chmod(0o750 if path.is_dir() else 0o640)
+    return folder
+
+
+def forge(folder: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    """Changes the lines of a manifest, and makes its checksum right again."""
+    *lines, _ = (folder / NAME).read_bytes().splitlines(keepends=True)
+    digest, made = hashlib.sha256(), []
+    for line in lines:
+        found = json.loads(line)
+        change(found)
+        made.append(json.dumps(found).encode() + b"\n")
+        digest.update(made[-1])
+    made.append(json.dumps({"end": digest.hexdigest()}).encode() + b"\n")
+    (folder / NAME).write_bytes(b"".join(made))
+
+
+def _restored(folder: Path, target: Path) -> None:
+    found = read_manifest(folder)
+    restore(Backup(folder, found.header), target)
+
+
+@pytest.mark.parametrize("path", [*OUTSIDE, "view", "streams", "streams/.deleted-1", "keys", "../../view"])
+def test_a_stream_of_a_backup_is_below_its_streams(tmp_path: Path, backup: Path, path: str) -> None:
+    """The directory that a manifest said a stream had was made wherever that was, and rewound into."""
+
+    def elsewhere(line: dict[str, Any]) -> None:
+        if "stream" in line:
+            line["stream"]["path"] = path
+
+    before = image(tmp_path)
+    forge(backup, elsewhere)
+    with pytest.raises(CorruptionError, match=r"no directory of a stream|is no file"):
+        _restored(backup, tmp_path / "new" / "deep" / "store")
+    assert {each for each in image(tmp_path) if each not in before} <= {"new", "new/deep"}
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *OUTSIDE,
+        *("view/data.mdb", "ctl", "streams/s/ctl", "streams/s/evil.sh", "streams/s/.hidden", ".bashrc"),
+        *("streams/s/quarantine/x", "leases/x/lease.json", "commits/../store.json", "staging/../../x.arrow"),
+        *("db0/store.json", "dbx/store.json", "keys/../store.json", "cold-cache/x.seg", "commits/x/lock"),
+    ],
+)
+def test_a_file_of_a_backup_is_one_that_backups_have(tmp_path: Path, backup: Path, path: str) -> None:
+    """A control page, or a view, of somebody's making was put into the new store: both are believed once mapped."""
+
+    def elsewhere(line: dict[str, Any]) -> None:
+        if line.get("file", {}).get("path", "").endswith(".log"):
+            line["file"]["path"] = path
+
+    forge(backup, elsewhere)
+    with pytest.raises(CorruptionError, match=r"no directory of a stream|no file of a backup"):
+        _restored(backup, tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+
+
+def test_what_backups_do_have_is_restored(tmp_path: Path, backup: Path) -> None:
+    forge(backup, lambda _line: None)
+    _restored(backup, tmp_path / "new")
+    with diskstream.open(tmp_path / "new") as store:
+        assert len(store.stream("s")) == 150
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("how", ["link", "pipe"])
+def test_a_link_or_pipe_in_a_backup_is_not_followed(tmp_path: Path, backup: Path, how: str) -> None:
+    """A link in a backup had whatever it pointed to copied; a pipe was waited at."""
+    secret = tmp_path / "secret"
+    secret.write_bytes(b"key" * 100)
+    (log,) = (backup / "streams" / "s").glob("*.log")
+    log.unlink()
+    log.symlink_to(secret) if how == "link" else os.mkfifo(log)
+
+    def as_it_is(line: dict[str, Any]) -> None:
+        if line.get("file", {}).get("path", "").endswith(".log"):
+            line["file"].update(sha256=hashlib.sha256(b"key" * 100).hexdigest(), size_bytes=300)
+
+    forge(backup, as_it_is)
+    with pytest.raises(DiskstreamError):
+        _restored(backup, tmp_path / "new")
+    assert b"keykey" not in b"".join(content or b"" for content in image(tmp_path / "new").values())
+
+
+def test_a_restore_empties_nothing_that_a_link_leads_to(tmp_path: Path, backup: Path) -> None:
+    """The hidden directory beside the target can be foreseen. A link of that name had all that it led to removed."""
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "letter").write_text("dear")
+    (tmp_path / ".new.restoring").symlink_to(precious, target_is_directory=True)
+    with pytest.raises((DiskstreamError, OSError)):
+        _restored(backup, tmp_path / "new")
+    assert (precious / "letter").read_text() == "dear"
+    if os.geteuid() == 0:
+        (tmp_path / ".new.restoring").unlink()
+        (tmp_path / ".new.restoring").mkdir()
+        os.chown(tmp_path / ".new.restoring", 12345, 12345)
+        os.seteuid(0)
+        real = os.geteuid
+        try:
+            os.geteuid = lambda: 999
+            with pytest.raises(DiskstreamError, match="somebody else's"):
+                _restored(backup, tmp_path / "new")
+        finally:
+            os.geteuid = real
+
+
+# --- manifests of jobs ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", ["../precious", "staging/../../precious", "/precious", "staging/a/../../../precious"])
+def test_a_manifest_of_a_commit_names_staged_files_only(tmp_path: Path, path: str) -> None:
+    """What a manifest lists is removed once it is carried out, be it any file: one could come with a backup."""
+    from diskstream.spark import commit
+
+    precious = tmp_path / "precious"
+    precious.write_text("dear")
+    named = str(precious) if path.startswith("/") else path
+    folder = tmp_path / "store" / "commits" / hashlib.sha256(b"w").hexdigest()
+    with diskstream.open(tmp_path / "store") as store:
+        folder.mkdir(parents=True)
+        for version in (1, 2):
+            facts = {"writer": "w", "version": version, "given": False}
+            files = [{"path": named, "partition": 0, "batches": []}]
+            (folder / f"{version:020d}.json").write_text(json.dumps({**facts, "files": files}))
+        (folder / "done.json").write_text(json.dumps({"writer": "w", "version": 1}))
+        commit.finish_left(store)
+        with pytest.raises(DiskstreamError, match="is no staged file"):
+            commit.commit(store, commit.Manifest("w", 3, given=False, files=()))
+    assert precious.read_text() == "dear"
+
+
+@pytest.mark.parametrize("name", ["..", ".", "../x", "/etc/passwd", "a/b", "", "export.jsonl"])
+def test_a_part_of_an_export_is_in_its_directory(tmp_path: Path, name: str) -> None:
+    (tmp_path / "out").mkdir()
+    part = {"file": name, "stream": "s", "entries": 1, "first": "1-0", "last": "1-0", "size_bytes": 1}
+    head = {"diskstream_export": 1, "given": {}, "columns": [], "spans": []}
+    (tmp_path / "out" / "export.jsonl").write_text(json.dumps(head) + "\n" + json.dumps(part) + "\n")
+    with pytest.raises(FormatError):
+        ExportManifest.open(tmp_path / "out")
+
+
+def test_a_deep_manifest_is_damage_like_any_other(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "export.jsonl").write_text("[" * 100_000 + "\n")
+    with pytest.raises(FormatError):
+        ExportManifest.open(tmp_path / "out")
+
+
+# --- object storage ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("http://host/x", "https://host/x", "ftp://host/x", "hdfs://host/x", "data:,x", "redis://host", "s3:/x", "x"),
+        *("s3://user:password@bucket/x", "s3://key@bucket/x", "s3://bucket/x?access_key=a&secret_key=b"),
+        *("s3://bucket/../x", "s3://bucket/%2e%2e/x", "s3://bucket/a%2f..%2fb", "s3://bucket/a//b", "s3://../x"),
+        *("file:///../etc", "file:///", "file://host/x", "file:///a/%2e%2e/b", "file:x", "s3://bucket/x#y"),
+        *("s3://bucket/a\nb", "s3://bucket/%0a", "s3://bucket/x?region=a&region=b", "s3://bucket/" + "x" * 3000),
+        *("gs://bucket/x?anonymous=true", "s3://bucket/x?endpoint_override=host%20evil"),
+    ],
+)
+def test_a_url_of_a_place_is_what_it_may_be(url: str) -> None:
+    with pytest.raises(ArgumentError) as refused:
+        Address.parse(url)
+    for secret in ("password", "secret_key=b"):
+        assert f"{secret}@" not in str(refused.value)
+        assert "user:" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "path", ["../x", "/etc/passwd", "a/../b", "a//b", ".hidden", "a/.b", "", "a\0b", "a\nb", "x" * 600]
+)
+def test_a_path_below_a_place_stays_there(tmp_path: Path, path: str) -> None:
+    (tmp_path / "place").mkdir()
+    (tmp_path / "x").write_text("secret")
+    place = Place(f"file://{tmp_path}/place")
+    for action in (
+        lambda: place.read(path, 100),
+        lambda: place.size(path),
+        lambda: place.remove(path),
+        lambda: place.fetch(path, lambda _: None, 6),
+        lambda: place.objects(path),
+    ):
+        with pytest.raises(RemoteError, match="no path of an object"):
+            action()
+    assert (tmp_path / "x").read_text() == "secret"
