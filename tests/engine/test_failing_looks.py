@@ -15,7 +15,7 @@ import pytest
 
 import diskstream
 from diskstream import StorageError
-from diskstream.engine import page, recovery
+from diskstream.engine import files, page, recovery
 from tests.engine.children import LIMIT_S
 from tests.engine.sample import SMALL, build, rows
 
@@ -76,7 +76,7 @@ def test_a_segment_that_could_not_be_read_once_is_not_called_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     there = build(tmp_path / "s")["x"].live
-    whole = recovery.reading
+    whole = files.reading
 
     def failing(path: Path) -> Any:
         if path.suffix == ".seg":

@@ -90,9 +90,11 @@ def _live(directory: Path, work: Callable[[int], None], options: Sequence[str], 
 
 
 def _fresh(directory: Path) -> Path:
+    """A new root of a workload; beside it is the place that its segments are moved out to."""
     shutil.rmtree(directory, ignore_errors=True)
-    directory.mkdir()
-    return directory
+    root = directory / "root"
+    root.mkdir(parents=True)
+    return root
 
 
 def _places(job: Job, total: int) -> list[int]:

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from diskstream import PoisonedError, RemoteError, StorageError, Store
-from diskstream.cold import bring_back, move_out
 from diskstream.engine.files import Files
 from diskstream.engine.looks import children
 from tests.crash import ops
+from tests.crash.faults import Faults
 from tests.crash.model import Promises
 from tests.crash.observe import Violation
 from tests.crash.view import leave_view, view_of
@@ -65,6 +65,7 @@ class _Plain(Files):
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self.faults = Faults()  # which are never armed
 
     def note_ctl(self) -> None:
         """There is no trace."""
@@ -83,24 +84,10 @@ class Follower(Workload):
         self.steps = rng.randint(8, 40)
         super().__init__(cast(Any, _Plain(root)), world, rng, script.options(), Promises())
 
-    def step(self) -> None:
-        """One operation, now and then one that moves segments out to a folder, or back."""
-        names = sorted(self.promises.now)
-        if not names or self.rng.random() >= 0.1:
-            ops.step(self)
-            return
-        stream, place = self.store.stream(self.rng.choice(names)), (self.files.root / "cold").as_uri()
-        back = self.rng.random() < 0.3
-        self.note(f"cold {stream.name[:9]!r} back={back}")
-        if back:
-            self.plain(lambda: bring_back(stream))
-        else:
-            self.plain(lambda: (stream.seal(), move_out(stream, place, older_than_ms=0)))
-
     def run(self) -> None:
         """The whole script."""
         for _ in range(self.steps):
-            self.step()
+            ops.step(self)
         self.plain(self.store.close)
 
     def reopen(self) -> None:
@@ -163,7 +150,7 @@ class Judge(Follower):
     def run(self) -> None:
         """Up to the kill; what is left is judged, and must be a store like any other."""
         for _ in range(self.steps):
-            self.step()
+            ops.step(self)
             if self.took_over:
                 break
         if not self.took_over:
@@ -172,7 +159,7 @@ class Judge(Follower):
         self.compare()
         checked(self.store, recovered=True)
         for _ in range(3):
-            self.step()
+            ops.step(self)
         self.compare()
         self.store.close()
         leave_view(self.view)
@@ -230,7 +217,7 @@ class Careful(Follower):
     def run(self) -> None:
         """The whole script, and what is there in the end. That it is sound is for others to find."""
         for _ in range(self.steps):
-            self.step()
+            ops.step(self)
         for look in (self.compare, self._again, self.compare):
             if not self.attempt(look)[1]:
                 look()
