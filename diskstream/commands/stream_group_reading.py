@@ -7,7 +7,7 @@ from diskstream.commands.arguments import as_id
 from diskstream.commands.caller import Caller
 from diskstream.commands.failures import no_group
 from diskstream.commands.replies import Failure, Reply
-from diskstream.commands.stream_read_options import Found, ReadOptions, answer, as_reply, in_runs, parse_read
+from diskstream.commands.stream_read_options import Found, ReadOptions, answer, as_reply, capped, in_runs, parse_read
 from diskstream.commands.stream_reading import read_keys
 from diskstream.commands.table import Command
 from diskstream.commands.waiting import Waiting
@@ -113,7 +113,7 @@ def _xreadgroup(caller: Caller, given: list[bytes]) -> Reply | Waiting:
     # Workers say the same again and again.
     asked = caller.last_read if given == caller.last_read_words else None
     if asked is None:
-        asked = parse_read(given, grouped=True)
+        asked = capped(caller, parse_read(given, grouped=True))
         caller.last_read_words, caller.last_read = given, asked
     reading = _GroupRead(caller, asked)
     only_new = asked.claim_ms is None and all(after == ">" for _, after in reading.positions)

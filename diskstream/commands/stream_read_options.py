@@ -11,7 +11,10 @@ from diskstream.commands.failures import SYNTAX
 from diskstream.commands.replies import NIL_ARRAY, Failure, Map, Reply
 from diskstream.commands.waiting import Waiting
 
-__all__ = ["Found", "ReadOptions", "answer", "as_reply", "in_runs", "parse_read"]
+__all__ = ["Found", "ReadOptions", "answer", "as_reply", "capped", "in_runs", "most_bytes", "parse_read"]
+
+# A count up to this says enough of how large a reply becomes.
+_FEW = 1000
 
 Found = list[tuple[bytes, list[Entry]]]
 Positions = list[tuple[bytes, EntryID | str]]
@@ -110,6 +113,23 @@ def parse_read(given: list[bytes], *, grouped: bool) -> ReadOptions:
         raise Failure("ERR Missing GROUP option for XREADGROUP")
     if asked.max_count is not None and asked.count is not None and asked.max_count < asked.count:
         raise Failure("ERR MAXCOUNT must be greater than or equal to COUNT")
+    return asked
+
+
+def most_bytes(caller: Caller, count: int | None) -> int | None:
+    """What a reply may have where so many entries are asked for; None is no limit.
+
+    A few are not looked at: whoever names a count knows how large they are.
+    """
+    if caller.host is None or (count is not None and count <= _FEW):
+        return None
+    return caller.host.reply_bytes() or None
+
+
+def capped(caller: Caller, asked: ReadOptions) -> ReadOptions:
+    """The options, with a MAXSIZE where none was given: who reads on gets the rest with its next, as with COUNT."""
+    if asked.max_bytes is None:
+        asked.max_bytes = most_bytes(caller, asked.count)
     return asked
 
 

@@ -175,6 +175,10 @@ class Server:
         """As `Host.facts`."""
         return facts_of(self)
 
+    def reply_bytes(self) -> int:
+        """As `Host.reply_bytes`: nobody with more than that waiting for it is kept."""
+        return self.settings.client_output_buffer_limit
+
     def set_setting(self, name: str, value: str) -> str | None:
         """As `Host.set_setting`; what the server has nothing to do with is well."""
         if name == "appendfsync":

@@ -53,7 +53,7 @@ class StagedFile:
     batches: tuple[StagedBatch, ...]
 
 
-_STAGED = re.compile(r"staging/(?!\.)[^/\0]+/[0-9a-f]{32}\.arrow")
+_STAGED = re.compile(r"staging/(?!\.)[^/\0]+/[A-Za-z0-9_-]+\.arrow")
 
 
 def check_staged(path: object) -> str:

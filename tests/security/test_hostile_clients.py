@@ -157,6 +157,33 @@ def test_a_transaction_that_never_ends_is_bounded(tmp_path: Path) -> None:
         assert client.call("GET", "k") is None
 
 
+def test_a_stream_larger_than_memory_is_not_one_reply(tmp_path: Path) -> None:
+    """XRANGE without COUNT took as much memory as the stream has bytes. It is told to read less; who reads on behind
+    what it was given is given what a reply may have.
+    """
+    with serving(tmp_path / "store", client_output_buffer_limit=3 << 20) as server, Client.to(server) as client:
+        for number in range(1, 33):
+            client.call("XADD", "s", f"{number}-1", "n", b"x" * (256 << 10))
+        for words in (
+            ("XRANGE", "s", "-", "+"),
+            ("XREVRANGE", "s", "+", "-"),
+            ("XRANGE", "s", "-", "+", "COUNT", 5000),
+        ):
+            assert "the reply would have more than 3145728 bytes" in str(client.call(*words)), words
+        assert len(client.call("XRANGE", "s", "-", "+", "COUNT", 10)) == 10
+        client.call("XGROUP", "CREATE", "s", "g", "0")
+        group = ("XREADGROUP", "GROUP", "g", "c")
+        for reading, given in (((), lambda last: last), (group, lambda _: ">")):
+            seen: list[bytes] = []
+            while len(seen) < 32:
+                found = client.call(*(reading or ("XREAD",)), "STREAMS", "s", given(seen[-1] if seen else b"0"))
+                assert 0 < len(found[0][1]) < 13
+                seen += [entry[0] for entry in found[0][1]]
+            assert seen == [b"%d-1" % number for number in range(1, 33)]
+        assert client.call("CONFIG", "SET", "client-output-buffer-limit", 0) == b"OK"
+        assert len(client.call("XRANGE", "s", "-", "+")) == 32
+
+
 def _payload(text: bytes) -> bytes:
     packed_text = b"DSKS\x01" + zlib.compress(text, 9)
     return packed_text + zlib.crc32(packed_text).to_bytes(4, "little")

@@ -4,10 +4,12 @@ import os
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 import diskstream
+from diskstream.cli import main
 from diskstream.engine import names
 
 HOSTILE = (
@@ -98,3 +100,25 @@ def test_an_export_writes_where_it_was_told_whatever_streams_are_called(tmp_path
         export_directory(store, ExportRequest(wanted, kind), tmp_path / "out", rows_per_file=1)
     assert {path.name for path in tmp_path.iterdir()} == {"store", "out"}
     assert len(list((tmp_path / "out").glob(f"part-*.{kind}"))) == 3
+
+
+@pytest.mark.parametrize(
+    "evil", [b"\x1b]0;pwned\x07", b"\x1b[2J\x1b[H", b"a\rb", b"[/]", b"[link=http://x]y[/link]", b"[red]"]
+)
+def test_a_name_or_value_does_nothing_to_a_terminal(tmp_path: Path, evil: bytes) -> None:
+    """Listed, read, shown in a table and named in an error: what does not print is escaped, and nothing is markup."""
+    with diskstream.open(tmp_path / "store") as store:
+        store.stream(evil).add({evil: evil})
+        store.stream(evil).create_group(evil, "0")
+        store.stream(evil).group(evil).consumer(evil).read(count=1)
+    name = evil.decode()
+    for words in (
+        *(["ls"], ["range", name], ["info", name], ["group", "ls", name], ["group", "info", name, name]),
+        *(["consumer", "ls", name, name], ["group", "pending", name, name], ["verify"], ["inspect"], ["count", name]),
+        *(["range", f"no{name}"], ["retention", "show"], ["cold", "ls"], ["export", name]),
+    ):
+        done = CliRunner().invoke(main, [*words, "--dir", str(tmp_path / "store")])
+        assert done.exception is None or isinstance(done.exception, SystemExit), (words, done.exception)
+        assert not set(done.output) & set("\x1b\x07\r"), words
+        if words == ["ls"]:
+            assert name.replace("\x1b", "\\x1b").replace("\x07", "\\x07").replace("\r", "\\r") in done.output

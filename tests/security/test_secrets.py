@@ -1,5 +1,6 @@
 """Passwords and keys: in no log, no list, no message, no file; and who may read what a store makes."""
 
+import hmac
 import logging
 import os
 import re
@@ -12,7 +13,6 @@ import pytest
 import diskstream
 from diskstream.backups import make_backup
 from diskstream.cold import move_out
-from diskstream.commands import access
 from diskstream.errors import ArgumentError, DiskstreamError
 from diskstream.object_address import Address
 from diskstream.objects import _without_secrets
@@ -56,13 +56,13 @@ def test_the_server_says_its_password_to_nobody(
 def test_a_password_is_compared_in_a_time_that_says_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is compared is of one length whatever was said, by the function that takes as long wherever it differs."""
     compared: list[tuple[bytes, bytes]] = []
-    real = access.hmac.compare_digest
+    real = hmac.compare_digest
 
     def seen(one: bytes, other: bytes) -> bool:
         compared.append((one, other))
         return real(one, other)
 
-    monkeypatch.setattr(access.hmac, "compare_digest", seen)
+    monkeypatch.setattr(hmac, "compare_digest", seen)
     with serving(tmp_path / "store", requirepass=SECRET) as server, Client.to(server) as client:
         for said in ("", "s", SECRET[:-1], SECRET + "x", "x" * 9000):
             assert str(client.call("AUTH", said)).startswith("WRONGPASS")

@@ -49,7 +49,8 @@ def test_the_output_limit_closes(tmp_path: Path) -> None:
             other.call("XADD", "s", "*", "n", _LARGE)
         with Client.to(server) as lazy:
             lazy.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            lazy.send("XRANGE", "s", "-", "+")
+            ten = packed("XRANGE", "s", "-", "+", "COUNT", 10)  # none of which is over the limit by itself
+            lazy.sock.sendall(packed("MULTI") + ten * 6 + packed("EXEC"))
             while not server.counts.output_limit:
                 other.call("PING")
         assert other.call("PING") == b"PONG"

@@ -92,4 +92,37 @@ PROMISES: tuple[Promise, ...] = (
         ),
         ("crowd",),
     ),
+    Promise(
+        "A client without the password gets a try at it and little memory; a web page that makes a browser speak to "
+        "the server gives no commands; a client with the password reaches no file, no listener, and no DEBUG.",
+        (
+            "tests/security/test_hostile_clients.py",
+            "tests/server/test_hostile.py",
+            "tests/server/test_limits.py",
+            "tests/server/test_fuzz.py",
+        ),
+    ),
+    Promise(
+        "No name of a stream, no link or pipe in a directory, no manifest, backup, URL or path of an object has "
+        "anything read, written or removed outside its place.",
+        (
+            "tests/security/test_names.py",
+            "tests/security/test_planted_files.py",
+            "tests/security/test_given.py",
+        ),
+    ),
+    Promise(
+        "Each size in a file or a request is checked before it is believed; what is unpacked is bounded.",
+        (
+            "tests/security/test_page.py::test_the_limits_of_the_page_are_those_of_the_code",
+            "tests/security/test_hostile_clients.py::test_a_payload_unpacks_to_what_dump_makes_and_no_more",
+            "tests/security/test_planted_files.py::test_a_giant_of_holes_fills_no_disk",
+            "tests/engine/test_damage.py",
+        ),
+    ),
+    Promise(
+        "Passwords and keys are in no log, no message, no list and no file; what is made is for its owner, and to be "
+        "read by the owner's group.",
+        ("tests/security/test_secrets.py",),
+    ),
 )
