@@ -47,6 +47,37 @@ PROMISES: tuple[Promise, ...] = (
         ("power",),
     ),
     Promise(
+        "A process may be killed at any system call. What it had said is there, what it had not is whole or absent, no "
+        "entry is there twice, groups stand where they stood; others go on at once, and whoever opens the store next "
+        "finds it sound.",
+        (
+            "tests/engine/test_killed.py",
+            "tests/groups/test_killed.py",
+            "tests/cold/test_killed.py",
+            "tests/archiving/test_killed.py",
+            "tests/repair/test_killed.py",
+            "tests/kills/test_kills.py",
+        ),
+        ("kills",),
+    ),
+    Promise(
+        "A disk that is full, or that fails once, at any system call is an error of ours that names the file, or is "
+        "got over; nothing acknowledged is lost, and work goes on as the error says.",
+        (
+            "tests/engine/test_full_disk.py",
+            "tests/engine/test_failing_disk.py",
+            "tests/engine/test_failing_looks.py",
+            "tests/kills/test_kills.py",
+        ),
+        ("kills",),
+    ),
+    Promise(
+        "What a process and a store hold (descriptors, mappings, threads, memory, bytes on disk, pages of the view) "
+        "does not grow with what was done; thousands of streams need no more than those that may be open.",
+        ("tests/engine/test_bounded.py", "tests/bounds/test_bounds.py"),
+        ("resources",),
+    ),
+    Promise(
         "Any number of processes may work on one store, and any of them be killed, stopped or interrupted at any "
         "moment, under every policy: what an append returned is there once, whole, in the order in which appends "
         "followed each other; an append that was cut off is there whole, once, or not at all; a message that is sent "
