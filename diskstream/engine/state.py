@@ -232,8 +232,12 @@ class View:
             except lmdb.Error as error:
                 raise _as_ours(self.path, error) from error
             else:
-                env.reader_check()  # slots of processes that died
-                self._inode = self._data_inode()
+                try:
+                    env.reader_check()  # slots of processes that died
+                    self._inode = self._data_inode()
+                except BaseException:
+                    env.close()  # whoever keeps the error would keep it open, and LMDB opens nothing twice
+                    raise
                 return env
         raise AssertionError("unreachable")
 

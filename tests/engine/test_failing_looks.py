@@ -16,6 +16,7 @@ import pytest
 import diskstream
 from diskstream import StorageError
 from diskstream.engine import files, page, recovery
+from diskstream.engine.state import View
 from tests.engine.children import LIMIT_S
 from tests.engine.sample import SMALL, build, rows
 
@@ -110,3 +111,19 @@ def test_a_page_that_could_not_be_opened_is_not_locked_by_its_error(
     opened.join(LIMIT_S)
     assert not opened.is_alive(), "it waits for a lock that nobody holds"
     assert kept.value.errno == errno.EIO
+
+
+def test_a_view_that_could_not_be_opened_is_not_kept_open_by_its_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(_: View) -> int:
+        raise StorageError(str(tmp_path), "look at", errno.EIO, "Input/output error")
+
+    view = View(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(View, "_data_inode", failing)
+        with pytest.raises(StorageError) as kept:
+            view.read(lambda _: None)
+    assert view.read(lambda _: "read") == "read"
+    assert kept.value.errno == errno.EIO
+    view.close()
