@@ -13,6 +13,8 @@ PARTS = (
     "rot",
     "crowd",
     "fuzz",
+    "kills",
+    "resources",
 )
 
 
