@@ -270,6 +270,27 @@ WORKLOADS: dict[str, Workload] = {
         _serving(_packed("XADD", ours.NAME, "*", FIELD, "19.8") * PIPELINE, PIPELINE),
         f"an XADD in a turn of {PIPELINE}",
     ),
+    "server_xlen": Workload(
+        5000,
+        500,
+        _filled,
+        _serving(_packed("XLEN", ours.NAME) * PIPELINE, PIPELINE),
+        f"an XLEN in a turn of {PIPELINE}",
+    ),
+    "server_xack": Workload(
+        5000,
+        500,
+        _with_group,
+        _serving(_packed("XACK", ours.NAME, GROUP, "1-1") * PIPELINE, PIPELINE),
+        f"an XACK of what is not pending, in a turn of {PIPELINE}",
+    ),
+    "server_echo": Workload(
+        2000,
+        200,
+        _nothing,
+        _serving(_packed("ECHO", "x") * PIPELINE, PIPELINE),
+        f"an ECHO, run by itself, of {PIPELINE} a turn",
+    ),
     "server_xrange": Workload(
         20_000,
         2000,

@@ -6,6 +6,7 @@ lies beyond it, whatever was lost and whatever the clock says. The slot also car
 
 from diskstream._native import Ctl, Log
 from diskstream.engine.files import LogFileLike
+from diskstream.engine.page import Page
 from diskstream.errors import StorageError
 
 __all__ = ["raise_floor", "reserve", "retract"]
@@ -33,9 +34,12 @@ def reserve(native: Log, file: LogFileLike, ctl: Ctl, now_ms: int | None) -> Non
     native.read_frontier()
 
 
-def retract(native: Log, file: LogFileLike) -> None:
-    """Takes the frontier back where all is durable: the next opening need not skip what was reserved and not used."""
-    if native.catch_up() or not native.is_durable:
+def retract(native: Log, file: LogFileLike, page: Page) -> None:
+    """Takes the frontier back where all is durable: the next opening need not skip what was reserved and not used.
+
+    Only for who is the last to have the stream open: others issue IDs below the frontier that they know of.
+    """
+    if native.catch_up() or not native.is_durable or not page.becomes_last():
         return
     frontier, floor = native.read_frontier()
     # Just below the last ID: the next opening goes on right behind it, but must reserve before it issues anything.

@@ -72,7 +72,7 @@ def check(cut: Cut, where: Path, world: World, rng: random.Random, options: dict
     materialise(cut.tree, where, cut.pages)
     put_view(where / "store", cut.view)
     world.reboot()
-    world.now_ms = max(world.now_ms + rng.choice((-(10**12), -(10**9), -60_000, -1, 0, 5_000, 10**12)), 0)
+    world.now_ms = max(world.now_ms + rng.choice((-(10**12), -(10**9), -60_000, -1, 0, 5_000, 10**12)), 1)
     path = where / "store"
     try:
         before = _look_only(path, options) if rng.random() < 0.1 else None

@@ -46,4 +46,4 @@ def fetch(w: Workload) -> None:
     w.plain(act)
 
 
-COLD_WEIGHTS: dict[Callable[[Workload], None], int] = {move: 12, fetch: 2}
+COLD_WEIGHTS: dict[Callable[[Workload], None], int] = {move: 12, fetch: 6}

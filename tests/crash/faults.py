@@ -40,6 +40,7 @@ _KINDS = (
     _Kind("the disk was full for a while", _TAKES_ROOM, errno.ENOSPC, stays=True),
     _Kind("every flush failed for a while", _FLUSHES, errno.EIO, stays=True),
 )
+_LOG_FLUSH = _Kind("a flush failed once", frozenset({"flush"}), errno.EIO)
 
 
 class Faults:
@@ -58,10 +59,13 @@ class Faults:
         self._left = 0
         self._rng = random.Random(0)
 
-    def arm(self, rng: random.Random) -> str:
-        """Lets some call fail that comes soon. Returns how, for whoever must understand a failure."""
-        self._kind = rng.choices(_KINDS, (6, 3, 2, 2, 3, 1))[0]
-        self._left = min(int(rng.expovariate(0.25)), 30)
+    def arm(self, rng: random.Random, *, recovering: bool = False) -> str:
+        """Lets some call fail that comes soon. Returns how, for whoever must understand a failure.
+
+        Of a recovery, it is the flush of what a killed process left that tells most.
+        """
+        self._kind = _LOG_FLUSH if recovering and rng.random() < 0.7 else rng.choices(_KINDS, (6, 3, 2, 2, 3, 1))[0]
+        self._left = min(int(rng.expovariate(1.0 if recovering else 0.25)), 30)
         self._rng = random.Random(rng.getrandbits(32))
         return f"soon: {self._kind.text}, {self._left}"
 

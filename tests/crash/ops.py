@@ -13,7 +13,7 @@ from tests.crash.retention_ops import RETENTION_WEIGHTS
 from tests.crash.workload import Workload
 from tests.crash.world import START_MS
 
-__all__ = ["NAMES", "step"]
+__all__ = ["AMONG", "NAMES", "WEIGHTS", "step"]
 
 # The last one is too long for the name of a directory: a file holds it.
 NAMES = (b"a", b"B:\x00/..", b"a long name " * 20)
@@ -177,7 +177,7 @@ def set_id(w: Workload) -> None:
 def sync(w: Workload) -> None:
     """Everything is durable on return."""
     w.note("sync")
-    w.plain(w.store.sync, keeps=sorted(w.promises.now))
+    w.plain(w.store.sync, keeps=w.used)
 
 
 def wait_durable(w: Workload) -> None:
@@ -196,7 +196,7 @@ def flush_behind(w: Workload) -> None:
     if keeper is None or keeper.interval_ms is None:
         return
     w.note("flush behind")
-    w.plain(keeper.flush, keeps=sorted(w.promises.now))
+    w.plain(keeper.flush, keeps=w.used)
 
 
 def keep_house(w: Workload) -> None:
@@ -275,22 +275,31 @@ _YEARS_MS = 10 * 365 * 86_400_000
 
 
 def _goes_on(w: Workload) -> int:
-    """The clock a moment later. It steps back now and then, and seldom it jumps: by years, to its beginning, or far."""
+    """The clock a moment later. It steps back now and then, and seldom it jumps: by years, to its beginning, or far.
+
+    Never to 0: the reservation of IDs does not cover the first millisecond of 1970, in which a lost one may come again.
+    """
     now, rng = w.world.now_ms, w.rng
     if rng.random() < 0.02:
         w.note("the clock jumps")
         w.counts["jumps of the clock"] += 1
-        return max(rng.choice((now + _YEARS_MS, now - _YEARS_MS, 0, 1 << 46, START_MS)), 0)
-    return max(now + rng.choice((0, 0, 1, 7, 300, 6_000, 25_000, -3, -40_000)), 0)
+        return max(rng.choice((now + _YEARS_MS, now - _YEARS_MS, 1, 1 << 46, START_MS)), 1)
+    return max(now + rng.choice((0, 0, 1, 7, 300, 6_000, 25_000, -3, -40_000)), 1)
 
 
-_ALL_WEIGHTS = {**_WEIGHTS, **GROUP_WEIGHTS, **COMMIT_WEIGHTS, **RETENTION_WEIGHTS, **COLD_WEIGHTS}
+# What another process does in the middle of a seal, a compaction or a move: it needs no lock that those hold.
+AMONG: list[Callable[[Workload], None]] = [add, add, add_many, add_explicit, delete, trim]
+
+WEIGHTS = {**_WEIGHTS, **GROUP_WEIGHTS, **COMMIT_WEIGHTS, **RETENTION_WEIGHTS, **COLD_WEIGHTS}
 
 
 def step(w: Workload) -> None:
     """Does one operation; time goes on."""
     w.world.now_ms = _goes_on(w)
     w.counts["operations"] += 1
-    w.rng.choices(list(_ALL_WEIGHTS), list(_ALL_WEIGHTS.values()))[0](w)
+    if w.beside is not None and w.rng.random() < 0.4:
+        w.note("the other process")
+        w.beside.turn()
+    w.rng.choices(list(WEIGHTS), list(WEIGHTS.values()))[0](w)
     w.files.note_ctl()
     w.files.note_view()

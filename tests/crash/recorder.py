@@ -2,6 +2,7 @@
 
 import os
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 from diskstream._native import Ctl, LogFile
@@ -41,10 +42,12 @@ class RecordingFiles(Files):
         view_images: the view as `note_view` saw it, each with the length of the trace then. It is no part of the trace
             either.
         faults: what the disk refuses.
+        between: is called before each change of names: another process's turn.
     """
 
     def __init__(self, root: Path, start: Tree | None = None) -> None:
         self.root, self.start, self.faults = root, start or {}, Faults()
+        self.between: Callable[[], None] | None = None
         self.events: list[Event] = []
         self.ctl_images: list[tuple[int, dict[int, bytes]]] = []
         self.view_images: list[tuple[int, Image]] = []
@@ -107,6 +110,8 @@ class RecordingFiles(Files):
         return True
 
     def _begin(self, call: str, path: Path) -> None:
+        if self.between is not None:
+            self.between()
         if self.dies():
             raise Killed
         if error := self.faults.hit(call, path):

@@ -6,7 +6,7 @@ import shutil
 import tempfile
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +16,7 @@ from diskstream import DiskstreamError
 from tests.crash import ops
 from tests.crash.check import Cut, check
 from tests.crash.disk import Disk
-from tests.crash.events import Event, Tree
+from tests.crash.events import Event, NameChange, Tree
 from tests.crash.image import control_page
 from tests.crash.model import Promises, State, Timeline
 from tests.crash.observe import Violation
@@ -39,12 +39,14 @@ class Job:
         seed: of everything random.
         cuts: how many states to check.
         only: the one to check, for a replay; None checks all.
+        rates: how likely an operation is killed, and how likely the disk begins to fail in it; None is by chance.
     """
 
     policy: str
     seed: int
     cuts: int
     only: int | None = None
+    rates: tuple[float, float] | None = None
 
     def __str__(self) -> str:
         return f"{self.policy}:{self.seed}:{self.cuts}"
@@ -141,6 +143,9 @@ def _record(
     files.note_ctl()
     work = Workload(files, world, rng, options, promises)
     work.kills, work.faults = kills, faults
+    if not kills and not faults and rng.random() < 0.7:
+        work.open_beside(ops.AMONG)
+        work.counts["traces of two processes"] += 1
     try:
         for _ in range(steps):
             ops.step(work)
@@ -170,15 +175,15 @@ def run(job: Job, make_files: MakeFiles = RecordingFiles, *, stop_at: int = 3) -
         root.mkdir()
         files = make_files(root, None)
         try:
-            steps, kills, faults = rng.randint(25, 70), rng.choice((0.0, 0.05)), rng.choice((0.0, 0.1))
+            steps, by_chance = rng.randint(25, 70), (rng.choice((0.0, 0.05)), rng.choice((0.0, 0.1)))
+            kills, faults = job.rates or by_chance
             trace, work = _record(files, world, rng, options, Promises(), steps, kills, faults)
         except Violation as violation:
             outcome.violations.append(f"{job}: while recording: {violation}")
             return outcome
         outcome.events = len(trace.events)
         outcome.counts = work.counts + Counter({f"failing disks: {k}": n for k, n in files.faults.counts.items()})
-        end = len(trace.events)
-        positions = sorted([rng.randint(0, end) for _ in range(job.cuts - 2)] + [end, end])
+        positions = _positions(trace.events, job.cuts, rng)
         for index, position in enumerate(positions):
             if len(outcome.violations) >= stop_at:
                 break
@@ -186,6 +191,14 @@ def run(job: Job, make_files: MakeFiles = RecordingFiles, *, stop_at: int = 3) -
                 continue
             _check_one(job, index, position, trace, work, directory, world, options, outcome, make_files)
     return outcome
+
+
+def _positions(events: Sequence[Event], cuts: int, rng: random.Random) -> list[int]:
+    """Where to cut, in order: anywhere, often just behind a change of names, and behind the last event."""
+    end = len(events)
+    names = [at for at, event in enumerate(events, 1) if isinstance(event, NameChange)] or [end]
+    within = [rng.choice(names) if rng.random() < 0.3 else rng.randint(0, end) for _ in range(cuts - 2)]
+    return sorted([*within, end, end])
 
 
 def _check_one(

@@ -13,8 +13,11 @@ import pytest
 
 from diskstream.engine import seal
 from diskstream.engine.log import StreamLog
+from tests.crash.cold_ops import COLD_WEIGHTS
 from tests.crash.events import Tree
+from tests.crash.ops import WEIGHTS
 from tests.crash.planted import MISTAKES, PATCHES
+from tests.crash.planted_steps import BELIEVED, STEPS
 from tests.crash.recorder import RecordingFiles
 from tests.crash.run import Job, Outcome, run
 
@@ -49,11 +52,11 @@ def test_every_state_that_a_power_cut_may_leave_keeps_every_promise() -> None:
     assert states >= STATES
 
 
-def caught(make_files: type[RecordingFiles] | object) -> Outcome:
+def caught(make_files: type[RecordingFiles] | object, rates: tuple[float, float] | None = None) -> Outcome:
     """The first outcome with a violation."""
     for seed in range(1, 40):
         for policy in POLICIES:
-            outcome = run(Job(policy, seed, 60), make_files, stop_at=1)  # type: ignore[arg-type]
+            outcome = run(Job(policy, seed, 60, rates=rates), make_files, stop_at=1)  # type: ignore[arg-type]
             if outcome.violations:
                 return outcome
     pytest.fail("the mistake was not caught")
@@ -63,6 +66,22 @@ def caught(make_files: type[RecordingFiles] | object) -> Outcome:
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_planted_mistake_is_caught(mistake: str) -> None:
     assert caught(MISTAKES[mistake]).violations
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("mistake", STEPS)
+def test_a_step_left_out_is_missed(mistake: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if "stub" in mistake or "fetched" in mistake:
+        for move in COLD_WEIGHTS:
+            monkeypatch.setitem(WEIGHTS, move, 60)
+    assert caught(STEPS[mistake], (0.0, 0.0)).violations
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("mistake", BELIEVED)
+def test_what_must_not_be_believed_is_not(mistake: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    BELIEVED[mistake](monkeypatch)
+    assert caught(RecordingFiles, (0.15, 0.3)).violations
 
 
 @pytest.mark.timeout(600)

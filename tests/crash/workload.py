@@ -1,5 +1,6 @@
 """A store at work on recorded files, with a model beside it, dying now and then."""
 
+import contextlib
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -8,6 +9,7 @@ from typing import Any, ClassVar, TypeVar
 import diskstream
 from diskstream import StorageError, Store
 from diskstream.engine.page import POISONED
+from tests.crash.beside import Beside
 from tests.crash.effects import Effect, Outcome, paths
 from tests.crash.model import ID, Names, Promises, State, Timeline
 from tests.crash.observe import Violation, look_at_all
@@ -43,6 +45,16 @@ class Workload:
         self._names_in_doubt = False  # the flush of a change of names failed, and there was none since
         self.store = self._open()
         self.view = view_of(self.store)  # kept: a store that closes would close it cleanly
+        self.beside: Beside | None = None
+
+    def open_beside(self, among: list[Callable[["Workload"], None]]) -> None:
+        """Another process opens the store too; `among` is what it may do in the middle of other operations."""
+        self.beside = Beside(self, self._begin(), among)
+
+    @property
+    def used(self) -> list[bytes]:
+        """The streams that a flush of all reaches."""
+        return sorted(self.promises.now) if self.beside is None else self.beside.used()
 
     # --- life ---------------------------------------------------------------------------------------------------------
 
@@ -130,7 +142,7 @@ class Workload:
 
     def _next(self) -> None:
         if self.faults and self.rng.random() < 0.3:
-            self.note(self.files.faults.arm(self.rng))  # a recovery may meet it
+            self.note(self.files.faults.arm(self.rng, recovering=True))
         self.store = self._open()
         self.files.faults.forget()
         self.view = view_of(self.store)
@@ -210,6 +222,13 @@ class Workload:
     def reopen(self) -> None:
         """Closes the store, and opens it again: in the same process, or in the next one, which finds a view or none."""
         self.note("close")
+        if self.beside is not None:
+            keeps = self.used
+            self.store.close()
+            for name in keeps:
+                self.promises.kept(name, self.position)
+            self.store = self._begin()
+            return
         _, alive = self.attempt(self.store.close)
         if not alive:
             self.settle()
@@ -283,7 +302,8 @@ class Workload:
 
     def plain(self, action: Callable[[], object], *, keeps: Sequence[bytes] = ()) -> bool:
         """Does what changes nothing that a caller sees, and makes streams durable."""
-        _, alive = self.attempt(action)
+        with contextlib.nullcontext() if self.beside is None or keeps else self.beside.meanwhile():
+            _, alive = self.attempt(action)
         if not alive:
             self.settle()
             return False
@@ -342,6 +362,9 @@ class Workload:
         Raises:
             Violation: it is not.
         """
+        if self.beside is not None:
+            self.store.close()  # the other one sees the same
+            self.store, self.beside = self.beside.store, None
         found = look_at_all(self.store)
         expected = {name: timeline.now for name, timeline in self.promises.now.items()}
         if found != expected:

@@ -8,7 +8,7 @@ import pytest
 import diskstream
 from diskstream import EntryID, Store
 from tests.engine.children import Child, child
-from tests.engine.sample import SMALL
+from tests.engine.sample import SMALL, log_of
 from tests.engine.users import consume, keep_changing, produce, wake
 
 PRODUCERS, EACH = 3, 200
@@ -43,6 +43,22 @@ def test_producers_and_readers_agree_on_one_order(tmp_path: Path, fsync: str) ->
                 assert seen == order[: len(seen)], f"{mode}: a reader saw another order"
                 assert len(seen) >= total, f"{mode}: a reader missed entries"
             assert store.verify().ok
+
+
+def test_who_closes_does_not_take_back_what_others_reserved(tmp_path: Path) -> None:
+    """IDs are issued below a frontier that is durable. A process that closed took it back to the last ID, while another
+    went on below the one that it knew of: after a power cut the same IDs were issued again."""
+    with diskstream.open(tmp_path / "s", **SMALL) as other:
+        with diskstream.open(tmp_path / "s", **SMALL) as store:
+            store.stream("x").add({"n": 0}, "5-0")
+            store.stream("x").add({"n": 1})
+            other.stream("x").info()
+        added = other.stream("x").add({"n": 2})
+        assert added is not None
+        assert log_of(other).native.read_frontier()[0] >= added.ms
+    with diskstream.open(tmp_path / "s", **SMALL) as store:
+        store.stream("x").info()
+        assert log_of(store).native.read_frontier()[0] == added.ms - 1, "who closed last took it back"
 
 
 def test_two_processes_wake_each_other(tmp_path: Path) -> None:

@@ -12,16 +12,17 @@ from tests.torture.model import Budget, Report
 __all__ = ["POLICIES", "run"]
 
 POLICIES = ("always", "everysec", "interval=200", "os")
-_CUTS = 100  # of each trace
+_CUTS, _FEW_CUTS = 100, 20  # of each trace; making one costs as much as some twenty cuts
 
 
 def run(budget: Budget) -> Report:
     """Makes and cuts traces until the time is up; counts states."""
     report = Report("power", budget.seed)
     seeds = count(budget.seed)
+    cuts = _CUTS if budget.seconds >= 120 else _FEW_CUTS
     with ProcessPoolExecutor(max_workers=os.cpu_count(), mp_context=get_context("spawn")) as workers:
         while budget.goes_on(report.tried["states"]) and not report.violations:
-            jobs = [Job(policy, seed, _CUTS) for seed in (next(seeds), next(seeds)) for policy in POLICIES]
+            jobs = [Job(policy, seed, cuts) for seed in (next(seeds), next(seeds)) for policy in POLICIES]
             for outcome in workers.map(run_job, jobs):
                 report.tried["states"] += outcome.states
                 report.tried["states of a recovery that was cut itself"] += outcome.nested
