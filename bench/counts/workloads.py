@@ -292,14 +292,14 @@ WORKLOADS: dict[str, Workload] = {
         f"an ECHO, run by itself, of {PIPELINE} a turn",
     ),
     "server_xrange": Workload(
+        20_000,
         2000,
-        200,
         _filled,
         _serving(_packed("XRANGE", ours.NAME, "-", "+", "COUNT", BATCH), BATCH),
         f"an entry of XRANGE COUNT {BATCH}, a turn each",
     ),
     "server_xreadgroup": Workload(
-        1000, 100, _with_group, _serving(_read_through_server(), PIPELINE), f"an XREADGROUP in a turn of {PIPELINE}"
+        10_000, 1000, _with_group, _serving(_read_through_server(), PIPELINE), f"an XREADGROUP in a turn of {PIPELINE}"
     ),
     "open": Workload(10, 2, _sealed_and_active, _opening, "one `open`, `len` and `close`"),
     "recovery": Workload(RECOVERIES, 1, _crashed, _recovering, "one `open` after a crash, an active segment of 20,000"),
