@@ -19,14 +19,14 @@ export PYO3_PYTHON := $(abspath $(BIN)/python)
 # rustup's folder is often not on the path of a shell that is no login shell.
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
-NATIVE_SOURCES := $(shell find native -path native/target -prune -o -type f \( -name '*.rs' -o -name '*.toml' -o -name Cargo.lock \) -print)
+NATIVE_SOURCES := $(shell find native \( -path native/target -o -path native/fuzz \) -prune -o -type f \( -name '*.rs' -o -name '*.toml' -o -name Cargo.lock \) -print)
 # mypy refuses a directory without Python in it.
 TYPED := $(sort $(patsubst %/,%,$(dir $(wildcard diskstream/*.py tools/*.py tests/*.py bench/*.py))))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help build demo test check check-python check-rust bench torture docs format clean
+.PHONY: help build demo test check check-python check-rust bench torture fuzz sanitize docs format clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.* ## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
@@ -51,14 +51,21 @@ check-python: build $(STAMPS)/test $(STAMPS)/lint $(STAMPS)/bench ## The Python 
 # The bindings are not linked as a test program (that would need libpython): pytest is their test.
 check-rust: $(STAMPS)/toolchain ## The Rust half of check
 	cd native && cargo fmt --all --check
+	cd native/fuzz/libfuzzer && cargo fmt --check
 	cd native && cargo clippy --locked --workspace --all-targets -- -D warnings
 	cd native && cargo test --locked --workspace --exclude diskstream-native
 
 bench: build $(STAMPS)/bench ## Compare with Redis, SQLite and a bare loop, side by side in one run
 	$(BIN)/python -m bench $(BENCH_ARGS)
 
-torture: build $(STAMPS)/test $(STAMPS)/bench ## Break disks, processes, files and inputs: TORTURE_ARGS="--seed 7 --for 1h"
+torture: build $(STAMPS)/test $(STAMPS)/bench $(STAMPS)/cxx ## Break disks, processes, files and inputs: TORTURE_ARGS="--seed 7 --for 1h"
 	$(BIN)/python -m tests.torture $(TORTURE_ARGS)
+
+fuzz: build $(STAMPS)/test $(STAMPS)/cxx ## Made-up bytes for every parser: TORTURE_ARGS="--seed 7 --for 1h"
+	$(BIN)/python -m tests.torture fuzz $(TORTURE_ARGS)
+
+sanitize: build $(STAMPS)/test ## The tests of the Rust crates, and some of the bindings, under the address sanitizer
+	$(BIN)/python -m tests.fuzz.sanitize
 
 docs: build $(STAMPS)/docs ## Write the reference of the Python interface to build/docs
 	$(BIN)/pdoc --output-directory build/docs diskstream
@@ -67,6 +74,7 @@ format: $(STAMPS)/lint ## Format Python and Rust, and mend what the linter can m
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 	cd native && cargo fmt --all
+	cd native/fuzz/libfuzzer && cargo fmt
 
 clean: ## Remove the environment and everything that was built
 	rm -rf $(VENV) build dist native/target .mypy_cache .pytest_cache .ruff_cache .hypothesis .benchmarks
@@ -107,6 +115,16 @@ $(STAMPS)/java: | $(STAMPS)/venv
 	    fi; }
 	@if $(BIN)/python -m tests.spark.java; then touch $@; else \
 	    echo 'what needs Spark is left out; install Java (Debian: apt-get install openjdk-17-jre-headless)'; fi
+
+# libFuzzer is C++. Where no compiler for it can be installed, what needs it says so and is left out.
+$(STAMPS)/cxx: | $(STAMPS)/venv
+	@command -v c++ >/dev/null || { \
+	    if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	        timeout 120 apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
+	            timeout 300 apt-get install -qq -y --no-install-recommends g++ >/dev/null; \
+	    fi; }
+	@if command -v c++ >/dev/null; then touch $@; else \
+	    echo 'the parsers of the core are not fuzzed; install a C++ compiler (Debian: apt-get install g++)'; fi
 
 # One stamp for each dependency group of pyproject.toml.
 $(STAMPS)/build $(STAMPS)/spark $(STAMPS)/test $(STAMPS)/lint $(STAMPS)/bench $(STAMPS)/docs: pyproject.toml | $(STAMPS)/venv

@@ -127,16 +127,6 @@ def append_for_ever(path: str) -> Generator[None, None, Any]:
             stream.add_many(rows[at : at + 500])
 
 
-def fill_and_wait(path: str, entries: int) -> Generator[None, None, Any]:
-    """Adds so many entries and waits to be killed."""
-    from bench.subjects.growth_costs import ALONE, BATCH, ROWS
-
-    stream = diskstream.open(path, **ALONE).stream(ours.NAME)
-    for first in range(0, entries, BATCH):
-        stream.add_many(ROWS[: min(BATCH, entries - first)])
-    yield
-
-
 def range_and_weigh(path: str, known: list[str]) -> Generator[None, None, Any]:
     """Reads points and then everything; the most memory that was resident, in KiB."""
     from bench.subjects.growth_costs import ALONE
@@ -174,7 +164,6 @@ ROLES: dict[str, Role] = {
         pending_rebuild,
         spark_large,
         append_for_ever,
-        fill_and_wait,
         range_and_weigh,
         back_up_for_ever,
         *LATENCY_ROLES,

@@ -81,14 +81,15 @@ def measure(options: argparse.Namespace) -> tuple[dict[str, Any], list[Result]]:
         neighbours = machine.Neighbours()
         if alone:
             module, size = alone[0]
-            results.append(subjects.blank(module))
-            module.run(context, results[0], size)
+            results.append(subjects.run(module, context, size))
             print(table.terminal(results[0]), flush=True)
         else:
             for name, subject in subjects.all_subjects().items():
                 if not options.only or name in options.only:
                     results.append(subjects.run(subject, context))
                     print(table.terminal(results[-1]), flush=True)
+        took = ", ".join(f"{each.name} {each.seconds:.0f}" for each in results)
+        print(f"\n{sum(each.seconds for each in results):.0f} seconds: {took}")
         others = neighbours.cores()
         facts["used by others during the run"] = f"{others:.2f} cores"
         if others > QUIET_CORES:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import subprocess
 import sys
 import threading
@@ -13,6 +14,8 @@ from typing import Any
 from bench.context import CHECKOUT
 
 PATIENCE = 120.0
+# For the many that do little: a fresh Python for each would take longer than its work. No store is open meanwhile.
+FORKING = multiprocessing.get_context("fork")
 
 
 class ChildError(RuntimeError):

@@ -60,6 +60,10 @@ def render(runs: Sequence[dict[str, Any]]) -> str:
         names = ", ".join(name for name, (_, of) in found.items() if of == number)
         scale = ", ".join(f"{value:g} {name}" for name, value in runs[number]["scale"].items())
         facts = {"subjects": names, **runs[number]["machine"], "scale": scale}
+        took = {name: result.seconds for name, (result, of) in found.items() if of == number and result.seconds}
+        if took:
+            each = ", ".join(f"{name} {seconds:.0f}" for name, seconds in took.items())
+            facts["seconds"] = f"{sum(took.values()):.0f}: {each}"
         parts.append(
             "\n".join(["| | |", "| --- | --- |", *(f"| {name} | {value} |" for name, value in facts.items())]) + "\n"
         )
@@ -90,21 +94,34 @@ def _subject(result: Result) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def _illustrated(page: str, runs: Sequence[dict[str, Any]], out: Path) -> str:
+    """The page with its pictures, which are drawn beside it."""
+    from bench import chart, pictures
+
+    latest = {subject["name"]: Result.from_json(subject) for run in runs for subject in run["subjects"]}
+    results = list(latest.values())
+    targets, lines = out.with_suffix(".svg"), out.with_name(f"{out.stem}-lines.svg")
+    chart.draw(results, targets)
+    shown = f"![Each figure as a share of its target]({targets.name})\n"
+    if pictures.draw(results, lines):
+        panels = "Throughput, latency, cost by size, bytes by codec, scaling with processes"
+        shown += f"\n![{panels}]({lines.name})\n"
+    return page.replace("\n## ", f"\n{shown}\n## ", 1)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Renders the page."""
     parser = argparse.ArgumentParser(prog="python -m bench.render", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("runs", nargs="+", type=Path, metavar="FILE", help="JSON written by python -m bench --json")
     parser.add_argument("--out", type=Path, default=CHECKOUT / "docs" / "performance.md", help="the page to write")
-    parser.add_argument("--chart", action="store_true", help="draw the targets beside it, as SVG (needs matplotlib)")
+    parser.add_argument(
+        "--chart", action="store_true", help="draw targets and lines beside it, as SVG (needs matplotlib)"
+    )
     options = parser.parse_args(arguments)
     runs = [load(path) for path in options.runs]
     page = render(runs)
     if options.chart:
-        from bench import chart
-
-        picture = options.out.with_suffix(".svg")
-        chart.draw([Result.from_json(subject) for run in runs for subject in run["subjects"]], picture)
-        page = page.replace("\n## ", f"\n![Each figure as a share of its target]({picture.name})\n\n## ", 1)
+        page = _illustrated(page, runs, options.out)
     options.out.write_text(page, encoding="utf-8")
     return 0
 

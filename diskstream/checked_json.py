@@ -7,7 +7,7 @@ import hashlib
 import json
 from typing import Any
 
-__all__ = ["check_of", "is_whole", "with_check"]
+__all__ = ["check_of", "checked", "is_whole", "with_check"]
 
 _NAME = "check"
 
@@ -26,3 +26,16 @@ def with_check(facts: dict[str, Any]) -> dict[str, Any]:
 def is_whole(facts: dict[str, Any]) -> bool:
     """Whether an object is what was written, as far as it says: one without a checksum is of an earlier version."""
     return _NAME not in facts or check_of({name: facts[name] for name in facts if name != _NAME}) == facts[_NAME]
+
+
+def checked(text: str | bytes) -> dict[str, Any]:
+    """The object that a text holds, without its checksum.
+
+    Raises:
+        ValueError: it is no object, or not what was written.
+    """
+    found = json.loads(text)
+    if not isinstance(found, dict) or not is_whole(found):
+        raise ValueError("it is no object, or its checksum is another one")
+    found.pop(_NAME, None)
+    return found

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from diskstream.engine.cold import Stub
 from diskstream.engine.cold_cache import ColdCache
-from diskstream.engine.files import Files
-from diskstream.errors import ArgumentError, NotAStoreError, RemoteError
+from diskstream.engine.files import Files, wrapped
+from diskstream.errors import ArgumentError, NotAStoreError, RemoteError, StorageError
 from diskstream.objects import Place
 from diskstream.options import Options
 
@@ -57,11 +57,16 @@ def store_uuid(store: Path) -> str:
     """What identifies a store, in its leases and backups too.
 
     Raises:
-        NotAStoreError: its description cannot be read.
+        NotAStoreError: its description is missing or damaged.
+        StorageError: it cannot be read.
     """
+    path = store / "store.json"
     try:
-        described = json.loads((store / "store.json").read_text(encoding="utf-8"))
+        with wrapped(path, "read"):
+            described = json.loads(path.read_text(encoding="utf-8"))
         return str(uuid.UUID(described["uuid"]))
+    except StorageError:
+        raise
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise NotAStoreError(str(store), f"its store.json is damaged ({error})") from error
 

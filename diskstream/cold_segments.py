@@ -10,6 +10,7 @@ from diskstream.engine import cold, cold_moving
 from diskstream.engine.cold import Stub
 from diskstream.engine.cold_moving import HERE, MISSING, ROWS, STUB, Kept, Sound
 from diskstream.engine.log import StreamLog
+from diskstream.engine.looks import children, is_folder
 from diskstream.errors import ChangedError, NoSuchStreamError
 from diskstream.stream import Stream
 
@@ -105,7 +106,7 @@ def needed_paths(store: Path) -> set[str]:
         StorageError: a folder cannot be read.
     """
     leases = store / "leases"
-    folders = [store / "streams", *(each / "streams" for each in (leases.iterdir() if leases.is_dir() else ()))]
+    folders = [store / "streams", *(each / "streams" for each in (children(leases) if is_folder(leases) else ()))]
     needed = set()
     for folder in folders:
         for path in cold_moving.stub_files(folder):

@@ -7,6 +7,7 @@ from diskstream._native import Entry, EntryID, SegmentView
 from diskstream.engine import cold, names, reader
 from diskstream.engine.files import size_of
 from diskstream.engine.log import StreamLog
+from diskstream.engine.looks import children
 from diskstream.errors import CorruptionError, FormatError, NewerFormatError, RemoteError
 from diskstream.ids import MIN_ID
 from diskstream.membership import now_ms
@@ -88,7 +89,7 @@ def describe(name: bytes, log: StreamLog) -> StreamInfo:
     rule, error = _retention(log)
     packed = [view for view in views if not log.segments.is_rows(view)]
     away = [stub for view in packed if (stub := _stub(log, view)) is not None]
-    files = [path for path in log.directory.iterdir() if names.parse_file(path.name) is not None]
+    files = [path for path in children(log.directory) if names.parse_file(path.name) is not None]
     return StreamInfo(
         name=name,
         length=length,

@@ -19,6 +19,7 @@ from diskstream.engine import directory, names
 from diskstream.engine.files import Files
 from diskstream.engine.keeper import Keeper
 from diskstream.engine.log import StreamLog, StreamMoved
+from diskstream.engine.looks import is_folder
 from diskstream.engine.page import APPEND, Page
 from diskstream.engine.recovery import RecoveryReport
 from diskstream.engine.segment import SharedCache
@@ -208,7 +209,7 @@ class Store(Upkeep):
             with contextlib.suppress(StreamMoved):  # one that is open here says so itself where it is moved
                 log.refresh()
                 return True
-        return (self._streams / names.encode_name(key)).is_dir()
+        return is_folder(self._streams / names.encode_name(key))
 
     __contains__ = exists
 
@@ -295,7 +296,7 @@ class Store(Upkeep):
                 return log
             while True:
                 where = self._streams / names.encode_name(name)
-                if not where.is_dir():
+                if not is_folder(where):
                     if not create:
                         return None
                     self._create(name)
@@ -319,7 +320,7 @@ class Store(Upkeep):
                 where, self._files, self.options, read_only=self.read_only, cache=self._cache, view=self._view
             )
         except FileNotFoundError as error:
-            if where.is_dir():  # a symbolic link to nothing, say
+            if is_folder(where):  # a symbolic link to nothing, say
                 raise storage_error(str(error.filename or where), "open", error.errno or 2, str(error)) from error
             raise StreamMoved from None  # removed or renamed since it was looked for
         log.owed = self._owed

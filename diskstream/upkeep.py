@@ -113,6 +113,18 @@ class Upkeep:
                 reports.append(seal.compact(log, progress=progress or seal.ignore))
         return reports
 
+    def _verify_one(self, name: bytes, report: VerifyReport, progress: verify.Progress, *, cold: bool) -> None:
+        try:
+            log = self._log(name, create=False)
+            if log is not None:
+                verify.verify_log(name, log, report, progress, cold=cold)
+        except StreamMoved:
+            return
+        except DiskstreamError as error:
+            if isinstance(error, StorageError) and error.errno in (errno.EMFILE, errno.ENFILE):
+                raise  # says nothing of the stream
+            verify.verify_directory(name, self._streams / names.encode_name(name), report, error)
+
     def verify(self, *, progress: verify.Progress | None = None, cold: bool = False) -> VerifyReport:
         """Reads everything, with `cold` in object storage too, changes nothing, and reports what is damaged.
 
@@ -122,14 +134,6 @@ class Upkeep:
         report = VerifyReport()
         check_names(self._streams, report)
         for name in self.streams():
-            try:
-                log = self._log(name, create=False)
-                if log is not None:
-                    verify.verify_log(name, log, report, progress or verify.ignore, cold=cold)
-            except StreamMoved:
-                continue
-            except DiskstreamError as error:
-                if isinstance(error, StorageError) and error.errno in (errno.EMFILE, errno.ENFILE):
-                    raise  # says nothing of the stream
-                verify.verify_directory(name, self._streams / names.encode_name(name), report, error)
+            with verify.unless_removed(self._streams / names.encode_name(name), report):
+                self._verify_one(name, report, progress or verify.ignore, cold=cold)
         return report

@@ -109,7 +109,8 @@ def _deliver(log: StreamLog, group: int, readers: list[tuple[CommandRun, bool]])
     while True:
         code, answers, more = log.native.deliver_runs(group, given, blocks, limit, cut, first, now, asked)
         if code == 0:
-            return answers, more
+            # Where nothing was found there is nothing: blocks whose entries are all gone say no less than that.
+            return answers, more and any(count for count, _ in answers)
         if code in (SEALED, VIEW):
             blocks = next_blocks(log, group, limit, enough=readers[0][0].first_count)
             cut = True  # so that what is not among them is asked for again

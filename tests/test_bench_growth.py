@@ -23,13 +23,13 @@ def verdicts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cost: Callable[[in
         return [cost(size) for size in sizes]
 
     laws = [
-        growth.Law("flat", "entries", 100_000, measured, growth.FLAT),
+        growth.Law("flat", growth.STORED, 100_000, measured, growth.FLAT),
         growth.Law("linear", "segments", 200, measured, growth.LINEAR),
     ]
     monkeypatch.setattr(growth, "laws", lambda context: laws)
     result = Result("growth", "title", "method")
     growth.run(Context(SCALE, tmp_path, quiet=True), result)
-    assert [len(series.points) for series in result.series] == [growth.SIZES] * 2
+    assert [len(series.points) for series in result.series] == [growth.SIZES]
     return {law.case: row.verdict for law, row in zip(laws, result.rows, strict=True)}
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from bench import render
+from bench import pictures, render
 from bench.context import CHECKOUT, NOT_A_DISK, file_system
 from bench.model import Figure, Row, Target, percentile
 
@@ -63,7 +63,9 @@ def test_the_suite_runs_and_its_page_is_rendered(tmp_path: Path) -> None:
     assert names == [
         "add",
         "add_many",
+        "batches",
         "always",
+        "processes",
         "range",
         "wakeup",
         "groups",
@@ -73,6 +75,7 @@ def test_the_suite_runs_and_its_page_is_rendered(tmp_path: Path) -> None:
         "growth",
         "profiles",
         "sizes",
+        "codecs",
         "maintenance",
         "backup",
         "archive",
@@ -84,8 +87,11 @@ def test_the_suite_runs_and_its_page_is_rendered(tmp_path: Path) -> None:
     assert scratch() <= before, "data was left behind"
 
     page = tmp_path / "performance.md"
-    assert render.main([str(figures), "--out", str(page)]) == 0
+    assert render.main([str(figures), "--out", str(page), "--chart"]) == 0
     text = page.read_text(encoding="utf-8")
+    assert all(f"({name})" in text for name in ("performance.svg", "performance-lines.svg"))
+    lines = (tmp_path / "performance-lines.svg").read_text(encoding="utf-8")
+    assert lines.count('id="axes_') == len(pictures.CHARTS)
     assert all(subject["title"] in text for subject in run["subjects"])
     assert str(CHECKOUT) not in text
     assert str(tmp_path) not in text

@@ -19,11 +19,14 @@ def all_subjects() -> dict[str, ModuleType]:
         always,
         archive,
         backup,
+        batches,
+        codecs,
         group_latency,
         group_reads,
         growth,
         maintenance,
         pending,
+        processes,
         profiles,
         queues,
         ranges,
@@ -37,7 +40,9 @@ def all_subjects() -> dict[str, ModuleType]:
     modules = (
         add,
         add_many,
+        batches,
         always,
+        processes,
         ranges,
         wakeup,
         group_reads,
@@ -47,6 +52,7 @@ def all_subjects() -> dict[str, ModuleType]:
         growth,
         profiles,
         sizes,
+        codecs,
         maintenance,
         backup,
         archive,
@@ -63,10 +69,10 @@ def blank(module: ModuleType) -> Result:
     return Result(module.NAME, title.rstrip("."), re.sub(r"(?<!\n)\n(?!\n)", " ", method).strip())
 
 
-def run(module: ModuleType, context: Context) -> Result:
-    """Runs one subject."""
+def run(module: ModuleType, context: Context, *size: int) -> Result:
+    """Runs one subject; those that run alone are given a size."""
     result = blank(module)
     begin = time.monotonic()
-    module.run(context, result)
+    module.run(context, result, *size)
     result.seconds = round(time.monotonic() - begin, 1)
     return result

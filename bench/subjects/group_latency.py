@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.context import Context
-from bench.model import Figure, Result, Row, Target, percentile
+from bench.model import Figure, Result, Row, Series, Target, percentile
 from bench.peers import redis_server
 from bench.procs import ask, child
 from bench.rounds import Contender, take_turns
@@ -48,6 +48,12 @@ class Delays:
 
     def figure(self, share: float) -> Figure:
         return Figure("µs", tuple(percentile(turn, share) for turn in self.turns))
+
+    def line(self, name: str) -> Series:
+        """What is drawn: the median of the turns at each share, by how many entries one of that delay stands for."""
+        shares = [share for share, _ in SHARES.values() if share < 1]
+        points = tuple((round(1 / (1 - share), 3), self.figure(share).median) for share in shares)
+        return Series("latency", name, "share of the entries", "µs", points)
 
     def note(self, name: str) -> str:
         every = sorted(delay for turn in self.turns for delay in turn)
@@ -88,6 +94,7 @@ def run(context: Context, result: Result) -> None:
             mine, theirs = (found[name].figure(share) for name in ("nothing pending", REDIS))
             result.rows.append(Row(f"{what}, nothing pending", mine, REDIS, theirs))
     result.notes += [delays.note(name[0].upper() + name[1:]) for name, delays in found.items()]
+    result.series += [delays.line(name) for name, delays in found.items()]
 
 
 def _measure(context: Context, delays: Delays, consumer: str, producer: str, path: Path) -> float:

@@ -16,7 +16,7 @@ import diskstream
 from bench import ours
 from bench.context import Context
 from bench.entries import sensor_entries
-from bench.procs import ask, child
+from bench.procs import FORKING, PATIENCE, ChildError, ask
 
 GROUP, CONSUMER = "workers", "one"
 BATCH = 500
@@ -124,10 +124,24 @@ def open_store(made: Stores, sizes: list[int]) -> list[float]:
 
 def _killed(path: Path, entries: int) -> float:
     """µs of the first open after a process that added so many entries was killed."""
-    with child("fill_and_wait", str(path), entries) as writer:
-        writer.wait_ready()
+    ready = FORKING.Event()
+    writer = FORKING.Process(target=_fill_and_wait, args=(path, entries, ready))
+    writer.start()
+    try:
+        if not ready.wait(PATIENCE):
+            raise ChildError("a process that was to be killed did not write in time")
+    finally:
         writer.kill()
+        writer.join()
     return least(lambda: _open(path), 1)
+
+
+def _fill_and_wait(path: Path, entries: int, ready: Any) -> None:
+    stream = diskstream.open(path, **ALONE).stream(ours.NAME)
+    for first in range(0, entries, BATCH):
+        stream.add_many(_rows(first, min(BATCH, entries - first)))
+    ready.set()
+    time.sleep(PATIENCE)  # until it is killed
 
 
 def recovery(made: Stores, sizes: list[int]) -> list[float]:

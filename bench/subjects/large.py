@@ -19,12 +19,14 @@ from pathlib import Path
 from typing import Any
 
 from bench.context import Context
-from bench.model import Figure, Result, Row, Target, percentile
+from bench.model import Figure, Result, Row, Series, Target, percentile
 from bench.procs import ask, child
 from bench.rounds import settle
 
 NAME = "large"
 PATIENCE = 6 * 3600.0
+# Pictures have one unit of time.
+US = {"ms": 1000.0, "µs": 1.0, "MiB": 1.0}
 CLOSE_TO = Target("ratio", at_most=1.5)
 
 
@@ -109,6 +111,11 @@ def _rows(
         ours, theirs = (_figure(answers[size], name, unit, share) for size in (large, small))
         if limit is not None:
             result.rows.append(Row(case, ours, target=Target("figure", at_most=limit, worst=worst)))
+        if share is None:
+            points = tuple((float(size), _figure(answers[size], name, unit).median * US[unit]) for size in sizes)
+            chart = "memory" if unit == "MiB" else "growth"
+            line = case.removesuffix(f" at {large:,}").rstrip(",")
+            result.series.append(Series(chart, line, "entries in the store", "MiB" if unit == "MiB" else "µs", points))
         close = CLOSE_TO if name in ("first", "cold", "warm") and share is None else None
         result.rows.append(Row(case, ours, peer, theirs, close))
 

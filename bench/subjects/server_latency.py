@@ -52,6 +52,7 @@ def run(context: Context, result: Result) -> None:
         result.rows.append(Row(what, mine, "Redis", theirs, target))
     result.notes += [_within(name, delays) for name, delays in found.items()]
     result.notes += [delays.note(name) for name, delays in found.items()]
+    result.series += [delays.line(f"{name} over loopback") for name, delays in found.items()]
 
 
 def _within(name: str, delays: Delays) -> str:

@@ -164,7 +164,7 @@ def read_header(folder: Path) -> Header:
         for found, _ in _objects(path):
             return _header(path, found)
         raise ValueError("it is empty")  # noqa: TRY301  # one way out of a damaged file
-    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
         raise CorruptionError(str(path), "manifest", 0, "the manifest of a backup", str(error)) from error
 
 
@@ -199,7 +199,7 @@ def read_manifest(folder: Path) -> Manifest:
             digest.update(line)
         if manifest is None or end != digest.hexdigest():
             raise ValueError("its checksum is another")  # noqa: TRY301
-    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
         raise CorruptionError(str(path), "manifest", 0, "the manifest of a backup", str(error)) from error
     return manifest
 

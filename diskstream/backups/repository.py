@@ -102,7 +102,7 @@ def store_uuid(path: Path) -> str:
     """
     try:
         return str(uuid.UUID(json.loads((path / "store.json").read_text())["uuid"]))
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
         raise BackupError(path, f"it is no store: its store.json cannot be read ({error})") from error
 
 
@@ -128,7 +128,7 @@ class Repository:
         except FileNotFoundError:
             what = "it holds no backups" if path.is_dir() else "there is no such directory"
             raise BackupError(path, what, "diskstream backup makes one there") from None
-        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        except (OSError, ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
             raise BackupError(path, f"its {_DESCRIPTION} cannot be read ({error})") from error
         if version > FORMAT:
             raise NewerFormatError(str(description), "the directory of backups", FORMAT, version)

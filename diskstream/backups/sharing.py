@@ -56,7 +56,7 @@ def _journal_of(folder: Path) -> list[dict[str, object]]:
                 facts = json.loads(line)
                 if isinstance(facts, dict):
                     found.append(facts)
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return found
     return found
 

@@ -135,7 +135,7 @@ def unpacked(data: bytes, place: Place, path: str) -> dict[str, Any] | None:
         if "check" not in facts or not is_whole(facts):
             return None
         version = int(facts["format"])
-    except (ValueError, TypeError, KeyError, RecursionError):
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
         return None
     if version > _FORMAT:
         raise NewerFormatError(f"{place.url}/{path}", "the record of an object", _FORMAT, version)
@@ -182,7 +182,7 @@ def _record(place: Place, path: str, data: bytes) -> Record | None:
             int(facts["moved_ms"]),
         )
         return Record(str(uuid.UUID(facts["store"])), bytes.fromhex(facts["name"]), stub)
-    except (ValueError, TypeError, KeyError, OverflowError):
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError):
         return None
 
 

@@ -31,7 +31,7 @@ class Map:
     pairs: list[tuple[Reply, Reply]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: that would make it twice as dear, and one is made for each client in a turn
 class Raw:
     """Bytes for the wire that are a reply, or several, already."""
 

@@ -55,6 +55,11 @@ def table_of(*parts: Iterable[Command]) -> Table:
     return MappingProxyType({command.name: command for part in parts for command in part})
 
 
+# Names of commands as they are said, most often in one of two ways, as the table has them.
+_NAMES: dict[bytes, str] = {}
+_MOST_NAMES = 1024
+
+
 def _shown(word: bytes) -> bytes:
     return word[:128].replace(b"\r", b" ").replace(b"\n", b" ")
 
@@ -65,7 +70,8 @@ def find(table: Table, words: list[bytes]) -> Command:
     Raises:
         Failure: there is none, or not with so many words; Redis's text.
     """
-    command = table.get(words[0].decode("latin-1").lower())
+    name = _NAMES.get(words[0])
+    command = table.get(words[0].decode("latin-1").lower() if name is None else name)
     if command is None:
         shown = b"".join(b"'%s' " % _shown(word) for word in words[1:20])[:128]
         text = b"ERR unknown command '%s', with args beginning with: %s" % (_shown(words[0]), shown)
@@ -76,6 +82,8 @@ def find(table: Table, words: list[bytes]) -> Command:
             container = command.name.upper().encode()
             raise Failure(b"ERR unknown subcommand '%s'. Try %s HELP." % (_shown(words[1]), container))
         command = below
+    elif name is None and len(_NAMES) < _MOST_NAMES:
+        _NAMES[words[0]] = command.name
     if not command.takes(len(words)) or command.run is None:
         raise Failure(f"ERR wrong number of arguments for '{command.name}' command")
     return command

@@ -14,6 +14,7 @@ from diskstream._native import LOG_HEADER_BYTES, EntryID, SegmentView, first_seg
 from diskstream.engine import directory, names, recovery
 from diskstream.engine.files import Files, open_regular, reading, wrapped
 from diskstream.engine.lease import Moment
+from diskstream.engine.looks import children, is_there
 from diskstream.engine.page import Page
 from diskstream.errors import CorruptionError
 from diskstream.options import Options
@@ -109,7 +110,7 @@ def is_same(one: Path, other: Path) -> bool:
 
 def uuid_of(place: Path) -> str:
     """The UUID that the files of a stream's directory carry, in hex; empty where none can be read."""
-    for path in sorted(place.iterdir()):
+    for path in children(place):
         if names.parse_file(path.name) is not None:
             with reading(path) as file:
                 header = file.read(32)
@@ -215,9 +216,9 @@ def cut_log(cut: Cut, target: Path, files: Files) -> None:
 
 def _must_be_there(place: Path, view: SegmentView) -> None:
     packed = names.segment_path(place, view.number, view.generation)
-    if packed.exists() or names.cold_path(place, view.number, view.generation).exists():
+    if is_there(packed) or is_there(names.cold_path(place, view.number, view.generation)):
         return
-    if view.generation or not names.log_path(place, view.number).exists():
+    if view.generation or not is_there(names.log_path(place, view.number)):
         raise CorruptionError(str(packed), "sealed segment", 0, f"a file with {view.entries} entries", "no file")
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from diskstream._native import FORMAT_VERSION, first_segment
 from diskstream.engine import names
 from diskstream.engine.files import Files, reading, wrapped
+from diskstream.engine.looks import children, is_folder, is_link, is_there, status
 from diskstream.engine.roll import INITIAL_BYTES
 from diskstream.errors import NetworkFilesystemError, NewerFormatError, NotAStoreError, ReadOnlyError, StorageError
 
@@ -57,7 +58,7 @@ def check_filesystem(path: Path, mounts: Path = Path("/proc/self/mountinfo")) ->
         lines = mounts.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
     except OSError:
         return
-    device = path.stat().st_dev
+    device = status(path).st_dev
     wanted = f"{os.major(device)}:{os.minor(device)}"
     for line in lines:
         fields = line.split(" ")
@@ -76,7 +77,7 @@ def open_store(path: Path, files: Files, *, create: bool, read_only: bool) -> di
     """
     description = path / "store.json"
     with wrapped(path, "open"):
-        exists = description.exists()
+        exists = is_there(description)
     if not exists:
         _make_store(path, files, create=create and not read_only)
     check_filesystem(path)
@@ -95,7 +96,7 @@ def describe(path: Path) -> dict[str, Any]:
     description = path / "store.json"
     with wrapped(description, "read"), reading(description) as file:
         data = file.read(_MAX_STORE_JSON_BYTES)
-    if not (path / "streams").is_dir():
+    if not is_folder(path / "streams"):
         raise NotAStoreError(str(path), "its directory streams is missing")
     try:
         found = json.loads(data)
@@ -106,7 +107,7 @@ def describe(path: Path) -> dict[str, Any]:
         incompatible = [str(feature) for feature in found["features"]["incompatible"]]
         if version < 1:
             raise ValueError(f"format version {version}")  # noqa: TRY301  # one way out of a damaged file
-    except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
         raise NotAStoreError(str(path), f"its store.json is damaged ({error})") from error
     if incompatible:
         raise NewerFormatError(str(description), "the store", FORMAT_VERSION, ", ".join(incompatible))
@@ -121,7 +122,7 @@ def refuse_backup(path: Path) -> None:
         ReadOnlyError: it is one, or a store within one.
     """
     folders = (path, path.parent) if _WITHIN.fullmatch(path.name) else (path,)
-    if any((folder / _BACKUP).exists() for folder in folders):
+    if any(is_there(folder / _BACKUP) for folder in folders):
         error = ReadOnlyError(str(path))
         error.strerror = "it is a backup, which never changes; `diskstream restore` makes a store out of it"
         raise error
@@ -130,17 +131,17 @@ def refuse_backup(path: Path) -> None:
 def _make_store(path: Path, files: Files, *, create: bool) -> None:
     if not create:
         raise NotAStoreError(
-            str(path), "there is no store.json in it" if path.exists() else "there is no such directory"
+            str(path), "there is no store.json in it" if is_there(path) else "there is no such directory"
         )
-    if path.exists() and not path.is_dir():
+    if is_there(path) and not is_folder(path):
         raise NotAStoreError(str(path), "it is a file")
-    if not path.exists():
-        missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    if not is_there(path):
+        missing = [folder for folder in (path, *path.parents) if not is_there(folder)]
         for folder in reversed(missing):
             files.mkdir(folder)
             files.sync_dir(folder.parent)
     check_filesystem(path)
-    foreign = [entry.name for entry in path.iterdir() if entry.name not in _OURS and not entry.name.endswith(".tmp")]
+    foreign = [entry.name for entry in children(path) if entry.name not in _OURS and not entry.name.endswith(".tmp")]
     if foreign:
         raise NotAStoreError(str(path), f"it holds something else ({min(foreign)}); choose an empty directory")
     files.mkdir(path / "streams")
@@ -170,7 +171,7 @@ def list_streams(streams: Path) -> list[bytes]:
 
 def unreadable_names(streams: Path) -> list[Path]:
     """Directories that ought to be streams, but whose names cannot be read."""
-    with os.scandir(streams) as entries:
+    with wrapped(streams, "list"), os.scandir(streams) as entries:
         folders = [Path(entry.path) for entry in entries if not entry.name.startswith(".") and entry.is_dir()]
     return sorted(folder for folder in folders if names.decode_directory(folder) is None)
 
@@ -181,7 +182,7 @@ def create_stream(streams: Path, name: bytes, files: Files) -> Path:
     Everything is made in a hidden directory that is renamed when it is durable, so a stream exists whole or not at all.
     """
     target = streams / names.encode_name(name)
-    if target.exists():
+    if is_there(target):
         return target
     fresh = streams / f".new-{secrets.token_hex(8)}"
     files.mkdir(fresh)
@@ -232,11 +233,11 @@ def remove_hidden(hidden: Path, files: Files) -> None:
 
 
 def _remove_tree(directory: Path, files: Files) -> None:
-    if directory.is_symlink():  # the link goes, and nothing of what it points to
+    if is_link(directory):  # the link goes, and nothing of what it points to
         files.unlink(directory)
         return
-    for path in directory.iterdir():
-        if path.is_dir() and not path.is_symlink():
+    for path in children(directory):
+        if is_folder(path) and not is_link(path):
             _remove_tree(path, files)
         else:
             files.unlink(path)
@@ -249,13 +250,13 @@ def refuse_link(directory: Path) -> None:
     Raises:
         StorageError: it is one.
     """
-    if directory.is_symlink():
+    if is_link(directory):
         raise StorageError(str(directory), "open", errno.ELOOP, "it is a symbolic link, and no stream's directory")
 
 
 def sweep(streams: Path, files: Files) -> int:
     """Removes what an interrupted creation or removal left; the caller holds the store's lock. Returns how many."""
-    with os.scandir(streams) as entries:
+    with wrapped(streams, "list"), os.scandir(streams) as entries:
         left = [Path(entry.path) for entry in entries if entry.name.startswith((".new-", ".deleted-"))]
     for directory in left:
         _remove_tree(directory, files)

@@ -105,7 +105,12 @@ def open_regular(path: Path, flags: int = os.O_RDONLY, mode: int = _FILE_MODE) -
     # Who may put a link into a directory may not choose by it which file of ours is written to.
     follows = 0 if flags & os.O_ACCMODE == os.O_RDONLY else os.O_NOFOLLOW
     fd = os.open(path, flags | follows | os.O_CLOEXEC | os.O_NONBLOCK, mode)
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
+    try:
+        is_file = stat.S_ISREG(os.fstat(fd).st_mode)
+    except OSError:
+        os.close(fd)
+        raise
+    if not is_file:
         os.close(fd)
         raise OSError(errno.EINVAL, "it is no regular file", str(path))
     return fd
@@ -118,10 +123,9 @@ def reading(path: Path) -> BinaryIO:
 
 def size_of(path: Path) -> int:
     """Bytes of a file; 0 where it is gone, as another process may remove it at any moment."""
-    try:
+    with wrapped(path, "look at"), contextlib.suppress(FileNotFoundError):
         return path.stat().st_size
-    except FileNotFoundError:
-        return 0
+    return 0
 
 
 class Files:
@@ -132,7 +136,8 @@ class Files:
         with wrapped(path, "open"):
             fd = open_regular(path, os.O_RDWR if writable else os.O_RDONLY)
         try:
-            size = os.fstat(fd).st_size
+            with wrapped(path, "look at"):
+                size = os.fstat(fd).st_size
             if size > MAX_LOG_BYTES:
                 raise CorruptionError(str(path), "log file", 0, f"at most {MAX_LOG_BYTES} bytes", f"{size} bytes")
             return LogFile(fd, str(path), writable)

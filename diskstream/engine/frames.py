@@ -90,7 +90,8 @@ def read_all(path: Path) -> tuple[bytes, list[int]]:
     with wrapped(path, "open"):
         fd = open_regular(path)
     try:
-        at, size = 0, os.fstat(fd).st_size
+        with wrapped(path, "look at"):
+            at, size = 0, os.fstat(fd).st_size
         while at < size:
             step = _READ_BYTES
             try:

@@ -24,6 +24,7 @@ from diskstream._native import LOG_HEADER_BYTES, SegmentView
 from diskstream.engine import names
 from diskstream.engine.files import Files, open_regular, reading, wrapped
 from diskstream.engine.log import StreamLog
+from diskstream.engine.looks import children, is_folder, is_there, status
 from diskstream.errors import CorruptionError
 
 __all__ = ["Moment", "link_damaged", "link_stream", "make", "release", "sweep", "touch"]
@@ -145,7 +146,7 @@ def link_damaged(directory: Path, target: Path, files: Files) -> None:
     Raises:
         StorageError: the file system has no hard links, or no room.
     """
-    for path in directory.iterdir():
+    for path in children(directory):
         of_segment = names.parse_file(path.name) is not None or names.audit_number(path.name) is not None
         if of_segment or names.state_number(path.name) is not None:
             files.link(path, target / path.name)
@@ -165,7 +166,7 @@ def _link_ahead(log: StreamLog, target: Path, files: Files) -> set[str]:
     for view in log.segments.views():
         with contextlib.suppress(CorruptionError):  # gone by now; what is missing shows under the lock
             linked.add(_link_segment(log, view, target, files, set()))
-    for path in log.directory.iterdir():
+    for path in children(log.directory):
         if names.audit_number(path.name) is not None:
             _link_if_there(path, target, files)
     return linked
@@ -228,16 +229,16 @@ def sweep(store: Path, now_s: float) -> list[Path]:
     """Removes the leases that nobody has used for their time to live. Returns them."""
     leases = store / "leases"
     gone = []
-    for lease in sorted(leases.iterdir()) if leases.is_dir() else []:
+    for lease in children(leases) if is_folder(leases) else []:
         try:
             if lease.name.startswith("."):
-                until = lease.stat().st_mtime + _UNFINISHED_S
+                until = status(lease).st_mtime + _UNFINISHED_S
             else:
                 with reading(lease / _LEASE) as file:
                     described = json.loads(file.read(_MAX_LEASE_BYTES))
-                until = (lease / _LEASE).stat().st_mtime + float(described["ttl_s"])
-        except (OSError, ValueError, TypeError, KeyError, RecursionError):
-            until = lease.stat().st_mtime + _UNFINISHED_S if lease.exists() else now_s
+                until = status(lease / _LEASE).st_mtime + float(described["ttl_s"])
+        except (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError):
+            until = status(lease).st_mtime + _UNFINISHED_S if is_there(lease) else now_s
         if until < now_s:
             release(lease)
             gone.append(lease)

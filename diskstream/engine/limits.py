@@ -7,6 +7,7 @@ from diskstream._native import EntryID, SegmentView
 from diskstream.engine import names, positions
 from diskstream.engine.files import size_of
 from diskstream.engine.log import StreamLog
+from diskstream.engine.looks import is_there
 from diskstream.engine.segment import SegmentGone
 
 __all__ = ["Sizes", "entries_within", "place_of", "sealed_files", "size_within"]
@@ -88,5 +89,5 @@ def sealed_files(log: StreamLog, before: int) -> list[tuple[int, int]]:
         for view in log.segments.views()
         if view.number < before
         and not log.segments.is_rows(view)
-        and names.segment_path(log.directory, view.number, view.generation).exists()
+        and is_there(names.segment_path(log.directory, view.number, view.generation))
     ]

@@ -13,6 +13,7 @@ from pathlib import Path
 from diskstream._native import EntryID, Guard, Log, RowSegment
 from diskstream.engine import audit, frontier, names, recovery, roll, spare
 from diskstream.engine.files import Files, LogFileLike
+from diskstream.engine.looks import is_there, status
 from diskstream.engine.page import APPEND, FLUSH, MAINTENANCE, POISONED, Page
 from diskstream.engine.pending import StreamPending
 from diskstream.engine.recovery import RecoveryReport
@@ -78,7 +79,7 @@ class StreamLog:
         self.on_roll: Callable[[], None] = lambda: None
         self.opened_alone = False
         self.owed: set[StreamLog] | None = None  # where flushes are put off: the logs that owe one
-        self._inode = self.directory.stat().st_ino if read_only else 0
+        self._inode = status(self.directory).st_ino if read_only else 0
         self.page, file, self.native = self._open()
         self._logs: dict[int, LogFileLike] = {self.native.tail[0]: file}
         self.ctl = self.page.ctl
@@ -107,7 +108,7 @@ class StreamLog:
                 opened = self._alone(page) if page.alone else self._join(page)
             except FileNotFoundError:
                 page.close()
-                if self.directory.exists():
+                if is_there(self.directory):
                     raise
                 raise StreamMoved from None
             except BaseException:
@@ -118,7 +119,7 @@ class StreamLog:
             page.close()
 
     def _alone(self, page: Page) -> tuple[LogFileLike, Log] | None:
-        if not self.directory.exists():
+        if not is_there(self.directory):
             raise StreamMoved
         file, native, report, self.fault, generation = recovery.recover(self.directory, self.files, page, self.options)
         self.opened_alone = True
@@ -137,7 +138,7 @@ class StreamLog:
         try:
             file = self.files.open_log(names.log_path(self.directory, number), writable=True)
         except FileNotFoundError:
-            if not self.directory.exists() or page.ctl.flags & FLAG_MOVED:
+            if not is_there(self.directory) or page.ctl.flags & FLAG_MOVED:
                 raise StreamMoved from None
             return None  # rolled and sealed in between: join again
         native = recovery.native_log(self.directory, number, page.ctl, file, self.options)
@@ -278,7 +279,7 @@ class StreamLog:
             raise PoisonedError(str(self.directory), self.ctl.poison_text)
         self._follow()
         following = names.log_path(self.directory, self.native.tail[0] + 1)
-        if following.exists():
+        if is_there(following):
             # It died between the rename and the publishing of a roll.
             self.files.sync_dir(self.directory)
             self.enter(self.native.tail[0] + 1)
@@ -339,7 +340,7 @@ class StreamLog:
     def _check_place(self) -> None:
         """A reader without the shared page is told by nobody that its directory was moved."""
         try:
-            found = self.directory.stat().st_ino
+            found = status(self.directory).st_ino
         except FileNotFoundError:
             raise StreamMoved from None
         if found != self._inode:
@@ -482,7 +483,7 @@ class StreamLog:
             try:
                 place = move()
             except BaseException:
-                if self.directory.exists():
+                if is_there(self.directory):
                     self.ctl.clear_flags(FLAG_MOVED)
                 raise
             self.files.unlink(place / "ctl")

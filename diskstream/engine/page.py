@@ -13,7 +13,8 @@ import struct
 from pathlib import Path
 
 from diskstream._native import CTL_BYTES, Ctl
-from diskstream.engine.files import Files
+from diskstream.engine.files import Files, wrapped
+from diskstream.engine.looks import status
 
 __all__ = ["APPEND", "FLUSH", "MAINTENANCE", "POISONED", "Page", "boot_id"]
 
@@ -51,15 +52,25 @@ class Page:
         while True:
             fd, ctl = files.open_ctl(path)
             try:
-                alone = cls._lock(fd)
-                cls._record_lock(fd, fcntl.F_RDLCK, wait=True)
+                with wrapped(path, "lock"):
+                    alone = cls._lock(fd)
+                    cls._record_lock(fd, fcntl.F_RDLCK, wait=True)
                 # Not the file of that name any more: its directory was moved away before we had the lock.
                 # Not ready: who was alone with it died before it was done.
                 if cls._is_at(fd, path) and (alone or ctl.ready):
                     return cls(fd, ctl, alone=alone)
             except BaseException:
-                os.close(fd)
+                cls._let_go(fd)
                 raise
+            cls._let_go(fd)
+
+    @classmethod
+    def _let_go(cls, fd: int) -> None:
+        """Gives up the locks: explicitly, since a mapping that somebody still holds would keep them."""
+        try:
+            fcntl.flock(fd, fcntl.LOCK_UN)
+            cls._record_lock(fd, fcntl.F_UNLCK)
+        finally:
             os.close(fd)
 
     @staticmethod
@@ -90,9 +101,10 @@ class Page:
 
     @staticmethod
     def _is_at(fd: int, path: Path) -> bool:
-        ours = os.fstat(fd)
+        with wrapped(path, "look at"):
+            ours = os.fstat(fd)
         with contextlib.suppress(FileNotFoundError):
-            there = path.stat()
+            there = status(path)
             return (ours.st_dev, ours.st_ino) == (there.st_dev, there.st_ino)
         return False
 
@@ -128,12 +140,10 @@ class Page:
         return self.ctl.ready and self.ctl.generation == generation
 
     def close(self) -> None:
-        """Gives up the lock: explicitly, since a mapping that somebody still holds would keep it."""
+        """Gives up the page."""
         fd, self._fd = self._fd, -1
         if fd >= 0:
-            fcntl.flock(fd, fcntl.LOCK_UN)
-            self._record_lock(fd, fcntl.F_UNLCK)
-            os.close(fd)
+            self._let_go(fd)
 
     def after_fork(self) -> None:
         """Lets go of the descriptor only: the lock behind it is the parent's."""

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from diskstream.engine.files import Files
 from diskstream.engine.frames import read_all
+from diskstream.engine.looks import is_folder, is_there, status
 from diskstream.errors import StorageError
 
 __all__ = ["keep", "move", "room"]
@@ -14,12 +15,12 @@ _COPY_BYTES = 1 << 20
 
 def _target(path: Path, place: Path) -> Path:
     """A name that says which file it was, and is the same when this is done again."""
-    return place / f"{path.name}-{path.stat().st_ino:x}"
+    return place / f"{path.name}-{status(path).st_ino:x}"
 
 
 def room(place: Path, files: Files) -> None:
     """Makes the quarantine, durably, where there is none."""
-    if not place.is_dir():
+    if not is_folder(place):
         files.mkdir(place)
         files.sync_dir(place.parent)
 
@@ -34,7 +35,7 @@ def keep(path: Path, place: Path, files: Files) -> Path:
     """
     room(place, files)
     target = _target(path, place)
-    if not target.exists():
+    if not is_there(target):
         try:
             files.link(path, target)
         except FileExistsError:

@@ -11,6 +11,7 @@ lists go (the log says so, and it is durable by then), files it does not know ar
 """
 
 import contextlib
+import errno
 import os
 import time
 import zlib
@@ -20,8 +21,9 @@ from typing import Any
 
 from diskstream._native import Ctl, Log
 from diskstream.engine import audit, frontier, names, spare
-from diskstream.engine.files import Files, LogFileLike, open_regular, reading
+from diskstream.engine.files import Files, LogFileLike, reading, wrapped
 from diskstream.engine.layouts import LOG_HEADER, SEGMENT_HEADER
+from diskstream.engine.looks import children, is_there, status
 from diskstream.engine.page import Page
 from diskstream.engine.segment import open_sealed, read_back, snapshot_copy
 from diskstream.errors import CorruptionError, StorageError
@@ -143,7 +145,7 @@ def _check_owner(directory: Path, number: int, native: Log) -> None:
 
 
 def _list(directory: Path) -> list[tuple[Path, tuple[str, int, int] | None]]:
-    return [(path, names.parse_file(path.name)) for path in sorted(directory.iterdir())]
+    return [(path, names.parse_file(path.name)) for path in children(directory)]
 
 
 def _active_number(directory: Path) -> int:
@@ -370,15 +372,13 @@ def look(
 
 def _make_solid(path: Path, file: LogFileLike) -> None:
     """A sparse copy has holes where zeros were: touching one in the mapping would end the process on a full disk."""
-    fd = open_regular(path)
-    try:
+    with wrapped(path, "look at"), reading(path) as looked:
+        fd = looked.fileno()
         size = os.fstat(fd).st_size
         at = os.lseek(fd, 0, os.SEEK_HOLE) if size else 0  # an empty file has nothing that could be sought
         while at < size:
             file.pwrite(at, bytes(min(4096 - at % 4096, size - at)))
             at = os.lseek(fd, at, os.SEEK_HOLE)
-    finally:
-        os.close(fd)
 
 
 def _rewrite(file: LogFileLike, native: Log) -> None:
@@ -420,9 +420,13 @@ def _tidy(directory: Path, files: Files, native: Log, options: Options) -> list[
             findings.append(Finding("unfinished", path, 0, 0, "removed: it was never part of the stream"))
         elif parsed is not None and parsed[1] < active:
             kind, number, generation = parsed
-            if _owner(path) != bytes(native.uuid):
+            owner = _owner(path)
+            if owner != bytes(native.uuid):
                 # Whose it is cannot be told, or it is another stream's: perhaps the active log is the stranger here.
-                findings.append(Finding("unknown", path, 0, 0, "left as it is: it does not belong to this log"))
+                why = "it could not be read" if owner is None else "it does not belong to this log"
+                findings.append(Finding("unknown", path, 0, 0, f"left as it is: {why}"))
+                # What could not be read is not missing: it may be read the next time.
+                present |= {number} if owner is None and generation == listed.get(number) else set()
                 continue
             if number not in listed or generation < listed[number]:
                 if kind == "log" and options.audit and number > oldest:
@@ -431,7 +435,7 @@ def _tidy(directory: Path, files: Files, native: Log, options: Options) -> list[
                 findings.append(Finding("dropped", path, 0, 0, "removed: the log had dropped it"))
             elif generation > listed[number]:
                 findings.append(_put_aside(directory, files, path))
-            elif kind == "log" and names.segment_path(directory, number, 0).exists():
+            elif kind == "log" and is_there(names.segment_path(directory, number, 0)):
                 findings += _drop_sealed_source(directory, files, native, path, number)
                 present.add(number)
             else:
@@ -446,11 +450,13 @@ def _tidy(directory: Path, files: Files, native: Log, options: Options) -> list[
     return findings
 
 
-def _owner(path: Path) -> bytes:
-    """The uuid in the header of a segment's file, log or sealed: both have it at the same place."""
-    with contextlib.suppress(OSError), reading(path) as file:
-        return file.read(32)[16:]
-    return b""
+def _owner(path: Path) -> bytes | None:
+    """The uuid in the header of a segment's file, log or sealed, which have it at one place. None if the disk fails."""
+    try:
+        with reading(path) as file:
+            return file.read(32)[16:]
+    except OSError as error:
+        return None if error.errno == errno.EIO else b""  # a link to nothing, say
 
 
 def _sound_owner(path: Path) -> bytes | None:
@@ -469,7 +475,7 @@ def _put_aside(directory: Path, files: Files, path: Path) -> Finding:
     files.rename(path, target)
     files.sync_dir(quarantine)
     files.sync_dir(directory)
-    return Finding("unknown", path, 0, target.stat().st_size, f"moved to {target}: the log does not list it")
+    return Finding("unknown", path, 0, status(target).st_size, f"moved to {target}: the log does not list it")
 
 
 def _drop_sealed_source(directory: Path, files: Files, native: Log, path: Path, number: int) -> list[Finding]:

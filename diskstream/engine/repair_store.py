@@ -87,11 +87,7 @@ def _one_store(
     if view_check.check(path / "view") == "damaged":
         itself.actions.append("removed the view, which is damaged: it is made anew from the logs, nothing is lost")
         if not dry_run:
-            for place in view_check.to_be_removed(path / "view"):
-                if place.is_dir() and not place.is_symlink():
-                    files.rmdir(place)
-                else:
-                    files.unlink(place)
+            _remove_view(path / "view", files)
     if itself.actions or itself.losses or itself.notes:
         yield itself
     for name, folder in found:
@@ -108,6 +104,12 @@ def _one_store(
             failed = Repair(name, folder)
             failed.failed = str(error)
             yield failed
+
+
+def _remove_view(view: Path, files: Files) -> None:
+    for path in view_check.to_be_removed(view):
+        remove = files.rmdir if path.is_dir() and not path.is_symlink() else files.unlink
+        remove(path)
 
 
 # --- store.json -------------------------------------------------------------------------------------------------------
@@ -162,7 +164,7 @@ def _identity(path: Path, description: Path, wishes: Wishes) -> tuple[str, str]:
         except ValueError:
             raise ArgumentError(f"not a uuid: {wishes.uuid!r}") from None
     for copy in sorted(path.glob("leases/*/store.json")):
-        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             known = json.loads(copy.read_bytes()[:_MAX_JSON_BYTES])["uuid"]
             return str(uuid.UUID(known)), f"the uuid of the lease {copy.parent.name}"
     with contextlib.suppress(OSError):

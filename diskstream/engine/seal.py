@@ -13,8 +13,9 @@ from pathlib import Path
 
 from diskstream._native import Block, EntryID, RowSegment, SealedSegment, Sealer, SegmentView
 from diskstream.engine import audit, names, spare
-from diskstream.engine.files import open_regular, size_of
+from diskstream.engine.files import open_regular, size_of, wrapped
 from diskstream.engine.log import StreamLog
+from diskstream.engine.looks import is_there
 from diskstream.engine.page import MAINTENANCE
 from diskstream.engine.segment import SegmentGone, open_sealed, read_back, whole_blocks
 from diskstream.errors import CorruptionError, ReadOnlyError
@@ -98,7 +99,7 @@ def seal_rolled(log: StreamLog, *, progress: Progress = ignore, wait: bool = Tru
 def _seal_one(log: StreamLog, view: SegmentView, progress: Progress) -> bool:
     target = names.segment_path(log.directory, view.number, 0)
     source = names.log_path(log.directory, view.number)
-    if target.exists():
+    if is_there(target):
         # What groups did was kept before the sealed file got its name, if it was to be kept.
         log.files.sync_dir(log.directory)  # left by a process that was killed before it came to this
     else:
@@ -213,7 +214,8 @@ def _compact_group(log: StreamLog, group: list[SegmentView], progress: Progress)
         _write(log, target, sealer, blocks, progress, times_ms=times, successor=group[-1].number + 1)
     except SegmentGone:
         return 0  # trimmed away meanwhile
-    fd = open_regular(target)
+    with wrapped(target, "open"):
+        fd = open_regular(target)
     try:
         written = SealedSegment(fd, str(target), log.native.uuid, number, log.segments.cache.nodes)
     finally:

@@ -23,6 +23,7 @@ from diskstream._native import (
 from diskstream.engine import cold, names, spare
 from diskstream.engine.cold_cache import ColdCache
 from diskstream.engine.files import open_regular, wrapped
+from diskstream.engine.looks import children, is_there
 from diskstream.errors import CorruptionError, RemoteError, StorageError
 from diskstream.options import Options
 
@@ -48,6 +49,8 @@ FEWEST_ROWS = 16
 _BYTES_AT_ONCE = 1 << 20
 # A scan of more nodes than this leaves the cache to those who come back for a node.
 _SCAN_NODES = 64
+# Segments that went are forgotten once there are so many of them beside as many as are listed: seldom, and all at once.
+_FORGOTTEN_LATE = 16
 
 
 def at_once(enough: int) -> int:
@@ -140,11 +143,12 @@ def read_back(sealed: SealedSegment) -> int:
 
 def snapshot_copy(directory: Path, number: int) -> bytes:
     """The copy of the snapshot after segment `number`, from whichever generation of it holds one, or by itself."""
-    found = [(path, names.parse_file(path.name)) for path in directory.iterdir()]
+    found = [(path, names.parse_file(path.name)) for path in children(directory)]
     sealed = [(parsed[2], path) for path, parsed in found if parsed is not None and parsed[:2] == ("seg", number)]
     for _, path in sorted(sealed, reverse=True):
         with contextlib.suppress(CorruptionError, StorageError):
-            fd = open_regular(path)
+            with wrapped(path, "open"):
+                fd = open_regular(path)
             try:
                 copy = SealedSegment.copy_of(fd, str(path))
             finally:
@@ -232,6 +236,9 @@ class Segments:
         version = self._native.version
         if self._views[0] != version:
             self._views = (version, self._native.segments())
+            if len(self._packed) > 2 * len(self._views[1]) + _FORGOTTEN_LATE:
+                # In a queue whose segments come and go, those that went would be remembered for ever.
+                self._packed &= {(view.number, view.generation) for view in self._views[1]}
         return self._views[1]
 
     def is_rows(self, view: SegmentView) -> bool:
@@ -239,7 +246,7 @@ class Segments:
         key = view.number, view.generation
         if view.generation or key in self._packed:
             return False
-        if names.log_path(self._directory, view.number).exists():
+        if is_there(names.log_path(self._directory, view.number)):
             return True
         self._packed.add(key)
         return False
@@ -267,7 +274,7 @@ class Segments:
         """Whether the segment's bytes are in the stream's directory, or missing: there is no more than a stub else."""
         path = names.segment_path(self._directory, view.number, view.generation)
         stub = names.cold_path(self._directory, view.number, view.generation)
-        return self.is_rows(view) or path.exists() or not stub.exists()
+        return self.is_rows(view) or is_there(path) or not is_there(stub)
 
     def is_away(self, view: SegmentView) -> bool:
         """Whether reading the segment would ask the storage: only a stub is here, and nothing is open or fetched.
@@ -277,7 +284,7 @@ class Segments:
         """
         if self.cache.get((self._owner, view.number, view.generation)) is not None or self.is_rows(view):
             return False
-        if names.segment_path(self._directory, view.number, view.generation).exists():
+        if is_there(names.segment_path(self._directory, view.number, view.generation)):
             return False
         stub = cold.find(self._directory, self._native, view)
         return stub is not None and not self.cache.cold.has(stub)

@@ -17,6 +17,7 @@ from diskstream._native import LOG_HEADER_BYTES, checksum
 from diskstream.engine import names
 from diskstream.engine.files import Files, reading, wrapped
 from diskstream.engine.layouts import MAX_SNAPSHOT_BYTES
+from diskstream.engine.looks import children, is_there
 from diskstream.errors import CorruptionError, DiskFullError
 
 __all__ = ["is_sound", "keep", "read", "snapshot_frame"]
@@ -39,10 +40,10 @@ def keep(directory: Path, files: Files, active: int, listed: Container[int]) -> 
         listed: the numbers of the segments that the log lists.
     """
     target = names.state_path(directory, active)
-    if active > 1 and active - 1 not in listed and not target.exists():
+    if active > 1 and active - 1 not in listed and not is_there(target):
         with contextlib.suppress(DiskFullError, CorruptionError, FileNotFoundError):
             _copy(names.log_path(directory, active), target, files)
-    for path in sorted(directory.iterdir()):
+    for path in children(directory):
         number = names.state_number(path.name)
         if number is not None and number < active:
             files.unlink(path)

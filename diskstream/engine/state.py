@@ -35,6 +35,7 @@ import lmdb
 
 from diskstream.engine import view_check
 from diskstream.engine.files import open_regular, reading
+from diskstream.engine.looks import is_there, status
 from diskstream.engine.page import boot_id
 from diskstream.errors import DiskFullError, LimitError, ReadOnlyError, StorageError
 
@@ -211,7 +212,7 @@ class View:
         for attempt in (0, 1):
             try:
                 data = self.path / "data.mdb"
-                size = data.stat().st_size if data.exists() else 0
+                size = status(data).st_size if is_there(data) else 0
                 env = lmdb.open(
                     str(self.path),
                     map_size=max(_FIRST_MAP_BYTES, 2 * size),
@@ -239,7 +240,7 @@ class View:
     def _data_inode(self) -> int:
         """What file data.mdb is: another one, where somebody threw the view away; 0 where there is none."""
         try:
-            return (self.path / "data.mdb").stat().st_ino
+            return status(self.path / "data.mdb").st_ino
         except FileNotFoundError:
             return 0
 
@@ -292,7 +293,7 @@ class View:
 
     def exists(self) -> bool:
         """Whether there is anything on disk."""
-        return (self.path / "data.mdb").exists()
+        return is_there(self.path / "data.mdb")
 
     # --- transactions -------------------------------------------------------------------------------------------------
 
@@ -314,7 +315,7 @@ class View:
 
     def _run(self, action: Callable[[lmdb.Transaction], _T], *, write: bool) -> _T:
         while True:
-            if write and not self.path.exists():
+            if write and not is_there(self.path):
                 self._begin_again()
             env = self._environment()
             with self._gate:

@@ -13,11 +13,12 @@ from diskstream.engine import cold as cold_stub
 from diskstream.engine.files import Files, reading, size_of
 from diskstream.engine.layouts import LOG_HEADER, SEGMENT_HEADER
 from diskstream.engine.log import StreamLog
+from diskstream.engine.looks import children, is_there
 from diskstream.engine.page import Page
 from diskstream.engine.segment import SegmentGone, open_cold, open_sealed
 from diskstream.errors import CorruptionError, FormatError, RemoteError, StorageError
 
-__all__ = ["Problem", "Progress", "VerifyReport", "ignore", "verify_directory", "verify_log"]
+__all__ = ["Problem", "Progress", "VerifyReport", "ignore", "unless_removed", "verify_directory", "verify_log"]
 
 Progress = Callable[[int], None]
 SEGMENT_HEADER_BYTES = 64
@@ -96,6 +97,30 @@ def _problem(name: bytes, path: Path, error: Exception, meaning: str, view: Segm
         where = Path(error.path) if error.path else path
         return Problem(name, where, error.offset, what, first, last, entries, meaning)
     return Problem(name, path, 0, str(error), first, last, entries, meaning)
+
+
+@contextlib.contextmanager
+def unless_removed(directory: Path, report: VerifyReport) -> Iterator[None]:
+    """What is found of a stream counts only if that is still there in the end: else it was in the middle of going."""
+    before = len(report.problems)
+    fd = -1
+    with contextlib.suppress(OSError):
+        fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)  # so that no other gets its inode
+    try:
+        yield
+        if len(report.problems) > before and not _is_there(directory, fd):
+            del report.problems[before:]
+    finally:
+        if fd != -1:
+            os.close(fd)
+
+
+def _is_there(directory: Path, fd: int) -> bool:
+    try:
+        found = directory.stat()
+        return fd == -1 or os.path.samestat(found, os.fstat(fd))
+    except FileNotFoundError:
+        return False
 
 
 def verify_directory(name: bytes, directory: Path, report: VerifyReport, error: Exception) -> None:
@@ -178,7 +203,7 @@ def _verify_segment(
             yield Problem(name, path, 0, "the file is missing", str(view.first), str(view.last), view.live, meaning)
         return
     except (CorruptionError, FormatError, RemoteError, StorageError) as error:
-        if not path.exists():
+        if not is_there(path):
             path = names.cold_path(log.directory, view.number, view.generation)
         remedy = "a repair finds all that are sound" if path.suffix != ".cold" else _COLD
         meaning = f"its {view.live} entries cannot be read as it is; {remedy}; {_REST}"
@@ -305,7 +330,7 @@ def _look_around(name: bytes, directory: Path, log: StreamLog | None, report: Ve
     listed = {view.number: view.generation for view in log.segments.views()} if log is not None else {}
     uuid = bytes(log.native.uuid) if log is not None else None
     try:
-        paths = sorted(directory.iterdir())
+        paths = children(directory)
     except OSError as error:
         report.notes.append(f"{directory}: {error.strerror}")
         return
@@ -313,7 +338,7 @@ def _look_around(name: bytes, directory: Path, log: StreamLog | None, report: Ve
         parsed = names.parse_file(path.name)
         if path.name == "quarantine":
             with contextlib.suppress(OSError):
-                kept = sum(1 for _ in path.iterdir())
+                kept = sum(1 for _ in children(path))
                 report.notes.append(f"{path}: {kept} files, kept by a recovery or a repair")
         elif parsed is not None:
             _look_at(name, path, parsed, listed=listed, uuid=uuid, report=report)
@@ -331,7 +356,7 @@ def _look_at_copy(name: bytes, path: Path, log: StreamLog | None, report: Verify
         return
     with contextlib.suppress(FileNotFoundError):
         # One that is gone when it was read went with a roll, for good.
-        if not spare.read(path.parent, log.native.tail[0]) and path.exists():
+        if not spare.read(path.parent, log.native.tail[0]) and is_there(path):
             meaning = "nothing is lost: it is the second copy of what the log begins with; removed, it is made anew"
             report.problems.append(
                 Problem(name, path, 0, "the copy of the snapshot is damaged, or another log's", meaning=meaning)

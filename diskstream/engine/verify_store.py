@@ -8,6 +8,7 @@ from diskstream.engine import directory, names, verify, view_check
 from diskstream.engine.cold_cache import ColdCache
 from diskstream.engine.files import Files
 from diskstream.engine.log import StreamLog, StreamMoved
+from diskstream.engine.looks import children, is_folder, is_there
 from diskstream.engine.repair_store import nested_stores
 from diskstream.engine.segment import SharedCache
 from diskstream.engine.verify import Problem, VerifyReport
@@ -36,7 +37,7 @@ def verify_store(
         NotAStoreError: nothing here says that this is a store.
         NewerFormatError: a later version wrote it.
     """
-    if not (path / "store.json").exists() and not (path / "streams").is_dir():
+    if not is_there(path / "store.json") and not is_folder(path / "streams"):
         raise NotAStoreError(str(path), "there is neither a store.json nor a directory streams")
     directory.check_filesystem(path)
     for store in [path, *nested_stores(path)]:
@@ -53,7 +54,7 @@ def _one_store(
     cold: ColdCache | None,
 ) -> None:
     description, streams = path / "store.json", path / "streams"
-    if not description.exists():
+    if not is_there(description):
         meaning = "the store cannot be opened; the streams themselves are not touched by this"
         report.problems.append(Problem(b"", description, 0, "the file is missing", meaning=meaning))
     else:
@@ -64,12 +65,14 @@ def _one_store(
         except NotAStoreError as error:
             meaning = "the store cannot be opened; a repair makes this anew"
             report.problems.append(Problem(b"", description, 0, str(error), meaning=meaning))
-    if not streams.is_dir():
+    if not is_folder(streams):
         return
     check_names(streams, report)
     for name in directory.list_streams(streams):
         if not wanted or name in wanted:
-            _one_stream(name, streams / names.encode_name(name), options, report, progress, cold=cold)
+            folder = streams / names.encode_name(name)
+            with verify.unless_removed(folder, report):
+                _one_stream(name, folder, options, report, progress, cold=cold)
     state = view_check.check(path / "view")
     if state == "damaged":
         meaning = "nothing is lost: it is made anew from the logs once it is removed, as a repair does"
@@ -82,7 +85,7 @@ def check_names(streams: Path, report: VerifyReport) -> None:
     """Reports directories that ought to be streams and whose names cannot be read."""
     for folder in directory.unreadable_names(streams):
         try:
-            is_stream = any(names.parse_file(path.name) is not None for path in folder.iterdir())
+            is_stream = any(names.parse_file(path.name) is not None for path in children(folder))
         except OSError:
             continue
         if is_stream:

@@ -1,4 +1,4 @@
-"""Whether the view of a store can be read, and where its rows stand; without LMDB, which ends the process on a damaged one."""
+"""Whether the view of a store can be read, and where its rows stand: without LMDB, which a damaged one brings down."""
 
 import fcntl
 import os

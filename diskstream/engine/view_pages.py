@@ -18,7 +18,9 @@ import os
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
+from typing import Self
 
 __all__ = ["PagesDamaged", "check_pages", "read_rows"]
 
@@ -94,7 +96,7 @@ class _File:
         self._used = bytearray()
         self._unwritten: set[int] = set()
 
-    def __enter__(self) -> "_File":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -140,7 +142,7 @@ class _File:
             found.append((transaction, last, map_bytes, trees))
         transaction, self._last, map_bytes, (free, main) = found[found[0][0] < found[1][0]]
         # The file may end before that page: those that were taken and given back at once were never written.
-        _insist(0 < self._last and (self._last + 1) * self._page_bytes <= map_bytes)
+        _insist(self._last > 0 and (self._last + 1) * self._page_bytes <= map_bytes)
         _insist(map_bytes % self._page_bytes == 0)
         _insist((free.flags, main.flags) == (_INTEGER_KEYS, 0))
         return free, main, transaction
@@ -193,7 +195,7 @@ class _File:
             if depth < tree.depth:
                 branches += 1
                 children = self._branch(number, low, high, integers=integers)
-                ahead += [(child, depth + 1, *bounds) for child, *bounds in reversed(children)]
+                ahead += [(child, depth + 1, above, below) for child, above, below in reversed(children)]
                 continue
             leaves += 1
             for key, size, flags, place in self._leaf(number):
@@ -230,9 +232,9 @@ class _File:
         nodes = list(self._nodes(self._page(number, _BRANCH)))
         _insist(len(nodes) > 1)
         keys: list[bytes | None] = [low, *(key for *_, key in nodes[1:]), high]
-        for first, second in zip(keys, keys[1:], strict=False):
+        for first, second in pairwise(keys):
             _insist(first is None or second is None or not _is_less(second, first, integers=integers))
-        return [(node[0] | node[1] << 32, *keys[at : at + 2]) for at, node in enumerate(nodes)]  # type: ignore[misc]
+        return [(node[0] | node[1] << 32, keys[at], keys[at + 1]) for at, node in enumerate(nodes)]
 
     def _leaf(self, number: int) -> Iterator[tuple[bytes, int, int, int]]:
         """Of each node of a leaf: key, size of the data, flags, and the page or offset where that begins."""
@@ -248,7 +250,7 @@ class _File:
             else:
                 yield key, size, flags, number * self._page_bytes + begin
         taken.sort()
-        _insist(all(first[1] <= second[0] for first, second in zip(taken, taken[1:], strict=False)))
+        _insist(all(first[1] <= second[0] for first, second in pairwise(taken)))
 
     def _take_overflow(self, number: int, size: int) -> int:
         """How many pages a value has, whose first one says so too."""

@@ -20,6 +20,8 @@ __all__ += ["put_runs", "put_varint"]
 ID = tuple[int, int]
 _MASK = 2**64 - 1
 _MORE = 0x80  # another byte of a varint follows
+# Deleted entries in a row: an entry takes four bytes of its log, and a log of 256 MiB is four times what one has.
+_MAX_RUN = 1 << 26
 
 
 class WireError(ValueError):
@@ -128,8 +130,8 @@ class Cursor:
         while form == 0 and len(found) < count:
             start = stop + self.varint()
             stop = start + self.varint() + 1
-            if stop > entries:
-                raise WireError(f"positions below {entries} wanted, {stop - 1} found")
+            if stop > entries or stop - start > _MAX_RUN:
+                raise WireError(f"positions below {min(entries, _MAX_RUN)} wanted, {stop - 1} found")
             found.update(range(start, stop))
         return found
 

@@ -115,7 +115,7 @@ class Manifest:
                 self._take(json.loads(line), number)
             except NewerFormatError:
                 raise
-            except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
                 raise FormatError(
                     f"{path}, line {number}: not what an export writes ({error!r}): remove the directory and begin anew"
                 ) from None

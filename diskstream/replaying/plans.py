@@ -11,7 +11,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
-from diskstream.errors import ArgumentError, ChangedError
+from diskstream.checked_json import checked, with_check
+from diskstream.errors import ArgumentError, ChangedError, NewerFormatError
 from diskstream.ids import EntryID
 from diskstream.store_files import Files
 from diskstream.system_calls import wrapped
@@ -19,6 +20,7 @@ from diskstream.system_calls import wrapped
 __all__ = ["Plan", "PlanFile"]
 
 _FILE: Final = "replay.json"
+_FORMAT: Final = 1
 
 
 @dataclass(frozen=True)
@@ -59,19 +61,21 @@ class Plan:
 
     def as_json(self) -> str:
         """The plan as it is written down."""
-        return json.dumps({"format": 1, **asdict(self)})
+        return json.dumps(with_check({"format": _FORMAT, **asdict(self)}))
 
     @classmethod
-    def from_json(cls, text: str, where: str) -> "Plan":
+    def from_json(cls, text: str | bytes, where: str) -> "Plan":
         """Reads one.
 
         Raises:
             ChangedError: it cannot be read.
+            NewerFormatError: a later version wrote it.
         """
         try:
-            found = json.loads(text)
-            if found.pop("format") != 1:
-                raise ValueError("it is of a later version")  # noqa: TRY301  # one way out
+            found = checked(text)
+            version = int(found.pop("format"))
+            if version > _FORMAT:
+                raise NewerFormatError(where, "the plan of the replay", _FORMAT, version)
             return cls(**{**found, "asked": tuple(found["asked"]), "where": tuple(found["where"])})
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise ChangedError(where, f"its plan of this replay cannot be read: {error}", _ANOTHER) from error
@@ -127,7 +131,7 @@ class PlanFile:
         path = self._folder / _FILE
         try:
             with wrapped(path, "read"):
-                return Plan.from_json(path.read_text(), str(path))
+                return Plan.from_json(path.read_bytes(), str(path))
         except FileNotFoundError:
             return None
 

@@ -15,7 +15,7 @@ __all__ = ["ReadBatch", "Served"]
 _MOST_ENTRIES = 65_536
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Served:
     """What became of a run.
 
@@ -76,6 +76,6 @@ class ReadBatch:
         calls.calls += count
         calls.nanoseconds += perf_counter_ns() - began
         return [
-            Served(connection, answered, reply, run.rest(answered) if answered < len(run) else None, more and count > 0)
+            Served(connection, answered, reply, run.rest(answered) if answered < len(run) else None, more)
             for (connection, run), (answered, reply) in zip(given, done, strict=True)
         ]

@@ -99,15 +99,19 @@ class Runner:
 
     def _run_all(self, connection: Connection, commands: Commands) -> None:
         """Runs the commands of one connection, until it must wait."""
+        if len(commands) == 1 and not isinstance(commands[0], list) and self._run_together(connection, commands[0]):
+            return
         left = deque(commands)
         while left:
             words = left.popleft()
             if isinstance(words, list):
-                self._run_batches()
-                if connection.held():  # by what became of its commands before
-                    left.appendleft(words)
-                else:
-                    self._run_one(connection, words)
+                if self._open is not None:
+                    self._run_batches()
+                    if connection.held():  # by what became of its commands before
+                        left.appendleft(words)
+                        self._keep(connection, left)
+                        return
+                self._run_one(connection, words)
             elif self._run_together(connection, words):
                 continue
             elif connection.held():
@@ -156,12 +160,8 @@ class Runner:
         Those that write, besides, only where nobody waits for the key: each may end a wait before the next is run.
         """
         caller = connection.caller
-        return (
-            caller.transaction is None
-            and caller.user is not None
-            and caller.reply_mode == "on"
-            and not self._paused_until
-        )
+        ready = caller.transaction is None and caller.user is not None and caller.reply_mode == "on"
+        return ready and not self._paused_until
 
     def _look(self, connection: Connection, run: CommandRun) -> bool:
         """Answers a run that changes nothing; False where its commands must be run one by one."""

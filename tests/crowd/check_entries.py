@@ -36,8 +36,7 @@ def _missing(record: Record) -> Iterator[str]:
 
 def _count_faults(record: Record, added: int, begin: int, end: int, when: str) -> Iterator[str]:
     """Whether the counter of entries is between what had been added before, and what somebody had begun to add."""
-    known = begin or end
-    least = max(bisect_left(record.ends, known), bisect_left(record.latest, known))
+    least = bisect_left(record.ends, begin or end)
     most = bisect_left(record.begins, end)
     if not least <= added <= most:
         yield f"{record.stream}: {added} entries were added {when}, it says; there were {least} to {most}"
@@ -117,7 +116,7 @@ def _holes(record: Record, op: Op, end: int, ids: list[int]) -> Iterator[str]:
             continue
         if number < last:
             yield f"{record.stream}: {record.shown(number)} was passed over: {op}"
-        elif record.how(number).latest < op.begin:
+        elif record.how(number).end < op.begin:
             yield f"{record.stream}: {record.shown(number)} was there, and not seen: {op}"
 
 
@@ -143,7 +142,7 @@ def backup_faults(record: Record, made: Op | None, read: Op) -> Iterator[str]:
             continue
         if number < last:
             yield f"{where}: {record.shown(number)} is not in it, and what came later is"
-        elif record.how(number).latest < begin:
+        elif record.how(number).end < begin:
             yield f"{where}: {record.shown(number)} is not in it"
     if begin:
         yield from _count_faults(record, found["added"], begin, end, f"before backup {read.about['name']}")

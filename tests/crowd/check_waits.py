@@ -69,7 +69,7 @@ def _ungiven(record: Record, group: GroupRecord) -> _There:
     for number in record.ids:
         given = group.given.get(number)
         until = given[0].end if given else min(record.gone_from(number), record.surveyed)
-        start = record.how(number).latest
+        start = record.how(number).end
         # One that nobody noted may have been given to somebody who was killed.
         if start < until - _LEAST_NS and (given or cut > until):
             spans.append((start, until, number))
@@ -80,7 +80,7 @@ def _waits(record: Record, group: GroupRecord, stops: Stops) -> Iterator[tuple[i
     """How long each waited in vain, in ns, with an ID for which it could have been woken."""
     ungiven = _ungiven(record, group)
     ids = record.ids
-    added = _There([(record.how(number).latest, record.gone_from(number), number) for number in ids])
+    added = _There([(record.how(number).end, record.gone_from(number), number) for number in ids])
     for op in record.ops:
         if op.latest == NEVER or op.latest - op.begin < _LEAST_NS:
             continue

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
+from tests.crowd.check_audit import audit_faults
 from tests.crowd.check_entries import backup_faults, entry_faults, read_faults
 from tests.crowd.check_groups import GroupRecord, group_backup_faults, group_faults
 from tests.crowd.check_waits import hung_faults, longest_wait_ms, stops_of, wait_faults
@@ -16,6 +17,20 @@ __all__ = ["Verdict", "check"]
 
 # A broken promise is often broken a thousand times over: so many are told.
 _TOLD = 20
+_WORK = {
+    "verify": "verifications",
+    "read backup": "backups",
+    "trim": "trims",
+    "delete": "deletions",
+    "seal": "seals",
+    "compact": "compactions",
+    "move out": "moves to object storage",
+    "bring back": "moves back",
+    "make": "other streams made",
+    "rename": "other streams renamed",
+    "remove": "other streams removed",
+}
+_SIGNALS = {"kill": "SIGKILL", "end": "SIGTERM", "stop": "SIGSTOP", "interrupt": "SIGINT"}
 _CROWD = {"p": "producer", "q": "producer", "c": "consumer", "w": "consumer", "r": "reader", "f": "reader"}
 
 
@@ -43,6 +58,7 @@ def check(ops: Sequence[Op]) -> Verdict:
     stops = stops_of(ops)
     verdict.faults += islice(hung_faults(ops, stops), _TOLD)
     backups = list(_backups(ops))
+    audits = next(op for op in ops if op.word == "survey").result.get("audit")
     for name in GROUPS:
         record = Record(name, ops)
         verdict.faults += islice(entry_faults(record), _TOLD)
@@ -52,6 +68,8 @@ def check(ops: Sequence[Op]) -> Verdict:
         for group_name in GROUPS[name]:
             group = GroupRecord(record, group_name)
             verdict.faults += islice(group_faults(group), _TOLD)
+            if audits is not None:
+                verdict.faults += islice(audit_faults(group, audits[name]), _TOLD)
             verdict.faults += islice(wait_faults(record, group, stops), _TOLD)
             verdict.longest_ms = max(verdict.longest_ms, longest_wait_ms(record, group, stops))
             for made, read in backups:
@@ -84,10 +102,9 @@ def _count(ops: Sequence[Op], verdict: Verdict) -> None:
     for op in ops:
         cut = op.cut
         if op.role == "supervisor":
-            if op.word in ("kill", "end", "stop", "interrupt"):
-                what = {"kill": "SIGKILL", "end": "SIGTERM", "stop": "SIGSTOP", "interrupt": "SIGINT"}[op.word]
+            if op.word in _SIGNALS:
                 role = op.about["role"]
-                tried[f"{what} to a {_CROWD.get(role[0], role) if role[1:].isdigit() else role}"] += 1
+                tried[f"{_SIGNALS[op.word]} to a {_CROWD.get(role[0], role) if role[1:].isdigit() else role}"] += 1
         elif cut:
             outcomes["operations cut off by one of them"] += 1
         elif op.word in DELIVERIES:
@@ -97,10 +114,8 @@ def _count(ops: Sequence[Op], verdict: Verdict) -> None:
         elif op.word in READS:
             tried["reads"] += 1
             outcomes["entries that readers saw"] += len(ids_of(op.result["ids"]))
-        elif op.word in ("verify", "read backup", "trim", "delete", "seal", "compact", "move out", "bring back"):
-            words = {"verify": "verifications", "read backup": "backups", "trim": "trims", "delete": "deletions"}
-            words |= {"seal": "seals", "compact": "compactions", "move out": "moves to object storage"}
-            tried[words.get(op.word, "moves back")] += 1
+        elif op.word in _WORK:
+            tried[_WORK[op.word]] += 1
         elif op.word == "ack":
             outcomes["acknowledgements"] += op.result["count"]
     sent = Counter(op.about["keys"] for op in ops if op.word == "send")

@@ -112,7 +112,7 @@ def consume(part: Part) -> Callable[[], None]:
                 given = consumer.new(count, part.chance.choice((None, 0.02, 0.02, 1.0)))
         consumer.finish(given)
         if not given:
-            part.pause(0.02)
+            part.pause(part.scene.pause_s)
 
     return step
 

@@ -47,7 +47,7 @@ class Journal:
             pass
 
 
-@dataclass
+@dataclass(slots=True)
 class Op:
     """An operation of one life of a role.
 

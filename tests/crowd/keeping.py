@@ -9,9 +9,9 @@ from diskstream.backups.checking import Seen
 from diskstream.cold import bring_back, move_out
 from tests.crowd.journal import packed
 from tests.crowd.part import BACKUPS, COLD, STORE, Part
-from tests.crowd.scene import GROUPS
+from tests.crowd.scene import GROUPS, key_of, row_of
 
-__all__ = ["back_up", "contents", "move", "read_backup", "seal", "trim", "verify"]
+__all__ = ["back_up", "contents", "move", "read_backup", "seal", "shuffle_names", "trim", "verify"]
 
 _KEPT_BACKUPS = 2
 
@@ -83,6 +83,35 @@ def move(part: Part) -> Callable[[], None]:
             with part.journal.op("bring back") as done:
                 done["segments"] = len(bring_back(part.stream).segments)
         part.pause(0.5)
+
+    return step
+
+
+def shuffle_names(part: Part) -> Callable[[], None]:
+    """Makes other streams, gives them names, also those of others, and removes them: in the way of whoever lists all.
+
+    Raises:
+        AssertionError: one of its streams, which nobody else knows, does not hold what was added to it.
+    """
+    turn = 0
+
+    def step() -> None:
+        nonlocal turn
+        turn += 1
+        first, second = (f"{word}-{part.life}-{turn}" for word in ("made", "named"))
+        keys = [key_of(first, part.life, number) for number in range(part.chance.randrange(1, 200))]
+        with part.journal.op("make", name=first):
+            part.store.stream(first).add_many([row_of(key) for key in keys])
+        if part.chance.random() < 0.5:
+            with part.journal.op("rename", name=first):
+                part.store.rename(first, second)
+            first = second
+        found = part.noted(part.store.stream(first))["keys"].split()
+        assert found == keys, f"{first} holds {len(found)} of {len(keys)} entries"
+        if part.chance.random() < 0.9:
+            with part.journal.op("remove", name=first):
+                assert part.store.delete(first)
+        part.pause(0.3)
 
     return step
 

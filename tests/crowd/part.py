@@ -107,7 +107,7 @@ def live(work: Callable[[Part], Callable[[], None]], scene: Scene, root: Path, n
     journal = Journal(root / JOURNALS, name, life)
     code = 1
     try:
-        options = scene.options()
+        options = scene.options(chance)
         with diskstream.open(root / STORE, **options) as store:
             part = Part(scene, root, name, life, store, journal, chance)
             _go_on(work(part))

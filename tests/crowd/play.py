@@ -1,5 +1,6 @@
 """A round from its beginning to its end: the store is made, the crowd let loose, and what is left is surveyed."""
 
+import random
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import diskstream
 from diskstream import Delivery, Store
+from tests.crowd.check_audit import audited
 from tests.crowd.consuming import deliveries_noted
 from tests.crowd.journal import Journal, packed
 from tests.crowd.keeping import contents
@@ -25,7 +27,7 @@ def prepare(scene: Scene, root: Path) -> None:
     """An empty store with its groups."""
     for folder in FOLDERS[1:]:
         (root / folder).mkdir()
-    with diskstream.open(root / STORE, **scene.options()) as store:
+    with diskstream.open(root / STORE, **scene.options(random.Random(scene.seed))) as store:
         for name, groups in GROUPS.items():
             for group in groups:
                 store.stream(name).create_group(group, "0", mkstream=True)
@@ -64,9 +66,11 @@ def _drain(scene: Scene, root: Path, store: Store, journal: Journal) -> None:
 def survey(scene: Scene, root: Path) -> None:
     """What is there when all are dead, and when what was left is done."""
     journal = Journal(root / JOURNALS, "last", 0)
-    with diskstream.open(root / STORE, **scene.options() | _QUIET) as store:
+    with diskstream.open(root / STORE, **scene.options(random.Random(scene.seed)) | _QUIET) as store:
         with journal.op("survey") as done:
             done["streams"] = contents(store)
+            if scene.removal == "none":  # else the audit does not go back to the beginning
+                done["audit"] = {name: audited(store.stream(name)) for name in GROUPS}
         with journal.op("verify", outside=False) as done:
             report = store.verify()
             done.update(problems=[str(problem) for problem in report.problems], entries=report.entries)

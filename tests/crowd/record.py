@@ -23,7 +23,9 @@ def stream_of(op: Op) -> str:
 
 @dataclass
 class Added:
-    """When an entry was added: between `begin` and `latest`; it was known to be there at `end`.
+    """When an entry was added: between `begin` and `latest`; from `end` on everybody sees it.
+
+    Under `always` nobody sees what a killed process has written before somebody else flushes.
 
     Attributes:
         size: entries of its frame.
@@ -64,7 +66,6 @@ class Record:
         ids: all of these, in order.
         added: by key, what is known of the append; also of keys whose IDs nobody has seen.
         begins, ends: when each append began, and when it had returned, in order.
-        latest: when each entry that anybody has seen was there at the latest, in order.
         live: the entries that were left in the end.
         faults: what cannot be: an ID with two keys, a key with two IDs, an entry that nobody added.
     """
@@ -87,7 +88,6 @@ class Record:
         self.groups = GROUPS[stream]
         self.begins = sorted(how.begin for how in self.added.values())
         self.ends = sorted(how.end for how in self.added.values())
-        self.latest = sorted(self.how(number).latest for number in self.ids)
         self.acks_begun = self._acks_begun()
         self._read_removals()
 

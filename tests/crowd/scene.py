@@ -7,7 +7,11 @@ from typing import Any
 
 __all__ = ["GROUPS", "POLICIES", "Scene", "draw", "key_of", "row_of"]
 
-POLICIES = ("always", "everysec", "interval=200", "os")
+_EACH = ("always", "everysec", "interval=200", "os")
+# With "mixed", each process has a policy of its own.
+POLICIES = (*_EACH, "mixed")
+# A longer round is a slower one: all that is noted in it is held in memory by its checker.
+_FAST_S = 300.0
 # Of each stream. Of "x" much is asked; on "quiet" little happens, so that its readers wait.
 GROUPS = {"x": ("g", "h"), "quiet": ("g",)}
 _REMOVALS = ("none", "KEEPREF", "DELREF", "ACKED", "mixed", "KEEPREF")
@@ -21,7 +25,7 @@ class Scene:
         removal: with which regard to groups entries go; "mixed" takes each in turn, "none" leaves all there.
         rule: whether a rule of retention does it too.
         cold: whether sealed segments are moved to object storage, in a folder, and back.
-        pause_s: what a producer waits between two operations, at most.
+        pause_s: what a producer waits between two operations, and a consumer that was given nothing, at most.
         event_s: what the supervisor waits between two kills, at most.
         stop_s: how long a process is stopped, at most.
     """
@@ -35,6 +39,7 @@ class Scene:
     segment_bytes: int
     node_max_entries: int
     pending_rows: int
+    max_open_streams: int
     seal: str
     removal: str
     rule: bool
@@ -43,13 +48,14 @@ class Scene:
     event_s: float
     stop_s: float
 
-    def options(self) -> dict[str, Any]:
-        """How each process opens the store."""
+    def options(self, chance: random.Random) -> dict[str, Any]:
+        """How a process opens the store."""
         return {
-            "fsync": self.policy,
+            "fsync": chance.choice(_EACH) if self.policy == "mixed" else self.policy,
             "segment_bytes": self.segment_bytes,
             "node_max_entries": self.node_max_entries,
             "pending_rows": self.pending_rows,
+            "max_open_streams": self.max_open_streams,
             "seal": self.seal,
             "retention_interval_ms": 100 if self.rule else 0,
         }
@@ -58,7 +64,7 @@ class Scene:
         """The names of all who take part; the first letter says what each does."""
         names = [f"p{n}" for n in range(self.producers)] + [f"c{n}" for n in range(self.consumers)]
         names += [f"r{n}" for n in range(self.readers)] + ["q0", "w0", "w1", "f0"]
-        names += ["sealer", "backup", "verifier"]
+        names += ["sealer", "backup", "verifier", "namer"]
         return names + (["trimmer"] if self.removal != "none" else []) + (["mover"] if self.cold else [])
 
     def told(self) -> str:
@@ -80,11 +86,12 @@ def draw(seed: int, policy: str, seconds: float, *, small: bool) -> Scene:
         segment_bytes=chance.choice((8 << 10, 16 << 10, 64 << 10)),
         node_max_entries=chance.choice((4, 16, 512)),
         pending_rows=chance.choice((1, 4, 64, 4096)),
+        max_open_streams=chance.choice((1, 256, 256)),
         seal=chance.choice(("background", "background", "manual")),
         removal=removal,
         rule=removal != "none" and chance.random() < 0.5,  # half of them
         cold=chance.random() < 0.5,
-        pause_s=0.01 if small else 0.08,
+        pause_s=0.01 if small else 0.08 * max(1.0, seconds / _FAST_S),
         event_s=0.2 if small else 0.5,
         stop_s=0.4 if small else 4.0,
     )

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests.crowd.consuming import consume, wait_in_group
 from tests.crowd.journal import Journal
-from tests.crowd.keeping import back_up, move, seal, trim, verify
+from tests.crowd.keeping import back_up, move, seal, shuffle_names, trim, verify
 from tests.crowd.looking import follow, look
 from tests.crowd.part import JOURNALS, Part, live
 from tests.crowd.producing import produce, produce_quietly
@@ -24,7 +24,7 @@ __all__ = ["PATIENCE_S", "supervise"]
 # Who was told to end, or is at work on one operation, for so long hangs.
 PATIENCE_S = 30.0
 _LETTERS = {"p": produce, "c": consume, "r": look, "q": produce_quietly, "w": wait_in_group, "f": follow}
-_NAMES = {"trimmer": trim, "sealer": seal, "mover": move, "backup": back_up, "verifier": verify}
+_NAMES = {"trimmer": trim, "sealer": seal, "mover": move, "backup": back_up, "verifier": verify, "namer": shuffle_names}
 _SIGNALS = {"kill": signal.SIGKILL, "end": signal.SIGTERM, "stop": signal.SIGSTOP, "interrupt": signal.SIGINT}
 _BAG = ("kill",) * 8 + ("end",) * 4 + ("stop",) * 4 + ("interrupt",) * 3
 

@@ -98,6 +98,19 @@ def test_rolling_many_times_holds_no_more_than_rolling_a_few(tmp_path: Path, sea
     assert held(tmp_path)["mappings"] <= 1, "more than the page of the store object itself"
 
 
+def test_segments_that_went_are_forgotten(tmp_path: Path) -> None:
+    """A queue's segments come and go for years: what a stream remembered of each, it remembered for ever."""
+    with diskstream.open(tmp_path / "s", **SMALL) as store:
+        stream = store.stream("x")
+        for number in range(60):
+            stream.add({"n": number})
+            stream.seal()
+            list(stream.range())
+            stream.compact()
+            stream.trim(maxlen=0)
+        assert len(log_of(store).segments._packed) < 25
+
+
 def test_appends_and_reads_take_no_memory_that_is_not_given_back(tmp_path: Path) -> None:
     """Each turn adds 2 MB and trims as much; what is kept in memory is what a cache may hold."""
     options = {

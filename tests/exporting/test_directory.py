@@ -211,7 +211,7 @@ def test_a_manifest_that_is_none_is_refused(path: Path, tmp_path: Path, line: by
 @pytest.mark.parametrize(
     ("there", "changed"), [(b'"1000-0"', b'"1008-0"'), (b'"entries": 1000', b'"entries": 1001'), (b'"s"', b'"t"')]
 )
-def test_a_digit_that_is_not_what_was_written_is_found(path: Path, tmp_path: Path, there: bytes, changed: bytes) -> None:
+def test_a_digit_that_is_another_is_found(path: Path, tmp_path: Path, there: bytes, changed: bytes) -> None:
     """It was believed: behind an ID that a disk had changed the export went on, and was complete with a gap in it."""
     interrupted(path, tmp_path / "out")
     manifest = tmp_path / "out" / "export.jsonl"

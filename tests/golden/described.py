@@ -75,7 +75,9 @@ def described(root: Path, *, read_only: bool = True) -> dict[str, Any]:
         "checkpoint": plain(mark),
         "catalogue": listed,
         "export": [exported.entries, exported.files, exported.complete_before],
-        "parts": {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in (root / "export").glob("part-*")},
+        "parts": {
+            path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in (root / "export").glob("part-*")
+        },
         "keys": replies,
         "backups": [plain(backup.header) for backup in backups],
         "findings": [plain(finding) for backup in backups for finding in check_backup(backup, Seen())],

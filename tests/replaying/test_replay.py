@@ -13,6 +13,7 @@ import redis
 import diskstream
 from diskstream import ArgumentError, ChangedError, EntryID, NoSuchStreamError, RemoteError, Store
 from diskstream.backups import make_backup
+from diskstream.checked_json import checked
 from diskstream.replaying import (
     CallSink,
     Job,
@@ -310,7 +311,7 @@ def test_a_redis_that_is_killed_and_comes_back(source: Store, tmp_path: Path) ->
         wanted = job(source, f"redis://127.0.0.1:{port}/0", keep_ids=False, name="n")
         with redis.Redis("127.0.0.1", port) as again:
             (state,) = again.keys(STATE_PREFIX + b"*")
-            plan = json.loads(again.hget(state, "plan"))
+            plan = checked(again.hget(state, "plan"))
             again.hset(state, "plan", json.dumps({**plan, "target": str(wanted.target)}))  # its port is another now
             assert run_job(wanted).resumed
             assert values(again) == list(range(ENTRIES))

@@ -1,6 +1,6 @@
 """Tries damages one after the other, and says each before it is tried: the last line tells what killed the process.
 
-``python -m tests.rot.batch SEED SUBJECT START SECONDS``
+``python -m tests.rot.batch SEED SUBJECT START STEP SECONDS``
 
 No two stores are the same byte by byte, so a number alone does not bring a damage back: what was not survived is kept,
 as it was damaged, in a folder for temporary files. Where the process dies, its place is left as it is.
@@ -21,8 +21,8 @@ from tests.rot.subjects import SUBJECTS, Subject
 __all__ = ["main"]
 
 
-def main(seed: int, subject: int, start: int, seconds: float) -> None:
-    """Tries damages from a number on, until the time is up."""
+def main(seed: int, subject: int, start: int, step: int, seconds: float) -> None:
+    """Tries every `step`-th damage from a number on, until the time is up."""
     # A length that is believed must not take all memory. (The view's map takes 64 GiB of addresses.)
     resource.setrlimit(resource.RLIMIT_DATA, (4 << 30, 4 << 30))
     until = time.monotonic() + seconds
@@ -30,7 +30,7 @@ def main(seed: int, subject: int, start: int, seconds: float) -> None:
         say(["in", str(directory)])
         victim = SUBJECTS[subject](directory / "ours")
         others = SUBJECTS[subject](directory / "others").tree.files
-        for number, damage in damages(victim.tree.files, victim.paths(), seed, others, start=start):
+        for number, damage in damages(victim.tree.files, victim.paths(), seed, others, start=start, step=step):
             say(["next", number, damage.kind, f"{victim.name}: {damage.label}"])
             outcome, offences = victim.run(number, damage)
             told = [each.replace(str(victim.root), "PLACE") for each in offences]
@@ -56,4 +56,4 @@ def say(line: list[object]) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4]))
+    main(int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]), float(sys.argv[5]))

@@ -7,8 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
+from zlib import crc32
 
 __all__ = ["Damage", "Foreign", "Tree", "damages", "every_byte"]
+
+# Of so many damages, so many go through every byte; one flips a bit of any file, one is of another kind.
+_TURNS, _OF_EVERY_BYTE = 6, 4
 
 Contents = Mapping[str, bytes]
 
@@ -114,10 +118,9 @@ def _telling(data: bytes) -> Iterator[int]:
 
 
 def every_byte(files: Contents, paths: Sequence[str], seed: int) -> list[tuple[str, int]]:
-    """Every byte of some files, in an order that a seed gives."""
+    """Every byte of some files, in an order that a seed gives: about the same for another store of the same make."""
     places = [(path, at) for path in paths for at in _telling(files[path])]
-    random.Random(seed).shuffle(places)
-    return places
+    return sorted(places, key=lambda place: crc32(f"{seed} {place[1]} {place[0]}".encode()))
 
 
 def flipped(files: Contents, path: str, at: int, bit: int) -> Damage:
@@ -204,32 +207,29 @@ _OTHERS = (
 
 
 def damages(
-    files: Contents, paths: Sequence[str], seed: int, others: Contents, *, start: int = 0
+    files: Contents, paths: Sequence[str], seed: int, others: Contents, *, start: int = 0, step: int = 1
 ) -> Iterator[tuple[int, Damage]]:
-    """Damages without end, with their numbers: two of three are flipped bits, by and by of every byte.
+    """Damages without end, with their numbers: four of six are flipped bits, by and by of every byte.
 
     Args:
         files: what there is.
         paths: which of them are damaged.
-        seed: of everything; the damage of a number is always the same.
+        seed: of everything.
         others: the files of another store, by path.
         start: the number to begin with.
+        step: the next one is so much further.
     """
     order = every_byte(files, paths, seed)
     number = start
     while True:
         chance = random.Random(f"{seed} {number}")
-        if number % 3 == 2:
-            yield number, chance.choice(_OTHERS)(files, chance.choice(paths), chance, others)
+        round_, turn = divmod(number, _TURNS)
+        path = chance.choice(paths)
+        if turn < _OF_EVERY_BYTE:
+            yield number, flipped(files, *order[(round_ * _OF_EVERY_BYTE + turn) % len(order)], chance.randrange(8))
+        elif turn == _OF_EVERY_BYTE and files[path]:
+            # Small files would wait long for their turn: this is one of any file, whatever its size.
+            yield number, flipped(files, path, chance.choice(list(_telling(files[path]))), chance.randrange(8))
         else:
-            done = number // 3 * 2 + number % 3
-            # Small files would wait long for their turn: one flip of two is of any file, whatever its size.
-            path, at = order[done // 2 % len(order)]
-            if done % 2:
-                path = chance.choice(paths)
-                at = chance.choice(list(_telling(files[path])) or [-1])
-            if files[path]:
-                yield number, flipped(files, path, at, chance.randrange(8))
-            else:
-                yield number, _foreign(files, path, chance, others)
-        number += 1
+            yield number, chance.choice(_OTHERS)(files, path, chance, others)
+        number += step

@@ -81,9 +81,9 @@ def look(store: Store, name: bytes, witness: Witness, how: str) -> SeenStream:
     what = f"{how}: {name[:20]!r}"
     seen.whole = bool(witness.attempt(f"{what} range", lambda: _rows(stream.range(), seen.entries)))
     back: list[Row] = []
-    if witness.attempt(f"{what} revrange", lambda: _rows(stream.revrange(), back)) and seen.whole:
-        if back[::-1] != seen.entries:
-            witness.offend(f"{what}: forwards and backwards differ")
+    both = witness.attempt(f"{what} revrange", lambda: _rows(stream.revrange(), back)) and seen.whole
+    if both and back[::-1] != seen.entries:
+        witness.offend(f"{what}: forwards and backwards differ")
     if not store.exists(name):
         return seen
     seen.state = witness.attempt(f"{what} groups", lambda: state_of(stream))

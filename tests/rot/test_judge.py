@@ -1,6 +1,7 @@
 """The judge of damage can condemn: each mistake that is planted is seen."""
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -104,14 +105,16 @@ def test_a_dead_interpreter_is_a_violation_and_names_its_damage(monkeypatch: pyt
 
     monkeypatch.setattr(subprocess, "Popen", deadly)
     report = rot.run(Budget(1, 0.1))
-    assert f"store: byte 9 flipped: the process ended with {signal.SIGABRT.name} (/place is left)" in report.violations[0]
+    assert (
+        f"store: byte 9 flipped: the process ended with {signal.SIGABRT.name} (/place is left)" in report.violations[0]
+    )
 
 
 def test_what_was_not_survived_is_kept(victim: subjects.SmallStore) -> None:
     kept = Path(batch.keep(victim, flipped(victim)))
     assert (kept / "ours" / LOG).read_bytes() != victim.tree.files[LOG]
     assert damages.Tree(victim.root).files == victim.tree.files
-    damages.shutil.rmtree(kept)
+    shutil.rmtree(kept)
 
 
 def test_every_byte_is_reached_and_all_kinds_of_damage_are(victim: subjects.SmallStore) -> None:
@@ -119,8 +122,8 @@ def test_every_byte_is_reached_and_all_kinds_of_damage_are(victim: subjects.Smal
     size = sum(len(victim.tree.files[path]) for path in paths)
     assert len(set(damages.every_byte(victim.tree.files, paths, 1))) == size
     found = damages.damages(victim.tree.files, paths, 1, victim.tree.files)
-    seen = [next(found)[1] for _ in range(12 * size)]
-    flips = {damage.label.partition(": bit ")[2].partition("of byte ")[2] for damage in seen if "bit" in damage.kind}
-    assert len(flips) >= size // 2
+    seen = [next(found)[1] for _ in range(size * 6 // 4 + 6)]
+    flips = {damage.label.replace(damage.label.partition(": bit ")[2][:1], "", 1) for damage in seen}
+    assert len([label for label in flips if "of byte" in label]) >= size
     assert len({damage.kind for damage in seen}) == 11
     assert all(damage.changed for damage in seen)

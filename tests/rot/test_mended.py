@@ -1,13 +1,18 @@
 """Damage that was not survived as it should be, each with its story."""
 
+import contextlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import diskstream
-from diskstream import CorruptionError, StorageError
+from diskstream import ChangedError, CorruptionError, NewerFormatError, StorageError
 from diskstream.commands.keyspace import Keyspace
+from diskstream.replaying.plans import Plan
+from diskstream.spark import commit
+from diskstream.spark.staging import StagedBatch, StagedFile
 from tests.engine.sample import SMALL, log_of
 
 
@@ -38,7 +43,7 @@ def test_an_empty_log_is_damage_and_not_an_error_of_the_system(tmp_path: Path) -
         store.stream("x").add({"n": "1"})
     log = tmp_path / "s" / "streams" / "x" / "00000001.log"
     os.truncate(log, 0)
-    with diskstream.open(tmp_path / "s", **SMALL) as store, pytest.raises(CorruptionError, match="00000001.log"):
+    with diskstream.open(tmp_path / "s", **SMALL) as store, pytest.raises(CorruptionError, match=r"00000001\.log"):
         list(store.stream("x").range())
 
 
@@ -48,7 +53,7 @@ def test_a_log_that_is_a_link_to_nothing_is_an_error_of_ours(tmp_path: Path) -> 
     log = tmp_path / "s" / "streams" / "x" / "00000001.log"
     log.unlink()
     log.symlink_to(tmp_path / "nowhere")
-    with diskstream.open(tmp_path / "s", **SMALL) as store, pytest.raises(StorageError, match="00000001.log"):
+    with diskstream.open(tmp_path / "s", **SMALL) as store, pytest.raises(StorageError, match=r"00000001\.log"):
         list(store.stream("x").range())
 
 
@@ -69,7 +74,7 @@ def test_keys_in_whose_place_another_streams_log_stands_are_not_forgotten(tmp_pa
         pass
     kept = tmp_path / "s" / "keys" / "streams" / "keys" / "00000001.log"
     kept.write_bytes((tmp_path / "s" / "streams" / "x" / "00000001.log").read_bytes())
-    with pytest.raises(CorruptionError, match="keys.*a change of what is known of keys"):
+    with pytest.raises(CorruptionError, match=r"keys.*a change of what is known of keys"):
         Keyspace(tmp_path / "s", **SMALL)
 
 
@@ -93,3 +98,36 @@ def test_what_is_no_file_in_the_view_is_found_by_verify_and_removed_by_repair(
     assert diskstream.verify(tmp_path / "s").ok
     with diskstream.open(tmp_path / "s", **SMALL, pending_rows=1) as store:
         assert len(store.stream("x").group("g").pending_range()) == 9
+
+
+def every_flip(data: bytes) -> Iterator[bytes]:
+    for at in range(len(data)):
+        changed = bytearray(data)
+        changed[at] ^= 1 << at % 8
+        yield bytes(changed)
+
+
+def test_a_digit_of_the_last_version_that_is_done_is_not_believed(tmp_path: Path) -> None:
+    """Another digit, and versions would be passed over whose rows were never appended."""
+    with diskstream.open(tmp_path / "s", **SMALL) as store:
+        commit.commit(store, commit.Manifest("w", 7, given=False, files=()))
+        assert commit.last_done(store, "w") == 7
+        (done,) = (tmp_path / "s").glob("commits/*/done.json")
+        for changed in every_flip(done.read_bytes()):
+            done.write_bytes(changed)
+            with contextlib.suppress(StorageError):
+                assert commit.last_done(store, "w") == 7
+
+
+def test_a_manifest_of_rows_and_a_plan_of_a_replay_are_not_believed_with_a_changed_digit(tmp_path: Path) -> None:
+    staged = StagedFile(f"staging/job/{0:032x}.arrow", 3, (StagedBatch("x", 12, (1, 0), (12, 0)),))
+    manifest = commit.Manifest("w", 7, given=True, files=(staged,))
+    assert commit.Manifest.from_json(manifest.as_json()) == manifest
+    plan = Plan("/store", "x", ("-", "+"), (), "keep", "redis://there", "1-0", "99-0")
+    assert Plan.from_json(plan.as_json(), "plan") == plan
+    for changed in every_flip(manifest.as_json().encode()):
+        with contextlib.suppress(ValueError, KeyError, TypeError):
+            assert commit.Manifest.from_json(changed.decode("latin-1")) == manifest
+    for changed in every_flip(plan.as_json().encode()):
+        with contextlib.suppress(ChangedError, NewerFormatError):
+            assert Plan.from_json(changed, "plan") == plan

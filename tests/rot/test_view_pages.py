@@ -1,36 +1,18 @@
 """A view that a disk has damaged is not given to LMDB, which would end the process; a sound one always is."""
 
-import os
+import json
 import random
+import subprocess
+import sys
 from pathlib import Path
 
-import lmdb
 import pytest
 
 import diskstream
-from diskstream.engine.view_pages import PagesDamaged, check_pages, read_rows
+from diskstream.engine.view_pages import check_pages, read_rows
+from tests.engine.children import ROOT
 from tests.engine.sample import SMALL, fast_directory
-
-PAGE = 4096
-Model = dict[bytes, bytes]
-
-
-def opened(path: Path) -> lmdb.Environment:
-    return lmdb.open(str(path), map_size=1 << 30, sync=False, metasync=False, lib_version=0)
-
-
-def change(env: lmdb.Environment, model: Model, chance: random.Random, count: int) -> None:
-    """Puts and deletes rows as large and as small as a view's, and larger ones."""
-    with env.begin(write=True) as txn:
-        for _ in range(count):
-            if model and chance.random() < 0.45:
-                key = next(iter(model)) if chance.random() < 0.5 else chance.choice(list(model))
-                txn.delete(key)
-                del model[key]
-            else:
-                key, value = chance.randbytes(45), chance.randbytes(chance.choice([0, 28, 100, 1500, 3000, 9000]))
-                txn.put(key, value)
-                model[key] = value
+from tests.rot.lmdb_trials import PAGE, Model, change, opened
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -52,89 +34,25 @@ def test_what_lmdb_has_written_is_always_sound_and_read_as_lmdb_reads_it(seed: i
         env.close()
 
 
-def damaged(data: bytes, chance: random.Random) -> bytes:
-    """Bits in the heads of pages above all, where what LMDB follows stands; and pages elsewhere, or gone."""
-    pages, changed = len(data) // PAGE, bytearray(data)
-    first, second = (chance.randrange(pages) * PAGE for _ in "ab")
-    kind = chance.choice(["bit", "bit", "bits", "bytes", "zeros", "swapped", "copied", "cut"])
-    if kind in ("bit", "bits"):
-        for _ in range(1 if kind == "bit" else 3):
-            at = chance.randrange(pages) * PAGE + chance.randrange(chance.choice([24, 64, PAGE]))
-            changed[at] ^= 1 << chance.randrange(8)
-    elif kind == "bytes":
-        at = chance.randrange(pages) * PAGE + chance.randrange(PAGE - 8)
-        changed[at : at + 8] = chance.randbytes(8)
-    elif kind == "zeros":
-        changed[first : first + PAGE] = bytes(PAGE)
-    elif kind == "swapped":
-        changed[first : first + PAGE], changed[second : second + PAGE] = (
-            data[second : second + PAGE],
-            data[first : first + PAGE],
-        )
-    elif kind == "copied":
-        changed[first : first + PAGE] = data[second : second + PAGE]
-    else:
-        del changed[chance.randrange(len(data)) :]
-    return bytes(changed)
-
-
-def outlives(path: Path, model: Model, chance: random.Random) -> bool:
-    """Whether a process that reads and changes all of it with LMDB lives on."""
-    (path / "lock.mdb").unlink(missing_ok=True)
-    pid = os.fork()
-    if pid == 0:
-        try:
-            env = opened(path)
-            with env.begin() as txn:
-                sum(len(value) for _, value in txn.cursor())
-            for _ in range(4):
-                with env.begin(write=True) as txn:
-                    for key in chance.sample(list(model), 10):
-                        txn.delete(key)
-                        txn.put(chance.randbytes(45), chance.randbytes(3000))
-        finally:
-            os._exit(0)  # an error is an answer
-    return not os.WIFSIGNALED(os.waitpid(pid, 0)[1])
+def trials(seed: int, *, is_checked: bool) -> tuple[int, list[int]]:
+    """How many damaged files were refused, and the numbers of those that ended a process."""
+    command = [sys.executable, "-m", "tests.rot.lmdb_trials", str(seed), "1" if is_checked else "0"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    refused, deaths = json.loads(done.stdout)
+    return refused, deaths
 
 
 @pytest.mark.parametrize("seed", range(2))
 def test_what_is_not_refused_does_not_end_lmdb(seed: int) -> None:
-    chance, model = random.Random(seed), Model()
-    with fast_directory() as path:
-        env = opened(path)
-        for _ in range(25):
-            change(env, model, chance, chance.choice([1, 10, 40]))
-        env.close()
-        sound, refused, deaths = (path / "data.mdb").read_bytes(), 0, []
-        for number in range(200):
-            (path / "data.mdb").write_bytes(damaged(sound, random.Random(f"{seed} {number}")))
-            try:
-                check_pages(path / "data.mdb")
-            except PagesDamaged:
-                refused += 1
-                continue
-            if not outlives(path, model, chance):
-                deaths.append(number)
-        assert deaths == []
-        assert refused > 50
+    refused, deaths = trials(seed, is_checked=True)
+    assert deaths == []
+    assert refused > 50
 
 
-def test_lmdb_does_end_a_process_on_a_page_that_is_refused() -> None:
-    """If it did not, the check would be for nothing."""
-    chance, model = random.Random(1), Model()
-    with fast_directory() as path:
-        env = opened(path)
-        for _ in range(10):
-            change(env, model, chance, 40)
-        env.close()
-        sound = (path / "data.mdb").read_bytes()
-        for number in range(200):
-            (path / "data.mdb").write_bytes(damaged(sound, random.Random(f"1 {number}")))
-            if not outlives(path, model, chance):
-                with pytest.raises(PagesDamaged):
-                    check_pages(path / "data.mdb")
-                return
-        raise AssertionError("LMDB has outlived all damage")
+def test_lmdb_does_end_processes_on_what_is_refused() -> None:
+    """If it did not, the look would be for nothing."""
+    _, deaths = trials(0, is_checked=False)
+    assert deaths
 
 
 def test_a_damaged_view_is_made_anew_when_the_store_is_opened(tmp_path: Path) -> None:

@@ -94,7 +94,9 @@ def fill_store(path: Path, place: str) -> Store:
     move_out(cold, place, keep_entries=25)
     spare = store.stream("spare")
     for part in range(2):
-        spare.add_many([{"n": str(part), "at": str(at)} for at in range(9)], ids=[f"{part + 1}-{at}" for at in range(1, 10)])
+        spare.add_many(
+            [{"n": str(part), "at": str(at)} for at in range(9)], ids=[f"{part + 1}-{at}" for at in range(1, 10)]
+        )
         spare.seal()
     spare.compact()
     spare.add({"n": "last"}, "9-1")
@@ -143,10 +145,10 @@ def export_from(store: Path, target: Path) -> None:
 
 
 def fill_large(path: Path) -> None:
-    """Some thousand entries in nodes of the usual size, with a group that has had half of them."""
+    """Some thousands of entries in nodes of the usual size, with a group that has had half of them."""
     with diskstream.open(path, fsync="os", seal="manual", segment_bytes=256 << 10, clock=counting_clock()) as store:
         stream = store.stream("x")
-        for start in range(1, 8001, 500):
+        for start in range(1, 4001, 500):
             numbers = range(start, start + 500)
             rows = [{"n": str(number), "speed": f"{number * 7919 % 9973}", "pad": "." * 40} for number in numbers]
             stream.add_many(rows, ids=[f"{number}-1" for number in numbers])

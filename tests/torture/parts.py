@@ -12,6 +12,9 @@ PARTS = (
     "power",
     "rot",
     "crowd",
+    "fuzz",
+    "kills",
+    "resources",
 )
 
 

@@ -47,6 +47,37 @@ PROMISES: tuple[Promise, ...] = (
         ("power",),
     ),
     Promise(
+        "A process may be killed at any system call. What it had said is there, what it had not is whole or absent, no "
+        "entry is there twice, groups stand where they stood; others go on at once, and whoever opens the store next "
+        "finds it sound.",
+        (
+            "tests/engine/test_killed.py",
+            "tests/groups/test_killed.py",
+            "tests/cold/test_killed.py",
+            "tests/archiving/test_killed.py",
+            "tests/repair/test_killed.py",
+            "tests/kills/test_kills.py",
+        ),
+        ("kills",),
+    ),
+    Promise(
+        "A disk that is full, or that fails once, at any system call is an error of ours that names the file, or is "
+        "got over; nothing acknowledged is lost, and work goes on as the error says.",
+        (
+            "tests/engine/test_full_disk.py",
+            "tests/engine/test_failing_disk.py",
+            "tests/engine/test_failing_looks.py",
+            "tests/kills/test_kills.py",
+        ),
+        ("kills",),
+    ),
+    Promise(
+        "What a process and a store hold (descriptors, mappings, threads, memory, bytes on disk, pages of the view) "
+        "does not grow with what was done; thousands of streams need no more than those that may be open.",
+        ("tests/engine/test_bounded.py", "tests/bounds/test_bounds.py"),
+        ("resources",),
+    ),
+    Promise(
         "Any number of processes may work on one store, and any of them be killed, stopped or interrupted at any "
         "moment, under every policy: what an append returned is there once, whole, in the order in which appends "
         "followed each other; an append that was cut off is there whole, once, or not at all; a message that is sent "
@@ -67,6 +98,7 @@ PROMISES: tuple[Promise, ...] = (
             "tests/crowd/test_planted.py",
             "tests/groups/test_killed.py",
             "tests/engine/test_spare.py::test_a_copy_that_goes_while_it_is_verified_is_no_fault",
+            "tests/engine/test_removed_meanwhile.py",
         ),
         ("crowd",),
     ),
@@ -79,6 +111,28 @@ PROMISES: tuple[Promise, ...] = (
             "tests/backups/test_making.py::test_a_segment_that_is_not_there_is_told",
         ),
         ("crowd",),
+    ),
+    Promise(
+        "Whatever becomes of the bytes of whichever file (bits, blocks, whole files that are cut, doubled, exchanged, "
+        "zeroed, foreign or gone): what is read is right, or an error names the place, or a gap is told, by a "
+        "recovery or by `verify`. Nothing is made up, nothing goes in silence, and the interpreter lives.",
+        (
+            "tests/engine/test_damage.py::test_damage_is_never_believed_and_never_fatal",
+            "tests/repair/test_random_damage.py::test_what_cannot_be_kept_is_reported_and_all_else_is_kept",
+            "tests/rot/test_judge.py",
+            "tests/rot/test_mended.py",
+            "tests/rot/test_view_pages.py",
+        ),
+        ("rot",),
+    ),
+    Promise(
+        "What an older version of diskstream has written, this one reads, all of it, and goes on with; what a newer "
+        "one has written is refused by a name and a way out, and not changed.",
+        (
+            "tests/golden/test_golden.py::test_all_is_read_as_it_was_written",
+            "tests/golden/test_golden.py::test_an_old_store_goes_on",
+            "tests/golden/test_golden.py::test_what_a_newer_version_has_written_is_refused_and_left_alone",
+        ),
     ),
     Promise(
         "A client without the password gets a try at it and little memory; a web page that makes a browser speak to "
@@ -112,5 +166,16 @@ PROMISES: tuple[Promise, ...] = (
         "Passwords and keys are in no log, no message, no list and no file; what is made is for its owner, and to be "
         "read by the owner's group.",
         ("tests/security/test_secrets.py",),
+    ),
+    Promise(
+        "Whatever bytes a parser is given, from a disk, from a socket or by hand, it reads them or refuses them in our "
+        "own words: no panic, no memory that is not ours, no allocation for a size that nobody looked at, no endless "
+        "loop; and what one of our encoders wrote comes back.",
+        (
+            "tests/fuzz/test_edges.py::test_changed_bytes_are_read_or_refused",
+            "tests/fuzz/test_targets.py::test_every_function_of_the_core_that_takes_bytes_is_in_a_target",
+            "native/fuzz/tests/replay.rs::every_input_of_the_corpus_passes",
+        ),
+        ("fuzz",),
     ),
 )

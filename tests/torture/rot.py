@@ -1,11 +1,10 @@
-"""Rot: bits, blocks and whole files of all kinds are damaged, and whatever reads them is watched in processes of its own."""
+"""Rot: bits, blocks and whole files of every kind are damaged; whatever reads them may say so, but not lie or die."""
 
 import json
 import os
 import signal
 import subprocess
 import sys
-from collections import Counter
 from itertools import cycle
 from pathlib import Path
 
@@ -25,9 +24,11 @@ class _Running:
 
     def __init__(self, seed: int, subject: int, start: int, seconds: float) -> None:
         self.seed, self.subject, self.start = seed, subject, start
-        words = ["-X", "faulthandler", "-m", "tests.rot.batch", str(seed), str(subject), str(start), f"{seconds:.1f}"]
+        self._step = SUBJECTS.count(SUBJECTS[subject])
+        words = [str(seed), str(subject), str(start), str(self._step), f"{seconds:.1f}"]
+        program = [sys.executable, "-X", "faulthandler", "-m", "tests.rot.batch"]
         self._process = subprocess.Popen(
-            [sys.executable, *words], cwd=_ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            [*program, *words], cwd=_ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
 
     def finish(self, report: Report) -> int:
@@ -41,7 +42,7 @@ class _Running:
                 place = line[1]
             elif line[0] == "next":
                 _, number, kind, under_way = line
-                following = number + 1
+                following = number + self._step
                 report.tried[kind] += 1
                 report.tried[f"damages to: {name}"] += 1
             elif line[0] == "came":
@@ -64,16 +65,15 @@ def run(budget: Budget) -> Report:
     """Damages every kind of file until the time is up: of small stores byte by byte, of a larger one at random."""
     report = Report("rot", budget.seed)
     width = min(os.cpu_count() or 1, 4)
-    reached: Counter[int] = Counter()  # of each subject, the number of the next damage
+    # Of each turn, the number of the next damage; one that stands twice in the list shares them out.
+    reached = {turn: SUBJECTS[:turn].count(kind) for turn, kind in enumerate(SUBJECTS)}
     turns = cycle(range(len(SUBJECTS)))
     while budget.goes_on(sum(report.outcomes.values())) and not report.violations:
         seconds = min(_BATCH_S, budget.left_s() * width / len(SUBJECTS))
         running = []
         for _ in range(width):
             subject = next(turns)
-            # A subject that stands twice in the list has its damages shared out by the seed.
-            seed = budget.seed + 1000 * SUBJECTS[:subject].count(SUBJECTS[subject])
-            running.append(_Running(seed, subject, reached[subject], seconds))
+            running.append(_Running(budget.seed, subject, reached[subject], seconds))
         for each in running:
             reached[each.subject] = each.finish(report)
         budget.say(f"{sum(report.outcomes.values()):,} damages")

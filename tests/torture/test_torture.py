@@ -31,7 +31,7 @@ def test_what_could_break_a_promise_exists(promise: object) -> None:
     for test in promise.tests:
         file, _, function = test.partition("::")
         source = (render.ROOT / file).read_text(encoding="utf-8")
-        assert re.search(rf"def {function}\b" if function else r"def test_", source), test
+        assert re.search(rf"(?:def|fn) {function}\b" if function else r"def test_", source), test
     assert set(promise.parts) <= set(PARTS)
 
 

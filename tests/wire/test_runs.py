@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import diskstream
 from diskstream import ReadOnlyError, Store
-from diskstream.commands.wire import AddRun, RequestParser, encode
+from diskstream.commands.wire import AddRun, CommandRun, RequestParser, encode
 from tests.engine.sample import SMALL
 from tests.engine.stand_ins import Watched
 from tests.streams.layers import frames
@@ -24,8 +24,8 @@ def xadd(*pairs: bytes, key: bytes = b"x", name: bytes = b"XADD") -> bytes:
     return wire(name, key, b"*", *pairs)
 
 
-def parsed(data: bytes) -> list[AddRun | list[bytes]]:
-    return RequestParser(runs=True).feed(data)
+def parsed(data: bytes) -> list[AddRun | CommandRun | list[bytes]]:
+    return [*RequestParser(runs=True).feed(data)]
 
 
 def run_of(data: bytes) -> AddRun:

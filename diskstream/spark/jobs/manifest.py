@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import diskstream
-from diskstream.errors import ArchiveChangedError, ArchiveError, ArgumentError, NewerFormatError
+from diskstream.errors import ArchiveChangedError, ArchiveError, NewerFormatError
 from diskstream.ids import EntryID, parse_id
 from diskstream.spark.jobs.digest import Digest
 from diskstream.spark.jobs.place import Place
@@ -178,7 +178,7 @@ class Manifest:
                 found["operation"],
                 int(found["made_ms"]),
             )
-        except (ValueError, KeyError, TypeError, ArgumentError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             raise ArchiveError(f"{path}: the manifest is damaged ({error!r}): restore it from a copy") from error
 
 

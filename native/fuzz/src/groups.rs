@@ -74,7 +74,7 @@ pub fn windows(data: &[u8]) {
     let _ = (windows.tracked(0), windows.tracked(u64::MAX), windows.is_default());
     windows.note(b"p", data.to_vec(), Id::MAX, u64::MAX);
     assert_eq!(windows.find(b"p", data, 0).is_some(), windows.messages > 0);
-    windows.configure(1, 1);
+    windows.configure(windows.duration_s ^ 1, 1);
     assert_eq!(windows.tracked(0), (0, 0));
 }
 

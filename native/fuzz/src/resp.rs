@@ -3,6 +3,7 @@
 use diskstream_core::digest::Digest;
 use diskstream_core::packing::{Packed, MAX_ROWS_BYTES};
 use diskstream_core::resp::{Limits, Parser};
+use diskstream_core::resp_commands::{CommandRun, CommandRuns};
 use diskstream_core::resp_entries::{Fault, Replies, Summary};
 use diskstream_core::resp_inline::split;
 use diskstream_core::resp_reply::{put_array, put_bulk, put_entry};
@@ -60,6 +61,29 @@ pub fn requests(data: &[u8]) {
     let few = commands(&cut, Limits { query_bytes: 64, ..limits }, authenticated);
     assert_eq!(few.0, found[..few.0.len()]);
     in_runs(&found);
+    in_command_runs(&found);
+}
+
+/// Commands as runs of one kind: those of a run say the same when they are read once more, and in parts.
+fn in_command_runs(commands: &[Words]) {
+    let gathered = |commands: &[Words]| {
+        let (mut runs, mut found, mut taken) = (CommandRuns::default(), Vec::new(), 0);
+        for command in commands {
+            let words: Vec<&[u8]> = command.iter().map(Vec::as_slice).collect();
+            taken += usize::from(runs.take(&words, |run| found.push(run)));
+        }
+        found.extend(runs.finish());
+        assert_eq!(taken, found.iter().map(CommandRun::len).sum());
+        found
+    };
+    for run in gathered(commands) {
+        let mut words = Vec::new();
+        run.commands(|command| words.push(owned(command)));
+        assert_eq!(words.len(), run.len());
+        assert_eq!(gathered(&words), [run.clone()]);
+        let half = run.len() / 2;
+        assert_eq!(gathered(&words[half..]), [run.rest(half)]);
+    }
 }
 
 /// Commands as runs of XADD, and out of them again.

@@ -19,11 +19,11 @@ use diskstream_core::sealed::{Footer, IndexRow, SegmentKey};
 use diskstream_core::snapshot;
 use diskstream_core::state::{SegmentMeta, State};
 
-use crate::blocks::encoded;
+use crate::blocks::{encoded, Plain};
 
 type Seed = (&'static str, Vec<u8>);
 
-fn entries() -> Vec<(Id, Vec<(Vec<u8>, Vec<u8>)>)> {
+fn entries() -> Plain {
     let pair = |name: &str, value: &str| (name.as_bytes().to_vec(), value.as_bytes().to_vec());
     vec![
         (Id::new(5, 1), vec![pair("speed", "30.2"), pair("rider", "Castilla")]),
@@ -337,6 +337,14 @@ fn texts() -> Vec<Seed> {
         (
             "requests",
             pieces(&[1, 20], "*5\r\n$4\r\nxadd\r\n$1\r\nk\r\n$1\r\n*\r\n$1\r\na\r\n$2\r\nxy\r\nxadd k * b \"1 2\"\r\n"),
+        ),
+        (
+            "requests",
+            pieces(&[1, 20], "xlen k\nXLEN k\nXRANGE k - + COUNT 9\nXRANGE k 5 6-7 COUNT 1\nXACK k g 1-1 2\n"),
+        ),
+        (
+            "requests",
+            pieces(&[1, 20], "XREADGROUP GROUP g c COUNT 9 BLOCK 5 STREAMS k >\nXACK k g 3\nXACK k g 4-1 5-0\n"),
         ),
         ("requests", pieces(&[0, 9], "AUTH x\r\n*11\r\n$1\r\na\r\n")),
         ("requests", pieces(&[1, 4], "*1\r\n$17\r\n")),

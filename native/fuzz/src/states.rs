@@ -147,3 +147,20 @@ pub fn snapshot(data: &[u8]) {
     }
     assert_eq!(snapshot::encode(&back, Some(chunks)), first);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::comes_back;
+
+    #[test]
+    #[should_panic(expected = "assertion")]
+    fn a_writer_that_loses_something_is_caught() {
+        comes_back(&[8], |reader| reader.u8(), |byte, out| out.push(byte / 2));
+    }
+
+    #[test]
+    #[should_panic(expected = "unwrap")]
+    fn a_writer_whose_reader_refuses_it_is_caught() {
+        comes_back(&[1], |reader| reader.u8(), |_, _| ());
+    }
+}

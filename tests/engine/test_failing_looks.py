@@ -1,0 +1,112 @@
+"""A disk that cannot even be looked at: listing a directory or asking for a file fails, and that is an error of ours.
+
+Found by letting system calls fail (tests/kills): such errors came out as plain `OSError`; and one that came while the
+control page was opened, kept by whoever was told, kept the page locked, so that trying again waited for ever.
+"""
+
+import errno
+import shutil
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import diskstream
+from diskstream import StorageError
+from diskstream.engine import files, page, recovery
+from tests.engine.children import LIMIT_S
+from tests.engine.sample import SMALL, build, rows
+
+
+class Failing:
+    """Stands in for a method of `Path`; fails the n-th time that it is used below a directory."""
+
+    def __init__(self, whole: Callable[..., Any], below: Path, nth: int) -> None:
+        self.whole, self.below, self.left = whole, below, nth
+
+    def __get__(self, path: Path, _: type) -> Callable[..., Any]:
+        def call(*given: Any, **named: Any) -> Any:
+            if path.is_relative_to(self.below):
+                self.left -= 1
+                if self.left == 0:
+                    raise OSError(errno.EIO, "Input/output error", str(path))
+            return self.whole(path, *given, **named)
+
+        return call
+
+
+def keep_house(path: Path) -> None:
+    with diskstream.open(path, **SMALL) as store:
+        stream = store.stream("x")
+        stream.add({"n": "1"})
+        stream.info()
+        store.seal()
+        store.compact()
+        store.exists("y")
+        store.verify()
+
+
+@pytest.mark.parametrize("method", ["iterdir", "stat"])
+def test_whatever_look_fails_the_error_is_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str) -> None:
+    build(tmp_path / "original")
+    whole, errors, nth = getattr(Path, method), 0, 0
+    while True:
+        nth += 1
+        shutil.rmtree(tmp_path / "s", ignore_errors=True)
+        shutil.copytree(tmp_path / "original", tmp_path / "s")
+        failing = Failing(whole, tmp_path / "s", nth)
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, method, failing)
+            try:
+                keep_house(tmp_path / "s")
+            except StorageError as error:
+                assert error.errno == errno.EIO  # any other error is what this looks for
+                errors += 1
+        if failing.left > 0:
+            break
+    assert errors > 5
+    with diskstream.open(tmp_path / "s", **SMALL) as store:
+        assert rows(store.stream("x").range())
+        assert store.verify().ok
+
+
+def test_a_segment_that_could_not_be_read_once_is_not_called_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = build(tmp_path / "s")["x"].live
+    whole = files.reading
+
+    def failing(path: Path) -> Any:
+        if path.suffix == ".seg":
+            raise OSError(errno.EIO, "Input/output error", str(path))
+        return whole(path)
+
+    with diskstream.open(tmp_path / "s", **SMALL) as store:
+        with monkeypatch.context() as patch:
+            patch.setattr(recovery, "reading", failing)
+            len(store.stream("x"))
+        kinds = {finding.kind for report in store.recoveries for finding in report.findings}
+        assert kinds == {"unknown"}
+        assert rows(store.stream("x").range()) == there
+        assert store.verify().ok
+
+
+def test_a_page_that_could_not_be_opened_is_not_locked_by_its_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build(tmp_path / "s")
+
+    def failing(path: Path) -> None:
+        raise StorageError(str(path), "look at", errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(page, "status", failing)
+        with pytest.raises(StorageError) as kept:
+            diskstream.open(tmp_path / "s", **SMALL)
+    opened = threading.Thread(target=lambda: diskstream.open(tmp_path / "s", **SMALL).close(), daemon=True)
+    opened.start()
+    opened.join(LIMIT_S)
+    assert not opened.is_alive(), "it waits for a lock that nobody holds"
+    assert kept.value.errno == errno.EIO

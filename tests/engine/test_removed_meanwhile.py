@@ -1,0 +1,67 @@
+"""Streams that others remove or rename while all of a store is verified are gone: no fault, and none of the system."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import diskstream
+from diskstream import Store, VerifyReport
+from tests.engine.sample import SMALL
+
+Verify = Callable[[Path, Callable[[int], None]], VerifyReport]
+
+
+def inside(path: Path, progress: Callable[[int], None]) -> VerifyReport:
+    with diskstream.open(path, **SMALL) as store:
+        return store.verify(progress=progress)
+
+
+def outside(path: Path, progress: Callable[[int], None]) -> VerifyReport:
+    return diskstream.verify(path, progress=progress)
+
+
+def removed(store: Store, name: str) -> None:
+    store.delete(name)
+
+
+def renamed(store: Store, name: str) -> None:
+    store.rename(name, f"{name}2")
+
+
+def replaced(store: Store, name: str) -> None:
+    store.delete(name)
+    store.stream(name).add({"n": "another"})
+
+
+@pytest.mark.parametrize("verify", [inside, outside])
+@pytest.mark.parametrize("goes", [removed, renamed, replaced])
+@pytest.mark.parametrize("name", ["a", "b"])  # the one that is being read, and the one after it
+def test_a_stream_that_goes_is_no_fault(
+    tmp_path: Path, verify: Verify, goes: Callable[[Store, str], None], name: str
+) -> None:
+    with diskstream.open(tmp_path / "s", **SMALL) as store:
+        for stream in (store.stream("a"), store.stream("b")):
+            for _ in range(3):
+                stream.add_many([{"n": number} for number in range(9)])
+                stream.seal()
+        went = False
+
+        def progress(_: int) -> None:
+            nonlocal went
+            if not went:
+                went = True
+                goes(store, name)
+
+        assert verify(tmp_path / "s", progress).problems == []
+        assert went
+
+
+@pytest.mark.parametrize("verify", [inside, outside])
+def test_a_file_that_is_missing_is_a_fault_of_a_stream_that_stays(tmp_path: Path, verify: Verify) -> None:
+    with diskstream.open(tmp_path / "s", **SMALL) as store:
+        for _ in range(3):
+            store.stream("a").add({"n": 1})
+            store.seal()
+    sorted((tmp_path / "s/streams/a").glob("*.seg"))[1].unlink()
+    assert [problem.what for problem in verify(tmp_path / "s", lambda _: None).problems] == ["the file is missing"]

@@ -1,0 +1,270 @@
+"""From a script to a verdict: it is run once to count its system calls, then killed at some of them, or at each."""
+
+import os
+import random
+import shutil
+import signal
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import diskstream
+from diskstream import DiskstreamError
+from tests.crash.observe import Violation
+from tests.crash.run import scratch
+from tests.kills.strace import Call, attached, calls, last_call, may_be_traced
+from tests.kills.workload import Careful, Doomed, Judge, Script, checked
+
+__all__ = ["KINDS", "Job", "Outcome", "run"]
+
+_LIMIT_S = 20.0
+KINDS = ("kill", "error")
+
+
+@dataclass(frozen=True)
+class Job:
+    """One script, and what is done to it.
+
+    Attributes:
+        kind: "kill" or "error".
+        script: what is done.
+        places: at how many of its calls; None is each of them.
+        until: when (of the monotonic clock) no other one is begun; one always is.
+        only: the call to take, for a replay.
+    """
+
+    kind: str
+    script: Script
+    places: int | None
+    until: float = float("inf")
+    only: int | None = None
+
+
+@dataclass
+class Outcome:
+    """What came of a job."""
+
+    tried: Counter[str] = field(default_factory=Counter)
+    outcomes: Counter[str] = field(default_factory=Counter)
+    violations: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class _Ended:
+    """A child that is no more: how it ended, what it said, and the log of its calls."""
+
+    code: int
+    said: bytes
+    log: Path
+
+
+def _live(directory: Path, work: Callable[[int], None], options: Sequence[str], beside: Callable[[], object]) -> _Ended:
+    """Runs `work` in a fork under strace; it is given where to say something. `beside` is called before it begins."""
+    listen, said = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            os.close(listen)
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            signal.setitimer(signal.ITIMER_REAL, _LIMIT_S)  # whose signal is fatal: nobody hangs unseen
+            may_be_traced()
+            os.kill(os.getpid(), signal.SIGSTOP)
+            work(said)
+            code = 0
+        except BaseException:  # noqa: BLE001  # a fork must not go on where its parent does
+            os.write(said, b"!" + traceback.format_exc()[-3000:].encode())
+        finally:
+            os._exit(code)
+    os.close(said)
+    os.waitpid(pid, os.WUNTRACED)
+    beside()
+    log = directory / "strace.log"
+    with attached(pid, log, *options):
+        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    with os.fdopen(listen, "rb") as pipe:
+        return _Ended(code, pipe.read(), log)
+
+
+def _fresh(directory: Path) -> Path:
+    """A new root of a workload; beside it is the place that its segments are moved out to."""
+    shutil.rmtree(directory, ignore_errors=True)
+    root = directory / "root"
+    root.mkdir(parents=True)
+    return root
+
+
+def _places(job: Job, total: int) -> list[int]:
+    """Which calls to take, in an order by chance, so that a job that is cut short has been everywhere."""
+    if job.only is not None:
+        return [job.only]
+    wanted = total if job.places is None else min(total, job.places)
+    return random.Random(f"places/{job.script}").sample(range(total), wanted)
+
+
+# --- killed -----------------------------------------------------------------------------------------------------------
+
+
+def _killed(job: Job, directory: Path, at: Call | None, *, joined: bool) -> tuple[_Ended, Judge | None]:
+    """A script killed at one of its calls, and who judges it; nobody where it was not killed."""
+    root = _fresh(directory / "killed")
+
+    def work(said: int) -> None:
+        Doomed(job.script, root, world, said).run()
+
+    world = job.script.world()
+    with world:
+        options = {**job.script.options(), "clock": world.clock, "retention_interval_ms": 0}
+        others: list[diskstream.Store] = []
+
+        def beside() -> None:
+            if joined:
+                others.append(diskstream.open(root / "store", **options))
+
+        inject = [] if at is None else [f"--inject={at.name}:signal=SIGKILL:when={at.nth}"]
+        ended = _live(directory, work, inject, beside)
+        if ended.code != -signal.SIGKILL:
+            for other in others:
+                other.close()
+            return ended, None
+        take_over = others.pop if joined else lambda: diskstream.open(root / "store", **options)
+        judge = Judge(job.script, _fresh(directory / "judge"), world, ended.said.count(b"."), take_over)
+        judge.run()
+        return ended, judge
+
+
+def _kill(job: Job, directory: Path, outcome: Outcome) -> None:
+    counted, _ = _killed(job, directory, None, joined=False)
+    if counted.code != 0:
+        outcome.violations.append(f"{job.script} does not run: {counted.code}, {counted.said.decode()}")
+        return
+    found = calls(counted.log)
+    for turn, nth in enumerate(_places(job, len(found))):
+        if turn and time.monotonic() > job.until:
+            return
+        joined = random.Random(f"{job.script}/{nth}").random() < 0.3
+        try:
+            ended, judge = _killed(job, directory, found[nth], joined=joined)
+            if judge is None and joined:
+                # Who joins others has other calls to make, perhaps fewer.
+                joined = False
+                ended, judge = _killed(job, directory, found[nth], joined=joined)
+        except (Violation, DiskstreamError, AssertionError) as error:
+            at = traceback.extract_tb(error.__traceback__)[-1]
+            outcome.violations.append(
+                f"killed at call {nth} ({last_call(directory / 'strace.log')}), {'joined' if joined else 'alone'}: "
+                f"{type(error).__name__}: {error} in {at.name}: {at.line}\n"
+                f"replay with python -m tests.kills kill:{job.script}:{nth}"
+            )
+            return
+        if judge is None:
+            # Not every run makes as many calls as the one that was counted.
+            if ended.code != 0:
+                outcome.violations.append(
+                    f"python -m tests.kills kill:{job.script}:{nth} ended with {ended.code}: {ended.said.decode()}"
+                )
+            outcome.tried["kills that came too late"] += 1
+            continue
+        outcome.tried["kills at a system call"] += 1
+        outcome.tried["with another process at the same store"] += joined
+        outcome.outcomes[f"killed at {_class(last_call(ended.log))}"] += 1
+    outcome.tried["workloads killed at each of their calls"] += job.places is None
+    outcome.tried["workloads"] += 1
+
+
+_CLASSES = {
+    "a write": {"write", "pwrite64", "pwritev", "pwritev2", "writev", "ftruncate", "fallocate"},
+    "a flush": {"fsync", "fdatasync", "msync", "sync_file_range"},
+    "a change of names": {"rename", "renameat", "renameat2", "link", "linkat", "unlink", "unlinkat", "mkdir", "rmdir"},
+    "a lock or a wait": {"flock", "futex", "fcntl"},
+    "memory": {"mmap", "munmap", "mprotect", "madvise", "brk", "mremap"},
+}
+
+
+def _class(call: str) -> str:
+    return next((name for name, names in _CLASSES.items() if call in names), "an opening, a read or a look")
+
+
+# --- told that the disk fails -----------------------------------------------------------------------------------------
+
+_NO_ROOM = {"openat", "write", "pwrite64", "pwritev2", "ftruncate", "fallocate", "rename", "link", "mkdir"} | {
+    "fsync",
+    "fdatasync",
+}
+_FAILS = _NO_ROOM | {"read", "pread64", "getdents64", "newfstatat", "fstat", "unlink", "rmdir", "stat"}
+
+
+def _failing(job: Job, directory: Path, options: Sequence[str]) -> tuple[_Ended, str]:
+    """A script one of whose calls fails; and what is wrong with the store that it left, where it came to its end."""
+    root = _fresh(directory / "failing")
+
+    def work(said: int) -> None:
+        careful = Careful(job.script, root, world)
+        careful.run()
+        os.write(said, " ".join(type(error).__name__ for error in careful.told).encode())
+
+    world = job.script.world()
+    with world:
+        ended = _live(directory, work, options, lambda: None)
+        if ended.code != 0:
+            return ended, f"ended with {ended.code}: {ended.said.decode()}"
+        try:
+            with diskstream.open(root / "store", **job.script.options()) as store:
+                for name in store.streams():
+                    len(store.stream(name))
+                checked(store, recovered=True)
+        except (Violation, DiskstreamError) as error:
+            return ended, f"opened again: {error}"
+        return ended, ""
+
+
+def _is_name(call: Call) -> bool:
+    return '/name"' in call.text or "/name>" in call.text
+
+
+def _error(job: Job, directory: Path, outcome: Outcome) -> None:
+    counted, wrong = _failing(job, directory, ["-y"])
+    if wrong:
+        outcome.violations.append(f"{job.script} does not run: {wrong}")
+        return
+    root = str(directory / "failing")
+    # A stream's name is left out: while it cannot be read, the stream is one of those that verify calls unreadable.
+    found = [call for call in calls(counted.log) if call.name in _FAILS and root in call.text and not _is_name(call)]
+    for turn, place in enumerate(_places(job, len(found))):
+        if turn and time.monotonic() > job.until:
+            return
+        call = found[place]
+        codes = ("ENOSPC", "EIO") if call.name in _NO_ROOM else ("EIO",)
+        code = random.Random(f"{job.script}/{place}").choice(codes)
+        ended, wrong = _failing(job, directory, ["-y", f"--inject={call.name}:error={code}:when={call.nth}"])
+        hit = [line for line in calls(ended.log) if "(INJECTED)" in line.text]
+        if not hit or root not in hit[0].text:
+            outcome.tried["errors that came elsewhere"] += 1
+            continue
+        outcome.tried["errors of a system call"] += 1
+        if wrong:
+            outcome.violations.append(
+                f"{code} at {call.name}({hit[0].text[:200]}: {wrong}\n"
+                f"replay with python -m tests.kills error:{job.script}:{place}"
+            )
+            return
+        outcome.outcomes["told by a typed error" if ended.said else "got over without a word"] += 1
+    outcome.tried["workloads"] += 1
+
+
+def _rehearsed(script: Script, directory: Path) -> None:
+    """Done once here, so that no fork has anything to import, whose calls would come into the count."""
+    with script.world() as world:
+        Careful(script, _fresh(directory / "rehearsed"), world).run()
+
+
+def run(job: Job) -> Outcome:
+    """Does a job."""
+    outcome = Outcome()
+    with scratch() as directory:
+        _rehearsed(job.script, directory)
+        (_kill if job.kind == "kill" else _error)(job, directory, outcome)
+    return outcome

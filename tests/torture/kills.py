@@ -1,0 +1,51 @@
+"""Killed processes: a store at work is killed at system calls, and told at others that the disk is full or fails."""
+
+import os
+import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from itertools import count
+from multiprocessing import get_context
+
+from tests.kills.run import KINDS, Job
+from tests.kills.run import run as run_job
+from tests.kills.strace import why_not
+from tests.kills.workload import Script
+from tests.torture.model import Budget, Report
+
+__all__ = ["POLICIES", "run"]
+
+POLICIES = ("always", "everysec", "interval=200", "os")
+# A workload has some 300 to 3,000 calls, and a kill takes some 50 ms. A long run takes each of them in each eighth
+# workload, and some in all others, so that it sees many workloads too.
+_SOME, _LONG_S, _WHOLE = 12, 120.0, 8
+
+
+def _jobs(budget: Budget) -> Iterator[Job]:
+    until = budget.began + budget.seconds
+    numbers = count()
+    for seed in count(budget.seed):
+        for policy in POLICIES:
+            for kind in KINDS:
+                whole = budget.seconds >= _LONG_S and next(numbers) % _WHOLE == 0
+                some = _SOME if budget.at_most is None else 3
+                yield Job(kind, Script(policy, seed), None if whole else some, until)
+
+
+def run(budget: Budget) -> Report:
+    """Kills and fails workloads until the time is up; counts kills and errors."""
+    report = Report("kills", budget.seed)
+    if why := why_not():
+        report.skipped.append(f"kills at system calls: {why}")
+        return budget.finished(report)
+    jobs, cores = _jobs(budget), os.cpu_count() or 1
+    with ProcessPoolExecutor(max_workers=cores, mp_context=get_context("spawn")) as workers:
+        done = 0
+        while budget.goes_on(done) and not report.violations:
+            for outcome in workers.map(run_job, [next(jobs) for _ in range(4 * cores)]):
+                report.tried += outcome.tried
+                report.outcomes += outcome.outcomes
+                report.violations += outcome.violations
+            done = report.tried["kills at a system call"] + report.tried["errors of a system call"]
+            budget.say(f"{done:,} kills and errors, {time.monotonic() - budget.began:.0f} s")
+    return budget.finished(report)
