@@ -1,6 +1,7 @@
 """A disk that failed once is not believed again: reads go on, writes are refused everywhere, until the stream is
 reopened."""
 
+import contextlib
 import errno
 import threading
 from pathlib import Path
@@ -124,7 +125,8 @@ def test_a_flush_that_fails_behind_a_death_under_the_lock_poisons_the_stream(tmp
     store = opened(tmp_path / "s", disk)
     stream = store.stream("x")
     stream.add({"n": 0})
-    dies = threading.Thread(target=lambda: log_of(store).locked().__enter__())
+    log = log_of(store)
+    dies = threading.Thread(target=contextlib.ExitStack().enter_context, args=(log.locked(),))
     dies.start()
     dies.join()
     disk.ill = True
