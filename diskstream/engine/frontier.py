@@ -39,14 +39,17 @@ def retract(native: Log, file: LogFileLike, page: Page) -> None:
 
     Only for who is the last to have the stream open: others issue IDs below the frontier that they know of.
     """
-    if native.catch_up() or not native.is_durable or not page.becomes_last():
-        return
-    frontier, floor = native.read_frontier()
-    # Just below the last ID: the next opening goes on right behind it, but must reserve before it issues anything.
-    below = max(native.counters()[1].ms - 1, floor)
-    # The slot also says how far the log was durable: one that ends before that has lost something.
-    file.pwrite_sync(*native.frontier_slot(min(below, frontier), floor))
-    native.read_frontier()
+    try:
+        if native.catch_up() or not native.is_durable or not page.becomes_last():
+            return
+        frontier, floor = native.read_frontier()
+        # Just below the last ID: the next opening goes on right behind it, but must reserve before it issues anything.
+        below = max(native.counters()[1].ms - 1, floor)
+        # The slot also says how far the log was durable: one that ends before that has lost something.
+        file.pwrite_sync(*native.frontier_slot(min(below, frontier), floor))
+        native.read_frontier()
+    finally:
+        page.lets_others()  # who comes from now on reads what was just written
 
 
 def raise_floor(native: Log, file: LogFileLike) -> None:

@@ -96,8 +96,13 @@ class Page:
         return False
 
     def becomes_last(self) -> bool:
-        """Whether nobody else has the page open, which stays so until it is closed: who comes waits for that."""
+        """Whether nobody else has the page open, which stays so until `lets_others`: who comes waits for that."""
         return self._record_lock(self._fd, fcntl.F_WRLCK)
+
+    def lets_others(self) -> None:
+        """Ends what `becomes_last` began; nothing otherwise. It never waits."""
+        if self._fd >= 0:
+            self._record_lock(self._fd, fcntl.F_RDLCK)
 
     @staticmethod
     def _is_at(fd: int, path: Path) -> bool:
