@@ -275,16 +275,13 @@ _YEARS_MS = 10 * 365 * 86_400_000
 
 
 def _goes_on(w: Workload) -> int:
-    """The clock a moment later. It steps back now and then, and seldom it jumps: by years, to its beginning, or far.
-
-    Never to 0: the reservation of IDs does not cover the first millisecond of 1970, in which a lost one may come again.
-    """
+    """The clock a moment later. It steps back now and then, and seldom it jumps: by years, to its beginning, or far."""
     now, rng = w.world.now_ms, w.rng
     if rng.random() < 0.02:
         w.note("the clock jumps")
         w.counts["jumps of the clock"] += 1
-        return max(rng.choice((now + _YEARS_MS, now - _YEARS_MS, 1, 1 << 46, START_MS)), 1)
-    return max(now + rng.choice((0, 0, 1, 7, 300, 6_000, 25_000, -3, -40_000)), 1)
+        return max(rng.choice((now + _YEARS_MS, now - _YEARS_MS, 0, 1, 1 << 46, START_MS)), 0)
+    return max(now + rng.choice((0, 0, 1, 7, 300, 6_000, 25_000, -3, -40_000)), 0)
 
 
 # What another process does in the middle of a seal, a compaction or a move: it needs no lock that those hold.

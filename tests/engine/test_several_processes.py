@@ -61,6 +61,16 @@ def test_who_closes_does_not_take_back_what_others_reserved(tmp_path: Path) -> N
         assert log_of(store).native.read_frontier()[0] == added.ms - 1, "who closed last took it back"
 
 
+def test_ids_are_reserved_in_the_first_millisecond_of_1970_too(tmp_path: Path) -> None:
+    """A frontier of 0 was taken for a reservation of that millisecond."""
+    with diskstream.open(tmp_path / "s", clock=lambda: 0, **SMALL) as store:
+        for _ in range(3):
+            added = store.stream("x").add({"n": 0})
+            assert added is not None
+            assert added.ms == 0
+            assert log_of(store).native.read_frontier()[0] > 0
+
+
 def test_two_processes_wake_each_other(tmp_path: Path) -> None:
     rounds = 200
     with diskstream.open(tmp_path / "s", **SMALL) as store, child(wake, tmp_path / "s", rounds) as other:

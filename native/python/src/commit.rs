@@ -137,7 +137,9 @@ impl Active {
                     // A batch shares its milliseconds: where the sequence would run over, it moves on as a whole.
                     first = Id::new(first.ms.checked_add(1).ok_or(Failure::Exhausted)?, 0);
                 }
-                if reserve && first.ms > self.tail.frontier.frontier_ms {
+                let frontier_ms = self.tail.frontier.frontier_ms;
+                // A frontier of 0 reserves nothing, not even the first millisecond of 1970.
+                if reserve && (first.ms > frontier_ms || frontier_ms == 0) {
                     return Err(Failure::Reason(reason::FRONTIER));
                 }
                 Ok((first, Id::new(first.ms, first.seq + extra)))
