@@ -8,7 +8,9 @@ gives the same order again, with no thread. Nobody dies and no disk fails where 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from diskstream import Store
@@ -69,12 +71,25 @@ class Beside:
             self._busy = False
 
     def _is_free(self) -> bool:
-        """Whether nobody holds a lock that these operations take."""
+        """Whether nobody holds a lock that these operations take, or is alone with a page that they may open."""
+        path = self.store.path
+        if not all(map(self._is_open_to_all, [path / "ctl", *path.glob("streams/*/ctl")])):
+            return False
         guards = [self.store._page.ctl.locked(APPEND, False)]
         for log in (*self.store._logs.values(), *self._work.store._logs.values()):
             if not log.closed:
                 guards += [log.ctl.locked(APPEND, False), log.ctl.locked(FLUSH, False)]
         return all(map(self._try, guards))
+
+    @staticmethod
+    def _is_open_to_all(page: Path) -> bool:
+        with contextlib.suppress(FileNotFoundError), page.open("rb") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:  # somebody recovers what it is the page of
+                return False
+            fcntl.flock(file, fcntl.LOCK_UN)
+        return True
 
     @staticmethod
     def _try(guard: contextlib.AbstractContextManager[bool]) -> bool:
