@@ -4,12 +4,14 @@ No automatic ID above the frontier is issued before a slot that says so is on di
 lies beyond it, whatever was lost and whatever the clock says. The slot also carries how far the log was durable.
 """
 
+import contextlib
+
 from diskstream._native import Ctl, Log
 from diskstream.engine.files import LogFileLike
 from diskstream.engine.page import Page
 from diskstream.errors import StorageError
 
-__all__ = ["raise_floor", "reserve", "retract"]
+__all__ = ["raise_floor", "reserve", "retract", "retract_moved"]
 
 _WINDOW_MS = 10_000
 _LAST_MS = 2**64 - 1
@@ -40,16 +42,29 @@ def retract(native: Log, file: LogFileLike, page: Page) -> None:
     Only for who is the last to have the stream open: others issue IDs below the frontier that they know of.
     """
     try:
-        if native.catch_up() or not native.is_durable or not page.becomes_last():
-            return
-        frontier, floor = native.read_frontier()
-        # Just below the last ID: the next opening goes on right behind it, but must reserve before it issues anything.
-        below = max(native.counters()[1].ms - 1, floor)
-        # The slot also says how far the log was durable: one that ends before that has lost something.
-        file.pwrite_sync(*native.frontier_slot(min(below, frontier), floor))
-        native.read_frontier()
+        if not native.catch_up() and native.is_durable and page.becomes_last():
+            _take_back(native, file)
     finally:
         page.lets_others()  # who comes from now on reads what was just written
+
+
+def retract_moved(native: Log, file: LogFileLike) -> None:
+    """The same for a stream that was just moved away, under the append lock: nobody issues an ID here any more.
+
+    A disk that says no costs IDs only.
+    """
+    if native.is_durable:
+        with contextlib.suppress(StorageError):
+            _take_back(native, file)
+
+
+def _take_back(native: Log, file: LogFileLike) -> None:
+    frontier, floor = native.read_frontier()
+    # Just below the last ID: the next opening goes on right behind it, but must reserve before it issues anything.
+    below = max(native.counters()[1].ms - 1, floor)
+    # The slot also says how far the log was durable: one that ends before that has lost something.
+    file.pwrite_sync(*native.frontier_slot(min(below, frontier), floor))
+    native.read_frontier()
 
 
 def raise_floor(native: Log, file: LogFileLike) -> None:

@@ -466,19 +466,15 @@ class StreamLog:
             frontier.retract(self.native, self.file, self.page)
 
     def leave(self, move: Callable[[], Path], *, flush: bool) -> None:
-        """Tells every process that this directory is not the stream's any more, and moves it.
+        """Tells every process that this directory is not the stream's any more, and moves it; with `flush`, durable.
 
-        With `flush`, what was appended is made durable first. `move` gives the directory its new place and returns it.
-        The control page goes only then: who looks for the old name meanwhile finds it, and waits for its lock.
-
-        Raises:
-            StreamMoved: somebody was faster.
+        `move` gives the directory its new place and returns it. The control page goes only then: who looks for the old
+        name meanwhile finds it, and waits for its lock. Raises StreamMoved where somebody was faster.
         """
         with self.ctl.locked(MAINTENANCE), self.locked():
             self.refresh()
             if flush and self.fault is None:
                 self.retry(self.native.flush, held=True)
-                frontier.retract(self.native, self.file, self.page)
             self.ctl.raise_flags(FLAG_MOVED)
             try:
                 place = move()
@@ -486,6 +482,8 @@ class StreamLog:
                 if is_there(self.directory):
                     self.ctl.clear_flags(FLAG_MOVED)
                 raise
+            if flush and self.fault is None:
+                frontier.retract_moved(self.native, self.file)
             self.files.unlink(place / "ctl")
 
     def abandon(self) -> None:

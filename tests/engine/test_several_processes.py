@@ -61,6 +61,18 @@ def test_who_closes_does_not_take_back_what_others_reserved(tmp_path: Path) -> N
         assert log_of(store).native.read_frontier()[0] == added.ms - 1, "who closed last took it back"
 
 
+def test_a_stream_that_is_renamed_while_others_have_it_open_skips_no_ids(tmp_path: Path) -> None:
+    """What had been reserved was not taken back then: the next ID lay ten seconds ahead of the clock."""
+    now_ms = 1_000_000
+    options = {**SMALL, "clock": lambda: now_ms}
+    with diskstream.open(tmp_path / "s", **options) as store, diskstream.open(tmp_path / "s", **options) as other:
+        for each in (store, other):
+            each.stream("x").add({"n": 0})
+        store.rename("x", "y")
+        for number, each in enumerate((other, store), 2):
+            assert each.stream("y").add({"n": number}) == EntryID(now_ms, number)
+
+
 def test_ids_are_reserved_in_the_first_millisecond_of_1970_too(tmp_path: Path) -> None:
     """A frontier of 0 was taken for a reservation of that millisecond."""
     with diskstream.open(tmp_path / "s", clock=lambda: 0, **SMALL) as store:
