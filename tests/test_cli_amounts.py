@@ -49,6 +49,7 @@ def test_what_an_operator_writes_works_with_each(tmp_path: Path) -> None:
         store.stream("s").add({"n": 1})
     run = CliRunner(env={"DISKSTREAM_DIR": str(tmp_path / "store")})
     assert run.invoke(main, ["backup", str(tmp_path / "kept")]).exit_code == 0
+    (tmp_path / "place").mkdir()
     place = f"file://{tmp_path}/place"
     for words in (
         ["backup", "prune", str(tmp_path / "kept"), "--older-than"],
