@@ -53,7 +53,7 @@ fn pieces<'a>(input: &mut Input<'a>) -> Vec<&'a [u8]> {
 pub fn requests(data: &[u8]) {
     let mut input = Input(data);
     let authenticated = input.u8() & 1 == 1;
-    let limits = Limits { bulk_bytes: 1 << input.u8().min(30).max(1), query_bytes: usize::MAX };
+    let limits = Limits { bulk_bytes: 1 << input.u8().clamp(1, 30), query_bytes: usize::MAX };
     let cut = pieces(&mut input);
     let whole = cut.concat();
     let (found, error, _) = commands(&[&whole], limits, authenticated);
@@ -80,7 +80,7 @@ fn in_command_runs(commands: &[Words]) {
         let mut words = Vec::new();
         run.commands(|command| words.push(owned(command)));
         assert_eq!(words.len(), run.len());
-        assert_eq!(gathered(&words), [run.clone()]);
+        assert_eq!(gathered(&words), std::slice::from_ref(&run));
         let half = run.len() / 2;
         assert_eq!(gathered(&words[half..]), [run.rest(half)]);
     }
