@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from diskstream._native import Entry, EntryID, SegmentView
 from diskstream.engine import cold, names, reader
 from diskstream.engine.files import size_of
-from diskstream.engine.log import StreamLog
+from diskstream.engine.log import StreamLog, StreamMoved
 from diskstream.engine.looks import children
 from diskstream.errors import CorruptionError, FormatError, NewerFormatError, RemoteError
 from diskstream.ids import MIN_ID
@@ -80,7 +80,11 @@ def _retention(log: StreamLog) -> tuple[RetentionRule | None, str | None]:
 
 
 def describe(name: bytes, log: StreamLog) -> StreamInfo:
-    """What is known of a stream now."""
+    """What is known of a stream now.
+
+    Raises:
+        StreamMoved: it is gone from where it was.
+    """
     log.refresh()
     length, last, added, deleted = log.native.counters()
     first_entry, last_entry = _reached(reader.first_entry, log), _reached(reader.last_entry, log)
@@ -89,7 +93,10 @@ def describe(name: bytes, log: StreamLog) -> StreamInfo:
     rule, error = _retention(log)
     packed = [view for view in views if not log.segments.is_rows(view)]
     away = [stub for view in packed if (stub := _stub(log, view)) is not None]
-    files = [path for path in children(log.directory) if names.parse_file(path.name) is not None]
+    try:
+        files = [path for path in children(log.directory) if names.parse_file(path.name) is not None]
+    except FileNotFoundError:
+        raise StreamMoved from None
     return StreamInfo(
         name=name,
         length=length,

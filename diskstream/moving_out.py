@@ -19,6 +19,8 @@ __all__ = ["candidates", "check_mover", "move"]
 
 # It stands above the streams (tests/test_house.py), so it is looked up by name when a rule asks for it.
 _MOVER = "diskstream.cold.moving"
+# What the mover calls the limits of a rule.
+_OPTIONS = {"max_age_ms": "older_than_ms", "max_bytes": "keep_bytes", "max_entries": "keep_entries"}
 
 
 def _mover(name: str = "move_out") -> Callable[..., Any]:
@@ -45,21 +47,17 @@ def candidates(
     log: StreamLog, rule: RetentionRule, now: int, memory: Memory
 ) -> list[tuple[dict[str, Any], list[tuple[int, int]]]]:
     """For each limit of a rule, as the mover takes it, the sealed segments that are beyond it and still here."""
-    limited = (
-        (rule.max_age_ms, {"older_than_ms": rule.max_age_ms}, RetentionRule(max_age_ms=rule.max_age_ms or 1)),
-        (rule.max_bytes, {"keep_bytes": rule.max_bytes}, RetentionRule(max_bytes=rule.max_bytes or 1)),
-        (rule.max_entries, {"keep_entries": rule.max_entries}, RetentionRule(max_entries=rule.max_entries or 1)),
-    )
     found: list[tuple[dict[str, Any], list[tuple[int, int]]]] = []
-    for value, how, single in limited:
+    for name, option in _OPTIONS.items():
+        value = getattr(rule, name)
         if value is None:
             continue
         try:
-            before = plan(log, single, now, memory.sizes).place[0]
+            before = plan(log, RetentionRule(**{name: value}), now, memory.sizes).place[0]
         except SegmentGone:
             continue  # the segments have changed meanwhile: next time
         if segments := limits.sealed_files(log, before):
-            found.append((how, segments))
+            found.append(({option: value}, segments))
     mark = mark_of(log) if rule.on_trim else None
     if mark is not None:
         passed = [view.number for view in log.segments.views() if view.last < mark]

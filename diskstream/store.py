@@ -319,10 +319,8 @@ class Store(Upkeep):
             log = StreamLog(
                 where, self._files, self.options, read_only=self.read_only, cache=self._cache, view=self._view
             )
-        except FileNotFoundError as error:
-            if is_folder(where):  # a symbolic link to nothing, say
-                raise storage_error(str(error.filename or where), "open", error.errno or 2, str(error)) from error
-            raise StreamMoved from None  # removed or renamed since it was looked for
+        except FileNotFoundError as error:  # a symbolic link to nothing, say
+            raise storage_error(str(error.filename or where), "open", error.errno or 2, str(error)) from error
         log.owed = self._owed
         if log.report is not None:
             self.recoveries.append(log.report)

@@ -13,12 +13,13 @@ from pathlib import Path
 from diskstream._native import EntryID, Guard, Log, RowSegment
 from diskstream.engine import audit, frontier, names, recovery, roll, spare
 from diskstream.engine.files import Files, LogFileLike
-from diskstream.engine.looks import is_there, status
+from diskstream.engine.looks import is_there
 from diskstream.engine.page import APPEND, FLUSH, MAINTENANCE, POISONED, Page
 from diskstream.engine.pending import StreamPending
 from diskstream.engine.recovery import RecoveryReport
 from diskstream.engine.segment import Segments, SharedCache
 from diskstream.engine.state import View, open_view
+from diskstream.engine.whereabouts import StreamMoved, Whereabouts
 from diskstream.errors import (
     ArgumentError,
     CorruptionError,
@@ -41,10 +42,6 @@ FLAG_ROTTEN = 8
 _MAX_STEP_BYTES = 4 << 20
 # Under `always` the zeros are flushed together with the next commit, which must not wait for long.
 _MAX_STEP_ALWAYS_BYTES = 1 << 20
-
-
-class StreamMoved(Exception):  # noqa: N818  # not an error: look the stream up again
-    """The stream was deleted, renamed or replaced by somebody: its name must be looked up again."""
 
 
 def _gone(*_: object, **__: object) -> None:
@@ -79,8 +76,15 @@ class StreamLog:
         self.on_roll: Callable[[], None] = lambda: None
         self.opened_alone = False
         self.owed: set[StreamLog] | None = None  # where flushes are put off: the logs that owe one
-        self._inode = status(self.directory).st_ino if read_only else 0
-        self.page, file, self.native = self._open()
+        self._whereabouts = Whereabouts(directory)
+        try:
+            with self._whereabouts.asked():
+                self.page, file, self.native = self._open()
+        except BaseException:
+            self._whereabouts.close()
+            raise
+        if not read_only:
+            self._whereabouts.close()  # the shared page says where it is from now on
         self._logs: dict[int, LogFileLike] = {self.native.tail[0]: file}
         self.ctl = self.page.ctl
         ours = weakref.WeakMethod(self.resolve)  # a strong one would be a cycle through native memory
@@ -323,9 +327,9 @@ class StreamLog:
 
     def _look_again(self) -> None:
         """A reader without the shared page looks at the file itself."""
-        with self._mutex:
-            self._check_place()
+        with self._mutex, self._whereabouts.asked():
             while True:
+                self._whereabouts.check()
                 self.native.scan()
                 number, end, lsn, _ = self.native.tail
                 following = recovery.next_log(self.directory, number)
@@ -336,15 +340,6 @@ class StreamLog:
             if self.ctl.written != (number, end):
                 self.ctl.publish(number, end, lsn)
                 self.native.catch_up()
-
-    def _check_place(self) -> None:
-        """A reader without the shared page is told by nobody that its directory was moved."""
-        try:
-            found = status(self.directory).st_ino
-        except FileNotFoundError:
-            raise StreamMoved from None
-        if found != self._inode:
-            raise StreamMoved
 
     # --- durability ---------------------------------------------------------------------------------------------------
 
@@ -449,6 +444,7 @@ class StreamLog:
         for file in self._logs.values():
             file.close()
         self.page.close()
+        self._whereabouts.close()
 
     def _close_cleanly(self) -> None:
         self.retry(self.native.flush)
@@ -496,3 +492,4 @@ class StreamLog:
         self._closed = True
         self.native.close(False)
         self.page.after_fork()
+        self._whereabouts.close()

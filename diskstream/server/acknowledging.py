@@ -8,6 +8,7 @@ from diskstream.commands.replies import Failure, Raw, Reply
 from diskstream.commands.wire import CommandRun, encode
 from diskstream.errors import DiskstreamError
 from diskstream.server.connection import Connection
+from diskstream.server.kindred import Kindred
 
 __all__ = ["AckBatch"]
 
@@ -23,32 +24,19 @@ class AckBatch:
     """
 
     def __init__(self, keyspace: Keyspace, one_by_one: Callable[[Connection, list[bytes]], Reply]) -> None:
-        self._keyspace, self._one_by_one = keyspace, one_by_one
-        self._database = -1
-        self._given: list[tuple[Connection, CommandRun]] = []
-        self._id_count = self._commands = 0
+        self._keyspace, self._one_by_one, self._kindred = keyspace, one_by_one, Kindred(_MOST_IDS)
 
     def __len__(self) -> int:
         """Commands."""
-        return self._commands
+        return sum(len(run) for _, run in self._kindred.runs)
 
     def take(self, connection: Connection, run: CommandRun) -> bool:
         """Takes a run. False where it is for another group, or there is no more room: `run` comes first."""
-        database = connection.caller.database
-        if self._given and (
-            database != self._database or self._id_count >= _MOST_IDS or not run.is_kin(self._given[0][1])
-        ):
-            return False
-        self._database = database
-        self._given.append((connection, run))
-        self._id_count += run.total
-        self._commands += len(run)
-        return True
+        return self._kindred.take(connection, run)
 
     def run(self) -> list[tuple[Connection, Reply]]:
         """Runs them, and empties the batch. Returns everybody's replies, in order."""
-        given, count = self._given, self._commands
-        self._given, self._id_count, self._commands = [], 0, 0
+        count, given = len(self), self._kindred.empty()
         began = perf_counter_ns()
         replies = self._together([run for _, run in given])
         if replies is None:
@@ -61,7 +49,7 @@ class AckBatch:
     def _together(self, runs: list[CommandRun]) -> list[bytes] | None:
         """The replies to all; None where something is wrong, and nothing was done."""
         try:
-            stream = self._keyspace.stream(self._database, runs[0].key)
+            stream = self._keyspace.stream(self._kindred.database, runs[0].key)
             return stream.group(runs[0].group, create=False).ack_runs(runs)
         except (Failure, DiskstreamError, OSError):
             return None  # each meets its own error

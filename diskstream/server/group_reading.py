@@ -8,6 +8,7 @@ from diskstream.commands.replies import Failure
 from diskstream.commands.wire import CommandRun
 from diskstream.errors import DiskstreamError
 from diskstream.server.connection import Connection
+from diskstream.server.kindred import Kindred
 
 __all__ = ["ReadBatch", "Served"]
 
@@ -41,30 +42,19 @@ class ReadBatch:
     """
 
     def __init__(self, keyspace: Keyspace) -> None:
-        self._keyspace = keyspace
-        self._database = -1
-        self._given: list[tuple[Connection, CommandRun]] = []
-        self._entries = 0
+        self._keyspace, self._kindred = keyspace, Kindred(_MOST_ENTRIES)
 
     def take(self, connection: Connection, run: CommandRun) -> bool:
         """Takes a run. False where it is for another group, or there is no more room: `run` comes first."""
-        database = connection.caller.database
-        if self._given and (
-            database != self._database or self._entries >= _MOST_ENTRIES or not run.is_kin(self._given[0][1])
-        ):
-            return False
-        self._database = database
-        self._given.append((connection, run))
-        self._entries += run.total
-        return True
+        return self._kindred.take(connection, run)
 
     def run(self) -> list[Served]:
         """Reads, and empties the batch. Says of everybody how far it went, in order."""
-        given, self._given, self._entries = self._given, [], 0
+        given = self._kindred.empty()
         began = perf_counter_ns()
         readers = [(run, connection.caller.protocol > 2) for connection, run in given]  # noqa: PLR2004  # RESP3
         try:
-            stream = self._keyspace.stream(self._database, given[0][1].key)
+            stream = self._keyspace.stream(self._kindred.database, given[0][1].key)
             answers = stream.group(given[0][1].group, create=False).read_runs(readers)
         except (Failure, DiskstreamError, OSError):
             answers = None  # each meets its own error

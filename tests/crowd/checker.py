@@ -51,29 +51,29 @@ class Verdict:
     longest_ms: int = 0
 
 
-def check(ops: Sequence[Op]) -> Verdict:
-    """Checks a round, from all that was noted."""
+def check(ops: Sequence[Op], told: int = _TOLD) -> Verdict:
+    """Checks a round, from all that was noted; of each kind of fault at most `told` are listed."""
     verdict = Verdict()
-    verdict.faults += islice(_keeper_faults(ops), _TOLD)
+    verdict.faults += islice(_keeper_faults(ops), told)
     stops = stops_of(ops)
-    verdict.faults += islice(hung_faults(ops, stops), _TOLD)
+    verdict.faults += islice(hung_faults(ops, stops), told)
     backups = list(_backups(ops))
     audits = next(op for op in ops if op.word == "survey").result.get("audit")
     for name in GROUPS:
         record = Record(name, ops)
-        verdict.faults += islice(entry_faults(record), _TOLD)
-        verdict.faults += islice(read_faults(record), _TOLD)
+        verdict.faults += islice(entry_faults(record), told)
+        verdict.faults += islice(read_faults(record), told)
         for made, read in backups:
-            verdict.faults += islice(backup_faults(record, made, read), _TOLD)
+            verdict.faults += islice(backup_faults(record, made, read), told)
         for group_name in GROUPS[name]:
             group = GroupRecord(record, group_name)
-            verdict.faults += islice(group_faults(group), _TOLD)
+            verdict.faults += islice(group_faults(group), told)
             if audits is not None:
-                verdict.faults += islice(audit_faults(group, audits[name]), _TOLD)
-            verdict.faults += islice(wait_faults(record, group, stops), _TOLD)
+                verdict.faults += islice(audit_faults(group, audits[name]), told)
+            verdict.faults += islice(wait_faults(record, group, stops), told)
             verdict.longest_ms = max(verdict.longest_ms, longest_wait_ms(record, group, stops))
             for made, read in backups:
-                verdict.faults += islice(group_backup_faults(group, made, read), _TOLD)
+                verdict.faults += islice(group_backup_faults(group, made, read), told)
         verdict.tried["entries"] += len(record.ids)
         verdict.outcomes["entries left in the end"] += len(record.live)
     _count(ops, verdict)

@@ -130,8 +130,12 @@ def an_entry_changed(ops: Ops) -> None:
 
 
 def an_entry_not_added_to_the_end(ops: Ops) -> None:
-    early, late = find(ops, "add", at=0), find(ops, "add", at=-1)
-    early.begin, early.end, early.latest = late.latest + 1, late.latest + 2, late.latest + 2
+    # One that only who added it knows of: others would have seen one of those that are there before it was added.
+    last = find(ops, "add", at=-1)
+    first = min(number for op in matching(ops, "add", 1) for number in ids_of(op.result["ids"]))
+    end = max(other.begin for other in ops) + 1000
+    about = {**last.about, "keys": "p9.0.0"}
+    ops.append(Op("p9", 0, end, "add", about, end + 1, end + 1, {**last.result, "ids": repacked([first - 1])}))
 
 
 def half_a_batch(ops: Ops) -> None:
@@ -355,7 +359,7 @@ def test_without_a_mistake_nothing_is_found(noted: Ops) -> None:
 def test_a_mistake_in_what_was_noted_is_found(noted: Ops, plant: Callable[[Ops], None]) -> None:
     changed = copy.deepcopy(noted)
     plant(changed)
-    faults = check(sorted(changed, key=lambda op: op.begin)).faults
+    faults = check(sorted(changed, key=lambda op: op.begin), told=10**6).faults
     assert any(NOTED[plant] in fault for fault in faults), faults
 
 

@@ -87,14 +87,14 @@ def child(work: Callable[..., None], *arguments: object) -> Iterator[Child]:
             started.process.kill()
 
 
-def until(true: Callable[[], bool]) -> None:
+def until(true: Callable[[], bool], limit_s: float = LIMIT_S) -> None:
     """Returns once something has come true that another thread or process is about to do.
 
     Raises:
         AssertionError: it does not come.
     """
     never = threading.Event()
-    for _ in range(int(LIMIT_S / 0.005)):
+    for _ in range(int(limit_s / 0.005)):
         if true():
             return
         never.wait(0.005)

@@ -61,9 +61,16 @@ class Driver(Child):
         Raises:
             AssertionError: it does not come, or the driver has ended.
         """
+        came = False
+
+        def look() -> bool:
+            nonlocal came
+            came = true()  # once: a moment may be over at a second look
+            return came or self.process.poll() is not None
+
         with self._log_in_errors():
-            children.until(lambda: true() or self.process.poll() is not None)
-            assert true(), f"the driver has ended with {self.process.wait()}"
+            children.until(look, DRIVER_LIMIT_S)
+            assert came, f"the driver has ended with {self.process.wait()}"
 
     def done(self, limit_s: float = DRIVER_LIMIT_S) -> None:
         """Returns when its work has ended well.

@@ -93,6 +93,12 @@ class Pipeline:
         self.store.stream("in").add_many([{"n": number} for number in range(self.fed, self.fed + FED)])
         self.fed += FED
 
+    def fed_again(self) -> bool:
+        """Feeds the copying once it has come to its end: some moments are over at once, and another must come."""
+        if self.length() == self.fed:
+            self.feed()
+        return False
+
     def moments(self) -> list[Callable[[], bool]]:
         """What may be waited for before a kill: each is something half done, or just done."""
         store = self.folder / "store"
@@ -115,7 +121,8 @@ class Pipeline:
         """Kills something at a random moment of the copying, and puts it back."""
         self.feed()
         moment = self.chance.randrange(5)
-        self.driver.until(self.moments()[moment])
+        come = self.moments()[moment]
+        self.driver.until(lambda: come() or self.fed_again())
         threading.Event().wait(self.chance.random() / 4)  # the moment is random: there is nothing to wait for
         if kind == "driver":
             self.driver.kill()

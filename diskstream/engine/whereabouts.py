@@ -1,0 +1,66 @@
+"""Whether a stream's directory is still the one that was opened: it may be removed, renamed, and made anew."""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from diskstream.engine.files import wrapped
+from diskstream.engine.looks import status
+from diskstream.errors import CorruptionError
+
+__all__ = ["StreamMoved", "Whereabouts"]
+
+
+class StreamMoved(Exception):  # noqa: N818  # not an error: look the stream up again
+    """The stream was deleted, renamed or replaced by somebody: its name must be looked up again."""
+
+
+class Whereabouts:
+    """The directory that a name stands for, held open: so long no other is taken for it, which may get its number.
+
+    Raises:
+        StreamMoved: there is none.
+        StorageError: it cannot be opened.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        try:
+            with wrapped(directory, "open"):
+                self._fd = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            raise StreamMoved from None
+        self._held = os.fstat(self._fd)
+
+    def check(self) -> None:
+        """A reader without the shared page is told by nobody that its directory was moved.
+
+        Raises:
+            StreamMoved: another directory is of its name now, or none.
+        """
+        try:
+            found = status(self._directory)
+        except FileNotFoundError:
+            raise StreamMoved from None
+        if (found.st_dev, found.st_ino) != (self._held.st_dev, self._held.st_ino):
+            raise StreamMoved
+
+    @contextlib.contextmanager
+    def asked(self) -> Iterator[None]:
+        """What is missing or foreign where one looks may be so because the directory went meanwhile.
+
+        Raises:
+            StreamMoved: it did.
+        """
+        try:
+            yield
+        except (FileNotFoundError, CorruptionError):
+            self.check()
+            raise
+
+    def close(self) -> None:
+        """Lets go of the directory."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
