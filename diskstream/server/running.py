@@ -21,7 +21,7 @@ from diskstream.server.bells import Bells
 from diskstream.server.connection import SOFT_OUT_BYTES, Connection
 from diskstream.server.counts import Counts
 from diskstream.server.group_reading import ReadBatch
-from diskstream.server.looking import look
+from diskstream.server.looking import Looks
 from diskstream.server.parts import Parts
 from diskstream.server.poller import READ
 from diskstream.server.waiters import Key, Waiters
@@ -70,7 +70,7 @@ class Runner:
         self._table, self._dispatch, self._keyspace = parts.table, parts.dispatch, keyspace
         self._counts, self._close = counts, close
         self._adds, self._acks = AddBatch(keyspace, self._call), AckBatch(keyspace, self._call)
-        self._reads = ReadBatch(keyspace)
+        self._reads, self._looks = ReadBatch(keyspace), Looks(keyspace)
         # The one that holds something: replies are in the order of commands.
         self._open: AddBatch | AckBatch | ReadBatch | None = None
         keyspace.put_off_flushes()
@@ -89,6 +89,7 @@ class Runner:
 
     def run(self, arrived: Arrived) -> None:
         """Runs commands; those of a connection that must wait are kept with it."""
+        self._looks.forget()
         for connection, commands in arrived:
             if connection.held():
                 if not connection.closed and not connection.closing:
@@ -167,7 +168,7 @@ class Runner:
         """Answers a run that changes nothing; False where its commands must be run one by one."""
         done, count = 0, len(run)
         while done < count and not connection.held():
-            found = look(self._keyspace, connection.caller.database, run, done)
+            found = self._looks.look(connection.caller.database, run, done)
             if found is None:
                 if not done:
                     return False
@@ -198,6 +199,7 @@ class Runner:
 
     def _run_batches(self) -> None:
         while self._open is not None:
+            self._looks.forget()
             batch, self._open = self._open, None
             if isinstance(batch, ReadBatch):
                 self._run_reads()
@@ -244,6 +246,7 @@ class Runner:
             self._paused.append(connection)
             return
         self._counts.commands += 1
+        self._looks.forget()
         transaction, mode = caller.transaction, caller.reply_mode
         watched = self._written(transaction, caller.database, words) if self.waiters.count else ()
         if mode == "skip":

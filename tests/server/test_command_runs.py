@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from diskstream import DiskFullError, Stream
 from diskstream.group import Group
-from diskstream.server import looking, running
 from diskstream.server.connection import Connection
 from diskstream.server.group_reading import ReadBatch, Served
+from diskstream.server.looking import Looks
 from diskstream.server.running import Runner
 from diskstream.server.waiters import Waiters
 from tests.conftest import RedisServer
@@ -119,8 +119,24 @@ ACKS: list[Command] = [("XACK", "s", "g", "0-1", "0-2"), ("XACK", "s", "g", "0-2
 THOROUGH: list[list[Command]] = [
     [READ, READ, *ACKS, *LOOKS, ("MULTI",), READ, *ACKS, *LOOKS, ("EXEC",), ("CLIENT", "REPLY", "SKIP"), *LOOKS],
     [*LOOKS, READ, READ, BLOCKED, READ, ("XLEN", "s"), ("CLIENT", "REPLY", "OFF"), *LOOKS, READ],
-    [("XADD",), ("XADD",), ("XADD",), READ, ("XLEN", "text"), ("XACK", "text", "g", "0-1"), READ, *LOOKS],
+    [
+        ("XLEN", "s"),
+        ("XADD",),
+        ("XLEN", "s"),
+        ("XADD",),
+        ("XADD",),
+        READ,
+        ("XLEN", "text"),
+        ("XACK", "text", "g", "0-1"),
+        READ,
+        *LOOKS,
+    ],
 ]
+
+
+# All in one turn, of three clients in this order.
+ADD: Command = ("XADD", "s", "*", "n", "1")
+AFTER_EACH_OTHER: list[list[Command]] = [[("XLEN", "s")], [ADD, ADD], [("XLEN", "s"), ("XLEN", "s")]]
 
 
 def outcome(path: Path, pipelines: list[list[Command]], cuts: list[list[int]], protocol: int, *, runs: bool) -> Any:
@@ -165,6 +181,12 @@ def test_several_clients_hear_the_same(
     assert found[0] == found[1]
 
 
+def test_a_look_sees_what_another_client_changed_in_the_same_turn(tmp_path: Path) -> None:
+    heard, *_ = outcome(tmp_path / "s", AFTER_EACH_OTHER, [[]] * CLIENTS, 2, runs=True)
+    assert b"+OK\r\n:6\r\n" in heard[0]
+    assert heard[2].startswith(b":8\r\n:8\r\n")
+
+
 def test_mistakes_are_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each condition under which commands run together, left out, and what each batch says, spoilt."""
     cuts: list[list[int]] = [[]] * CLIENTS
@@ -195,13 +217,17 @@ def test_mistakes_are_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         found = looked(*given)
         return None if found is None else (found[0].replace(b":6", b":7"), found[1])
 
-    served_by, looked = ReadBatch.run, looking.look
+    def remembering(_looks: Looks) -> None:
+        return None
+
+    served_by, looked = ReadBatch.run, Looks.look
     mistakes: list[tuple[Any, str, Any]] = [
         (Runner, "_may_batch", without("transaction")),
         (Runner, "_may_batch", without("reply mode")),
         (Waiters, "__contains__", nobody_waits),
         (ReadBatch, "run", forgotten),
-        (running, "look", uncounted),
+        (Looks, "look", uncounted),
+        (Looks, "forget", remembering),
         (Runner, "_keep", staticmethod(lambda _connection, _commands: None)),
     ]
     for place, name, mistake in mistakes:
