@@ -250,18 +250,23 @@ class Group(WireGroup):
         """Acknowledges entries, as XACK. Returns how many were pending; 0 where there is no such group."""
         wanted = [given if type(given) is EntryID else parse_id(given) for given in ids]
         return self._acknowledge(
-            lambda: wanted, 0, lambda log, group, asked: log.native.acknowledge(group, wanted, now_ms(log), asked)
+            lambda: wanted,
+            lambda: 0,
+            lambda log, group, asked: log.native.acknowledge(group, wanted, now_ms(log), asked),
         )
 
     def _acknowledge(
-        self, wanted: Callable[[], list[EntryID]], none: _T, attempt: Callable[[StreamLog, int, bool], tuple[int, _T]]
+        self,
+        wanted: Callable[[], list[EntryID]],
+        none: Callable[[], _T],
+        attempt: Callable[[StreamLog, int, bool], tuple[int, _T]],
     ) -> _T:
-        """What `attempt` says, once it gives no reason any more; `none` where there is no such group."""
+        """What `attempt` says, once it gives no reason any more; what `none` says where there is no such group."""
 
-        def acknowledge(log: StreamLog) -> _T:
+        def acknowledge(log: StreamLog) -> _T | None:
             group = log.native.group_number(self.name)
             if group is None:
-                return none
+                return None
             asked = False
             while True:
                 code, found = attempt(log, group, asked)
@@ -274,7 +279,8 @@ class Group(WireGroup):
                     log.resolve(code, held=True)
                     asked = False  # a roll begins the overlays anew
 
-        return self.stream._use(lambda log: locked(log, acknowledge), none)
+        found = self.stream._use(lambda log: locked(log, acknowledge), None)
+        return none() if found is None else found
 
     def _ack_own(self, consumer: bytes, entry_id: EntryID) -> None:
         """Acknowledges an entry if that consumer still has it: not what was given back, or claimed by another."""

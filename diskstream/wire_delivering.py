@@ -36,7 +36,7 @@ class WireGroup:
         def _acknowledge(
             self,
             wanted: Callable[[], list[EntryID]],
-            none: _T,
+            none: Callable[[], _T],
             attempt: Callable[[StreamLog, int, bool], tuple[int, _T]],
         ) -> _T: ...
 
@@ -49,7 +49,7 @@ class WireGroup:
         """
         return self._acknowledge(
             lambda: [entry_id for run in runs for entry_id in run.ids()],
-            [b":0\r\n" * len(run) for run in runs],
+            lambda: [b":0\r\n" * len(run) for run in runs],
             lambda log, group, asked: log.native.acknowledge_runs(group, runs, now_ms(log), asked),
         )
 

@@ -56,7 +56,7 @@ CASES: tuple[tuple[str, int, tuple[str, ...], float | None, int], ...] = (
         40_000,
     ),
     ("XACK", 1, ("XACK", KEY, GROUP, "1-1"), 0.5, 30_000),
-    ("XACK", 16, ("XACK", KEY, GROUP, "1-1"), 1.0, 60_000),
+    ("XACK", 16, ("XACK", KEY, GROUP, "1-1"), 1.0, 300_000),
 )
 
 

@@ -7,6 +7,7 @@ view ahead of that frame; whoever needs the view next sees that it stands elsewh
 
 import contextlib
 import weakref
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -193,9 +194,9 @@ class StreamPending:
 
     def learn(self, group: int, ids: list[EntryID]) -> None:
         """Brings what the view knows of these IDs into the overlay."""
-        if not self._native.unknown(group, ids):
-            return
         wanted = sorted(self._native.unknown(group, ids))
+        if not wanted:
+            return
         index = state.prefix(self._uuid, BY_ID, group)
 
         def look(txn: "lmdb.Transaction") -> list[tuple[bytes, list[EntryID]]]:
@@ -204,8 +205,7 @@ class StreamPending:
                 _, chunk, following = state.chunk_at(txn, index, _raw((0, wanted[at].ms, wanted[at].seq)))
                 end = len(wanted)
                 if following is not None:
-                    bound = _key(following)[1:]
-                    end = next((n for n in range(at, end) if (wanted[n].ms, wanted[n].seq) >= bound), end)
+                    end = bisect_left(wanted, EntryID(*_key(following)[1:]), at)
                 if chunk is not None:
                     found.append((chunk, wanted[at:end]))
                 at = max(end, at + 1)

@@ -28,7 +28,7 @@ class AckBatch:
 
     def __len__(self) -> int:
         """Commands."""
-        return sum(len(run) for _, run in self._kindred.runs)
+        return self._kindred.commands
 
     def take(self, connection: Connection, run: CommandRun) -> bool:
         """Takes a run. False where it is for another group, or there is no more room: `run` comes first."""

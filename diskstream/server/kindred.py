@@ -15,13 +15,14 @@ class Kindred:
     Attributes:
         database: where the group is.
         runs: what was taken, and whose it is.
+        commands: how many there are in these.
     """
 
     def __init__(self, most: int) -> None:
         self._most = most
         self.database = -1
         self.runs: list[tuple[Connection, CommandRun]] = []
-        self._total = 0
+        self._total = self.commands = 0
 
     def take(self, connection: Connection, run: CommandRun) -> bool:
         """Takes a run. False where it is for another group, or there is no more room."""
@@ -31,9 +32,10 @@ class Kindred:
         self.database = database
         self.runs.append((connection, run))
         self._total += run.total
+        self.commands += len(run)
         return True
 
     def empty(self) -> list[tuple[Connection, CommandRun]]:
         """Gives up what was taken."""
-        given, self.runs, self._total = self.runs, [], 0
+        given, self.runs, self._total, self.commands = self.runs, [], 0, 0
         return given
