@@ -1,6 +1,7 @@
 """Writes docs/reliability.md from reports: ``python -m tests.torture.render FILE...``.
 
-Where two files have a part, the later one counts. What was found and mended stands in `remarks/PART.md` and is put
+Where two files have a part, the later one counts; with ``--add`` their figures are added up, also to those on the page:
+a long run may be done in several pieces, each from a seed of its own. What was found and mended stands in `remarks/PART.md` and is put
 below the part's figures; everything else comes from the files and from `promises`. What was read is kept, merged, in
 docs/reliability.json, so that a single part can be run again later and the page be written anew.
 """
@@ -18,6 +19,8 @@ from tests.torture.promises import PROMISES
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PAGE, KEPT = ROOT / "docs" / "reliability.md", ROOT / "docs" / "reliability.json"
+# Figures of which the greatest counts where others are added up.
+_GREATEST = "the longest"
 REMARKS = Path(__file__).parent / "remarks"
 HEAD = """# Reliability
 
@@ -44,13 +47,40 @@ def load(path: Path) -> dict[str, Any]:
     return run
 
 
-def merged(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """One run of several: for each part its last report, with the machine that it was made on."""
+def merged(runs: Sequence[dict[str, Any]], *, add: bool = False) -> dict[str, Any]:
+    """One run of several: for each part its last report, or all together, with the machine of the last one.
+
+    Raises:
+        SystemExit: two that are to be added up are from the same seed, and so tried the same.
+    """
     last: dict[str, dict[str, Any]] = {}
     for run in runs:
         for report in run["reports"]:
-            last[report["part"]] = {**report, "machine": run["machine"]}
+            values = {"seeds": [report["seed"]], **report, "machine": run["machine"]}
+            before = last.get(report["part"])
+            last[report["part"]] = values if before is None or not add else _sum(before, values)
     return {"format": FORMAT, "reports": [last[name] for name in PARTS if name in last], "machine": {}}
+
+
+def _sum(before: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
+    if set(before["seeds"]) & set(values["seeds"]):
+        raise SystemExit(f"torture.render: two runs of {values['part']} are from seed {values['seed']}: give another")
+    sums = {
+        kind: {
+            what: max(pair) if what.startswith(_GREATEST) else sum(pair)
+            for what in {**before[kind], **values[kind]}
+            for pair in [(before[kind].get(what, 0), values[kind].get(what, 0))]
+        }
+        for kind in ("tried", "outcomes")
+    }
+    return {
+        **values,
+        **sums,
+        "seeds": before["seeds"] + values["seeds"],
+        "seconds": before["seconds"] + values["seconds"],
+        "violations": before["violations"] + values["violations"],
+        "skipped": values["skipped"],
+    }
 
 
 def render(run: dict[str, Any]) -> str:
@@ -63,7 +93,7 @@ def render(run: dict[str, Any]) -> str:
             lines.append("   Torture: " + ", ".join(f"[{part}](#{part})" for part in promise.parts) + ".")
         lines.append("")
     for values in run["reports"]:
-        lines += _part(Report.from_json({key: value for key, value in values.items() if key != "machine"}), values)
+        lines += _part(Report.from_json({key: values[key] for key in values.keys() - {"machine", "seeds"}}), values)
     return "\n".join(lines)
 
 
@@ -75,7 +105,7 @@ def _part(report: Report, values: dict[str, Any]) -> list[str]:
     lines.append(f"| **promises broken** | **{len(report.violations)}** |\n")
     lines += [f"Not tried: {reason}.\n" for reason in report.skipped]
     lines.append(
-        f"In {report.seconds:,.0f} s, seed {report.seed}, on {machine['date']}: {machine['processor']}, "
+        f"In {report.seconds:,.0f} s, {_seeds(values['seeds'])}, on {machine['date']}: {machine['processor']}, "
         f"{machine['kernel']}, diskstream {machine['diskstream']}.\n"
     )
     remark = REMARKS / f"{report.part}.md"
@@ -84,16 +114,21 @@ def _part(report: Report, values: dict[str, Any]) -> list[str]:
     return lines
 
 
+def _seeds(seeds: list[int]) -> str:
+    return f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {', '.join(map(str, seeds[:-1]))} and {seeds[-1]}"
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Writes the page and what it was written from."""
     parser = argparse.ArgumentParser(prog="torture.render", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="what torture --json wrote")
+    parser.add_argument("--add", action="store_true", help="add to the figures of the same part, and replace none")
     given = parser.parse_args(arguments)
     kept = [
         {"format": FORMAT, "machine": report["machine"], "reports": [report]}
         for report in (load(KEPT)["reports"] if KEPT.exists() else [])
     ]
-    run = merged([*kept, *(load(path) for path in given.files)])
+    run = merged([*kept, *(load(path) for path in given.files)], add=given.add)
     KEPT.write_text(json.dumps(run, indent=1) + "\n", encoding="utf-8")
     PAGE.write_text(render(run), encoding="utf-8")
     print(f"{PAGE.relative_to(ROOT)}: {len(run['reports'])} parts")

@@ -2,7 +2,9 @@
 
 import json
 import re
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -65,6 +67,26 @@ def test_a_broken_promise_ends_with_one_and_is_told(
     assert "entry 1-1 is gone: replay with X" in printed.err
     assert json.loads(out.read_text())["reports"][0]["seed"] == 3
     assert "**promises broken** | **1**" in render.render(render.merged([render.load(out)]))
+
+
+def test_a_long_run_may_be_done_in_pieces_whose_figures_are_added_up() -> None:
+    def run(seed: int, tried: dict[str, int]) -> dict[str, Any]:
+        report = Report("crowd", seed, 2.5, Counter(tried), Counter({"entries left": 1}))
+        machine = {"date": "a day", "processor": "p", "kernel": "k", "diskstream": "1"}
+        return {"format": 1, "machine": machine, "reports": [report.to_json()]}
+
+    first, second = (
+        run(7, {"kills": 3, "the longest wait": 20}),
+        run(9, {"kills": 4, "stops": 2, "the longest wait": 11}),
+    )
+    (both,) = render.merged([first, second], add=True)["reports"]
+    assert both["tried"] == {"kills": 7, "stops": 2, "the longest wait": 20}
+    assert both["outcomes"] == {"entries left": 2}
+    assert "In 5 s, seeds 7 and 9, on a day" in render.render({"reports": [both]})
+    (last,) = render.merged([first, second])["reports"]
+    assert last["tried"] == second["reports"][0]["tried"]
+    with pytest.raises(SystemExit, match="seed 7: give another"):
+        render.merged([first, first], add=True)
 
 
 def test_wrong_usage_is_told(capsys: pytest.CaptureFixture[str]) -> None:
