@@ -2,9 +2,8 @@
 
 Where two files have a part, the later one counts; with ``--add`` their figures are added up, also to those on the page:
 a long run may be done in several pieces, from seeds that are far apart. What was found and mended stands in
-`remarks/PART.md` and is put below the part's figures; everything else comes from the files and from `promises`. What was
-read is kept, merged, in docs/reliability.json, so that a single part can be run again later and the page be written
-anew.
+`remarks/PART.md` and is put below the part's figures; everything else comes from the files and from `promises`. What
+was read is kept, merged, in docs/reliability.json, so that a single part can be run again later.
 """
 
 import argparse
