@@ -87,11 +87,11 @@ def killed_archive(url: str, directory: str, step: int) -> None:
         raise
 
 
-def archive(url: str, directory: str) -> None:
+def archive(url: str, directory: str, fsync: str = "everysec") -> None:
     """All there is, in small batches and windows, and trims it in small steps."""
     stream_copy._WINDOW_ENTRIES = 20
     trimming.STEP_ENTRIES = 8
-    with Server(url) as server, diskstream.open(directory, seal="manual", segment_bytes=1 << 13) as store:
+    with Server(url) as server, diskstream.open(directory, seal="manual", segment_bytes=1 << 13, fsync=fsync) as store:
         result = Archiver(server, store, [KEY], ArchiveOptions(trim=True, jobs=1, batch=7)).run()
     assert result.is_good, result.reports
 

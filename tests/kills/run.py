@@ -2,12 +2,11 @@
 
 import os
 import random
-import shutil
 import signal
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,13 +14,14 @@ import diskstream
 from diskstream import DiskstreamError
 from tests.crash.observe import Violation
 from tests.crash.run import scratch
-from tests.kills.strace import Call, attached, calls, last_call, may_be_traced
+from tests.kills.archives import Source
+from tests.kills.living import Ended, fresh, live
+from tests.kills.strace import Call, calls, last_call
 from tests.kills.workload import Careful, Doomed, Judge, Script, checked
 
 __all__ = ["KINDS", "Job", "Outcome", "run"]
 
-_LIMIT_S = 20.0
-KINDS = ("kill", "error")
+KINDS = ("kill", "error", "archive")
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Job:
     """One script, and what is done to it.
 
     Attributes:
-        kind: "kill" or "error".
+        kind: "kill", "error" or "archive".
         script: what is done.
         places: at how many of its calls; None is each of them.
         until: when (of the monotonic clock) no other one is begun; one always is.
@@ -52,51 +52,6 @@ class Outcome:
     violations: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class _Ended:
-    """A child that is no more: how it ended, what it said, and the log of its calls."""
-
-    code: int
-    said: bytes
-    log: Path
-
-
-def _live(directory: Path, work: Callable[[int], None], options: Sequence[str], beside: Callable[[], object]) -> _Ended:
-    """Runs `work` in a fork under strace; it is given where to say something. `beside` is called before it begins."""
-    listen, said = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        code = 1
-        try:
-            os.close(listen)
-            signal.signal(signal.SIGALRM, signal.SIG_DFL)
-            signal.setitimer(signal.ITIMER_REAL, _LIMIT_S)  # whose signal is fatal: nobody hangs unseen
-            may_be_traced()
-            os.kill(os.getpid(), signal.SIGSTOP)
-            work(said)
-            code = 0
-        except BaseException:  # noqa: BLE001  # a fork must not go on where its parent does
-            os.write(said, b"!" + traceback.format_exc()[-3000:].encode())
-        finally:
-            os._exit(code)
-    os.close(said)
-    os.waitpid(pid, os.WUNTRACED)
-    beside()
-    log = directory / "strace.log"
-    with attached(pid, log, *options):
-        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    with os.fdopen(listen, "rb") as pipe:
-        return _Ended(code, pipe.read(), log)
-
-
-def _fresh(directory: Path) -> Path:
-    """A new root of a workload; beside it is the place that its segments are moved out to."""
-    shutil.rmtree(directory, ignore_errors=True)
-    root = directory / "root"
-    root.mkdir(parents=True)
-    return root
-
-
 def _places(job: Job, total: int) -> list[int]:
     """Which calls to take, in an order by chance, so that a job that is cut short has been everywhere."""
     if job.only is not None:
@@ -108,9 +63,9 @@ def _places(job: Job, total: int) -> list[int]:
 # --- killed -----------------------------------------------------------------------------------------------------------
 
 
-def _killed(job: Job, directory: Path, at: Call | None, *, joined: bool) -> tuple[_Ended, Judge | None]:
+def _killed(job: Job, directory: Path, at: Call | None, *, joined: bool) -> tuple[Ended, Judge | None]:
     """A script killed at one of its calls, and who judges it; nobody where it was not killed."""
-    root = _fresh(directory / "killed")
+    root = fresh(directory / "killed")
 
     def work(said: int) -> None:
         Doomed(job.script, root, world, said).run()
@@ -125,13 +80,13 @@ def _killed(job: Job, directory: Path, at: Call | None, *, joined: bool) -> tupl
                 others.append(diskstream.open(root / "store", **options))
 
         inject = [] if at is None else [f"--inject={at.name}:signal=SIGKILL:when={at.nth}"]
-        ended = _live(directory, work, inject, beside)
+        ended = live(directory, work, inject, beside)
         if ended.code != -signal.SIGKILL:
             for other in others:
                 other.close()
             return ended, None
         take_over = others.pop if joined else lambda: diskstream.open(root / "store", **options)
-        judge = Judge(job.script, _fresh(directory / "judge"), world, ended.said.count(b"."), take_over)
+        judge = Judge(job.script, fresh(directory / "judge"), world, ended.said.count(b"."), take_over)
         judge.run()
         return ended, judge
 
@@ -197,9 +152,9 @@ _NO_ROOM = {"openat", "write", "pwrite64", "pwritev2", "ftruncate", "fallocate",
 _FAILS = _NO_ROOM | {"read", "pread64", "getdents64", "newfstatat", "fstat", "unlink", "rmdir", "stat"}
 
 
-def _failing(job: Job, directory: Path, options: Sequence[str]) -> tuple[_Ended, str]:
+def _failing(job: Job, directory: Path, options: Sequence[str]) -> tuple[Ended, str]:
     """A script one of whose calls fails; and what is wrong with the store that it left, where it came to its end."""
-    root = _fresh(directory / "failing")
+    root = fresh(directory / "failing")
 
     def work(said: int) -> None:
         careful = Careful(job.script, root, world)
@@ -208,7 +163,7 @@ def _failing(job: Job, directory: Path, options: Sequence[str]) -> tuple[_Ended,
 
     world = job.script.world()
     with world:
-        ended = _live(directory, work, options, lambda: None)
+        ended = live(directory, work, options, lambda: None)
         if ended.code != 0:
             return ended, f"ended with {ended.code}: {ended.said.decode()}"
         try:
@@ -255,16 +210,54 @@ def _error(job: Job, directory: Path, outcome: Outcome) -> None:
     outcome.tried["workloads"] += 1
 
 
+# --- killed while it moves a stream out of a Redis --------------------------------------------------------------------
+
+
+def _archive(job: Job, directory: Path, outcome: Outcome) -> None:
+    with Source(directory, job.script.policy) as source:
+        try:
+            counted = source.killed(None)
+            assert counted.code == 0, f"{counted.code}, {counted.said.decode()}"
+        except (AssertionError, DiskstreamError) as error:
+            outcome.violations.append(f"an archive that nobody kills: {error}")
+            return
+        found = calls(counted.log)
+        for turn, nth in enumerate(_places(job, len(found))):
+            if turn and time.monotonic() > job.until:
+                return
+            try:
+                ended = source.killed(found[nth])
+            except (AssertionError, DiskstreamError) as error:
+                outcome.violations.append(
+                    f"an archive killed at call {nth} ({last_call(directory / 'strace.log')}): {error}\n"
+                    f"replay with python -m tests.kills archive:{job.script}:{nth}"
+                )
+                return
+            if ended.code == -signal.SIGKILL:
+                outcome.tried["kills of an archiver at a system call"] += 1
+                outcome.outcomes[f"killed at {_class(last_call(ended.log))}"] += 1
+            elif ended.code == 0:
+                outcome.tried["kills that came too late"] += 1  # not every run makes as many calls
+            else:
+                outcome.violations.append(
+                    f"python -m tests.kills archive:{job.script}:{nth} ended with {ended.code}: {ended.said.decode()}"
+                )
+    outcome.tried["archives killed at each of their calls"] += job.places is None
+
+
 def _rehearsed(script: Script, directory: Path) -> None:
     """Done once here, so that no fork has anything to import, whose calls would come into the count."""
     with script.world() as world:
-        Careful(script, _fresh(directory / "rehearsed"), world).run()
+        Careful(script, fresh(directory / "rehearsed"), world).run()
 
 
 def run(job: Job) -> Outcome:
     """Does a job."""
     outcome = Outcome()
     with scratch() as directory:
+        if job.kind == "archive":
+            _archive(job, directory, outcome)
+            return outcome
         _rehearsed(job.script, directory)
         (_kill if job.kind == "kill" else _error)(job, directory, outcome)
     return outcome
