@@ -8,12 +8,13 @@ import pytest
 
 from tests.groups.grammar import EXACT, NEWER
 from tests.groups.machine import run_machine
-from tests.groups.trials import SEED, SEQUENCES, Trials
+from tests.groups.trials import SHARES, Trials
 
 
 @pytest.mark.timeout(1800)
-def test_any_sequence_from_a_seed_has_the_effect_that_the_model_says() -> None:
-    Trials(NEWER, EXACT).run(range(SEED, SEED + SEQUENCES))
+@pytest.mark.parametrize("seeds", SHARES, ids=str)
+def test_any_sequence_from_a_seed_has_the_effect_that_the_model_says(seeds: range) -> None:
+    Trials(NEWER, EXACT).run(seeds)
 
 
 @pytest.mark.timeout(1800)  # where it fails, the shortest sequence that does is looked for

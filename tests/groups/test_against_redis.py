@@ -13,7 +13,7 @@ from tests.conftest import RedisServer
 from tests.groups.grammar import APART, COMMON
 from tests.groups.machine import run_machine
 from tests.groups.their_side import TheirSide
-from tests.groups.trials import SEED, SEQUENCES, Trials
+from tests.groups.trials import SHARES, Trials
 
 
 @pytest.fixture
@@ -24,8 +24,9 @@ def theirs(redis_server: RedisServer) -> Iterator[TheirSide]:
 
 
 @pytest.mark.timeout(1800)
-def test_any_sequence_from_a_seed_has_the_same_effect_on_both_sides(theirs: TheirSide) -> None:
-    Trials(COMMON, APART, theirs).run(range(SEED, SEED + SEQUENCES))
+@pytest.mark.parametrize("seeds", SHARES, ids=str)
+def test_any_sequence_from_a_seed_has_the_same_effect_on_both_sides(theirs: TheirSide, seeds: range) -> None:
+    Trials(COMMON, APART, theirs).run(seeds)
 
 
 @pytest.mark.timeout(1800)  # where it fails, the shortest sequence that does is looked for

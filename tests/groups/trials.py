@@ -19,13 +19,15 @@ from tests.groups.ops import Op
 from tests.groups.our_side import OurSide
 from tests.groups.their_side import TheirSide
 
-__all__ = ["SEED", "SEQUENCES", "STEPS", "MakeOurs", "Trials", "bout"]
+__all__ = ["SEED", "SHARES", "STEPS", "MakeOurs", "Trials", "bout"]
 
 # How many sequences, and where the seeds begin: a failure says which seed it had, and that alone is run again by
 # DISKSTREAM_GROUP_SEED=... DISKSTREAM_GROUP_SEQUENCES=1.
-SEQUENCES = int(os.environ.get("DISKSTREAM_GROUP_SEQUENCES", "2000"))
+_SEQUENCES = int(os.environ.get("DISKSTREAM_GROUP_SEQUENCES", "2000"))
 SEED = int(os.environ.get("DISKSTREAM_GROUP_SEED", "1"))
 STEPS = 50
+# The seeds, shared out to tests that take half a minute each.
+SHARES = [range(first, min(first + 250, SEED + _SEQUENCES)) for first in range(SEED, SEED + _SEQUENCES, 250)]
 
 # A sequence takes a tenth of a second; one that works for so long never ends.
 _MOST_CPU_S = 20.0
