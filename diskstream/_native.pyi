@@ -382,7 +382,8 @@ class Log:
         """Duration (s), size, producers, messages tracked, messages added, duplicates."""
     # Pending entries: overlays in memory over the view, which Python keeps.
     def unknown(self, group: int, ids: list[EntryID]) -> list[EntryID]: ...  # Those that only the view can know of
-    def adopt(self, group: int, chunk: bytes, ids: list[EntryID]) -> None: ...  # Takes these rows over
+    def adopt(self, group: int, chunk: bytes | None, ids: list[EntryID]) -> None:
+        """Takes these rows over from the chunk that would hold them; of which there is none is known from then on."""
     def find_pending(self, group: int, ids: list[EntryID]) -> list[_Pending | None]: ...  # After asking `unknown`
     def is_viewed(self, group: int) -> bool: ...  # Whether the view holds rows of a group
     def pending_rows(

@@ -199,16 +199,17 @@ class StreamPending:
             return
         index = state.prefix(self._uuid, BY_ID, group)
 
-        def look(txn: "lmdb.Transaction") -> list[tuple[bytes, list[EntryID]]]:
-            found, at = [], 0
+        def look(txn: "lmdb.Transaction") -> list[tuple[bytes | None, list[EntryID]]]:
+            found: list[tuple[bytes | None, list[EntryID]]] = []
+            at = 0
             while at < len(wanted):
                 _, chunk, following = state.chunk_at(txn, index, _raw((0, wanted[at].ms, wanted[at].seq)))
                 end = len(wanted)
                 if following is not None:
                     end = bisect_left(wanted, EntryID(*_key(following)[1:]), at)
-                if chunk is not None:
-                    found.append((chunk, wanted[at:end]))
-                at = max(end, at + 1)
+                end = max(end, at + 1)
+                found.append((chunk, wanted[at:end]))
+                at = end
             return found
 
         def adopt(txn: "lmdb.Transaction") -> None:

@@ -85,7 +85,7 @@ impl Group {
 
     /// Whether the view must be asked about `id`.
     pub fn is_unknown(&self, id: Id) -> bool {
-        id <= self.greatest && self.in_view() > 0 && self.overlay.get(id).is_none()
+        id <= self.greatest && self.in_view() > 0 && !self.overlay.knows(id)
     }
 
     /// The pending entry with this ID, as far as it is known without the view.
@@ -223,6 +223,13 @@ impl Group {
     pub fn adopt(&mut self, row: Pending) {
         if self.overlay.get(row.id).is_none() {
             self.overlay.set(row, true);
+        }
+    }
+
+    /// The view has no row of this ID, unless it was adopted.
+    pub fn note_absent(&mut self, id: Id) {
+        if self.overlay.get(id).is_none() {
+            self.overlay.note_absent(id);
         }
     }
 

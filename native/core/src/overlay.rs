@@ -24,8 +24,12 @@ pub struct Overlay {
     /// for [`KEPT_CHANGES`] changes.
     sorted: [Sorted; 2],
     live: u64,
+    /// IDs of which the view was found to have no row. It stays so: a view that changes begins the overlays anew.
+    absent: BTreeSet<Id>,
 }
 
+/// Acknowledgements that come twice ask the view once, and what anybody may ask for fills no memory.
+const MOST_ABSENT: usize = 4096;
 const KEPT_CHANGES: u32 = 4096;
 
 #[derive(Debug, Clone, Default)]
@@ -67,6 +71,19 @@ impl Overlay {
     /// None where the overlay says nothing of `id`; `Some(None)` where it is not pending.
     pub fn get(&self, id: Id) -> Option<Option<Pending>> {
         self.rows.get(&id).map(|held| held.row)
+    }
+
+    /// Whether this has something to say of `id`: that it is pending, that it is no more, or that the view has no row.
+    pub fn knows(&self, id: Id) -> bool {
+        self.rows.contains_key(&id) || self.absent.contains(&id)
+    }
+
+    /// The view has no row of this ID.
+    pub fn note_absent(&mut self, id: Id) {
+        if self.absent.len() >= MOST_ABSENT {
+            self.absent.clear();
+        }
+        self.absent.insert(id);
     }
 
     fn forget_keys(&mut self, row: &Pending) {
@@ -164,6 +181,27 @@ mod tests {
 
     fn row(ms: u64, consumer: u32, time_ms: u64) -> Pending {
         Pending { id: Id::new(ms, 0), consumer, time_ms, deliveries: 1 }
+    }
+
+    #[test]
+    fn what_the_view_does_not_have_is_known_until_the_overlay_begins_anew() {
+        let mut overlay = Overlay::default();
+        overlay.note_absent(Id::new(1, 1));
+        assert!(overlay.knows(Id::new(1, 1)) && !overlay.knows(Id::new(1, 2)));
+        assert_eq!((overlay.get(Id::new(1, 1)), overlay.len()), (None, 0));
+        overlay.set(Pending { id: Id::new(1, 1), consumer: 1, time_ms: 5, deliveries: 1 }, false);
+        overlay.end(Id::new(1, 1));
+        assert!(overlay.knows(Id::new(1, 1)));
+        overlay.clear();
+        assert!(!overlay.knows(Id::new(1, 1)));
+    }
+
+    #[test]
+    fn what_is_known_to_be_absent_fills_no_memory() {
+        let mut overlay = Overlay::default();
+        (0..3 * MOST_ABSENT as u64).for_each(|ms| overlay.note_absent(Id::new(ms, 0)));
+        assert!(overlay.absent.len() <= MOST_ABSENT);
+        assert!(overlay.knows(Id::new(3 * MOST_ABSENT as u64 - 1, 0)));
     }
 
     #[test]

@@ -231,14 +231,20 @@ impl Log {
         overlay.last().map(|row| EntryId { id: row.id })
     }
 
-    /// Takes the rows of these IDs out of a chunk of the view by ID: they are known here from now on.
-    fn adopt(&self, py: Python<'_>, group: u32, chunk: &[u8], ids: Vec<Bound<'_, PyAny>>) -> PyResult<()> {
+    /// Takes the rows of these IDs out of the chunk of the view, by ID, that would hold them: they are known here from
+    /// now on, and so is of which there is none.
+    #[pyo3(signature = (group, chunk, ids))]
+    fn adopt(&self, py: Python<'_>, group: u32, chunk: Option<&[u8]>, ids: Vec<Bound<'_, PyAny>>) -> PyResult<()> {
         let mut ids = ids_of(&ids)?;
         ids.sort_unstable();
-        let rows = decode_chunk(chunk, Order::ById).map_err(|error| errors::core(py, "view", error))?;
+        let rows = match chunk {
+            Some(chunk) => decode_chunk(chunk, Order::ById).map_err(|error| errors::core(py, "view", error))?,
+            None => Vec::new(),
+        };
         let mut active = self.lock_brief(py);
         if let Some(group) = active.tail.state.groups.by_number.get_mut(&group) {
             rows.into_iter().filter(|row| ids.binary_search(&row.id).is_ok()).for_each(|row| group.adopt(row));
+            ids.into_iter().for_each(|id| group.note_absent(id));
         }
         Ok(())
     }
