@@ -24,8 +24,10 @@ from diskstream._native_segments import SegmentView as SegmentView
 from diskstream._native_wire import AddRun as AddRun
 from diskstream._native_wire import CommandRun as CommandRun
 from diskstream._native_wire import EntriesReply as EntriesReply
+from diskstream._native_wire import Receiver as Receiver
 from diskstream._native_wire import ReplyEncoder as ReplyEncoder
 from diskstream._native_wire import RequestParser as RequestParser
+from diskstream._native_wire import send_each as send_each
 
 __all__ = ["CTL_BYTES", "FORMAT_VERSION", "LOG_HEADER_BYTES", "MAX_BATCH_BYTES", "MAX_CONSUMERS", "MAX_ENTRY_BYTES"]
 __all__ += ["MAX_GROUPS", "MAX_NAMES_BYTES", "MAX_NAME_BYTES", "MAX_SETTING_BYTES", "TRIM_GRANULE_ENTRIES"]
@@ -37,12 +39,13 @@ __all__ += [
     "CommandRun",
     "EntriesReply",
     "ReplyEncoder",
+    "Receiver",
     "RequestParser",
     "checksum",
     "unpack_node",
     "unpack_rows",
 ]
-__all__ += ["wait_bells", "wait_turns"]
+__all__ += ["send_each", "wait_bells", "wait_turns"]
 
 CTL_BYTES: Final[int]
 FORMAT_VERSION: Final[int]

@@ -35,6 +35,28 @@ class RequestParser:
     def held_back(self) -> bool: ...  # Whether to `feed` once more, b"" if nothing came, after the last commands ran
 
 @final
+class Receiver:
+    """Room of `room_bytes` (1 to 16 MiB) for what comes from one client after the other."""
+
+    def __new__(cls, room_bytes: int) -> Receiver: ...
+    def receive(
+        self, fd: int, parser: RequestParser, authenticated: bool
+    ) -> tuple[int, list[list[bytes] | AddRun | CommandRun]]:
+        """Takes what has come over a socket and feeds a parser. Waits for nothing.
+
+        Returns:
+            How many bytes: 0 at the end or where the client is gone, -1 where nothing has come yet. And the commands
+            that are whole now, as `RequestParser.feed` gives them.
+        """
+
+def send_each(fds: list[int], replies: list[bytes]) -> list[int]:
+    """Sends something to each of several sockets, without the interpreter's lock and without waiting.
+
+    Returns:
+        How many bytes went to each: 0 where none can go now, -1 where the client is gone.
+    """
+
+@final
 class AddRun:
     """Commands ``XADD key * name value ...`` that came one behind the other in one `feed`: the rows of one frame.
 

@@ -2,10 +2,10 @@
 
 from typing import Final
 
-from diskstream._native import AddRun, CommandRun, ReplyEncoder, RequestParser
+from diskstream._native import AddRun, CommandRun, Receiver, ReplyEncoder, RequestParser, send_each
 from diskstream.commands.replies import ErrorReply, Map, NilArray, Raw, Reply, Status
 
-__all__ = ["AddRun", "CommandRun", "RequestParser", "encode"]
+__all__ = ["AddRun", "CommandRun", "Receiver", "RequestParser", "encode", "send_each"]
 
 _ENCODER: Final = ReplyEncoder(Status, ErrorReply, Map, Raw, NilArray)
 

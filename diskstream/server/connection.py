@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from diskstream.commands.caller import Caller
 from diskstream.commands.replies import Raw, Reply
-from diskstream.commands.wire import AddRun, CommandRun
+from diskstream.commands.wire import AddRun, CommandRun, RequestParser
 from diskstream.server.parts import Parser
 from diskstream.server.poller import READ
 
@@ -47,6 +47,7 @@ class Connection:
     Attributes:
         caller: what commands know of it.
         parser: of its bytes.
+        plain: the same, where the native core reads from the socket and writes to it; None with TLS.
         replies: not encoded yet.
         protocol: the one they are for.
         out: encoded, not sent yet.
@@ -74,6 +75,7 @@ class Connection:
         "parser",
         "paused",
         "pending",
+        "plain",
         "protocol",
         "receive",
         "replies",
@@ -87,6 +89,7 @@ class Connection:
     ) -> None:
         self.sock, self.caller, self.parser, self._encode = sock, caller, parser, encode
         self.fd = sock.fileno()
+        self.plain = parser if isinstance(sock, socket.socket) and isinstance(parser, RequestParser) else None
         self.receive, self.send = sock.recv, sock.send
         self.replies: list[Reply] = []
         self.protocol = caller.protocol
@@ -109,6 +112,14 @@ class Connection:
         if self.replies:
             self.out += self._encode(self.replies, resp3=self.protocol == 3)  # noqa: PLR2004  # RESP3
             self.replies = []
+
+    def only_reply(self) -> bytes | None:
+        """What is to be sent, where that is one small thing over a plain socket; None where it takes more thought."""
+        replies = self.replies
+        if self.plain is None or self.out or len(replies) != 1 or self.closed:
+            return None
+        only = replies[0]
+        return only.data if type(only) is Raw and len(only.data) <= _PIECE_BYTES else None
 
     def flush(self) -> int:
         """Sends what can be sent now. Returns how many bytes went.

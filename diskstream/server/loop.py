@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from diskstream.commands.replies import ErrorReply
+from diskstream.commands.wire import Receiver, send_each
 from diskstream.server.connection import SOFT_OUT_BYTES, UNKNOWN_OUT_BYTES, Connection
 from diskstream.server.counts import Counts
 from diskstream.server.poller import GONE, HANGUP, READ, WRITE, Poller
@@ -53,7 +54,7 @@ class Loop:
         each_second: Callable[[float], None],
     ) -> None:
         self._counts, self._limits, self._each_second = counts, limits, each_second
-        self._poller = Poller()
+        self._poller, self._receiver = Poller(), Receiver(_RECEIVE_BYTES)
         self.connections: dict[int, Connection] = {}
         self._listeners: dict[int, tuple[socket.socket, Callable[[socket.socket], None]]] = {}
         self._resting_until: float | None = None
@@ -114,8 +115,7 @@ class Loop:
         runner.settle()  # also where nobody is to be answered
         while runner.dirty:
             dirty, runner.dirty = runner.dirty, []
-            for connection in dirty:
-                self._send(connection)
+            self._send_all(dirty)
             runner.run_resumed()  # who could not be sent to before
             runner.settle()
         if self._behind and not all(each.held() for each in self._behind):
@@ -205,20 +205,25 @@ class Loop:
 
     def _receive(self, connection: Connection, now: float) -> Commands:
         """The commands that came; the last reply is given here where what came is no command."""
-        try:
-            data = connection.receive(_RECEIVE_BYTES)
-        except (BlockingIOError, InterruptedError):
-            return []
-        except OSError:
-            data = b""
-        if not data:
+        caller, parser = connection.caller, connection.parser
+        commands: Commands
+        if connection.plain is not None:
+            size, commands = self._receiver.receive(connection.fd, connection.plain, caller.user is not None)
+            if size < 0:
+                return commands
+        else:
+            try:
+                data = connection.receive(_RECEIVE_BYTES)
+            except (BlockingIOError, InterruptedError):
+                return []
+            except OSError:
+                data = b""
+            size, commands = len(data), parser.feed(data, caller.user is not None)
+        if not size:
             self.close(connection)
             return []
-        self._counts.bytes_in += len(data)
-        caller = connection.caller
+        self._counts.bytes_in += size
         caller.last_used = now
-        parser = connection.parser
-        commands = parser.feed(data, caller.user is not None)
         if connection.waiter is not None or connection.paused:
             self._set_mask(connection, HANGUP)  # what came is kept; more is not taken before that is run
         if parser.error is not None or parser.held_back or parser.limit_passed:
@@ -249,6 +254,31 @@ class Loop:
 
     # --- sending ------------------------------------------------------------------------------------------------------
 
+    def _send_all(self, connections: list[Connection]) -> None:
+        """Sends what is to be sent to each: in one call to those with one small reply, as most have."""
+        plain: list[Connection] = []
+        replies: list[bytes] = []
+        for connection in connections:
+            reply = connection.only_reply()
+            if reply is None:
+                self._send(connection)
+            else:
+                plain.append(connection)
+                replies.append(reply)
+        if not plain:
+            return
+        sizes = send_each([each.fd for each in plain], replies)
+        for connection, reply, sent in zip(plain, replies, sizes, strict=True):
+            connection.dirty = False
+            if sent < 0:
+                self.close(connection)
+                continue
+            connection.replies = []
+            self._counts.bytes_out += sent
+            if sent < len(reply):
+                connection.out += reply[sent:]
+            self._settle_if_needed(connection)
+
     def _send(self, connection: Connection) -> None:
         connection.dirty = False
         if connection.closed:
@@ -258,6 +288,9 @@ class Loop:
         except OSError:
             self.close(connection)
             return
+        self._settle_if_needed(connection)
+
+    def _settle_if_needed(self, connection: Connection) -> None:
         if connection.out or connection.mask != READ or connection.closing or connection.clogged or connection.pending:
             self._settle(connection)
 

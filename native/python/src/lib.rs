@@ -27,6 +27,7 @@ mod scan;
 mod sealed;
 mod sealer;
 mod segments;
+mod socket;
 mod view;
 mod waiting;
 
@@ -91,6 +92,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<log::Log>()?;
     module.add_class::<packing::PackedRows>()?;
     module.add_class::<resp::RequestParser>()?;
+    module.add_class::<socket::Receiver>()?;
     module.add_class::<add_run::AddRun>()?;
     module.add_class::<command_run::CommandRun>()?;
     module.add_class::<entries_reply::EntriesReply>()?;
@@ -105,6 +107,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<audit::AuditFile>()?;
     module.add_class::<sealer::Sealer>()?;
     module.add_function(wrap_pyfunction!(ctl::wait_bells, module)?)?;
+    module.add_function(wrap_pyfunction!(socket::send_each, module)?)?;
     module.add_function(wrap_pyfunction!(waiting::wait_turns, module)?)?;
     module.add_function(wrap_pyfunction!(deliver::delivery, module)?)?;
     module.add_function(wrap_pyfunction!(entry::restore_entry, module)?)?;

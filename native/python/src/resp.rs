@@ -85,6 +85,26 @@ impl<'py> Commands<'py> {
     }
 }
 
+impl RequestParser {
+    /// As `feed`.
+    pub(crate) fn commands<'py>(
+        &mut self,
+        py: Python<'py>,
+        data: &[u8],
+        authenticated: bool,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let runs = self.runs.then(|| (Runs::new(MAX_ROWS_BYTES), CommandRuns::default()));
+        let mut commands = Commands { found: PyList::empty(py), runs };
+        let mut kept = Ok(());
+        self.parser.feed(data, authenticated, |words| {
+            if kept.is_ok() {
+                kept = commands.add(words);
+            }
+        });
+        kept.and_then(|()| commands.finish())
+    }
+}
+
 #[pymethods]
 impl RequestParser {
     #[new]
@@ -103,17 +123,7 @@ impl RequestParser {
         data: &Bound<'py, PyAny>,
         authenticated: bool,
     ) -> PyResult<Bound<'py, PyList>> {
-        let runs = self.runs.then(|| (Runs::new(MAX_ROWS_BYTES), CommandRuns::default()));
-        let mut commands = Commands { found: PyList::empty(py), runs };
-        let mut kept = Ok(());
-        with_data(data, |data| {
-            self.parser.feed(data, authenticated, |words| {
-                if kept.is_ok() {
-                    kept = commands.add(words);
-                }
-            });
-        })?;
-        kept.and_then(|()| commands.finish())
+        with_data(data, |data| self.commands(py, data, authenticated))?
     }
 
     /// What a protocol error is answered with, without the sign in front; None where there was none.

@@ -9,3 +9,4 @@ pub mod io;
 pub mod map;
 pub mod mutex;
 pub mod queue;
+pub mod socket;
