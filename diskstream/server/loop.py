@@ -115,7 +115,10 @@ class Loop:
         runner.settle()  # also where nobody is to be answered
         while runner.dirty:
             dirty, runner.dirty = runner.dirty, []
-            self._send_all(dirty)
+            if len(dirty) > 1:
+                self._send_all(dirty)
+            else:
+                self._send(dirty[0])
             runner.run_resumed()  # who could not be sent to before
             runner.settle()
         if self._behind and not all(each.held() for each in self._behind):
