@@ -6,6 +6,7 @@ import os
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final
 
 from diskstream.exporting.request import Column
@@ -45,22 +46,29 @@ def read_in_order(
         how = {"layout": "typed", "columns": columns, "duplicates": duplicates, "strict": True}
     pieces = iter(stream.splits(span.start, span.end, max_entries=rows, max_bytes=_PIECE_BYTES))
 
-    def read(first: Any, last: Any) -> list[pa.RecordBatch]:
-        return list(stream.scan(first, last, **how, batch_rows=min(rows, _BATCH_ROWS)))
+    def read(first: Any, last: Any, read_so_far: SimpleQueue[pa.RecordBatch | None]) -> None:
+        try:
+            for batch in stream.scan(first, last, **how, batch_rows=min(rows, _BATCH_ROWS)):
+                read_so_far.put(batch)
+        finally:
+            read_so_far.put(None)
 
-    threads = min(_MOST_THREADS, max(1, len(os.sched_getaffinity(0))))
-    under_way: deque[tuple[Future[list[pa.RecordBatch]], float]] = deque()
+    # Making columns holds the interpreter's lock for half of the time: a second thread would only be in the way there.
+    threads = 1 if columns else min(_MOST_THREADS, max(1, len(os.sched_getaffinity(0))))
+    under_way: deque[tuple[Future[None], SimpleQueue[pa.RecordBatch | None], float]] = deque()
     with ThreadPoolExecutor(threads, thread_name_prefix="diskstream-export") as pool:
         try:
             while True:
                 while len(under_way) <= threads and (piece := next(pieces, None)) is not None:
                     share = piece.size_bytes / max(1, piece.entries)
-                    under_way.append((pool.submit(read, piece.first, piece.last), share))
+                    batches: SimpleQueue[pa.RecordBatch | None] = SimpleQueue()  # at most those of a piece
+                    under_way.append((pool.submit(read, piece.first, piece.last, batches), batches, share))
                 if not under_way:
                     return
-                future, share = under_way.popleft()
-                for batch in future.result():
+                future, batches, share = under_way.popleft()
+                while (batch := batches.get()) is not None:
                     yield batch, round(batch.num_rows * share)
+                future.result()  # raises what ended it
         finally:
-            for future, _ in under_way:
+            for future, _, _ in under_way:
                 future.cancel()
