@@ -1,11 +1,11 @@
 """Keeping a store: reading it against its checksums, exporting it, compacting it.
 
-One stream of readings with four small fields, added in frames of 500 and sealed. *Verify* reads every byte of the store
-(`diskstream verify`); *export* writes all entries to an Arrow file, its flush included (`diskstream export --format
-arrow`), one column a field, or all fields of each entry as a list. All are in bytes of the entries' names and values a
-second, whatever the files hold. The peer of the export is pyarrow writing the same columns, which it has in memory already. *Compact* merges
-segments of which every other entry was deleted: entries that it went through a second; what it wrote is read back. Each
-turn has a copy of the store of its own. All files are in the page cache.
+One stream of readings with four small fields, added in frames of 500 and sealed. *Verify* reads every byte of the
+store (`diskstream verify`); *export* writes all entries to an Arrow file, its flush included (`diskstream export
+--format arrow`), one column a field, or all fields of each entry as a list. All are in bytes of the entries' names
+and values a second, whatever the files hold. The peer of the export is pyarrow writing the same columns, which it has
+in memory already. *Compact* merges segments of which every other entry was deleted: entries that it went through a
+second; what it wrote is read back. Each turn has a copy of the store of its own. All files are in the page cache.
 """
 
 from __future__ import annotations
