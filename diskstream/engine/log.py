@@ -76,21 +76,22 @@ class StreamLog:
         self.on_roll: Callable[[], None] = lambda: None
         self.opened_alone = False
         self.owed: set[StreamLog] | None = None  # where flushes are put off: the logs that owe one
-        self._whereabouts = Whereabouts(directory)
-        try:
+        with contextlib.ExitStack() as undo:
+            self._whereabouts = Whereabouts(directory)
+            undo.callback(self._whereabouts.close)
             with self._whereabouts.asked():
                 self.page, file, self.native = self._open()
-        except BaseException:
-            self._whereabouts.close()
-            raise
+            undo.callback(self.page.close)
+            undo.callback(file.close)
+            self._logs: dict[int, LogFileLike] = {self.native.tail[0]: file}
+            self.ctl = self.page.ctl
+            ours = weakref.WeakMethod(self.resolve)  # a strong one would be a cycle through native memory
+            self.native.set_resolver(lambda reason, held: (ours() or _gone)(reason, held=held))
+            self.segments = Segments(directory, self.native, options, cache)
+            self.pending = StreamPending(self, view or open_view(directory.parent.parent / "view"))
+            undo.pop_all()
         if not read_only:
             self._whereabouts.close()  # the shared page says where it is from now on
-        self._logs: dict[int, LogFileLike] = {self.native.tail[0]: file}
-        self.ctl = self.page.ctl
-        ours = weakref.WeakMethod(self.resolve)  # a strong one would be a cycle through native memory
-        self.native.set_resolver(lambda reason, held: (ours() or _gone)(reason, held=held))
-        self.segments = Segments(directory, self.native, options, cache)
-        self.pending = StreamPending(self, view or open_view(directory.parent.parent / "view"))
         self.first_seen: tuple[int, EntryID] | None = None  # the first live ID, as of a version: see reader.first_id
         self._marked_lsn = self._reserved_lsn = self.native.tail[2]
 

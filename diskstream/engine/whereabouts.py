@@ -25,7 +25,7 @@ class Whereabouts:
     """
 
     def __init__(self, directory: Path) -> None:
-        self._directory = directory
+        self._directory, self._fd = directory, -1
         try:
             with wrapped(directory, "open"):
                 self._fd = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -64,3 +64,6 @@ class Whereabouts:
         fd, self._fd = self._fd, -1
         if fd >= 0:
             os.close(fd)
+
+    def __del__(self) -> None:
+        self.close()

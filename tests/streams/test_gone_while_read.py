@@ -1,5 +1,7 @@
 """A stream that another process removes, or makes anew, while it is read: it is as if one had come a moment later."""
 
+import gc
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,7 +10,7 @@ import pytest
 
 import diskstream
 from diskstream import Store, Stream
-from diskstream.engine import recovery
+from diskstream.engine import log, recovery
 from diskstream.errors import NoSuchStreamError, StorageError
 
 LOOKS: dict[str, tuple[Callable[[Stream], object], object]] = {
@@ -100,3 +102,19 @@ def test_a_file_that_is_missing_is_told_of_where_the_stream_is_in_its_place(
     monkeypatch.setattr(recovery, "_list", missing)
     with diskstream.open(tmp_path / "store", read_only=True) as store, pytest.raises(StorageError, match="ctl"):
         store.stream("s").last_id()
+
+
+def test_an_opening_that_fails_late_holds_no_descriptor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(*_: object) -> Any:
+        raise StorageError("view", "open", 5, "no")
+
+    with diskstream.open(tmp_path / "store") as store:
+        store.stream("s").add({"n": 1})
+    monkeypatch.setattr(log, "StreamPending", failing)
+    with diskstream.open(tmp_path / "store", read_only=True) as store:
+        before = sorted(os.listdir("/proc/self/fd"))
+        for _ in range(3):
+            with pytest.raises(StorageError, match="view"):
+                store.stream("s").last_id()
+        gc.collect()
+        assert sorted(os.listdir("/proc/self/fd")) == before
