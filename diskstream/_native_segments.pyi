@@ -77,6 +77,13 @@ class SealedSegment:
     def read_block(
         self, number: int, start: _IDLike, end: _IDLike, view: SegmentView | None, cached: bool = True
     ) -> Block: ...  # One node, within `start..end`
+    def read_blocks(
+        self, first: int, stop: int, start: _IDLike, end: _IDLike, view: SegmentView, cached: bool = True
+    ) -> list[Block]:
+        """Nodes `first..stop` in one call, within `start..end`: one at least, and some hundred kilobytes at most.
+
+        Ends before one that cannot be read, unless that is the first.
+        """
     def find(self, id: _IDLike, view: SegmentView) -> Entry | None: ...  # The live entry with this ID, or None
     def columns(
         self,

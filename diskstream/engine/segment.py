@@ -49,6 +49,8 @@ FEWEST_ROWS = 16
 _BYTES_AT_ONCE = 1 << 20
 # A scan of more nodes than this leaves the cache to those who come back for a node.
 _SCAN_NODES = 64
+# A scan unpacks so many in one call, without the interpreter's lock.
+_NODES_AT_ONCE = 16
 # Segments that went are forgotten once there are so many of them beside as many as are listed: seldom, and all at once.
 _FORGOTTEN_LATE = 16
 
@@ -351,9 +353,16 @@ class Segments:
         if isinstance(segment, SealedSegment):
             first, last = segment.node_of_id(start), segment.node_of_id(end)
             cached = last - first <= _SCAN_NODES
-            nodes = range(last, first - 1, -1) if reverse else range(first, last + 1)
-            for node in nodes:
-                yield segment.read_block(node, start, end, view, cached)
+            if reverse:
+                for node in range(last, first - 1, -1):
+                    yield segment.read_block(node, start, end, view, cached)
+                return
+            some, most = 1, 1 if enough < ROWS_AT_ONCE else _NODES_AT_ONCE
+            while first <= last:
+                found = segment.read_blocks(first, min(last + 1, first + some), start, end, view, cached)
+                yield from found
+                first += len(found)
+                some = min(2 * some, most)  # who stops early has not waited for much
             return
         low, high = max(segment.seek(start), view.trimmed), view.entries
         if reverse:

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::os::fd::{AsRawFd, RawFd};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use diskstream_core::block;
 use diskstream_core::columns::Columns;
@@ -81,7 +81,8 @@ pub struct SealedSegment {
     pub footer: Footer,
     map: Map,
     index_start: usize,
-    reader: Mutex<(NodeReader, Vec<u8>)>,
+    /// Of those who read at this moment none is here: threads unpack beside each other.
+    readers: Mutex<Vec<(NodeReader, Vec<u8>)>>,
     cache: Py<NodeCache>,
     /// Tells this opening's nodes from those of another file in the cache.
     serial: u64,
@@ -92,6 +93,10 @@ pub struct SealedSegment {
 type Verified = (u64, u64, Vec<(usize, Py<PyAny>)>);
 
 const PAGE: u64 = 4096;
+/// Readers that are kept for the next: each holds what zstd works in.
+const MOST_READERS: usize = 4;
+/// Of packed nodes in one call.
+const ENOUGH_BYTES: usize = 128 << 10;
 
 fn io_fault(action: &'static str) -> impl Fn(std::io::Error) -> Failure {
     move |error| Failure::Io(action, error)
@@ -121,6 +126,10 @@ impl SealedSegment {
         Ok((file, footer, map, index_start))
     }
 
+    fn readers(&self) -> MutexGuard<'_, Vec<(NodeReader, Vec<u8>)>> {
+        self.readers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn index(&self) -> Result<Index<'_>, Error> {
         Index::new(self.map.bytes().get(self.index_start..).unwrap_or(&[]), &self.footer)
     }
@@ -131,13 +140,39 @@ impl SealedSegment {
         if let Some(block) = cache.and_then(|cache| cache.get((self.serial, number))) {
             return Ok((block, row.before));
         }
-        let mut guard = self.reader.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let (reader, buffer) = &mut *guard;
-        let block = Arc::new(self.read_node(number, reader, buffer)?);
+        let (mut reader, mut buffer) = self.readers().pop().unwrap_or_default();
+        let read = self.read_node(number, &mut reader, &mut buffer);
+        let mut readers = self.readers();
+        if readers.len() < MOST_READERS {
+            readers.push((reader, buffer));
+        }
+        drop(readers);
+        let block = Arc::new(read?);
         if let Some(cache) = cache {
             cache.put((self.serial, number), &block);
         }
         Ok((block, row.before))
+    }
+
+    /// Some nodes from the first one on: see `read_blocks`.
+    fn some_nodes(
+        &self,
+        numbers: std::ops::Range<usize>,
+        cache: Option<&NodeCache>,
+    ) -> Result<Vec<(Arc<block::Block>, u64)>, Failure> {
+        let (mut found, mut packed) = (Vec::new(), 0);
+        for number in numbers {
+            match self.node(number, cache) {
+                Ok(node) => found.push(node),
+                Err(error) if found.is_empty() => return Err(error),
+                Err(_) => break,
+            }
+            packed += self.index()?.row(number)?.length as usize;
+            if packed >= ENOUGH_BYTES {
+                break;
+            }
+        }
+        Ok(found)
     }
 
     /// Reads and checks node `number` without a cache.
@@ -206,9 +241,9 @@ impl SealedSegment {
             let found = format!("segment {} of stream {:02x?}", footer.key.segment, footer.key.uuid);
             return Err(errors::core(py, &path, Error::corrupt("sealed segment", 0, expected, found)));
         }
-        let reader = Mutex::new((NodeReader::default(), Vec::new()));
+        let readers = Mutex::default();
         let serial = next_serial();
-        Ok(SealedSegment { path, file, footer, map, index_start, reader, cache, serial, text })
+        Ok(SealedSegment { path, file, footer, map, index_start, readers, cache, serial, text })
     }
 
     /// The node that holds `id`, or would.
@@ -243,6 +278,27 @@ impl SealedSegment {
         let cache = cached.then(|| self.cache.get());
         let (block, before) = py.detach(|| self.node(number, cache)).map_err(|error| self.fail(py, error))?;
         Ok(Block::clipped(block, before, range, view.map(|view| &view.meta), self.text))
+    }
+
+    /// Reads nodes `first..stop` as `read_block`, without the interpreter's lock for all of them: at least one, and no more
+    /// than are some hundred kilobytes. Ends before one that cannot be read, which is then the first of the next call.
+    #[pyo3(signature = (first, stop, start, end, view, cached=true))]
+    #[allow(clippy::too_many_arguments)]
+    fn read_blocks(
+        &self,
+        py: Python<'_>,
+        first: usize,
+        stop: usize,
+        start: &Bound<'_, PyAny>,
+        end: &Bound<'_, PyAny>,
+        view: &SegmentView,
+        cached: bool,
+    ) -> PyResult<Vec<Block>> {
+        let range = (parse(start, 0)?, parse(end, u64::MAX)?);
+        let cache = cached.then(|| self.cache.get());
+        let found = py.detach(|| self.some_nodes(first..stop, cache)).map_err(|error| self.fail(py, error))?;
+        let blocks = found.into_iter();
+        Ok(blocks.map(|(block, before)| Block::clipped(block, before, range, Some(&view.meta), self.text)).collect())
     }
 
     /// The live entry with this ID, or None.
