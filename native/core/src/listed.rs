@@ -78,6 +78,56 @@ impl Listed {
         Ok(())
     }
 
+    /// Adds rows with all their fields; of a repeated name one, where `duplicates` says which.
+    pub fn push_rows(&mut self, block: &Block, rows: &[usize], duplicates: Option<Duplicates>) -> Result<()> {
+        if duplicates.is_none() && self.push_run(block, rows)? {
+            return Ok(());
+        }
+        rows.iter().try_for_each(|row| self.push(block, *row, duplicates))
+    }
+
+    /// Adds rows of one shape that follow one another: the same names each time, and values of the same columns. False
+    /// where they are to be looked at one by one: then nothing was added.
+    fn push_run(&mut self, block: &Block, rows: &[usize]) -> Result<bool> {
+        let (Some(from), Some(last), [table], true) =
+            (rows.first().copied(), rows.last().copied(), block.tables.as_slice(), block.places.is_empty())
+        else {
+            return Ok(false);
+        };
+        let columns: Option<Vec<(&[u8], &[u32])>> =
+            table.columns.iter().map(|column| column.run(from, last + 1)).collect();
+        let Some(columns) = columns.filter(|columns| {
+            last - from + 1 == rows.len() && !columns.is_empty() && columns.len() == table.shape.names.len()
+        }) else {
+            return Ok(false);
+        };
+        let names: Vec<u8> = table.shape.names.iter().flat_map(|name| name.iter().copied()).collect();
+        let values: usize = columns.iter().map(|(bytes, _)| bytes.len()).sum();
+        let fields = (self.names.offsets.len() - 1).saturating_add(rows.len().saturating_mul(columns.len()));
+        let all_names = rows.len().saturating_mul(names.len()).saturating_add(self.names.data.len());
+        if fields.max(all_names).max(self.values.data.len() + values) > MAX_BYTES {
+            return Err(TOO_LARGE);
+        }
+        for row in 0..rows.len() {
+            let mut end = self.names.data.len();
+            self.names.data.extend_from_slice(&names);
+            self.names.offsets.extend(table.shape.names.iter().map(|name| {
+                end += name.len();
+                end as i32
+            }));
+            for (bytes, ends) in &columns {
+                let (Some(first), Some(start), Some(end)) = (ends.first(), ends.get(row), ends.get(row + 1)) else {
+                    return Err(Error::Invalid("a row past its block"));
+                };
+                let value = bytes.get((start - first) as usize..(end - first) as usize).unwrap_or(&[]);
+                self.values.data.extend_from_slice(value);
+                self.values.offsets.push(self.values.data.len() as i32);
+            }
+            self.ends.push((self.names.offsets.len() - 1) as i32);
+        }
+        Ok(true)
+    }
+
     /// Adds a row with all its fields; of a repeated name one, where `duplicates` says which.
     pub fn push(&mut self, block: &Block, row: usize, duplicates: Option<Duplicates>) -> Result<()> {
         let Some((table, at)) = block.place(row) else { return Err(Error::Invalid("a row past its block")) };
@@ -134,6 +184,29 @@ mod tests {
         listed.push(&twice(), 0, duplicates).unwrap();
         assert_eq!(listed.ends, vec![0, listed.values.offsets.len() as i32 - 1]);
         listed.values.offsets.windows(2).map(|at| listed.values.data[at[0] as usize..at[1] as usize].to_vec()).collect()
+    }
+
+    #[test]
+    fn rows_of_one_shape_are_listed_at_once_as_one_by_one() {
+        let mut builder = BlockBuilder::default();
+        let names = ["a", "bb", ""].iter().map(|name| name.as_bytes().into()).collect();
+        let number = builder.intern(Shape { names });
+        for row in 0..9u64 {
+            let values: Vec<u8> = (0..row as u8 + 3).collect();
+            builder.push(Id::new(row, 0), number, &[row as usize, 0, 3], &values).unwrap();
+        }
+        let block = builder.finish();
+        for rows in [vec![], vec![0], (0..9).collect::<Vec<_>>(), (2..7).collect(), vec![1, 3, 4], vec![8]] {
+            let (mut at_once, mut one_by_one) = (Listed::default(), Listed::default());
+            for listed in [&mut at_once, &mut one_by_one] {
+                listed.push(&block, 4, None).unwrap(); // so that there is something in front
+            }
+            at_once.push_rows(&block, &rows, None).unwrap();
+            rows.iter().for_each(|row| one_by_one.push(&block, *row, None).unwrap());
+            assert_eq!(format!("{at_once:?}"), format!("{one_by_one:?}"));
+        }
+        assert!(Listed::default().push_run(&block, &[0, 1, 2]).unwrap());
+        assert!(!Listed::default().push_run(&block, &[0, 2]).unwrap());
     }
 
     #[test]

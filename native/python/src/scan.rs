@@ -103,7 +103,7 @@ impl ScanBatch {
         match &mut self.layout {
             Layout::Ids => {}
             Layout::Listed(duplicates, listed) => {
-                rows.iter().try_for_each(|row| listed.push(&block.block, *row, *duplicates))?;
+                listed.push_rows(&block.block, &rows, *duplicates)?;
             }
             Layout::Raw(raw) => rows.iter().try_for_each(|row| push_raw(raw, &block.block, *row, scratch))?,
             Layout::Typed(typed) => {
