@@ -6,6 +6,7 @@ import pytest
 
 import diskstream
 from diskstream import CorruptionError
+from diskstream._native import SealedSegment
 from tests.engine.sample import log_of
 
 ENTRIES, NODE = 400, 4
@@ -19,7 +20,9 @@ def test_what_came_before_a_damaged_node_is_read_first(damaged: int, tmp_path: P
         stream.seal()
         log = log_of(store, b"x")
         (view,) = log.segments.views()
-        offset, length, before, *_ = log.segments.get(view).node_row(damaged)
+        segment = log.segments.get(view)
+        assert isinstance(segment, SealedSegment)
+        offset, length, before, *_ = segment.node_row(damaged)
     (path,) = (tmp_path / "s" / "streams" / "x").glob("*.seg")
     content = bytearray(path.read_bytes())
     content[offset + length // 2] ^= 0x10

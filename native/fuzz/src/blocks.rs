@@ -180,6 +180,7 @@ pub fn columns(data: &[u8]) {
         }
         assert_eq!(strings.offsets.len(), block.len() + 1);
     }
+    check_lists(&block, from.min(to)..to.min(block.len()));
     let whole = plain(&block);
     let (from, to) = (from.min(to).min(block.len()), to.min(block.len()));
     assert_eq!(plain(&block.part(from, to).unwrap()), whole[from..to]);
@@ -187,4 +188,16 @@ pub fn columns(data: &[u8]) {
     let mut copy = BlockBuilder::default();
     (0..block.len()).for_each(|row| copy.push_row(&block, row).unwrap());
     assert_eq!(plain(&copy.finish()), whole);
+}
+
+/// Rows that are listed at once are listed as they are one by one.
+fn check_lists(block: &Block, rows: std::ops::Range<usize>) {
+    let rows: Vec<usize> = rows.collect();
+    let (mut at_once, mut one_by_one) = (Listed::default(), Listed::default());
+    let listed = at_once.push_rows(block, &rows, None);
+    let expected = rows.iter().try_for_each(|row| one_by_one.push(block, *row, None));
+    assert_eq!(listed.is_ok(), expected.is_ok());
+    if listed.is_ok() {
+        assert_eq!(format!("{at_once:?}"), format!("{one_by_one:?}"));
+    }
 }
