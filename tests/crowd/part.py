@@ -79,14 +79,21 @@ def _die_with_parent() -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def _leave(_signal: int, _frame: FrameType | None) -> None:
-    raise SystemExit(0)
+class _Leaving:
+    """Ends a life as `sys.exit` in a handler does; after its step where it came in a finalizer, and went no further."""
+
+    def __init__(self) -> None:
+        self.is_told = False
+
+    def __call__(self, _signal: int, _frame: FrameType | None) -> None:
+        self.is_told = True
+        raise SystemExit(0)
 
 
-def _go_on(step: Callable[[], None]) -> None:
-    while True:
+def _go_on(step: Callable[[], None], leaving: _Leaving) -> None:
+    while not leaving.is_told:
         try:
-            while True:
+            while not leaving.is_told:
                 step()
         except KeyboardInterrupt:  # what was under way has an end that nobody knows; the store goes on
             continue
@@ -103,14 +110,16 @@ def live(work: Callable[[Part], Callable[[], None]], scene: Scene, root: Path, n
     _die_with_parent()
     faulthandler.enable()
     chance = random.Random(f"{scene.seed} {scene.policy} {name} {life}")
-    signal.signal(signal.SIGTERM, _leave if chance.random() < 0.5 else signal.SIG_DFL)
+    leaving = _Leaving()
+    signal.signal(signal.SIGTERM, leaving if chance.random() < 0.5 else signal.SIG_DFL)
     journal = Journal(root / JOURNALS, name, life)
     code = 1
     try:
         options = scene.options(chance)
         with diskstream.open(root / STORE, **options) as store:
             part = Part(scene, root, name, life, store, journal, chance)
-            _go_on(work(part))
+            _go_on(work(part), leaving)
+        code = 0
     except (SystemExit, KeyboardInterrupt):
         code = 0
     except BaseException:  # noqa: BLE001  # a fork must not go on where its parent does
