@@ -341,6 +341,25 @@ class Log:
         """
     def acknowledge(self, group: int, ids: list[EntryID], now_ms: int, asked: bool = False) -> tuple[int, int]:
         """(0 or a reason, count); `asked` says that the view was asked for the IDs."""
+    # The short way of both, which takes the append lock itself.
+    def take(
+        self,
+        group: bytes,
+        consumer: bytes,
+        count: int,
+        block_s: float | None,
+        owner: Any,
+        first_seen: tuple[int, _IDLike] | None,
+        most_rows: int,
+        now_ms: int | None,
+    ) -> tuple[list[Delivery] | None, Turn | None, bool]:
+        """New entries, waited for up to `block_s` (0: for ever); None, with a place in the queue: go the long way.
+
+        The bool says that the overlays hold more than `most_rows`. `first_seen`: the first live ID, as of a version.
+        """
+    def finish(
+        self, group: bytes, ids: list[EntryID], most_rows: int, now_ms: int | None
+    ) -> tuple[int, bool] | None: ...  # How many were pending, and that bool; None: go the long way
     def acknowledge_runs(
         self, group: int, runs: list[CommandRun], now_ms: int, asked: bool = False
     ) -> tuple[int, list[bytes]]:

@@ -80,7 +80,9 @@ class SealedSegment:
     def read_blocks(
         self, first: int, stop: int, start: _IDLike, end: _IDLike, view: SegmentView, cached: bool = True
     ) -> list[Block]:
-        """Nodes `first..stop` in one call, within `start..end`: one at least, and some hundred kilobytes at most.
+        """Nodes `first..stop` in one call, within `start..end`: one at least, and at most some hundred kilobytes.
+
+        Packed, that is: where they unpack to megabytes, fewer.
 
         Ends before one that cannot be read, unless that is the first.
         """

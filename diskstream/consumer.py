@@ -3,6 +3,7 @@
 import contextlib
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from diskstream.errors import ArgumentError
 from diskstream.group_info import AutoClaim, AutoClaimIDs, PendingEntry
 from diskstream.ids import MIN_ID, IDLike, parse_id, parse_start
 from diskstream.membership import seen
+from diskstream.taking import take
 
 if TYPE_CHECKING:
     from diskstream.group import Group
@@ -54,9 +56,16 @@ class Consumer:
         Raises:
             NoGroupError: there is no such group.
         """
+        turn, began = None, time.monotonic()
+        if type(after) is str and after == ">" and not noack and claim_ms is max_count is max_bytes is None:
+            entries, turn = take(self.group, self.name, count, block)
+            if entries is not None:
+                return entries
+        if turn is not None and block:
+            block = max(block - (time.monotonic() - began), 1e-6)  # 0 would be for ever
         wanted = Wanted(count, block, noack, claim_ms, max_count, max_bytes)
         stream = self.group.stream
-        found = read_groups(stream._store, {stream.name: (self.group, after)}, self.name, wanted)
+        found = read_groups(stream._store, {stream.name: (self.group, after)}, self.name, wanted, turn)
         return found.get(stream.name, [])
 
     # --- claiming -----------------------------------------------------------------------------------------------------

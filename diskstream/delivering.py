@@ -366,12 +366,19 @@ def _position(after: IDLike) -> EntryID:
 
 
 def read_groups(
-    store: "Store", owners: Mapping[bytes, tuple["Group", IDLike]], consumer: bytes, wanted: Wanted
+    store: "Store",
+    owners: Mapping[bytes, tuple["Group", IDLike]],
+    consumer: bytes,
+    wanted: Wanted,
+    turn: Turn | None = None,
 ) -> dict[bytes, list[Delivery]]:
-    """Reads as a consumer of a group of each stream, as XREADGROUP: see `Store.read_group`."""
+    """Reads as a consumer of a group of each stream, as XREADGROUP: see `Store.read_group`.
+
+    `turn` is the place that the call has in the queue already, where there is one stream only.
+    """
     if store.read_only:
         raise ReadOnlyError(str(store.path))
-    places = {name: _Place(owner, _position(after)) for name, (owner, after) in owners.items()}
+    places = {name: _Place(owner, _position(after), turn) for name, (owner, after) in owners.items()}
     waits = wanted.block is not None and all(place.after == _NEW for place in places.values())
     until = None if not wanted.block else time.monotonic() + float(wanted.block)
     try:

@@ -34,6 +34,7 @@ from diskstream.membership import (
     now_ms,
 )
 from diskstream.references import ack_delete, check_ref
+from diskstream.taking import finish
 from diskstream.wire_delivering import WireGroup
 
 if TYPE_CHECKING:
@@ -249,6 +250,8 @@ class Group(WireGroup):
     def ack(self, *ids: IDLike) -> int:
         """Acknowledges entries, as XACK. Returns how many were pending; 0 where there is no such group."""
         wanted = [given if type(given) is EntryID else parse_id(given) for given in ids]
+        if (done := finish(self, wanted)) is not None:
+            return done
         return self._acknowledge(
             lambda: wanted,
             lambda: 0,

@@ -147,6 +147,11 @@ class StreamPending:
         if announce:
             self._log.retry(self._native.viewed, held=True)
 
+    @property
+    def most_rows(self) -> int:
+        """Rows that the overlays may hold: with more, they are to be merged."""
+        return max(self._log.options.pending_rows, self._later_rows)
+
     def relieve(self) -> None:
         """Merges once the overlays have grown over their limit.
 
@@ -154,7 +159,7 @@ class StreamPending:
         and it is tried again when they have grown by as much again.
         """
         rows = self._native.overlay_rows
-        if rows <= max(self._log.options.pending_rows, self._later_rows):
+        if rows <= self.most_rows:
             return
         try:
             self.checkpoint()

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import diskstream
-from diskstream import CorruptionError
+from diskstream import CorruptionError, EntryID
 from diskstream._native import SealedSegment
 from tests.engine.sample import log_of
 
@@ -32,3 +32,19 @@ def test_what_came_before_a_damaged_node_is_read_first(damaged: int, tmp_path: P
         seen.extend(int(entry[b"n"]) for entry in store.stream("x").range())
     assert seen == list(range(before))
     assert before == NODE * damaged
+
+
+@pytest.mark.parametrize(("value_bytes", "at_once"), [(1_000, 16), (300_000, 14), (1_500_000, 3), (5_000_000, 1)])
+def test_what_unpacks_to_much_is_read_few_nodes_at_once(value_bytes: int, at_once: int, tmp_path: Path) -> None:
+    with diskstream.open(tmp_path / "s", node_max_entries=1, segment_bytes=256 << 20, cache_bytes=0) as store:
+        stream = store.stream("x")
+        for _ in range(20):
+            stream.add({"n": bytes(value_bytes)})  # zeros, of which next to nothing is on the disk
+        stream.seal()
+        log = log_of(store, b"x")
+        (view,) = log.segments.views()
+        segment = log.segments.get(view)
+        assert isinstance(segment, SealedSegment)
+        found = segment.read_blocks(0, 16, EntryID(0, 0), EntryID(2**63, 0), view)
+        assert len(found) == at_once
+        assert len(list(stream.range())) == 20

@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::id::Id;
+use crate::wire::put_start;
 
 /// The field names of an entry, in order; a name may stand twice.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -38,8 +39,12 @@ impl Column {
         ends.is_sorted().then_some((bytes, ends))
     }
 
-    fn push(&mut self, value: &[u8]) -> Result<()> {
-        self.data.extend_from_slice(value);
+    /// Adds the first `length` of `bytes` as a value.
+    #[inline]
+    fn push(&mut self, bytes: &[u8], length: usize) -> Result<()> {
+        if !put_start(&mut self.data, bytes, length) {
+            return Err(Error::Invalid("a value past its row"));
+        }
         match u32::try_from(self.data.len()) {
             Ok(end) => self.offsets.push(end),
             Err(_) => return Err(Error::Invalid("a block's column is larger than 4 GiB")),
@@ -198,23 +203,22 @@ impl BlockBuilder {
         self.block.tables.len() - 1
     }
 
-    /// Adds a row of shape `number` whose values stand one after another in `values`.
+    /// Adds a row of shape `number` whose values stand one after another from the beginning of `values` on.
     #[inline]
     pub fn push(&mut self, id: Id, number: usize, lengths: &[usize], values: &[u8]) -> Result<()> {
         let many = self.block.tables.len() > 1;
         let table = self.block.tables.get_mut(number).ok_or(Error::Invalid("a row of an unknown shape"))?;
-        let mut rest = values;
+        let mut size = 0usize;
         for (column, length) in table.columns.iter_mut().zip(lengths) {
-            let (value, after) = rest.split_at_checked(*length).ok_or(Error::Invalid("a value past its row"))?;
-            column.push(value)?;
-            rest = after;
+            column.push(values.get(size..).unwrap_or(&[]), *length)?;
+            size = size.saturating_add(*length);
         }
         if many {
             self.block.places.push((number as u32, table.rows as u32));
         }
         table.rows += 1;
         self.block.ids.push(id);
-        self.bytes += values.len() + 16;
+        self.bytes += size + 16;
         Ok(())
     }
 

@@ -5,12 +5,14 @@
 //! raw entry := (name-length u32, name, value-length u32, value)*         in order, repeated names included
 //! ```
 
-use crate::block::{Block, Column};
+use crate::block::{Block, Column, Shape};
 use crate::columns::Duplicates;
 use crate::error::{Error, Result};
-use crate::wire::put_u32;
+use crate::wire::{put_start, put_u32};
 
 const MAX_BYTES: usize = i32::MAX as usize;
+/// Names that are copied at once.
+const NAMES_BYTES: usize = 4096;
 const TOO_LARGE: Error = Error::Invalid("a column of more than 2 GiB: read fewer rows at a time");
 
 /// Byte strings one after another: string `i` is `data[offsets[i]..offsets[i + 1]]`.
@@ -108,24 +110,44 @@ impl Listed {
         if fields.max(all_names).max(self.values.data.len() + values) > MAX_BYTES {
             return Err(TOO_LARGE);
         }
+        self.repeat_names(&names, &table.shape, rows.len());
+        self.values.data.reserve(values + 16);
+        self.values.offsets.reserve(rows.len() * columns.len());
         for row in 0..rows.len() {
-            let mut end = self.names.data.len();
-            self.names.data.extend_from_slice(&names);
-            self.names.offsets.extend(table.shape.names.iter().map(|name| {
-                end += name.len();
-                end as i32
-            }));
             for (bytes, ends) in &columns {
                 let (Some(first), Some(start), Some(end)) = (ends.first(), ends.get(row), ends.get(row + 1)) else {
                     return Err(Error::Invalid("a row past its block"));
                 };
-                let value = bytes.get((start - first) as usize..(end - first) as usize).unwrap_or(&[]);
-                self.values.data.extend_from_slice(value);
+                let rest = bytes.get((start - first) as usize..).unwrap_or(&[]);
+                put_start(&mut self.values.data, rest, (end - start) as usize);
                 self.values.offsets.push(self.values.data.len() as i32);
             }
-            self.ends.push((self.names.offsets.len() - 1) as i32);
         }
+        let before = self.names.offsets.len() - 1 - rows.len() * columns.len();
+        self.ends.extend((1..=rows.len()).map(|row| (before + row * columns.len()) as i32));
         Ok(true)
+    }
+
+    /// Adds the names of a shape, which stand one after another in `names`, for so many rows.
+    fn repeat_names(&mut self, names: &[u8], shape: &Shape, rows: usize) {
+        // Some rows in one piece that stays in the processor's cache, again and again.
+        let some = rows.min(NAMES_BYTES / names.len().max(1)).max(1);
+        let piece = names.repeat(some);
+        let mut wanted = rows * names.len();
+        let mut end = self.names.data.len();
+        self.names.data.reserve(wanted);
+        while wanted > 0 {
+            let part = piece.get(..wanted).unwrap_or(&piece);
+            self.names.data.extend_from_slice(part);
+            wanted -= part.len();
+        }
+        self.names.offsets.reserve(rows * shape.names.len());
+        for _ in 0..rows {
+            self.names.offsets.extend(shape.names.iter().map(|name| {
+                end += name.len();
+                end as i32
+            }));
+        }
     }
 
     /// Adds a row with all its fields; of a repeated name one, where `duplicates` says which.
@@ -168,7 +190,7 @@ pub fn push_raw(out: &mut Strings, block: &Block, row: usize, scratch: &mut Vec<
 #[allow(clippy::unwrap_used, clippy::indexing_slicing)]
 mod tests {
     use super::*;
-    use crate::block::{BlockBuilder, Shape};
+    use crate::block::BlockBuilder;
     use crate::id::Id;
 
     fn twice() -> Block {

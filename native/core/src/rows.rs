@@ -232,7 +232,8 @@ pub fn decode(
             lengths.push(length);
             total += length;
         }
-        let values = reader.take(total)?;
+        let values = reader.rest();
+        reader.take(total)?;
         if row >= part.start {
             builder.push(id, number, &lengths, values)?;
             if builder.bytes() >= max_bytes {

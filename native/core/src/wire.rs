@@ -24,6 +24,12 @@ impl<'a> Reader<'a> {
         self.bytes.len().saturating_sub(self.at)
     }
 
+    /// What was not read yet.
+    #[inline]
+    pub fn rest(&self) -> &'a [u8] {
+        self.bytes.get(self.at..).unwrap_or(&[])
+    }
+
     /// A fault at the present place.
     pub fn fault(&self, expected: &'static str, found: impl std::fmt::Display) -> Error {
         Error::corrupt(self.what, self.at as u64, expected, found)
@@ -37,13 +43,15 @@ impl<'a> Reader<'a> {
                 self.at += size;
                 Ok(slice)
             }
-            None => Err(Error::corrupt(
-                self.what,
-                self.at as u64,
-                format!("{size} more bytes"),
-                format!("{} bytes", self.remaining()),
-            )),
+            None => Err(self.short(size)),
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn short(&self, size: usize) -> Error {
+        let (expected, found) = (format!("{size} more bytes"), format!("{} bytes", self.remaining()));
+        Error::corrupt(self.what, self.at as u64, expected, found)
     }
 
     #[inline]
@@ -119,6 +127,19 @@ pub fn put_varint(out: &mut Vec<u8>, mut value: u64) {
         value >>= 7;
     }
     out.push(value as u8);
+}
+
+/// Appends the first `length` of `bytes`; false where there are not so many. Most values are short: sixteen bytes are
+/// moved at once, of which too many are taken back, where a copy of just so many would be a call.
+#[inline]
+pub(crate) fn put_start(out: &mut Vec<u8>, bytes: &[u8], length: usize) -> bool {
+    if let (true, Some(chunk)) = (length <= 16, bytes.first_chunk::<16>()) {
+        let end = out.len() + length;
+        out.extend_from_slice(chunk);
+        out.truncate(end);
+        return true;
+    }
+    bytes.get(..length).map(|bytes| out.extend_from_slice(bytes)).is_some()
 }
 
 pub fn put_u32(out: &mut Vec<u8>, value: u32) {

@@ -19,7 +19,7 @@ use crate::log::Log;
 /// Entries unpacked at a time, though fewer are wanted: the next call finds them unpacked.
 const AT_LEAST: usize = 1024;
 /// Limits from here on are none, and what is counted against them is not counted.
-const UNLIMITED: u64 = 1 << 62;
+pub(crate) const UNLIMITED: u64 = 1 << 62;
 /// Entries of one delivery, which is one frame: more are left to the next call.
 const MOST: usize = 1 << 22;
 const BYTES_AT_ONCE: usize = 1 << 20;
@@ -66,7 +66,14 @@ impl Found {
     }
 
     /// Leaves out the last `promised`, and what comes after the caps are reached. Returns the bytes taken.
-    fn cap(&mut self, promised: usize, limit: usize, max_bytes: u64, mut spent: u64, mut emitted: bool) -> u64 {
+    pub(crate) fn cap(
+        &mut self,
+        promised: usize,
+        limit: usize,
+        max_bytes: u64,
+        mut spent: u64,
+        mut emitted: bool,
+    ) -> u64 {
         let free = self.rows.len().saturating_sub(promised).min(limit);
         let mut kept = 0;
         for (block, row, _) in self.rows.iter().take(free) {

@@ -203,7 +203,7 @@ impl Log {
     }
 
     /// The first live entry's ID (0-0 where there is none), None where a sealed segment must be read for it.
-    fn first_id(&self, py: Python<'_>) -> Option<EntryId> {
+    pub(crate) fn first_id(&self, py: Python<'_>) -> Option<EntryId> {
         let active = self.lock_brief(py);
         let state = &active.tail.state;
         if state.is_empty() {
@@ -222,7 +222,7 @@ impl Log {
     }
 
     /// The number of a consumer, None where there is no such consumer.
-    fn consumer_number(&self, py: Python<'_>, group: u32, name: &[u8]) -> Option<u32> {
+    pub(crate) fn consumer_number(&self, py: Python<'_>, group: u32, name: &[u8]) -> Option<u32> {
         self.lock_brief(py).tail.state.groups.by_number.get(&group)?.consumer(name)
     }
 
@@ -232,7 +232,7 @@ impl Log {
     }
 
     /// When a consumer was seen last, in ms.
-    fn consumer_seen(&self, py: Python<'_>, group: u32, consumer: u32) -> Option<u64> {
+    pub(crate) fn consumer_seen(&self, py: Python<'_>, group: u32, consumer: u32) -> Option<u64> {
         Some(self.lock_brief(py).tail.state.groups.by_number.get(&group)?.consumers.get(&consumer)?.seen_ms)
     }
 

@@ -28,6 +28,7 @@ mod sealed;
 mod sealer;
 mod segments;
 mod socket;
+mod take;
 mod view;
 mod waiting;
 

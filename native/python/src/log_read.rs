@@ -91,7 +91,7 @@ impl Log {
     }
 
     /// `(length, last ID, entries added, greatest deleted ID)` as of all that is visible.
-    fn counters(&self, py: Python<'_>) -> PyResult<(u64, EntryId, u64, EntryId)> {
+    pub(crate) fn counters(&self, py: Python<'_>) -> PyResult<(u64, EntryId, u64, EntryId)> {
         let active = self.lock_brief(py);
         let state = &active.tail.state;
         let (mut length, mut last, mut added) = (state.len(), state.last_id, state.entries_added);

@@ -95,8 +95,9 @@ type Verified = (u64, u64, Vec<(usize, Py<PyAny>)>);
 const PAGE: u64 = 4096;
 /// Readers that are kept for the next: each holds what zstd works in.
 const MOST_READERS: usize = 4;
-/// Of packed nodes in one call.
+/// Of packed nodes in one call, and of what they unpack to.
 const ENOUGH_BYTES: usize = 128 << 10;
+const ENOUGH_UNPACKED_BYTES: usize = 4 << 20;
 
 fn io_fault(action: &'static str) -> impl Fn(std::io::Error) -> Failure {
     move |error| Failure::Io(action, error)
@@ -160,15 +161,18 @@ impl SealedSegment {
         numbers: std::ops::Range<usize>,
         cache: Option<&NodeCache>,
     ) -> Result<Vec<(Arc<block::Block>, u64)>, Failure> {
-        let (mut found, mut packed) = (Vec::new(), 0);
+        let (mut found, mut packed, mut unpacked) = (Vec::new(), 0, 0);
         for number in numbers {
             match self.node(number, cache) {
-                Ok(node) => found.push(node),
+                Ok(node) => {
+                    unpacked += node.0.memory_bytes();
+                    found.push(node);
+                }
                 Err(error) if found.is_empty() => return Err(error),
                 Err(_) => break,
             }
             packed += self.index()?.row(number)?.length as usize;
-            if packed >= ENOUGH_BYTES {
+            if packed >= ENOUGH_BYTES || unpacked >= ENOUGH_UNPACKED_BYTES {
                 break;
             }
         }
@@ -281,7 +285,7 @@ impl SealedSegment {
     }
 
     /// Reads nodes `first..stop` as `read_block`, without the interpreter's lock for all of them: at least one, and no more
-    /// than are some hundred kilobytes. Ends before one that cannot be read, which is then the first of the next call.
+    /// than are some hundred kilobytes, or a few megabytes unpacked. Ends before one that cannot be read, which is then the first of the next call.
     #[pyo3(signature = (first, stop, start, end, view, cached=true))]
     #[allow(clippy::too_many_arguments)]
     fn read_blocks(

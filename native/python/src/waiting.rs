@@ -24,6 +24,12 @@ impl PyTurn {
         self.turn
     }
 
+    /// A place at the end of a group's queue; None where all are taken.
+    pub fn join(page: &Arc<Page>, group: u32) -> Option<PyTurn> {
+        let turn = page.join_queue(group)?;
+        Some(PyTurn { page: Arc::clone(page), turn })
+    }
+
     fn is_called(&self) -> bool {
         let (word, waiting) = self.page.turn_word(self.turn);
         word.load(Ordering::SeqCst) != waiting
@@ -65,8 +71,7 @@ impl PyTurn {
 impl Ctl {
     /// A place at the end of a group's queue; None where all are taken: wait for the bell instead.
     fn join_queue(&self, group: u32) -> Option<PyTurn> {
-        let turn = self.page.join_queue(group)?;
-        Some(PyTurn { page: Arc::clone(&self.page), turn })
+        PyTurn::join(&self.page, group)
     }
 
     /// How many entries of a group are promised to waiters other than `mine`.

@@ -1,0 +1,67 @@
+"""The short way of a consumer: reading new entries, and acknowledging them, in one native call each.
+
+It is gone where nothing else is to be done. Otherwise nothing was, and the caller goes the long way: `read_groups` and
+`Group.ack`, which have the same steps.
+"""
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from diskstream._native import Delivery, EntryID, Turn
+from diskstream.engine.log import StreamLog, StreamMoved
+from diskstream.errors import DiskstreamError
+
+if TYPE_CHECKING:
+    from diskstream.group import Group
+
+__all__ = ["finish", "take"]
+
+_MOST = 4096  # of one delivery: it holds up other threads
+
+
+def take(
+    group: "Group", consumer: bytes, count: int | None, block: float | None
+) -> tuple[list[Delivery] | None, Turn | None]:
+    """Reads new entries, and waits for one, as `Consumer.read`.
+
+    Returns:
+        What was given; None where the long way is to be gone, with the place in the queue that was reached.
+    """
+    if type(count) is not int or not 0 < count <= _MOST:
+        return None, None
+    if block is not None and not (type(block) in (int, float) and block >= 0):
+        return None, None
+    log = _log_of(group)
+    if log is None or (block is not None and log.options.clock is not None):
+        return None, None  # a chosen clock may be another one after a wait
+    most, now = log.pending.most_rows, log.now()
+    entries, turn, is_over = log.native.take(group.name, consumer, count, block, group, log.first_seen, most, now)
+    if is_over:
+        _relieve(log)
+    return entries, turn
+
+
+def finish(group: "Group", ids: list[EntryID]) -> int | None:
+    """Acknowledges entries, as `Group.ack`. Returns how many were pending; None where the long way is to be gone."""
+    log = _log_of(group)
+    if log is None:
+        return None
+    done = log.native.finish(group.name, ids, log.pending.most_rows, log.now())
+    if done is None:
+        return None
+    if done[1]:
+        _relieve(log)
+    return done[0]
+
+
+def _log_of(group: "Group") -> StreamLog | None:
+    store = group.stream._store
+    log = None if store.read_only else store._log(group.stream.name, create=False)
+    return None if log is None or log.options.is_always else log
+
+
+def _relieve(log: StreamLog) -> None:
+    # What was asked for is done, and stands in the log. What is wrong now, the next call meets and tells.
+    with contextlib.suppress(StreamMoved, DiskstreamError), log.locked():
+        log.prepare()
+        log.pending.relieve()
