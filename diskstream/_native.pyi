@@ -321,6 +321,8 @@ class Log:
     def counters(self) -> tuple[int, EntryID, int, EntryID]: ...  # Length, last ID, added, greatest deleted ID
     def written_length(self) -> int: ...  # Live entries of all that is written, visible or not
     def length(self) -> int: ...  # Live entries
+    def newer(self, after: _IDLike, limit: int) -> list[Entry] | None:
+        """Visible entries of the active segment behind `after`; None: go the long way, by `refresh` and `read`."""
     # Groups: what is known of them, and what changes it. All of it under the append lock.
     def change(self, records: list[tuple[Any, ...]], now_ms: int) -> int:
         """Appends one frame with records, each (word, arguments...). 0, or a reason."""

@@ -1,11 +1,12 @@
-//! A consumer's read of new entries, its wait for them, and its acknowledgement, in one call each: the append lock, the
-//! frames of others, the entries, the queue of who waits. Where anything else is to be done (a view to be asked, a sealed
-//! segment to be read, a segment to be rolled) nothing is, and the caller goes the long way, which has the same steps:
-//! `diskstream/delivering.py`.
+//! What who was woken does, in one call each: a look for new entries; a consumer's read of them, its wait for them, and
+//! its acknowledgement: the append lock, the frames of others, the entries, the queue of who waits. Where anything else is
+//! to be done (a view to be asked, a sealed segment to be read, a segment to be rolled) nothing is, and the caller goes the
+//! long way, which has the same steps: `diskstream/reading.py` and `diskstream/delivering.py`.
 //!
 //! Woken, a process finds little of its code in the processor's cache: what it runs then must be short.
 
 use std::sync::atomic::Ordering;
+use std::sync::MutexGuard;
 use std::time::{Duration, Instant};
 
 use diskstream_core::group_ops::Op;
@@ -15,7 +16,7 @@ use diskstream_sys::futex;
 use pyo3::prelude::*;
 use pyo3::types::{PyAny, PyList};
 
-use crate::commit::Target;
+use crate::commit::{Active, Target};
 use crate::ctl::{acquire, split};
 use crate::deliver::{Delivered, UNLIMITED};
 use crate::entry::{Delivery, Entry};
@@ -72,9 +73,9 @@ struct Asked<'a, 'py> {
 type Taken<'py> = (Option<Bound<'py, PyList>>, Option<PyTurn>, bool);
 
 impl Log {
-    /// The number of a group, as of all that is written; None where the long way is to be gone. Under the append lock.
-    fn ready(&self, py: Python<'_>, group: &[u8]) -> Option<u32> {
-        if self.always || self.closed.load(Ordering::SeqCst) || self.page.flags() != 0 {
+    /// Follows all that is written; None where the long way is to be gone.
+    fn followed(&self, py: Python<'_>) -> Option<MutexGuard<'_, Active>> {
+        if self.closed.load(Ordering::SeqCst) || self.page.flags() != 0 {
             return None;
         }
         let mut active = self.lock_brief(py);
@@ -85,6 +86,12 @@ impl Log {
         }
         active.catch_up(&self.page).ok()?;
         self.note_version(&active);
+        Some(active)
+    }
+
+    /// The number of a group, as of all that is written; None where the long way is to be gone. Under the append lock.
+    fn ready(&self, py: Python<'_>, group: &[u8]) -> Option<u32> {
+        let active = self.followed(py).filter(|_| !self.always)?;
         active.tail.state.groups.number(group)
     }
 
@@ -182,6 +189,22 @@ impl Log {
 
 #[pymethods]
 impl Log {
+    /// Visible entries of the active segment behind `after`, `limit` at most; None where the long way is to be gone.
+    fn newer<'py>(
+        &self,
+        py: Python<'py>,
+        after: &Bound<'py, PyAny>,
+        limit: usize,
+    ) -> PyResult<Option<Bound<'py, PyList>>> {
+        let after = parse(after, 0)?;
+        if self.followed(py).is_none() {
+            return Ok(None);
+        }
+        let Some(found) = self.behind(py, after, limit, 1)?.filter(|found| !found.cut) else { return Ok(None) };
+        let entries = found.rows.into_iter().map(|(block, row, _)| Py::new(py, Entry::at(block, row, self.text)));
+        PyList::new(py, entries.collect::<PyResult<Vec<_>>>()?).map(Some)
+    }
+
     /// Gives a consumer the next entries of its group, `count` at most; waits for one for `block_s` seconds (0: for ever).
     ///
     /// Returns what was given, None where the long way is to be gone: with the place in the queue that was reached; and
