@@ -354,14 +354,16 @@ class Log:
         first_seen: tuple[int, _IDLike] | None,
         most_rows: int,
         now_ms: int | None,
+        stop: Any = None,
     ) -> tuple[list[Delivery] | None, Turn | None, bool]:
         """New entries, waited for up to `block_s` (0: for ever); None, with a place in the queue: go the long way.
 
-        The bool says that the overlays hold more than `most_rows`. `first_seen`: the first live ID, as of a version.
+        The bool says that the overlays hold more than `most_rows`. `first_seen`: the first live ID, as of a version;
+        `stop`: a `threading.Event` that ends the wait.
         """
     def finish(
-        self, group: bytes, ids: list[EntryID], most_rows: int, now_ms: int | None
-    ) -> tuple[int, bool] | None: ...  # How many were pending, and that bool; None: go the long way
+        self, group: bytes, ids: list[EntryID], most_rows: int, now_ms: int | None, consumer: bytes | None = None
+    ) -> tuple[int, bool] | None: ...  # How many were pending (of the consumer), and that bool; None: the long way
     def acknowledge_runs(
         self, group: int, runs: list[CommandRun], now_ms: int, asked: bool = False
     ) -> tuple[int, list[bytes]]:

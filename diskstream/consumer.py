@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from diskstream._native import Delivery, EntryID
+from diskstream._native import Delivery, EntryID, Turn
 from diskstream.claiming import Claimed, ClaimOptions, autoclaim, claim
 from diskstream.counts import check_count
 from diskstream.delivering import Wanted, read_groups
@@ -56,14 +56,21 @@ class Consumer:
         Raises:
             NoGroupError: there is no such group.
         """
-        turn, began = None, time.monotonic()
         if type(after) is str and after == ">" and not noack and claim_ms is max_count is max_bytes is None:
-            entries, turn = take(self.group, self.name, count, block)
-            if entries is not None:
-                return entries
+            return self._new(count, block)
+        return self._read(after, Wanted(count, block, noack, claim_ms, max_count, max_bytes))
+
+    def _new(self, count: int | None, block: float | None, stop: threading.Event | None = None) -> list[Delivery]:
+        """New entries, the short way where it can be gone."""
+        began = time.monotonic()
+        entries, turn = take(self.group, self.name, count, block, stop)
+        if entries is not None:
+            return entries
         if turn is not None and block:
             block = max(block - (time.monotonic() - began), 1e-6)  # 0 would be for ever
-        wanted = Wanted(count, block, noack, claim_ms, max_count, max_bytes)
+        return self._read(">", Wanted(count, block, False, None, None, None, stop), turn)
+
+    def _read(self, after: IDLike, wanted: Wanted, turn: Turn | None = None) -> list[Delivery]:
         stream = self.group.stream
         found = read_groups(stream._store, {stream.name: (self.group, after)}, self.name, wanted, turn)
         return found.get(stream.name, [])
@@ -226,9 +233,9 @@ class Consumer:
 
     def _wait(self, count: int, block: float | None, claim_ms: int | None) -> list[Delivery]:
         """New entries; `stop` ends the wait within a moment."""
-        wanted = Wanted(count, block, False, claim_ms, None, None, self._stopped)
-        stream = self.group.stream
-        return read_groups(stream._store, {stream.name: (self.group, ">")}, self.name, wanted).get(stream.name, [])
+        if claim_ms is None:
+            return self._new(count, block, self._stopped)
+        return self._read(">", Wanted(count, block, False, claim_ms, None, None, self._stopped))
 
     def _each(self, entries: list[Delivery], *, ack: bool) -> Iterator[Delivery]:
         for entry in entries:

@@ -287,6 +287,8 @@ class Group(WireGroup):
 
     def _ack_own(self, consumer: bytes, entry_id: EntryID) -> None:
         """Acknowledges an entry if that consumer still has it: not what was given back, or claimed by another."""
+        if finish(self, [entry_id], consumer) is not None:
+            return
 
         def acknowledge(log: StreamLog, group: int) -> None:
             log.pending.learn(group, [entry_id])

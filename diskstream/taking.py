@@ -5,6 +5,7 @@ It is gone where nothing else is to be done. Otherwise nothing was, and the call
 """
 
 import contextlib
+import threading
 from typing import TYPE_CHECKING
 
 from diskstream._native import Delivery, EntryID, Turn
@@ -20,9 +21,9 @@ _MOST = 4096  # of one delivery: it holds up other threads
 
 
 def take(
-    group: "Group", consumer: bytes, count: int | None, block: float | None
+    group: "Group", consumer: bytes, count: int | None, block: float | None, stop: threading.Event | None = None
 ) -> tuple[list[Delivery] | None, Turn | None]:
-    """Reads new entries, and waits for one, as `Consumer.read`.
+    """Reads new entries, and waits for one, as `Consumer.read`; `stop` ends the wait.
 
     Returns:
         What was given; None where the long way is to be gone, with the place in the queue that was reached.
@@ -35,18 +36,23 @@ def take(
     if log is None or (block is not None and log.options.clock is not None):
         return None, None  # a chosen clock may be another one after a wait
     most, now = log.pending.most_rows, log.now()
-    entries, turn, is_over = log.native.take(group.name, consumer, count, block, group, log.first_seen, most, now)
+    known = log.first_seen
+    entries, turn, is_over = log.native.take(group.name, consumer, count, block, group, known, most, now, stop)
     if is_over:
         _relieve(log)
     return entries, turn
 
 
-def finish(group: "Group", ids: list[EntryID]) -> int | None:
-    """Acknowledges entries, as `Group.ack`. Returns how many were pending; None where the long way is to be gone."""
+def finish(group: "Group", ids: list[EntryID], consumer: bytes | None = None) -> int | None:
+    """Acknowledges entries, as `Group.ack`; with `consumer`, what it still has.
+
+    Returns:
+        How many were pending; None where the long way is to be gone.
+    """
     log = _log_of(group)
     if log is None:
         return None
-    done = log.native.finish(group.name, ids, log.pending.most_rows, log.now())
+    done = log.native.finish(group.name, ids, log.pending.most_rows, log.now(), consumer)
     if done is None:
         return None
     if done[1]:

@@ -163,6 +163,41 @@ def test_who_was_cut_short_keeps_the_place_in_the_queue(ways: Ways, tmp_path: Pa
         assert served == ["first", "second"]
 
 
+def test_the_workers_iterator_takes_it_too_and_can_be_stopped(ways: Ways, tmp_path: Path) -> None:
+    with diskstream.open(tmp_path) as store:
+        group, consumer = made(store, 3)
+        seen: list[int] = []
+
+        def work() -> None:
+            seen.extend(int(entry[b"n"]) for entry in consumer.entries(ack=True, count=2))
+
+        worker = threading.Thread(target=work)
+        worker.start()
+        queue = log_of(store, b"x").ctl
+        until(lambda: queue.promised(1, queue.join_queue(1)) == 1)
+        group.stream.add({"n": 3})
+        until(lambda: group.info().pending == 0 and group.info().last_delivered_id == group.stream.last_id())
+        consumer.stop()
+        worker.join(20)
+        assert not worker.is_alive()
+        assert seen == [0, 1, 2, 3]
+        assert ways.gone() == (
+            8,
+            0,
+        )  # four acknowledgements; four reads, of which one was stopped
+
+
+def test_what_another_has_claimed_is_not_acknowledged_on_the_way_out(ways: Ways, tmp_path: Path) -> None:
+    with diskstream.open(tmp_path) as store:
+        group, consumer = made(store, 2)
+        for entry in consumer.entries(ack=True, block=None):
+            if entry[b"n"] == b"0":
+                group.consumer("other").claim(entry.id)
+        (left,) = group.pending_range()
+        assert left.consumer == b"other"
+        assert ways.gone() == (4, 0)
+
+
 def until(holds: Callable[[], bool]) -> None:
     """Lets others run until something holds; the test's own limit of time ends it."""
     while not holds():

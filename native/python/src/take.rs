@@ -208,8 +208,9 @@ impl Log {
     /// Gives a consumer the next entries of its group, `count` at most; waits for one for `block_s` seconds (0: for ever).
     ///
     /// Returns what was given, None where the long way is to be gone: with the place in the queue that was reached; and
-    /// whether the overlays hold more than `most_rows`. Signals are handled while it waits.
-    #[pyo3(signature = (group, consumer, count, block_s, owner, first_seen, most_rows, now_ms))]
+    /// whether the overlays hold more than `most_rows`. Signals are handled while it waits, and `stop`, a
+    /// `threading.Event`, ends the wait.
+    #[pyo3(signature = (group, consumer, count, block_s, owner, first_seen, most_rows, now_ms, stop=None))]
     #[allow(clippy::too_many_arguments)]
     fn take<'py>(
         &self,
@@ -222,6 +223,7 @@ impl Log {
         first_seen: Option<(u64, Bound<'py, PyAny>)>,
         most_rows: usize,
         now_ms: Option<u64>,
+        stop: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Taken<'py>> {
         let first_seen = first_seen.map(|(version, id)| parse(&id, 0).map(|id| (version, id))).transpose()?;
         let waits = block_s.is_some();
@@ -247,12 +249,16 @@ impl Log {
             let (word, waiting) = self.page.turn_word(place.turn());
             py.detach(|| futex::wait(word, waiting, left));
             py.check_signals()?;
+            let stops = |stop: &Bound<'py, PyAny>| stop.call_method0("is_set")?.is_truthy();
+            if stop.as_ref().map(stops).transpose()?.unwrap_or(false) {
+                return Ok((Some(PyList::empty(py)), None, false));
+            }
         }
     }
 
-    /// Acknowledges as `acknowledge` does, by the group's name. Returns how many were pending, and whether the overlays
-    /// hold more than `most_rows`; None where the long way is to be gone.
-    #[pyo3(signature = (group, ids, most_rows, now_ms))]
+    /// Acknowledges as `acknowledge` does, by the group's name; with `consumer`, what it still has. Returns how many were
+    /// pending, and whether the overlays hold more than `most_rows`; None where the long way is to be gone.
+    #[pyo3(signature = (group, ids, most_rows, now_ms, consumer=None))]
     fn finish(
         &self,
         py: Python<'_>,
@@ -260,10 +266,22 @@ impl Log {
         ids: Vec<Bound<'_, PyAny>>,
         most_rows: usize,
         now_ms: Option<u64>,
+        consumer: Option<&[u8]>,
     ) -> PyResult<Option<(usize, bool)>> {
-        let ids = ids_of(&ids)?;
+        let mut ids = ids_of(&ids)?;
         let _held = Held::take(py, &self.page)?;
         let Some(group) = self.ready(py, group) else { return Ok(None) };
+        if let Some(name) = consumer {
+            let Some(number) = self.consumer_number(py, group, name) else { return Ok(None) };
+            let is_known = self.with_group(py, group, |it| {
+                let is_known = !ids.iter().any(|id| it.is_unknown(*id));
+                ids.retain(|id| it.find(*id).is_some_and(|row| row.consumer == number));
+                Ok(is_known)
+            })?;
+            if !is_known.unwrap_or(false) {
+                return Ok(None);
+            }
+        }
         let (code, ended) = self.end(py, group, ids, now_ms.unwrap_or_else(crate::log::now_ms), false)?;
         Ok((code == 0).then(|| (ended.len(), self.is_over(py, most_rows))))
     }
