@@ -105,6 +105,18 @@ impl Log {
     /// Visible entries of the active segment behind the group's last one; None where sealed segments come first. With
     /// `enough` of them, no more is unpacked than some [`BYTES_AT_ONCE`].
     pub(crate) fn behind(&self, py: Python<'_>, after: Id, limit: usize, enough: usize) -> PyResult<Option<Found>> {
+        self.unpacked(py, after, limit, enough, AT_LEAST)
+    }
+
+    /// The same, unpacking `at_least` so many at a time: who goes on where the last look ended finds them unpacked.
+    pub(crate) fn unpacked(
+        &self,
+        py: Python<'_>,
+        after: Id,
+        limit: usize,
+        enough: usize,
+        at_least: usize,
+    ) -> PyResult<Option<Found>> {
         let mut found = Found::none(self.text);
         let Some(start) = after.next() else { return Ok(Some(found)) };
         let active = self.lock_brief(py);
@@ -136,7 +148,7 @@ impl Log {
                 found.cut = true;
                 break;
             }
-            let wanted = (limit - found.rows.len()).clamp(AT_LEAST, 1 << 16) as u64;
+            let wanted = (limit - found.rows.len()).clamp(at_least, 1 << 16) as u64;
             let block = active.tail.index.read(map, position, stop, wanted, BYTES_AT_ONCE).map_err(fail)?;
             if block.is_empty() {
                 break;

@@ -200,7 +200,9 @@ impl Log {
         if self.followed(py).is_none() {
             return Ok(None);
         }
-        let Some(found) = self.behind(py, after, limit, 1)?.filter(|found| !found.cut) else { return Ok(None) };
+        // Readers stand at many places: what one of them will ask for next is soon another's.
+        let found = self.unpacked(py, after, limit, 1, 1)?.filter(|found| !found.cut);
+        let Some(found) = found else { return Ok(None) };
         let entries = found.rows.into_iter().map(|(block, row, _)| Py::new(py, Entry::at(block, row, self.text)));
         PyList::new(py, entries.collect::<PyResult<Vec<_>>>()?).map(Some)
     }
