@@ -24,6 +24,7 @@ from diskstream.checkpoints import Checkpoints
 from diskstream.cold import bring_back
 from diskstream.cold.listing import catalogued
 from diskstream.commands.keyspace import Keyspace
+from diskstream.engine.layouts import FRONTIER_SLOT, SLOT_OFFSETS
 from diskstream.exporting import ExportRequest, export_directory
 from tests.commands.world import Ours
 from tests.engine.sample import files_of
@@ -222,21 +223,32 @@ NEWER: dict[str, tuple[str, Callable[[bytes], bytes], Look]] = {
 }
 
 
+def _stored(name: str, content: bytes) -> bytes:
+    """A file without the reservation of IDs, which moves at the first opening since the machine was started."""
+    if not name.endswith(".log"):
+        return content
+    changed = bytearray(content)
+    for slot in SLOT_OFFSETS:
+        changed[slot : slot + FRONTIER_SLOT.size] = bytes(FRONTIER_SLOT.size)
+    return bytes(changed)
+
+
 @pytest.mark.parametrize("kind", NEWER)
 def test_what_a_newer_version_has_written_is_refused_and_left_alone(place: Path, kind: str) -> None:
     pattern, newer, look = NEWER[kind]
     (path,) = place.glob(pattern)
     sound = path.read_bytes()
     path.write_bytes(newer(sound))
-    before = files_of(place)
+    before, refused_before = files_of(place), path.read_bytes()
     with pytest.raises(NewerFormatError) as refused:
         look(place)
+    assert path.read_bytes() == refused_before
     assert path.name in str(refused.value) or str(path.parent) in str(refused.value)
     assert "upgrade" in str(refused.value)
     assert f"reads up to {FORMAT_VERSION}" in str(refused.value)
     after = files_of(place)
     left_alone = {name for name in before if not name.endswith(("/ctl", "/lock", "/users", "/epoch", ".mdb"))}
-    assert {name for name in left_alone if after.get(name) != before[name]} == set()
+    assert {name for name in left_alone if _stored(name, after.get(name, b"")) != _stored(name, before[name])} == set()
     path.write_bytes(sound)
     look(place)
 
