@@ -48,6 +48,7 @@ class StreamPending:
         self._log: StreamLog = weakref.proxy(log)  # which holds this
         self._view = view
         self._later_rows = 0
+        self._agreements = 0  # how often the overlays may have begun anew
         self.last_error: StorageError | LimitError | None = None
 
     @property
@@ -62,6 +63,7 @@ class StreamPending:
 
     def _agree(self) -> None:
         """Makes sure that the view stands where the overlays begin: moves them, or makes the view anew."""
+        self._agreements += 1
         uuid = self._uuid
         place = self._view.read(lambda txn: state.read_place(txn, uuid))
         if place is not None:
@@ -198,10 +200,19 @@ class StreamPending:
     # --- looking ------------------------------------------------------------------------------------------------------
 
     def learn(self, group: int, ids: list[EntryID]) -> None:
-        """Brings what the view knows of these IDs into the overlay."""
-        wanted = sorted(self._native.unknown(group, ids))
-        if not wanted:
-            return
+        """Brings what the view knows of these IDs into the overlay.
+
+        Where the overlays begin anew meanwhile, what they knew before may be known to the view alone: once more then.
+        """
+        for _ in range(_ATTEMPTS):
+            wanted, agreements = sorted(self._native.unknown(group, ids)), self._agreements
+            if wanted:
+                self._adopt(group, wanted)
+            if agreements == self._agreements:
+                return
+        raise StorageError(str(self._view.path), "follow the view in", 5, "others keep replacing it")
+
+    def _adopt(self, group: int, wanted: list[EntryID]) -> None:
         index = state.prefix(self._uuid, BY_ID, group)
 
         def look(txn: "lmdb.Transaction") -> list[tuple[bytes | None, list[EntryID]]]:

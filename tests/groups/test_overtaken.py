@@ -1,0 +1,42 @@
+"""A view that somebody wrote, and died before the log said so: what the overlay knew is known to the view alone."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import diskstream
+from diskstream import EntryID, Group
+from tests.engine.sample import log_of
+
+# What each does with two entries, of which the view knows one and the overlay the other: how many it took.
+TAKE: dict[str, Callable[[Group, list[EntryID]], int]] = {
+    "acknowledge": lambda group, ids: group.ack(*ids),
+    "claim": lambda group, ids: len(group.consumer("other").claim(*ids)),
+    "claim their IDs": lambda group, ids: len(group.consumer("other").claim_ids(*ids)),
+    "give back": lambda group, ids: group.nack(*ids),
+    "acknowledge and delete": lambda group, ids: group.ack_delete(*ids).count(1),
+}
+
+
+@pytest.mark.parametrize("how", TAKE)
+def test_nothing_pending_is_passed_over(how: str, tmp_path: Path) -> None:
+    with diskstream.open(tmp_path, pending_rows=4) as mine, diskstream.open(tmp_path, pending_rows=4) as theirs:
+        group = mine.stream("x").group("g", start="0")
+        ids = mine.stream("x").add_many([{"n": number} for number in range(30)])
+        consumer = group.consumer("c")
+        consumer.read(count=20)  # more than overlays hold: they are merged into the view
+        consumer.read(count=1)
+        log = log_of(mine, b"x")
+        number = log.native.group_number(b"g")
+        assert number is not None
+        assert log.native.unknown(number, [ids[0], ids[20]]) == [ids[0]]
+        theirs.stream("x").info()
+        other = log_of(theirs, b"x")
+        with other.locked():
+            other.prepare()
+            other.pending.checkpoint(announce=False)  # and dies before it has told the others
+        assert TAKE[how](group, [ids[0], ids[20]]) == 2
+        left = {row.id: row.consumer for row in group.pending_range(count=100)}
+        assert len(left) == (21 if "claim" in how or "back" in how else 19)
+        assert {left.get(ids[0]), left.get(ids[20])} <= {None, b"other", b""}
