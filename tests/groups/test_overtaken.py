@@ -40,3 +40,22 @@ def test_nothing_pending_is_passed_over(how: str, tmp_path: Path) -> None:
         left = {row.id: row.consumer for row in group.pending_range(count=100)}
         assert len(left) == (21 if "claim" in how or "back" in how else 19)
         assert {left.get(ids[0]), left.get(ids[20])} <= {None, b"other", b""}
+
+
+def test_an_entry_is_taken_from_every_group(tmp_path: Path) -> None:
+    with diskstream.open(tmp_path, pending_rows=4) as mine, diskstream.open(tmp_path, pending_rows=4) as theirs:
+        stream = mine.stream("x")
+        known, viewed = stream.group("g", start="0"), stream.group("h", start="0")
+        ids = stream.add_many([{"n": number} for number in range(30)])
+        viewed.consumer("c").read(count=20)
+        known.consumer("c").read(count=1)
+        theirs.stream("x").info()
+        other = log_of(theirs, b"x")
+        with other.locked():
+            other.prepare()
+            other.pending.checkpoint(announce=False)
+        assert stream.delete_entries(ids[0], ids[1], ref="DELREF") == [1, 1]
+        for group, left in ((known, 0), (viewed, 18)):
+            rows = group.pending_range(count=100)
+            assert len(rows) == group.pending().total == group.info().pending == left
+            assert sum(consumer.pending for consumer in group.consumers()) == left
