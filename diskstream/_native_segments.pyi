@@ -80,11 +80,10 @@ class SealedSegment:
     def read_blocks(
         self, first: int, stop: int, start: _IDLike, end: _IDLike, view: SegmentView, cached: bool = True
     ) -> list[Block]:
-        """Nodes `first..stop` in one call, within `start..end`: one at least, and at most some hundred kilobytes.
+        """Nodes `first..stop` in one call, within `start..end`: one at least.
 
-        Packed, that is: where they unpack to megabytes, fewer.
-
-        Ends before one that cannot be read, unless that is the first.
+        At most some hundred kilobytes of packed nodes, or some megabytes of what they unpack to. Ends before one that
+        cannot be read, unless that is the first.
         """
     def find(self, id: _IDLike, view: SegmentView) -> Entry | None: ...  # The live entry with this ID, or None
     def columns(

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from diskstream._native import Block, Ctl, Delivery, EntryID, Turn, delivery, wait_turns
+from diskstream._native import LOOK_MS, Block, Ctl, Delivery, EntryID, Turn, delivery, wait_turns
 from diskstream.counts import check_count
 from diskstream.engine import reader
 from diskstream.engine.fetching import fetching_outside
@@ -32,8 +32,6 @@ OWNED = 1 << 63
 SEALED, VIEW = 9, 10  # reasons, as native/python/src/errors.rs numbers them
 _UNLIMITED = 2**62
 _BYTES_AT_ONCE = 1 << 20
-# A waiter looks this often whether it was forgotten: when another died between being woken and taking its entry.
-_LOOK_S = 0.2
 _NEW = MAX_ID  # what `>` stands for, as in Redis
 
 
@@ -389,7 +387,7 @@ def read_groups(
             if found or not waits or stopped or (left is not None and left <= 0):
                 return found
             limits = [place.ripens_in_s for place in places.values() if place.ripens_in_s is not None]
-            slice_s = min([_LOOK_S, *limits, *([] if left is None else [left])])
+            slice_s = min([LOOK_MS / 1000, *limits, *([] if left is None else [left])])
             turns = [place.turn for place in places.values() if place.turn is not None]
             bells = [place.bell for place in places.values() if place.bell is not None]
             wait_turns(turns, bells, max(slice_s, 0.0005))

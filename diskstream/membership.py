@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from diskstream._native import MAX_CONSUMERS, MAX_GROUPS, MAX_NAME_BYTES, MAX_NAMES_BYTES
+from diskstream._native import MAX_CONSUMERS, MAX_GROUPS, MAX_NAME_BYTES, MAX_NAMES_BYTES, SEEN_EVERY_MS
 from diskstream.engine.fetching import fetching_outside
 from diskstream.engine.log import StreamLog
 from diskstream.errors import ArgumentError, ArgumentTypeError, LimitError, NoGroupError
@@ -25,8 +25,6 @@ __all__ = [
 ]
 
 _T = TypeVar("_T")
-# Attempts to read that found nothing are noted this often at most: each note is a frame in the log.
-_SEEN_EVERY_MS = 100
 
 
 def as_member_name(what: str, name: object) -> bytes:
@@ -157,5 +155,5 @@ def seen(log: StreamLog, group: int, consumer: int) -> None:
     """Notes that a consumer tried to read, if that was not noted just before."""
     now = now_ms(log)
     before = log.native.consumer_seen(group, consumer)
-    if before is None or not before <= now < before + _SEEN_EVERY_MS:
+    if before is None or not before <= now < before + SEEN_EVERY_MS:
         log.retry(lambda: log.native.change([("seen", group, consumer)], now), held=True)

@@ -21,7 +21,7 @@ __all__ = ["read_streams"]
 _POLL_S = 0.01
 _LOOK_S = 1.0
 _LAST = None
-_FEW = 1024
+_FEW = 1024  # entries of one native call: it holds up other threads
 
 
 class _Caps:

@@ -9,7 +9,7 @@ import click
 import pytest
 
 import diskstream
-from diskstream import _native, group, membership, retainer, retaining, steady_clock
+from diskstream import _native, group, retainer, retaining, steady_clock
 from diskstream.cli import main
 from diskstream.engine import names
 from tests.slow_reader import layouts
@@ -109,7 +109,7 @@ def native_constant(path: str, name: str) -> int:
         ("left for {} milliseconds", native_constant("sys/src/queue.rs", "PROMISE_MS")),
         ("last {} messages", native_constant("core/src/idempotence.rs", "DEFAULT_MESSAGES")),
         ("for {} seconds", native_constant("core/src/idempotence.rs", "DEFAULT_DURATION_S")),
-        ("at most every {} milliseconds", membership._SEEN_EVERY_MS),
+        ("at most every {} milliseconds", _native.SEEN_EVERY_MS),
         ("more than {:,} pending entries", group._AT_ONCE),
         ("({:,} unless told otherwise)", diskstream.Options().pending_rows),
     ],

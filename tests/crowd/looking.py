@@ -54,7 +54,7 @@ def follow(part: Part) -> Callable[[], None]:
         with part.journal.op("follow", low=str(position), count=100) as done:
             entries = part.stream.read(position, count=100, block=_LONG_S)
             done.update(part.noted(entries))
-        if entries:
-            position = entries[-1].id
+            if entries:  # before it is noted that they came: an interruption between the two repeats nothing
+                position = entries[-1].id
 
     return step

@@ -19,6 +19,7 @@ class Ways:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.short = self.long = 0
+        self.kept: set[object] = set()  # consumers that went on the long way with a place in the queue
         for name, way in (("take", taking.take), ("finish", taking.finish)):
             monkeypatch.setattr(f"diskstream.{'consumer' if name == 'take' else 'group'}.{name}", self._counted(way))
 
@@ -28,6 +29,8 @@ class Ways:
             is_short = found is not None and not (isinstance(found, tuple) and found[0] is None)
             self.short += is_short
             self.long += not is_short
+            if isinstance(found, tuple) and found[1] is not None:
+                self.kept.add(given[1])
             return found
 
         return counted
@@ -68,6 +71,14 @@ def test_new_entries_and_acknowledgements_take_the_short_way(ways: Ways, tmp_pat
         assert group.ack(*ids[:3], ids[0]) == 3
         assert group.ack(*ids) == 2
         assert ways.gone() == (6, 0)
+
+
+def test_the_shortest_wait_is_not_for_ever(ways: Ways, tmp_path: Path) -> None:
+    with diskstream.open(tmp_path) as store:
+        _, consumer = made(store)
+        for block in (5e-324, 1e-10, 1e-9, 0.0005):
+            assert consumer.read(count=1, block=block) == []
+        assert ways.gone() == (4, 0)
 
 
 @pytest.mark.parametrize("count", [0, -1, None, 5000])
@@ -153,8 +164,12 @@ def test_who_was_cut_short_keeps_the_place_in_the_queue(ways: Ways, tmp_path: Pa
         second = threading.Thread(target=wait, args=("second", other.stream("x").group("g").consumer("d")))
         second.start()
         until(lambda: queue.promised(1, queue.join_queue(1)) == 2)
-        queue.raise_flags(FLAG_CHECK)  # as a death does: who looks first goes the long way
-        until(lambda: ways.long >= 1 and not queue.flags & FLAG_CHECK)
+
+        def goes_the_long_way() -> bool:
+            queue.raise_flags(FLAG_CHECK)  # as a death does: who looks next goes the long way
+            return b"c" in ways.kept
+
+        until(goes_the_long_way)
         until(lambda: queue.promised(1, queue.join_queue(1)) == 2)
         group.stream.add({"n": 0})
         first.join(20)

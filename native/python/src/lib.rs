@@ -79,6 +79,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("MAX_NAMES_BYTES", diskstream_core::groups::MAX_NAMES_BYTES)?;
     module.add("MAX_SETTING_BYTES", diskstream_core::settings::MAX_SETTING_BYTES)?;
     module.add("MAX_GROUPS", diskstream_core::groups::MAX_GROUPS)?;
+    module.add("LOOK_MS", take::LOOK_MS)?;
+    module.add("SEEN_EVERY_MS", take::SEEN_EVERY_MS)?;
     module.add("MAX_CONSUMERS", diskstream_core::groups::MAX_CONSUMERS)?;
     module.add("CTL_BYTES", diskstream_sys::ctl::PAGE_BYTES)?;
     module.add_class::<id::EntryId>()?;

@@ -27,10 +27,10 @@ use crate::waiting::PyTurn;
 
 /// Who is so far behind others follows them the long way, which lets other threads run meanwhile.
 const FAR_BYTES: u64 = 256 << 10;
-/// A waiter looks this often whether it was forgotten, as `_LOOK_S` of the long way.
-const LOOK: Duration = Duration::from_millis(200);
-/// Attempts to read that found nothing are noted this often at most, as `_SEEN_EVERY_MS` of the long way.
-const SEEN_EVERY_MS: u64 = 100;
+/// A waiter looks this often whether it was forgotten: when another died between being woken and taking its entry.
+pub const LOOK_MS: u64 = 200;
+/// Attempts to read that found nothing are noted this often at most: each note is a frame in the log.
+pub const SEEN_EVERY_MS: u64 = 100;
 
 /// The append lock, for as long as it lives.
 struct Held<'a>(&'a Page);
@@ -230,8 +230,11 @@ impl Log {
         let first_seen = first_seen.map(|(version, id)| parse(&id, 0).map(|id| (version, id))).transpose()?;
         let waits = block_s.is_some();
         let asked = Asked { group, consumer, count, waits, owner, first_seen, now_ms };
-        let block = Duration::try_from_secs_f64(block_s.unwrap_or(0.0)).unwrap_or(Duration::MAX);
-        let until = Instant::now().checked_add(block).filter(|_| !block.is_zero());
+        // Only 0 is for ever, and what no clock can hold; not what is so short that it is rounded to nothing.
+        let until = block_s.filter(|block_s| *block_s != 0.0).and_then(|block_s| {
+            Duration::try_from_secs_f64(block_s).ok().and_then(|block| Instant::now().checked_add(block))
+        });
+        let look = Duration::from_millis(LOOK_MS);
         let (mut turn, mut is_first) = (None, true);
         loop {
             let found = {
@@ -244,9 +247,9 @@ impl Log {
                 Look::Long => return Ok((None, turn, false)),
                 Look::Nothing => {}
             }
-            let left = until.map_or(LOOK, |until| until.saturating_duration_since(Instant::now()).min(LOOK));
+            let left = until.map_or(look, |until| until.saturating_duration_since(Instant::now()).min(look));
             let Some(place) = turn.as_ref().filter(|_| !left.is_zero()) else {
-                return Ok((Some(PyList::empty(py)), None, self.is_over(py, most_rows)));
+                return Ok((Some(PyList::empty(py)), None, false));
             };
             let (word, waiting) = self.page.turn_word(place.turn());
             py.detach(|| futex::wait(word, waiting, left));
