@@ -3,6 +3,9 @@
 from collections.abc import Sequence
 from typing import TypeAlias, final
 
+import numpy as np
+import numpy.typing as npt
+
 from diskstream._native import Block, Entry, EntryID, LogFile
 from diskstream._native_audit import AuditLog
 
@@ -147,11 +150,13 @@ class Sealer:
     @property
     def entries(self) -> int: ...  # Entries taken so far
 
-_Lists: TypeAlias = tuple[bytes, bytes, bytes, bytes, bytes]  # Ends, name offsets, names, value offsets, values
+_I4: TypeAlias = npt.NDArray[np.int32]
+_U8: TypeAlias = npt.NDArray[np.uint8]
+_FieldLists: TypeAlias = tuple[_I4, _I4, _U8, _I4, _U8]  # Ends, name offsets, names, value offsets, values
 
 @final
 class ScanBatch:
-    """Live entries as the columns of an Arrow record batch. Words are little-endian, bits least significant first."""
+    """Live entries as the columns of an Arrow record batch, in arrays. Bits: least significant first."""
 
     @staticmethod
     def of_blocks(
@@ -160,27 +165,28 @@ class ScanBatch:
         fields: Sequence[tuple[bytes, str]],
         duplicates: str,
         metadata: bool = False,
+        with_times: bool = True,
     ) -> ScanBatch:
         """Layout 'ids', 'fields', 'map', 'raw' or 'typed'; `fields` are names and types of the columns of 'typed'."""
     @property
     def rows(self) -> int: ...  # Rows
     @property
-    def ms(self) -> bytes: ...  # Milliseconds, as 64-bit words
+    def ms(self) -> npt.NDArray[np.uint64]: ...  # Milliseconds of the IDs
     @property
-    def seq(self) -> bytes: ...  # Sequences, likewise
+    def seq(self) -> npt.NDArray[np.uint64]: ...  # Sequences
     @property
-    def beyond_signed(self) -> EntryID | None: ...  # The first ID that signed 64-bit numbers cannot hold
+    def ts(
+        self,
+    ) -> tuple[npt.NDArray[np.int64], _U8 | None, int] | None: ...  # Microseconds, validity, nulls: past 2^63
     @property
-    def ts(self) -> tuple[bytes, bytes | None, int]: ...  # Microseconds, validity, nulls: past 2^63
+    def places(self) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]: ...  # In the segment, sizes; `metadata`
     @property
-    def places(self) -> tuple[bytes, bytes]: ...  # Position in the segment, bytes of names and values; `metadata`
+    def listed(self) -> _FieldLists | None: ...  # For 'fields' and 'map'
     @property
-    def listed(self) -> _Lists | None: ...  # For 'fields' and 'map'
+    def raw(self) -> tuple[_I4, _U8] | None: ...  # For 'raw': offsets, bytes
     @property
-    def raw(self) -> tuple[bytes, bytes] | None: ...  # For 'raw': offsets, bytes
+    def typed(self) -> list[tuple[_U8, _I4 | None, _U8, int]]: ...  # Values, offsets of strings, validity, nulls
     @property
-    def typed(self) -> list[tuple[bytes, bytes | None, bytes, int]]: ...  # Values, offsets of strings, validity, nulls
-    @property
-    def bad(self) -> _Lists | None: ...  # For 'typed': fields that did not parse, where any did not
+    def bad(self) -> _FieldLists | None: ...  # For 'typed': fields that did not parse, where any did not
     @property
     def first_bad(self) -> tuple[EntryID, bytes, bytes] | None: ...  # ID, name, value of the first

@@ -10,6 +10,8 @@ from diskstream.errors import ArgumentError, DiskstreamError
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from diskstream._native_segments import _FieldLists
+
 __all__ = ["LAYOUTS", "Layout", "arrow_type", "as_batch", "field_list_type"]
 
 LAYOUTS = ("ids", "fields", "map", "raw", "typed")
@@ -24,6 +26,7 @@ class Layout:
     duplicates: str
     strict: bool
     metadata: bool
+    times: bool
 
     def check(self) -> None:
         """Raises what the first batch would.
@@ -74,11 +77,9 @@ def arrow_type(kind: str) -> "pa.DataType":
     return kinds[kind]
 
 
-def _lists(
-    pa: Any, parts: tuple[bytes, bytes, bytes, bytes, bytes], *, as_map: bool = False, empty_is_null: bool = False
-) -> Any:
+def _lists(pa: Any, parts: "_FieldLists", *, as_map: bool = False, empty_is_null: bool = False) -> Any:
     ends, name_offsets, names, value_offsets, values = map(pa.py_buffer, parts)
-    fields, rows = len(parts[1]) // 4 - 1, len(parts[0]) // 4 - 1
+    fields, rows = len(parts[1]) - 1, len(parts[0]) - 1
     each = [
         pa.Array.from_buffers(pa.binary(), fields, [None, name_offsets, names]),
         pa.Array.from_buffers(pa.binary(), fields, [None, value_offsets, values]),
@@ -91,7 +92,7 @@ def _lists(
         return pa.Array.from_buffers(field_list_type(), rows, [None, ends], children=[structs])
     import numpy as np  # as pyarrow, not before it is needed
 
-    held = np.diff(np.frombuffer(parts[0], "<i4")) > 0
+    held = np.diff(parts[0]) > 0
     bits = pa.py_buffer(np.packbits(held, bitorder="little").tobytes())
     return pa.Array.from_buffers(field_list_type(), rows, [bits, ends], children=[structs])
 
@@ -103,7 +104,7 @@ def as_batch(how: Layout, blocks: Sequence[Block], segment: int) -> "pa.RecordBa
         ArgumentError: a repeated name or a value that does not parse, where the layout takes neither.
     """
     pa = _arrow()
-    made = ScanBatch.of_blocks(blocks, how.name, how.columns, how.duplicates, how.metadata)
+    made = ScanBatch.of_blocks(blocks, how.name, how.columns, how.duplicates, how.metadata, how.times)
     if how.strict and made.first_bad is not None:
         entry_id, name, value = made.first_bad
         kind = dict(how.columns)[name]
@@ -112,16 +113,13 @@ def as_batch(how: Layout, blocks: Sequence[Block], segment: int) -> "pa.RecordBa
         )
     rows = made.rows
 
-    def words(kind: Any, data: bytes, validity: bytes | None = None, nulls: int = 0) -> Any:
+    def words(kind: Any, data: Any, validity: Any = None, nulls: int = 0) -> Any:
         bits = None if validity is None else pa.py_buffer(validity)
         return pa.Array.from_buffers(kind, rows, [bits, pa.py_buffer(data)], null_count=nulls)
 
-    times, valid, nulls = made.ts
-    columns = {
-        "id_ms": words(pa.uint64(), made.ms),
-        "id_seq": words(pa.uint64(), made.seq),
-        "ts": words(pa.timestamp("us", "UTC"), times, valid, nulls),
-    }
+    columns = {"id_ms": words(pa.uint64(), made.ms), "id_seq": words(pa.uint64(), made.seq)}
+    if made.ts is not None:
+        columns["ts"] = words(pa.timestamp("us", "UTC"), *made.ts)
     if how.metadata:
         positions, sizes = made.places
         columns["segment"] = pa.repeat(pa.scalar(segment, pa.int64()), rows)

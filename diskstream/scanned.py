@@ -164,6 +164,7 @@ class Scanned:
         duplicates: str = "last",
         strict: bool = False,
         metadata: bool = False,
+        times: bool = True,
         batch_rows: int = 16_384,
     ) -> "Iterator[pa.RecordBatch]":
         """The live entries of a range as Arrow record batches, in order of IDs; no batch spans two segments.
@@ -185,6 +186,7 @@ class Scanned:
             duplicates: which value counts where an entry holds a name twice: ``first``, ``last``, or ``fail``.
             strict: raise where a value does not parse, instead of leaving it null.
             metadata: add ``segment``, ``position`` (in it) and ``size_bytes`` (of names and values), int64 each.
+            times: give ``ts``; it costs a little, and says nothing that ``id_ms`` does not.
             batch_rows: rows of a batch, about.
 
         Raises:
@@ -195,7 +197,7 @@ class Scanned:
         """
         pairs = columns.items() if isinstance(columns, Mapping) else columns
         wanted = [(name.encode() if isinstance(name, str) else bytes(name), kind) for name, kind in pairs]
-        how = Layout(layout, wanted, duplicates, strict=strict, metadata=metadata)
+        how = Layout(layout, wanted, duplicates, strict=strict, metadata=metadata, times=times)
         how.check()
         if batch_rows < 1:
             raise ArgumentError("a batch has at least one row")

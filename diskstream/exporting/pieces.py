@@ -48,7 +48,7 @@ def read_in_order(
 
     def read(first: Any, last: Any, read_so_far: SimpleQueue[pa.RecordBatch | None]) -> None:
         try:
-            for batch in stream.scan(first, last, **how, batch_rows=min(rows, _BATCH_ROWS)):
+            for batch in stream.scan(first, last, **how, times=False, batch_rows=min(rows, _BATCH_ROWS)):
                 read_so_far.put(batch)
         finally:
             read_so_far.put(None)

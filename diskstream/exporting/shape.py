@@ -64,7 +64,7 @@ class Shape:
         else:
             arrays += [ms, seq]
         if self.columns:
-            first = batch.schema.names.index("ts") + 1  # by place: a field may be called as the others are
+            first = batch.schema.names.index("id_seq") + 1  # by place: a field may be called as the others are
             some = batch.columns[first : first + len(self.columns)]
             if self.empty:
                 filled = [column for column, values in zip(self.columns, some, strict=True) if _has_value(values)]

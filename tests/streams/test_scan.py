@@ -154,6 +154,29 @@ def test_metadata_tell_segment_place_and_size(made: Layered) -> None:
     assert sizes == [sum(len(name) + len(value) for name, value in pairs) for _, pairs in made.live]
 
 
+@pytest.mark.parametrize("layout", ["ids", "fields", "raw", "typed"])
+def test_times_are_left_out_where_nobody_wants_them(made: Layered, layout: str) -> None:
+    columns: dict[str | bytes, str] = {"n": "string"} if layout == "typed" else {}
+    with_times = table(made.stream.scan(layout=layout, columns=columns))
+    without = table(made.stream.scan(layout=layout, columns=columns, times=False))
+    assert without.column_names == [name for name in with_times.column_names if name != "ts"]
+    assert without == with_times.drop_columns(["ts"])
+
+
+def test_a_batch_lives_longer_than_what_it_was_made_of(store: Store) -> None:
+    # Its buffers were taken over from the native core, not copied.
+    stream = store.stream("x")
+    stream.add_many([{"n": number, "text": "x" * number} for number in range(300)])
+    stream.seal()
+    batches = list(stream.scan(batch_rows=7))
+    wanted = [{"name": b"text", "value": b"x" * number} for number in range(300)]
+    store.delete("x")
+    for number in range(50):
+        store.stream("y").add_many([{"z": "z" * 300}] * 100)
+        assert len(table(store.stream("y").scan())) == 100 * (number + 1)
+    assert [fields[1] for fields in table(iter(batches))["fields"].to_pylist()] == wanted
+
+
 def test_a_position_counts_the_entries_of_a_segment_before_it(store: Store) -> None:
     stream = store.stream("x")
     stream.add_many([{"n": number} for number in range(5)], ids=[(number + 1, 0) for number in range(5)])

@@ -8,11 +8,14 @@
 use crate::block::{Block, Column, Shape};
 use crate::columns::Duplicates;
 use crate::error::{Error, Result};
-use crate::wire::{put_start, put_u32};
+use crate::wire::put_u32;
 
 const MAX_BYTES: usize = i32::MAX as usize;
 /// Names that are copied at once.
 const NAMES_BYTES: usize = 4096;
+/// Bytes behind the last value, so that a short one may be moved as sixteen.
+const ROOM: usize = 16;
+const PAST: Error = Error::Invalid("a row past its block");
 const TOO_LARGE: Error = Error::Invalid("a column of more than 2 GiB: read fewer rows at a time");
 
 /// Byte strings one after another: string `i` is `data[offsets[i]..offsets[i + 1]]`.
@@ -51,6 +54,56 @@ impl Strings {
         self.offsets.extend(ends.iter().skip(1).map(|end| base + end.saturating_sub(start) as i32));
         Ok(true)
     }
+
+    /// Adds the values of runs of columns row by row, of each row those of all columns; `size` bytes in all.
+    fn push_transposed(&mut self, columns: &[Run<'_>], rows: usize, size: usize) -> Result<()> {
+        let (start, first) = (self.data.len(), self.offsets.len());
+        self.data.resize(start + size + ROOM, 0);
+        self.offsets.resize(first + rows * columns.len(), 0);
+        let out = self.data.get_mut(start..).unwrap_or_default();
+        let slots = self.offsets.get_mut(first..).unwrap_or_default();
+        let mut at = 0;
+        for (row, slots) in slots.chunks_exact_mut(columns.len()).enumerate() {
+            for (slot, (bytes, ends)) in slots.iter_mut().zip(columns) {
+                let (Some(first), Some(from), Some(to)) = (ends.first(), ends.get(row), ends.get(row + 1)) else {
+                    return Err(PAST);
+                };
+                let length = (to - from) as usize;
+                if !place(out, at, bytes.get((from - first) as usize..).unwrap_or(&[]), length) {
+                    return Err(PAST);
+                }
+                at += length;
+                *slot = (start + at) as i32;
+            }
+        }
+        self.data.truncate(start + at);
+        Ok(())
+    }
+}
+
+/// The bytes of consecutive rows of a column, and their offsets: see [`Column::run`].
+type Run<'a> = (&'a [u8], &'a [u32]);
+
+/// Puts the first `length` of `bytes` at a place of `out`; false where one of them is too short. Most are short: sixteen
+/// bytes are moved at once.
+#[inline]
+fn place(out: &mut [u8], at: usize, bytes: &[u8], length: usize) -> bool {
+    let Some(out) = out.get_mut(at..) else { return false };
+    match (bytes.first_chunk::<16>(), out.first_chunk_mut::<16>()) {
+        (Some(from), Some(to)) if length <= 16 => {
+            *to = *from;
+            true
+        }
+        _ => place_long(out, bytes, length),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn place_long(out: &mut [u8], bytes: &[u8], length: usize) -> bool {
+    let (Some(from), Some(to)) = (bytes.get(..length), out.get_mut(..length)) else { return false };
+    to.copy_from_slice(from);
+    true
 }
 
 /// Lists of fields under construction.
@@ -69,6 +122,27 @@ impl Default for Listed {
 }
 
 impl Listed {
+    /// Makes room for rows `from..to` of blocks, with all their fields, if each block is of one shape.
+    pub fn reserve<'a>(&mut self, blocks: impl Iterator<Item = (&'a Block, usize, usize)>) {
+        let (mut rows, mut fields, mut names, mut values) = (0, 0, 0, ROOM);
+        for (block, from, to) in blocks {
+            let [table] = block.tables.as_slice() else { continue };
+            rows += to - from;
+            fields += (to - from) * table.columns.len();
+            names += (to - from) * table.shape.names.iter().map(|name| name.len()).sum::<usize>();
+            let ends = |column: &Column| Some(column.offsets.get(to)?.saturating_sub(*column.offsets.get(from)?));
+            values += table.columns.iter().filter_map(ends).map(|size| size as usize).sum::<usize>();
+        }
+        if fields.max(names).max(values) > MAX_BYTES {
+            return; // refused when it is added
+        }
+        self.ends.reserve_exact(rows);
+        self.names.offsets.reserve_exact(fields);
+        self.values.offsets.reserve_exact(fields);
+        self.names.data.reserve_exact(names);
+        self.values.data.reserve_exact(values);
+    }
+
     pub fn field(&mut self, name: &[u8], value: &[u8]) -> Result<()> {
         self.names.push(name)?;
         self.values.push(value)
@@ -96,8 +170,7 @@ impl Listed {
         else {
             return Ok(false);
         };
-        let columns: Option<Vec<(&[u8], &[u32])>> =
-            table.columns.iter().map(|column| column.run(from, last + 1)).collect();
+        let columns: Option<Vec<Run<'_>>> = table.columns.iter().map(|column| column.run(from, last + 1)).collect();
         let Some(columns) = columns.filter(|columns| {
             last - from + 1 == rows.len() && !columns.is_empty() && columns.len() == table.shape.names.len()
         }) else {
@@ -110,20 +183,9 @@ impl Listed {
         if fields.max(all_names).max(self.values.data.len() + values) > MAX_BYTES {
             return Err(TOO_LARGE);
         }
+        let before = self.names.offsets.len() - 1;
         self.repeat_names(&names, &table.shape, rows.len());
-        self.values.data.reserve(values + 16);
-        self.values.offsets.reserve(rows.len() * columns.len());
-        for row in 0..rows.len() {
-            for (bytes, ends) in &columns {
-                let (Some(first), Some(start), Some(end)) = (ends.first(), ends.get(row), ends.get(row + 1)) else {
-                    return Err(Error::Invalid("a row past its block"));
-                };
-                let rest = bytes.get((start - first) as usize..).unwrap_or(&[]);
-                put_start(&mut self.values.data, rest, (end - start) as usize);
-                self.values.offsets.push(self.values.data.len() as i32);
-            }
-        }
-        let before = self.names.offsets.len() - 1 - rows.len() * columns.len();
+        self.values.push_transposed(&columns, rows.len(), values)?;
         self.ends.extend((1..=rows.len()).map(|row| (before + row * columns.len()) as i32));
         Ok(true)
     }
@@ -133,26 +195,30 @@ impl Listed {
         // Some rows in one piece that stays in the processor's cache, again and again.
         let some = rows.min(NAMES_BYTES / names.len().max(1)).max(1);
         let piece = names.repeat(some);
-        let mut wanted = rows * names.len();
-        let mut end = self.names.data.len();
-        self.names.data.reserve(wanted);
-        while wanted > 0 {
-            let part = piece.get(..wanted).unwrap_or(&piece);
-            self.names.data.extend_from_slice(part);
-            wanted -= part.len();
-        }
+        let mut end = 0;
+        let ends: Vec<i32> = (0..some)
+            .flat_map(|_| &shape.names)
+            .map(|name| {
+                end += name.len() as i32;
+                end
+            })
+            .collect();
+        self.names.data.reserve(rows * names.len());
         self.names.offsets.reserve(rows * shape.names.len());
-        for _ in 0..rows {
-            self.names.offsets.extend(shape.names.iter().map(|name| {
-                end += name.len();
-                end as i32
-            }));
+        let mut left = rows;
+        while left > 0 {
+            let now = left.min(some);
+            let base = self.names.data.len() as i32;
+            self.names.data.extend_from_slice(piece.get(..now * names.len()).unwrap_or(&piece));
+            let ends = ends.get(..now * shape.names.len()).unwrap_or(&ends);
+            self.names.offsets.extend(ends.iter().map(|end| base + end));
+            left -= now;
         }
     }
 
     /// Adds a row with all its fields; of a repeated name one, where `duplicates` says which.
     pub fn push(&mut self, block: &Block, row: usize, duplicates: Option<Duplicates>) -> Result<()> {
-        let Some((table, at)) = block.place(row) else { return Err(Error::Invalid("a row past its block")) };
+        let Some((table, at)) = block.place(row) else { return Err(PAST) };
         let names = &table.shape.names;
         for (number, (name, column)) in names.iter().zip(&table.columns).enumerate() {
             if let Some(policy) = duplicates {
@@ -214,8 +280,9 @@ mod tests {
         let names = ["a", "bb", ""].iter().map(|name| name.as_bytes().into()).collect();
         let number = builder.intern(Shape { names });
         for row in 0..9u64 {
-            let values: Vec<u8> = (0..row as u8 + 3).collect();
-            builder.push(Id::new(row, 0), number, &[row as usize, 0, 3], &values).unwrap();
+            let long = row as usize * 5; // also what is more than is moved at once
+            let values: Vec<u8> = (0..long as u8 + 3).collect();
+            builder.push(Id::new(row, 0), number, &[long, 0, 3], &values).unwrap();
         }
         let block = builder.finish();
         for rows in [vec![], vec![0], (0..9).collect::<Vec<_>>(), (2..7).collect(), vec![1, 3, 4], vec![8]] {
@@ -223,6 +290,7 @@ mod tests {
             for listed in [&mut at_once, &mut one_by_one] {
                 listed.push(&block, 4, None).unwrap(); // so that there is something in front
             }
+            at_once.reserve([(&block, 0, 9)].into_iter());
             at_once.push_rows(&block, &rows, None).unwrap();
             rows.iter().for_each(|row| one_by_one.push(&block, *row, None).unwrap());
             assert_eq!(format!("{at_once:?}"), format!("{one_by_one:?}"));

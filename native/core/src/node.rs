@@ -19,7 +19,7 @@ use crate::block::{Block, Column, Shape, Table};
 use crate::error::{Error, Result};
 use crate::id::Id;
 use crate::rows::MAX_FIELDS;
-use crate::wire::{put_id, put_narrow, put_u32, put_varint, read_narrow, Reader};
+use crate::wire::{put_id, put_narrow, put_u32, put_varint, read_ends, read_narrow, Reader};
 use crate::zstd_could_unpack;
 
 pub const NODE_HEAD_BYTES: usize = 32;
@@ -252,11 +252,7 @@ fn parse_shapes(reader: &mut Reader<'_>) -> Result<Vec<Table>> {
 fn parse_column(reader: &mut Reader<'_>, rows: usize) -> Result<Column> {
     let mut offsets = Vec::with_capacity(rows + 1);
     offsets.push(0u32);
-    let mut end = 0u64;
-    read_narrow(reader, rows, |length| {
-        end = end.saturating_add(length);
-        offsets.push(end as u32);
-    })?;
+    let end = read_ends(reader, rows, &mut offsets)?;
     let size = reader.count(reader.remaining(), "the length of a column")?;
     if size as u64 != end {
         return Err(reader.fault("lengths that add up to the column", end));

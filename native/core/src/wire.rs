@@ -194,6 +194,26 @@ pub fn read_narrow(reader: &mut Reader<'_>, count: usize, mut each: impl FnMut(u
     Ok(())
 }
 
+/// Reads a narrow column of `count` lengths, and appends the sum up to each (of which the lowest 32 bits); returns the
+/// sum of all.
+pub fn read_ends(reader: &mut Reader<'_>, count: usize, ends: &mut Vec<u32>) -> Result<u64> {
+    let mut end = 0u64;
+    if reader.rest().first() == Some(&1) {
+        reader.take(1)?;
+        ends.extend(reader.take(count)?.iter().map(|byte| {
+            end += u64::from(*byte); // far below 2^64
+            end as u32
+        }));
+        return Ok(end);
+    }
+    ends.reserve(count);
+    read_narrow(reader, count, |length| {
+        end = end.saturating_add(length);
+        ends.push(end as u32);
+    })?;
+    Ok(end)
+}
+
 #[inline]
 fn words<const N: usize>(reader: &mut Reader<'_>, count: usize, mut each: impl FnMut([u8; N])) -> Result<()> {
     let size = count.checked_mul(N).ok_or_else(|| reader.fault("a column that fits in memory", count))?;
@@ -211,7 +231,7 @@ pub fn padded(size: usize) -> usize {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
 mod tests {
     use super::*;
 
@@ -228,6 +248,22 @@ mod tests {
             let mut back = Vec::new();
             read_narrow(&mut Reader::new(&out, "test"), values.len(), |value| back.push(value)).unwrap();
             assert_eq!(back, values);
+        }
+    }
+
+    #[test]
+    fn lengths_are_summed_up_alike_at_every_width() {
+        for values in [vec![], vec![7; 5], vec![1, 2, 255], vec![300, 1, 0], vec![70_000, 1], vec![1 << 33, 5]] {
+            let (mut out, mut ends) = (Vec::new(), vec![0u32]);
+            put_narrow(&mut out, &values);
+            let mut reader = Reader::new(&out, "test");
+            assert_eq!(read_ends(&mut reader, values.len(), &mut ends).unwrap(), values.iter().sum());
+            assert_eq!(reader.remaining(), 0);
+            let sums = (0..=values.len()).map(|count| values[..count].iter().sum::<u64>() as u32);
+            assert!(sums.eq(ends.iter().copied()));
+            if let Some(cut) = out.get(..out.len() - 1) {
+                assert!(read_ends(&mut Reader::new(cut, "test"), values.len(), &mut Vec::new()).is_err());
+            }
         }
     }
 

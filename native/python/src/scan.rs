@@ -4,11 +4,11 @@ use diskstream_core::columns::Duplicates;
 use diskstream_core::error::Error;
 use diskstream_core::id::Id;
 use diskstream_core::listed::{push_raw, Listed, Strings};
-use diskstream_core::typed::{Type, Typed};
+use diskstream_core::typed::{Type, Typed, TypedColumn};
+use numpy::{Element, IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::columns::words;
 use crate::entry::Block;
 use crate::errors;
 use crate::id::EntryId;
@@ -23,14 +23,45 @@ enum Layout {
     Typed(Typed),
 }
 
+/// An array of numpy that took over what was laid out: nothing is copied.
+type Array<T> = Py<PyArray1<T>>;
+/// Values, offsets of strings, validity bits, nulls.
+type ColumnParts = (Array<u8>, Option<Array<i32>>, Array<u8>, usize);
+/// Ends, offsets and bytes of names, offsets and bytes of values.
+type ListParts = (Array<i32>, Array<i32>, Array<u8>, Array<i32>, Array<u8>);
+/// Microseconds, validity bits (None: all valid), nulls.
+type Times = (Array<i64>, Option<Array<u8>>, usize);
+
 /// Columns of a run of entries.
-#[pyclass(frozen, module = "diskstream._native")]
+#[pyclass(frozen, get_all, module = "diskstream._native")]
 pub struct ScanBatch {
-    ids: Vec<Id>,
-    /// Position within the segment, and bytes of names and values.
-    places: Vec<(u64, u64)>,
+    rows: usize,
+    /// Milliseconds of the IDs.
+    ms: Array<u64>,
+    /// Sequences of the IDs.
+    seq: Array<u64>,
+    /// The IDs' times, where asked for: those past 2^63 µs are null.
+    ts: Option<Times>,
+    /// Position within the segment, and bytes of names and values; with `metadata`.
+    places: (Array<u64>, Array<u64>),
+    /// For 'fields' and 'map'.
+    listed: Option<ListParts>,
+    /// For 'raw': offsets and bytes.
+    raw: Option<(Array<i32>, Array<u8>)>,
+    /// For 'typed'.
+    typed: Vec<ColumnParts>,
+    /// For 'typed', where something did not parse: for each row a list of those fields.
+    bad: Option<ListParts>,
+    /// The first of them: ID, name, value.
+    first_bad: Option<(Py<EntryId>, Py<PyBytes>, Py<PyBytes>)>,
+}
+
+/// What becomes a [`ScanBatch`].
+struct Columns {
+    ms: Vec<u64>,
+    seq: Vec<u64>,
+    places: (Vec<u64>, Vec<u64>),
     layout: Layout,
-    /// For each row the fields whose values did not parse.
     bad: Option<Listed>,
     first_bad: Option<(Id, Vec<u8>, Vec<u8>)>,
 }
@@ -91,14 +122,42 @@ fn parse_layout(py: Python<'_>, layout: &str, fields: Vec<(Vec<u8>, String)>, du
     })
 }
 
-impl ScanBatch {
+impl Columns {
+    fn new(layout: Layout) -> Columns {
+        Columns { ms: Vec::new(), seq: Vec::new(), places: Default::default(), layout, bad: None, first_bad: None }
+    }
+
+    /// Makes room for blocks at once: what grows is copied again and again.
+    fn reserve(&mut self, blocks: &[&Block]) {
+        let rows = blocks.iter().map(|block| block.to - block.from).sum();
+        self.ms.reserve_exact(rows);
+        self.seq.reserve_exact(rows);
+        if let Layout::Listed(_, listed) = &mut self.layout {
+            listed.reserve(blocks.iter().map(|block| (&*block.block, block.from, block.to)));
+        }
+    }
+
     fn push(&mut self, block: &Block, metadata: bool, scratch: &mut Vec<u8>) -> Result<(), Error> {
-        let rows: Vec<usize> = (block.from..block.to).filter(|row| block.is_live(*row)).collect();
-        let before = self.ids.len();
-        self.ids.extend(rows.iter().filter_map(|row| block.block.id(*row)));
+        let all = block.from..block.to;
+        let rows: Vec<usize> = match block.gone {
+            Some(_) => all.filter(|row| block.is_live(*row)).collect(),
+            None => all.collect(),
+        };
+        let before = self.ms.len();
+        match block.block.ids.get(block.from..block.to) {
+            Some(ids) if ids.len() == rows.len() => {
+                self.ms.extend(ids.iter().map(|id| id.ms));
+                self.seq.extend(ids.iter().map(|id| id.seq));
+            }
+            _ => {
+                let ids = rows.iter().filter_map(|row| block.block.ids.get(*row));
+                self.ms.extend(ids.clone().map(|id| id.ms));
+                self.seq.extend(ids.map(|id| id.seq));
+            }
+        }
         if metadata {
-            let place = |row: &usize| (block.base + *row as u64, block.block.entry_bytes(*row) as u64);
-            self.places.extend(rows.iter().map(place));
+            self.places.0.extend(rows.iter().map(|row| block.base + *row as u64));
+            self.places.1.extend(rows.iter().map(|row| block.block.entry_bytes(*row) as u64));
         }
         match &mut self.layout {
             Layout::Ids => {}
@@ -142,27 +201,49 @@ impl ScanBatch {
     }
 }
 
-type Bytes<'py> = Bound<'py, PyBytes>;
-/// Values, offsets of strings, validity bits, nulls.
-type ColumnParts<'py> = (Bytes<'py>, Option<Bytes<'py>>, Bytes<'py>, usize);
-/// Ends, offsets and bytes of names, offsets and bytes of values.
-type ListParts<'py> = (Bytes<'py>, Bytes<'py>, Bytes<'py>, Bytes<'py>, Bytes<'py>);
+/// Times in microseconds, validity bits (None: all valid), nulls.
+fn times(ms: &[u64]) -> (Vec<i64>, Option<Vec<u8>>, usize) {
+    let micros = |ms: &u64| i64::try_from(*ms).ok().and_then(|ms| ms.checked_mul(1000));
+    let times: Vec<i64> = ms.iter().map(|ms| micros(ms).unwrap_or(0)).collect();
+    let nulls = ms.iter().filter(|ms| micros(ms).is_none()).count();
+    if nulls == 0 {
+        return (times, None, 0);
+    }
+    let mut bits = vec![0u8; ms.len().div_ceil(8)];
+    for (row, ms) in ms.iter().enumerate() {
+        if let (Some(byte), true) = (bits.get_mut(row / 8), micros(ms).is_some()) {
+            *byte |= 1 << (row % 8);
+        }
+    }
+    (times, Some(bits), nulls)
+}
 
-fn list_parts<'py>(py: Python<'py>, listed: &Listed) -> PyResult<ListParts<'py>> {
-    Ok((
-        words(py, &listed.ends, i32::to_le_bytes)?,
-        words(py, &listed.names.offsets, i32::to_le_bytes)?,
-        PyBytes::new(py, &listed.names.data),
-        words(py, &listed.values.offsets, i32::to_le_bytes)?,
-        PyBytes::new(py, &listed.values.data),
-    ))
+fn array<T: Element>(py: Python<'_>, values: Vec<T>) -> Array<T> {
+    values.into_pyarray(py).unbind()
+}
+
+fn list_parts(py: Python<'_>, listed: Listed) -> ListParts {
+    let (names, values) = (listed.names, listed.values);
+    let (ends, name_ends, value_ends) = (array(py, listed.ends), array(py, names.offsets), array(py, values.offsets));
+    (ends, name_ends, array(py, names.data), value_ends, array(py, values.data))
+}
+
+fn column_parts(py: Python<'_>, column: TypedColumn) -> ColumnParts {
+    let validity = array(py, column.validity);
+    match column.kind {
+        Type::Utf8 | Type::Binary => {
+            let offsets = array(py, column.strings.offsets);
+            (array(py, column.strings.data), Some(offsets), validity, column.nulls)
+        }
+        _ => (array(py, column.data), None, validity, column.nulls),
+    }
 }
 
 #[pymethods]
 impl ScanBatch {
     /// The live entries of blocks in a layout: 'ids', 'fields', 'map', 'raw' or 'typed' (with names and types).
     #[staticmethod]
-    #[pyo3(signature = (blocks, layout, fields, duplicates, metadata=false))]
+    #[pyo3(signature = (blocks, layout, fields, duplicates, metadata=false, with_times=true))]
     fn of_blocks(
         py: Python<'_>,
         blocks: Vec<PyRef<'_, Block>>,
@@ -170,116 +251,41 @@ impl ScanBatch {
         fields: Vec<(Vec<u8>, String)>,
         duplicates: &str,
         metadata: bool,
+        with_times: bool,
     ) -> PyResult<ScanBatch> {
-        let layout = parse_layout(py, layout, fields, duplicates)?;
-        let mut batch = ScanBatch { ids: Vec::new(), places: Vec::new(), layout, bad: None, first_bad: None };
+        let mut columns = Columns::new(parse_layout(py, layout, fields, duplicates)?);
         let blocks: Vec<&Block> = blocks.iter().map(|block| &**block).collect();
         let made = py.detach(|| {
+            columns.reserve(&blocks);
             let mut scratch = Vec::new();
-            blocks.iter().try_for_each(|block| batch.push(block, metadata, &mut scratch))
+            blocks.iter().try_for_each(|block| columns.push(block, metadata, &mut scratch))?;
+            Ok(with_times.then(|| times(&columns.ms)))
         });
-        made.map_err(|error| errors::core(py, "", error))?;
-        Ok(batch)
-    }
-
-    #[getter]
-    fn rows(&self) -> usize {
-        self.ids.len()
-    }
-
-    /// Milliseconds of the IDs, as little-endian 64-bit words.
-    #[getter]
-    fn ms<'py>(&self, py: Python<'py>) -> PyResult<Bytes<'py>> {
-        words(py, &self.ids, |id| id.ms.to_le_bytes())
-    }
-
-    /// Sequences of the IDs.
-    #[getter]
-    fn seq<'py>(&self, py: Python<'py>) -> PyResult<Bytes<'py>> {
-        words(py, &self.ids, |id| id.seq.to_le_bytes())
-    }
-
-    /// The first ID whose milliseconds or sequence a signed 64-bit number cannot hold.
-    #[getter]
-    fn beyond_signed(&self) -> Option<EntryId> {
-        let limit = i64::MAX as u64;
-        self.ids.iter().find(|id| id.ms > limit || id.seq > limit).map(|id| EntryId { id: *id })
-    }
-
-    /// The IDs' times in microseconds, validity bits (None: all valid) and nulls: times past 2^63 µs are null.
-    #[getter]
-    fn ts<'py>(&self, py: Python<'py>) -> PyResult<(Bytes<'py>, Option<Bytes<'py>>, usize)> {
-        let micros = |id: &Id| i64::try_from(id.ms).ok().and_then(|ms| ms.checked_mul(1000));
-        let times = words(py, &self.ids, |id| micros(&id).unwrap_or(0).to_le_bytes())?;
-        let nulls = self.ids.iter().filter(|id| micros(id).is_none()).count();
-        if nulls == 0 {
-            return Ok((times, None, 0));
-        }
-        let mut bits = vec![0u8; self.ids.len().div_ceil(8)];
-        for (row, id) in self.ids.iter().enumerate() {
-            if let (Some(byte), true) = (bits.get_mut(row / 8), micros(id).is_some()) {
-                *byte |= 1 << (row % 8);
+        let times = made.map_err(|error| errors::core(py, "", error))?;
+        let mut batch = ScanBatch {
+            rows: columns.ms.len(),
+            ms: array(py, columns.ms),
+            seq: array(py, columns.seq),
+            ts: times.map(|(times, bits, nulls)| (array(py, times), bits.map(|bits| array(py, bits)), nulls)),
+            places: (array(py, columns.places.0), array(py, columns.places.1)),
+            listed: None,
+            raw: None,
+            typed: Vec::new(),
+            bad: columns.bad.map(|listed| list_parts(py, listed)),
+            first_bad: None,
+        };
+        match columns.layout {
+            Layout::Ids => {}
+            Layout::Listed(_, listed) => batch.listed = Some(list_parts(py, listed)),
+            Layout::Raw(raw) => batch.raw = Some((array(py, raw.offsets), array(py, raw.data))),
+            Layout::Typed(typed) => {
+                batch.typed = typed.columns.into_iter().map(|column| column_parts(py, column)).collect();
             }
         }
-        Ok((times, Some(PyBytes::new(py, &bits)), nulls))
-    }
-
-    /// Position within the segment and bytes of names and values, as little-endian 64-bit words; with `metadata`.
-    #[getter]
-    fn places<'py>(&self, py: Python<'py>) -> PyResult<(Bytes<'py>, Bytes<'py>)> {
-        Ok((
-            words(py, &self.places, |place| place.0.to_le_bytes())?,
-            words(py, &self.places, |place| place.1.to_le_bytes())?,
-        ))
-    }
-
-    /// For 'fields' and 'map': ends, name offsets, names, value offsets, values; offsets are 32-bit words.
-    #[getter]
-    fn listed<'py>(&self, py: Python<'py>) -> PyResult<Option<ListParts<'py>>> {
-        match &self.layout {
-            Layout::Listed(_, listed) => list_parts(py, listed).map(Some),
-            _ => Ok(None),
+        if let Some((id, name, value)) = columns.first_bad {
+            let id = Py::new(py, EntryId { id })?;
+            batch.first_bad = Some((id, PyBytes::new(py, &name).unbind(), PyBytes::new(py, &value).unbind()));
         }
-    }
-
-    /// For 'raw': offsets and bytes.
-    #[getter]
-    fn raw<'py>(&self, py: Python<'py>) -> PyResult<Option<(Bytes<'py>, Bytes<'py>)>> {
-        match &self.layout {
-            Layout::Raw(raw) => Ok(Some((words(py, &raw.offsets, i32::to_le_bytes)?, PyBytes::new(py, &raw.data)))),
-            _ => Ok(None),
-        }
-    }
-
-    /// For 'typed': values (or bytes of strings), offsets of strings, validity bits and nulls of each column.
-    #[getter]
-    fn typed<'py>(&self, py: Python<'py>) -> PyResult<Vec<ColumnParts<'py>>> {
-        let Layout::Typed(typed) = &self.layout else { return Ok(Vec::new()) };
-        let columns = typed.columns.iter();
-        columns
-            .map(|column| {
-                let validity = PyBytes::new(py, &column.validity);
-                Ok(match column.kind {
-                    Type::Utf8 | Type::Binary => {
-                        let offsets = words(py, &column.strings.offsets, i32::to_le_bytes)?;
-                        (PyBytes::new(py, &column.strings.data), Some(offsets), validity, column.nulls)
-                    }
-                    _ => (PyBytes::new(py, &column.data), None, validity, column.nulls),
-                })
-            })
-            .collect()
-    }
-
-    /// For 'typed', where something did not parse: for each row a list of those fields, as `listed`.
-    #[getter]
-    fn bad<'py>(&self, py: Python<'py>) -> PyResult<Option<ListParts<'py>>> {
-        self.bad.as_ref().map(|listed| list_parts(py, listed)).transpose()
-    }
-
-    /// The first of them: ID, name, value.
-    #[getter]
-    fn first_bad<'py>(&self, py: Python<'py>) -> Option<(EntryId, Bytes<'py>, Bytes<'py>)> {
-        let (id, name, value) = self.first_bad.as_ref()?;
-        Some((EntryId { id: *id }, PyBytes::new(py, name), PyBytes::new(py, value)))
+        Ok(batch)
     }
 }
