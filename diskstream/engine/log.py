@@ -87,11 +87,11 @@ class StreamLog:
             self.ctl = self.page.ctl
             ours = weakref.WeakMethod(self.resolve)  # a strong one would be a cycle through native memory
             self.native.set_resolver(lambda reason, held: (ours() or _gone)(reason, held=held))
-            self.segments = Segments(directory, self.native, options, cache)
+            self.segments = Segments(directory, self.native, options, cache, self._whereabouts.asked)
             self.pending = StreamPending(self, view or open_view(directory.parent.parent / "view"))
             undo.pop_all()
         if not read_only:
-            self._whereabouts.close()  # the shared page says where it is from now on
+            self._whereabouts.leave_to(lambda ctl=self.ctl: bool(ctl.flags & FLAG_MOVED))  # type: ignore[misc]
         self.first_seen: tuple[int, EntryID] | None = None  # the first live ID, as of a version: see reader.first_id
         self._marked_lsn = self._reserved_lsn = self.native.tail[2]
 

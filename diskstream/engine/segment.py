@@ -6,6 +6,7 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from diskstream._native import (
@@ -224,8 +225,16 @@ class SharedCache:
 class Segments:
     """The segments of one stream, opened as they are needed."""
 
-    def __init__(self, directory: Path, native: Log, options: Options, cache: SharedCache | None = None) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        native: Log,
+        options: Options,
+        cache: SharedCache | None = None,
+        asked: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> None:
         self._directory, self._native, self._options = directory, native, options
+        self._asked = asked  # whether the directory still is the stream's, where something foreign is in it
         self.cache = cache or SharedCache(options.cache_bytes)
         self._owner = self.cache.new_owner()
         self._packed: set[tuple[int, int]] = set()
@@ -266,11 +275,15 @@ class Segments:
 
         Raises:
             SegmentGone: it has no file.
+            StreamMoved: another stream is in its place.
             CorruptionError: its file is damaged.
         """
         key = self._owner, view.number, view.generation
         found = self.cache.get(key)
-        return self._open_segment(view) if found is None else found
+        if found is None:
+            with self._asked():
+                found = self._open_segment(view)
+        return found
 
     def is_here(self, view: SegmentView) -> bool:
         """Whether the segment's bytes are in the stream's directory, or missing: there is no more than a stub else."""
@@ -282,13 +295,15 @@ class Segments:
         """Whether reading the segment would ask the storage: only a stub is here, and nothing is open or fetched.
 
         Raises:
+            StreamMoved: another stream is in its place.
             CorruptionError: the stub is damaged, or stands for another segment.
         """
         if self.cache.get((self._owner, view.number, view.generation)) is not None or self.is_rows(view):
             return False
         if is_there(names.segment_path(self._directory, view.number, view.generation)):
             return False
-        stub = cold.find(self._directory, self._native, view)
+        with self._asked():
+            stub = cold.find(self._directory, self._native, view)
         return stub is not None and not self.cache.cold.has(stub)
 
     def _open_segment(self, view: SegmentView) -> SealedSegment | RowSegment:

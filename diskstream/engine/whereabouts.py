@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from diskstream.engine.files import wrapped
@@ -26,6 +26,7 @@ class Whereabouts:
 
     def __init__(self, directory: Path) -> None:
         self._directory, self._fd = directory, -1
+        self._is_told: Callable[[], bool] | None = None
         try:
             with wrapped(directory, "open"):
                 self._fd = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -39,6 +40,10 @@ class Whereabouts:
         Raises:
             StreamMoved: another directory is of its name now, or none.
         """
+        if self._is_told is not None:
+            if self._is_told():
+                raise StreamMoved
+            return
         try:
             found = status(self._directory)
         except FileNotFoundError:
@@ -58,6 +63,11 @@ class Whereabouts:
         except (FileNotFoundError, CorruptionError):
             self.check()
             raise
+
+    def leave_to(self, is_told: Callable[[], bool]) -> None:
+        """Lets go of the directory: from now on the shared page says whether the stream was moved."""
+        self._is_told = is_told
+        self.close()
 
     def close(self) -> None:
         """Lets go of the directory."""

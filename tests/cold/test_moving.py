@@ -237,6 +237,33 @@ def test_a_stream_that_is_renamed_or_deleted_takes_its_stubs_along(
     assert names_in(tmp_path / "store" / "streams", ".cold") == []
 
 
+@pytest.mark.parametrize("look", ["delete", "get", "range", "splits", "trim"])
+def test_another_stream_in_its_place_is_not_taken_for_damage(
+    stream: Stream, folder_place: str, tmp_path: Path, look: str
+) -> None:
+    # Found by the power part: a delete opened the stub of the stream that had been renamed to the name meanwhile.
+    store = stream._store
+    for name in ("x", "y"):
+        if name == "y":
+            filled(store, name)
+        move_out(store.stream(name), folder_place, older_than_ms=0)
+    with opened(tmp_path / "store") as other:
+        there = other.stream("x")
+        assert len(there) == ENTRIES
+        store.rename("y", "x")
+        match look:
+            case "delete":
+                assert there.delete("5-0") == 1
+            case "get":
+                assert there.get("5-0") is not None
+            case "range":
+                assert len(list(there.range())) == ENTRIES
+            case "splits":
+                assert sum(piece.entries for piece in there.splits()) == ENTRIES
+            case _:
+                assert there.trim(minid="30-0", approximate=False) == 29
+
+
 def test_a_lease_and_a_copy_read_what_is_cold(stream: Stream, place: str, tmp_path: Path) -> None:
     import shutil
 

@@ -55,7 +55,7 @@ class Driver(Child):
         with self._log_in_errors():
             return super().hear(limit_s)
 
-    def until(self, true: Callable[[], bool]) -> None:
+    def until(self, true: Callable[[], bool], limit_s: float = DRIVER_LIMIT_S) -> None:
         """Returns once something has come true that this driver is to bring about.
 
         Raises:
@@ -69,7 +69,7 @@ class Driver(Child):
             return came or self.process.poll() is not None
 
         with self._log_in_errors():
-            children.until(look, DRIVER_LIMIT_S)
+            children.until(look, limit_s)
             assert came, f"the driver has ended with {self.process.wait()}"
 
     def done(self, limit_s: float = DRIVER_LIMIT_S) -> None:

@@ -16,6 +16,9 @@ use crate::ops::{self, Place, SetId};
 use crate::settings::Settings;
 use crate::wire::{put_id, put_varint, Reader};
 
+/// Segments that began unseen are remembered up to here: a recovery finds the files of others.
+const MISSED: usize = 4096;
+
 /// An approximate trim removes entries in runs of this many, as Redis removes whole nodes
 /// (`stream-node-max-entries`, 100 by default).
 pub const TRIM_GRANULE_ENTRIES: u64 = 100;
@@ -163,6 +166,19 @@ impl State {
         }
         self.active_live = 0;
         self.version += 1;
+    }
+
+    /// Notes the files that an earlier state listed, or whose segments began since, and that this one does not list: the
+    /// frames that dropped them were not seen.
+    pub fn note_missed(&mut self, before: &State) {
+        let listed = |number: u64, generation: u32| {
+            let at = self.sealed.partition_point(|meta| meta.number < number);
+            self.sealed.get(at).is_some_and(|meta| (meta.number, meta.generation) == (number, generation))
+        };
+        let sealed = before.sealed.iter().map(|meta| (meta.number, meta.generation));
+        let begun = (before.active.number..self.active.number).take(MISSED).map(|number| (number, 0));
+        let missed: Vec<(u64, u32)> = sealed.chain(begun).filter(|(number, g)| !listed(*number, *g)).collect();
+        self.dropped.extend(missed);
     }
 
     /// Remembers that a segment goes of which a trim took something; what was deleted one by one does not count.

@@ -82,6 +82,28 @@ fn a_segment_whose_entries_are_all_deleted_leaves_the_list() {
 }
 
 #[test]
+fn what_was_dropped_in_frames_that_were_not_seen_is_found_by_what_is_listed_no_more() {
+    let before = three_segments();
+    let mut state = three_segments();
+    trim(&mut state, Place { segment: 2, position: 9 });
+    for (first, next) in [(4000, 4), (5000, 5), (6000, 6)] {
+        state.roll(next);
+        add(&mut state, first, 10);
+    }
+    delete(&mut state, 4, 0..10);
+    state.dropped.clear(); // as a snapshot has none
+    state.note_missed(&before);
+    assert_eq!(state.dropped, vec![(1, 0), (4, 0)]);
+    state.dropped.clear();
+    state.sealed[0].generation = 1; // compacted: the file of before is no more
+    state.note_missed(&before);
+    assert_eq!(state.dropped, vec![(1, 0), (2, 0), (4, 0)]);
+    let mut far = State { active: SegmentMeta { number: u64::MAX, ..Default::default() }, ..Default::default() };
+    far.note_missed(&before);
+    assert_eq!(far.dropped.len(), 2 + MISSED);
+}
+
+#[test]
 fn a_snapshot_brings_the_state_back() {
     let mut state = three_segments();
     delete(&mut state, 2, (0..250).step_by(3));

@@ -319,7 +319,9 @@ impl Log {
                 next.state.version = active.tail.state.version + 1;
                 next.state.groups.windows.duplicates = active.tail.state.groups.windows.duplicates;
                 next.state.dropped = active.tail.state.dropped.clone();
-                if adjacent && active.tail.state.active.live() == 0 {
+                if !adjacent {
+                    next.state.note_missed(&active.tail.state);
+                } else if active.tail.state.active.live() == 0 {
                     next.state.dropped.push((active.tail.header.segment, 0));
                 }
                 let old = std::mem::replace(&mut active.tail, next);
