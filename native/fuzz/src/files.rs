@@ -5,7 +5,7 @@ use diskstream_core::header::{Frontier, LogHeader, MAGIC, SLOT_OFFSETS};
 use diskstream_core::id::Id;
 use diskstream_core::scan::examine;
 use diskstream_core::sealed::{Footer, Index, SegmentKey, FOOTER_BYTES, INDEX_ROW_BYTES};
-use diskstream_core::wire::{put_narrow, put_varint, read_narrow, Reader};
+use diskstream_core::wire::{put_narrow, put_varint, read_ends, read_narrow, Reader};
 
 use crate::input::{put, sign, Input};
 
@@ -14,8 +14,19 @@ pub fn wire(data: &[u8]) {
     let count = usize::from(input.u16());
     let mut reader = Reader::new(input.0, "wire");
     let mut values = Vec::new();
-    if read_narrow(&mut reader, count, |value| values.push(value)).is_ok() {
+    let mut ends = Vec::new();
+    let end = read_ends(&mut Reader::new(input.0, "wire"), count, &mut ends);
+    let is_read = read_narrow(&mut reader, count, |value| values.push(value)).is_ok();
+    assert_eq!(end.is_ok(), is_read);
+    if is_read {
         assert_eq!(values.len(), count);
+        let mut sum = 0u64;
+        let up_to = |value: &u64| {
+            sum = sum.saturating_add(*value);
+            sum as u32
+        };
+        assert!(values.iter().map(up_to).eq(ends));
+        assert_eq!(end, Ok(sum));
         let mut out = Vec::new();
         put_narrow(&mut out, &values);
         let mut back = Vec::new();
