@@ -77,7 +77,7 @@ class Plan:
             if version > _FORMAT:
                 raise NewerFormatError(where, "the plan of the replay", _FORMAT, version)
             return cls(**{**found, "asked": tuple(found["asked"]), "where": tuple(found["where"])})
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
             raise ChangedError(where, f"its plan of this replay cannot be read: {error}", _ANOTHER) from error
 
     def check_same(self, other: "Plan") -> None:

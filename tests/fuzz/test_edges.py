@@ -82,6 +82,7 @@ FOUND = [
         b'{"diskstream_export": 1, "given": ' + b"[" * 100_000 + b"\n",
         "not what an export writes",
     ),
+    ("plans of replays", b'{"format": Infinity, "asked": [], "where": []}', "its plan of this replay cannot be read"),
     ("manifests of staged rows", b'{"writer": "w", "version": Infinity, "given": false, "files": []}', "damaged"),
 ]
 
