@@ -3,12 +3,14 @@
 KEEPREF, DELREF and ACKED are those of Redis 8.2.
 """
 
+import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
-from diskstream._native import EntryID
+from diskstream._native import EntryID, SegmentView
 from diskstream.engine import reader, trimming
 from diskstream.engine.log import StreamLog
+from diskstream.engine.segment import SegmentGone
 from diskstream.engine.state import BY_ID
 from diskstream.errors import ArgumentError
 from diskstream.ids import MAX_ID
@@ -23,6 +25,7 @@ __all__ = [
     "check_ref",
     "delete",
     "end_references",
+    "is_any_pending",
     "not_needed",
     "remove_not_needed",
     "trim_acknowledged",
@@ -52,6 +55,11 @@ def _groups(log: StreamLog) -> list[tuple[int, EntryID]]:
 def _holding(log: StreamLog) -> list[int]:
     """The groups that have something pending: of the others the view need not be asked."""
     return [number for number, _, _, _, _, pending, _ in log.native.groups() if pending]
+
+
+def is_any_pending(log: StreamLog) -> bool:
+    """Whether a trim with DELREF may have anything to end."""
+    return bool(_holding(log))
 
 
 def _owned(log: StreamLog, group: int, ids: Sequence[EntryID]) -> set[EntryID]:
@@ -122,7 +130,12 @@ def ack_delete(log: StreamLog, group: int, ids: Sequence[EntryID], ref: str) -> 
 
 def trim_references(log: StreamLog) -> None:
     """After a trim with DELREF: nothing that is older than the first entry is pending any more."""
-    first = reader.first_id(log)
+    views = log.segments.views()
+    if views and _hides_first(log, views[0]):
+        entry = reader.first_entry(log)
+        first = EntryID(0, 0) if entry is None else entry.id
+    else:
+        first = reader.first_id(log)
     bound = MAX_ID if first == EntryID(0, 0) else first
     for group, _ in _groups(log):
         rows = log.pending.rows(group, BY_ID, (0, 0, 0), (0, bound.ms, bound.seq))
@@ -130,6 +143,15 @@ def trim_references(log: StreamLog) -> None:
         for at in range(0, len(old), _AT_ONCE):
             part = old[at : at + _AT_ONCE]
             log.pending.change([("end", group, part)], now_ms(log))
+
+
+def _hides_first(log: StreamLog, view: SegmentView) -> bool:
+    """Whether it must be known which entry of a segment is the first, and the segment is away."""
+    return log.segments.is_away(view) and any(
+        True
+        for group in _holding(log)
+        for _ in log.pending.rows(group, BY_ID, (0, view.first.ms, view.first.seq), (0, view.last.ms, view.last.seq))
+    )
 
 
 def end_references(log: StreamLog, last: EntryID, limit: int) -> int:
@@ -221,6 +243,10 @@ def trim(log: StreamLog, keep: int | None, below: EntryID | None, ref: str) -> i
     if below is not None:
         gone = trimming.trim_below(log, below, approximate=False, limit=0)
     else:
+        view = trimming.first_kept(log, keep or 0)
+        if view is not None and _hides_first(log, view):
+            with contextlib.suppress(SegmentGone):
+                log.segments.get(view)  # before anything is changed: a storage may not answer
         gone = trimming.trim_to_length(log, keep or 0, approximate=False, limit=0)
     if gone:
         trim_references(log)

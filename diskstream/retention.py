@@ -9,7 +9,7 @@ from diskstream.engine.fetching import fetch_ahead
 from diskstream.engine.log import StreamLog
 from diskstream.errors import ArgumentError
 from diskstream.ids import EntryID, IDLike, parse_id
-from diskstream.references import KEEPREF, check_ref, trim
+from diskstream.references import DELREF, KEEPREF, check_ref, is_any_pending, trim
 from diskstream.trim_marks import moves_on_trim, raise_mark
 
 __all__ = ["Trim"]
@@ -69,8 +69,15 @@ class Trim:
         Raises:
             RemoteError: a storage does not answer, or has an object no more; nothing was appended or trimmed.
         """
-        if self.minid is not None and not self.approximate and not moves_on_trim(log):
-            fetch_ahead(log, [self.minid])
+        if moves_on_trim(log):
+            return
+        if self.minid is not None:
+            if not self.approximate or self.ref != KEEPREF:
+                fetch_ahead(log, [self.minid])
+        elif self.ref == DELREF and is_any_pending(log):
+            view = trimming.first_kept(log, self.maxlen or 0)
+            if view is not None:  # what is pending below the first entry goes too: which one is that?
+                fetch_ahead(log, [view.first])
 
     def apply(self, log: StreamLog) -> int:
         """Trims a stream whose append lock is held. Returns how many entries went.

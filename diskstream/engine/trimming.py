@@ -2,14 +2,27 @@
 
 from bisect import bisect_left
 
-from diskstream._native import TRIM_GRANULE_ENTRIES, EntryID
+from diskstream._native import TRIM_GRANULE_ENTRIES, EntryID, SegmentView
 from diskstream.engine import reader
 from diskstream.engine.log import StreamLog
 
-__all__ = ["delete", "trim_below", "trim_to_length"]
+__all__ = ["delete", "first_kept", "trim_below", "trim_to_length"]
 
 # The default LIMIT of an approximate trim, as in Redis: 100 times the entries of a node.
 DEFAULT_LIMIT = 100 * TRIM_GRANULE_ENTRIES
+
+
+def first_kept(log: StreamLog, keep: int) -> SegmentView | None:
+    """The sealed segment that holds the first of the newest `keep` entries; None where the active one does, or none."""
+    planned = log.native.plan_trim(keep, False, 0)
+    if planned is None:
+        return None
+    segment, position, _ = planned
+    views = log.segments.views()
+    at = bisect_left(views, segment, key=lambda view: view.number)
+    if at < len(views) and views[at].number == segment and position >= views[at].entries:
+        at += 1
+    return views[at] if at < len(views) else None
 
 
 def trim_to_length(log: StreamLog, keep: int, *, approximate: bool, limit: int) -> int:

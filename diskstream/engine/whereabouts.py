@@ -30,9 +30,9 @@ class Whereabouts:
         try:
             with wrapped(directory, "open"):
                 self._fd = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+                self._held = os.fstat(self._fd)
         except FileNotFoundError:
             raise StreamMoved from None
-        self._held = os.fstat(self._fd)
 
     def check(self) -> None:
         """A reader without the shared page is told by nobody that its directory was moved.

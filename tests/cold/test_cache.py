@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import diskstream
-from diskstream import Stream
+from diskstream import EntryID, Stream
 from diskstream.cold import move_out
 from diskstream.engine.files import Files, NewFile
 from diskstream.errors import ArgumentError, CorruptionError, RemoteError
@@ -118,6 +118,8 @@ def holding(door: Door, held: threading.Event) -> None:
 
 WANTED: dict[str, Callable[[Any], object]] = {
     "trim": lambda stream: stream.trim(minid="10"),
+    "trim to a length by reference": lambda stream: stream.trim(maxlen=190, ref="DELREF"),
+    "trim below an ID by reference": lambda stream: stream.trim(minid="10", ref="DELREF", approximate=True),
     "delete": lambda stream: stream.delete("10-0"),
     "range": lambda stream: list(stream.range("10", "11")),
     "read as a group": lambda stream: stream.group("g", create=False).consumer("c").read(count=5),
@@ -172,6 +174,21 @@ def test_groups_are_given_what_is_cold(stream: Stream, folder_place: str) -> Non
     assert stream.trim(minid="35", ref="DELREF") == 34
     assert group.pending().total == 200 - 34
     assert stream.info_full(3).entries[0].id.ms == 35
+
+
+def test_nothing_below_the_first_entry_is_pending_though_the_trim_ends_within_what_is_cold(
+    stream: Stream, folder_place: str, tmp_path: Path
+) -> None:
+    # Found by the power part: the first entry was taken to be the first that had ever been in the segment.
+    group = stream.group("g", start="0")
+    assert len(group.consumer("b").read(count=50)) == 50
+    move_out(stream, folder_place, older_than_ms=0)
+    with opened(tmp_path / "store") as other:
+        there = other.stream("x")
+        assert there.trim(maxlen=190, ref="DELREF") == 10
+        assert there.group("g", create=False).pending().first == EntryID(11, 0)
+        assert there.add({"n": "1"}, "900-0", maxlen=180, ref="DELREF")
+        assert there.group("g", create=False).pending().total == 29
 
 
 # --- what goes wrong on the way ---------------------------------------------------------------------------------------
