@@ -261,6 +261,7 @@ class Log:
     def scan(self) -> dict[str, Any] | None:
         """Applies whole frames to the end of the file; what follows them: None (zeros), or torn or rotten."""
     def close(self, wait: bool = True) -> None: ...  # Refuses appends; may `wait` for those under way
+    def end_waits(self) -> None: ...  # Those of `take` go the long way: this opening is about to be closed
     def set_resolver(self, resolver: Callable[[int, bool], None]) -> None:
         """Takes what is called, with a reason and whether the lock is held, when an append finds something missing."""
     def catch_up(self) -> int: ...  # Applies what others have written. 0, or a reason.

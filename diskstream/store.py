@@ -167,6 +167,8 @@ class Store(Upkeep):
         if keeper is not None:
             keeper.stop()
         self._retainer.stop()
+        for log in self._logs.values():
+            log.native.end_waits()
         for ctl in (self._page.ctl, *(log.ctl for log in self._logs.values())):
             ctl.ring()  # whoever waits in this process finds the store closed
             ctl.wake_queue(1 << 20)

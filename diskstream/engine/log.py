@@ -159,7 +159,7 @@ class StreamLog:
         """Whoever was moving the stream died between two steps of `leave`: this is the second."""
         path = self.directory / "ctl"
         with page.ctl.locked(MAINTENANCE):
-            if page.is_at(path):
+            if page.ctl.flags & FLAG_MOVED and page.is_at(path):  # it may have failed to, and gone on here
                 self.files.unlink(path)
 
     # --- appending ----------------------------------------------------------------------------------------------------
@@ -400,8 +400,11 @@ class StreamLog:
             self._let_go()
 
     def retire(self) -> None:
-        """Has the log closed by the last thread that uses it, and not under anybody's hands."""
+        """Has the log closed by the last thread that uses it, and not under anybody's hands; who waits lets go."""
         self._retired = True
+        self.native.end_waits()
+        with contextlib.suppress(DiskstreamError, StreamMoved):
+            self.flush()  # nobody else sees to it from now on
 
     def __del__(self) -> None:
         if getattr(self, "_retired", False) and not self._closed:

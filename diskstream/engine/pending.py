@@ -204,10 +204,15 @@ class StreamPending:
 
         Where the overlays begin anew meanwhile, what they knew before may be known to the view alone: once more then.
         """
+        self._learn([(group, ids)])
+
+    def _learn(self, asked: list[tuple[int, list[EntryID]]]) -> None:
         for _ in range(_ATTEMPTS):
-            wanted, agreements = sorted(self._native.unknown(group, ids)), self._agreements
-            if wanted:
-                self._adopt(group, wanted)
+            agreements = self._agreements
+            for group, ids in asked:
+                wanted = sorted(self._native.unknown(group, ids))
+                if wanted:
+                    self._adopt(group, wanted)
             if agreements == self._agreements:
                 return
         raise StorageError(str(self._view.path), "follow the view in", 5, "others keep replacing it")
@@ -241,8 +246,7 @@ class StreamPending:
         """
         touched = [(group, ids) for record in records for group, ids in _touched(record)]
         while True:
-            for group, ids in touched:
-                self.learn(group, ids)
+            self._learn(touched)
             reason = self._native.change(list(records), now_ms)
             if not reason:
                 return

@@ -147,3 +147,17 @@ def test_more_streams_than_descriptors_is_an_error_in_words_and_no_damage(tmp_pa
         assert len(store.streams()) in (made, made + 1)
         assert sum(len(store.stream(name)) for name in store.streams()) == made
         assert store.verify().ok
+
+
+def test_a_stream_that_makes_room_while_it_is_read_is_durable(tmp_path: Path) -> None:
+    # Who reads it keeps it open, and nobody else will see to its flushes.
+    with diskstream.open(tmp_path / "s", **{**SMALL, "fsync": "interval=600000"}, max_open_streams=1) as store:
+        stream = store.stream("x")
+        stream.add_many([{"n": str(number)} for number in range(2000)])
+        log = log_of(store)
+        entries = iter(stream.range())
+        assert next(entries)["n"] == b"0"
+        assert log.ctl.durable < log.ctl.written
+        store.stream("y").add({"n": "1"})
+        assert log.ctl.durable == log.ctl.written
+        assert sum(1 for _ in entries) == 1999

@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 import diskstream
-from diskstream import EntryID, NoSuchStreamError, StorageError, Store, Stream
+from diskstream import DiskFullError, EntryID, NoSuchStreamError, StorageError, Store, Stream
 from diskstream.engine.files import Files
-from tests.engine.children import child, until
+from diskstream.engine.log import StreamLog
+from diskstream.engine.page import Page
+from tests.engine.children import LIMIT_S, child, until
 from tests.engine.sample import SMALL, files_of, log_of
 from tests.engine.stand_ins import Watched, failure
 from tests.engine.users import follow_names, use
@@ -243,3 +245,32 @@ def test_what_is_moved_by_two_at_once_is_moved_once(tmp_path: Path) -> None:
         for store in stores:
             store.close()
     assert set(files_of(tmp_path / "s")) == {"store.json", "ctl"}
+
+
+def test_who_opens_a_stream_while_a_renaming_of_it_fails_opens_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # It takes the mark for one of a process that died, and waits for its lock: by then the mark is gone.
+    begun = threading.Event()
+    finish = StreamLog._finish_leaving
+
+    def finishing(log: StreamLog, page: Page) -> None:
+        begun.set()
+        finish(log, page)
+
+    def failing() -> Path:
+        opening.start()
+        assert begun.wait(LIMIT_S)
+        raise DiskFullError("a name", "write", 28, "No space left on device")
+
+    monkeypatch.setattr(StreamLog, "_finish_leaving", finishing)
+    with diskstream.open(tmp_path / "s", **SMALL) as first, diskstream.open(tmp_path / "s", **SMALL) as second:
+        first.stream("x").add({"by": 1}, "1-0")
+        opening = threading.Thread(target=lambda: second.stream("x").add({"by": 2}, "2-0"))
+        with pytest.raises(DiskFullError):
+            log_of(first).leave(failing, flush=True)
+        opening.join(LIMIT_S)
+        first.stream("x").add({"by": 1}, "3-0")
+        second.stream("x").add({"by": 2}, "4-0")
+        for store in (first, second):
+            assert [entry.id.ms for entry in store.stream("x").range()] == [1, 2, 3, 4]

@@ -2,6 +2,7 @@
 
 import os
 import threading
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 import diskstream
 from diskstream import Consumer, Group, Store, taking
+from diskstream.delivering import Wanted
 from diskstream.engine.log import FLAG_CHECK
 from diskstream.errors import NoGroupError, ReadOnlyError
 from tests.engine.sample import log_of
@@ -211,6 +213,43 @@ def test_what_another_has_claimed_is_not_acknowledged_on_the_way_out(ways: Ways,
         (left,) = group.pending_range()
         assert left.consumer == b"other"
         assert ways.gone() == (4, 0)
+
+
+def test_who_waits_holds_no_log_that_has_to_make_room_for_another(ways: Ways, tmp_path: Path) -> None:
+    with (
+        diskstream.open(tmp_path, max_open_streams=1) as store,
+        diskstream.open(tmp_path) as other,
+    ):
+        _, consumer = made(store)
+        given: list[diskstream.Delivery] = []
+        waiting = threading.Thread(target=lambda: given.extend(consumer.read(count=1, block=30)))
+        waiting.start()
+        queue = log_of(store, b"x").ctl
+        until(lambda: queue.promised(1, queue.join_queue(1)) == 1)
+        gone = weakref.ref(log_of(store, b"x"))
+        store.stream("y").add({"n": 1})
+        until(lambda: gone() is None)
+        until(lambda: ways.gone()[1] == 1)
+        other.stream("x").add({"n": 7})
+        waiting.join(20)
+        assert numbers(given) == [7]
+
+
+def test_what_the_block_has_left_counts_on_the_long_way_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The place in the queue may be lost on the way, where there is none for another.
+    with diskstream.open(tmp_path) as store:
+        _, consumer = made(store)
+        asked: list[float | None] = []
+
+        def read(_after: object, wanted: Wanted, _turn: object) -> list[diskstream.Delivery]:
+            asked.append(wanted.block)
+            return []
+
+        monkeypatch.setattr("diskstream.consumer.take", lambda *_: (None, None))
+        monkeypatch.setattr("diskstream.consumer.time.monotonic", iter((100.0, 103.0)).__next__)
+        monkeypatch.setattr(consumer, "_read", read)
+        assert consumer.read(count=1, block=5) == []
+        assert asked == [2.0]
 
 
 def until(holds: Callable[[], bool]) -> None:

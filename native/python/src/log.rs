@@ -37,6 +37,8 @@ pub struct Log {
     pub(crate) text: bool,
     pub(crate) version: AtomicU64,
     pub(crate) closed: AtomicBool,
+    /// Nobody may begin to wait any more.
+    pub(crate) leaving: AtomicBool,
     pub(crate) recent: Mutex<Option<Recent>>,
     /// Appends under way, their flushes included.
     pub(crate) under_way: AtomicUsize,
@@ -172,6 +174,7 @@ impl Log {
             version,
             recent: Mutex::new(None),
             closed: AtomicBool::new(false),
+            leaving: AtomicBool::new(false),
             under_way: AtomicUsize::new(0),
             resolver: Mutex::new(None),
         })
@@ -228,6 +231,11 @@ impl Log {
                 }
             });
         }
+    }
+
+    /// Ends the waits of `take`: this opening is about to be closed, and who waits would keep it from that.
+    fn end_waits(&self) {
+        self.leaving.store(true, Ordering::SeqCst);
     }
 
     /// Takes the callable that does what an append found missing: `resolver(reason, held)`.

@@ -133,7 +133,8 @@ impl Columns {
         self.ms.reserve_exact(rows);
         self.seq.reserve_exact(rows);
         if let Layout::Listed(_, listed) = &mut self.layout {
-            listed.reserve(blocks.iter().map(|block| (&*block.block, block.from, block.to)));
+            let whole = blocks.iter().filter(|block| block.gone.is_none());
+            listed.reserve(whole.map(|block| (&*block.block, block.from, block.to)));
         }
     }
 

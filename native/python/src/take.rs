@@ -237,6 +237,9 @@ impl Log {
         let look = Duration::from_millis(LOOK_MS);
         let (mut turn, mut is_first) = (None, true);
         loop {
+            if self.leaving.load(Ordering::SeqCst) {
+                return Ok((None, None, false)); // its place is left: whoever opens the page next may begin it anew
+            }
             let found = {
                 let _held = Held::take(py, &self.page)?;
                 self.look(py, &asked, &mut turn, is_first)?
