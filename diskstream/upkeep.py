@@ -12,7 +12,7 @@ from diskstream.engine.files import Files
 from diskstream.engine.log import StreamLog, StreamMoved
 from diskstream.engine.seal import CompactReport, Progress
 from diskstream.engine.verify import VerifyReport
-from diskstream.engine.verify_store import check_names
+from diskstream.engine.verify_store import check_names, check_view
 from diskstream.errors import DiskstreamError, NoSuchStreamError, ReadOnlyError, StorageError
 
 if TYPE_CHECKING:
@@ -136,4 +136,5 @@ class Upkeep:
         for name in self.streams():
             with verify.unless_removed(self._streams / names.encode_name(name), report):
                 self._verify_one(name, report, progress or verify.ignore, cold=cold)
+        check_view(self.path / "view", report)
         return report

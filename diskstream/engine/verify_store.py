@@ -15,7 +15,7 @@ from diskstream.engine.verify import Problem, VerifyReport
 from diskstream.errors import DiskstreamError, NewerFormatError, NotAStoreError, StorageError
 from diskstream.options import Options
 
-__all__ = ["check_names", "verify_store"]
+__all__ = ["check_names", "check_view", "verify_store"]
 
 Progress = Callable[[int], None]
 
@@ -75,10 +75,20 @@ def _one_store(
                 _one_stream(name, folder, options, report, progress, cold=cold)
     state = view_check.check(path / "view")
     if state == "damaged":
-        meaning = "nothing is lost: it is made anew from the logs once it is removed, as a repair does"
-        report.problems.append(Problem(b"", path / "view" / "data.mdb", 0, "the view cannot be read", meaning=meaning))
+        _report_view(path / "view", report)
     elif state == "in use":
         report.notes.append(f"{path / 'view'}: in use, so it was not read; nothing depends on it")
+
+
+def check_view(view: Path, report: VerifyReport) -> None:
+    """Reports a view that cannot be opened nor made anew. One that is damaged is made anew where the store is open."""
+    if view_check.is_obstructed(view):
+        _report_view(view, report)
+
+
+def _report_view(view: Path, report: VerifyReport) -> None:
+    meaning = "nothing is lost: it is made anew from the logs once it is removed, as a repair does"
+    report.problems.append(Problem(b"", view / "data.mdb", 0, "the view cannot be read", meaning=meaning))
 
 
 def check_names(streams: Path, report: VerifyReport) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from diskstream.engine.view_pages import PagesDamaged, check_pages, read_rows
 
-__all__ = ["ViewState", "check", "place_of", "to_be_removed", "unsound"]
+__all__ = ["ViewState", "check", "is_obstructed", "place_of", "to_be_removed", "unsound"]
 
 ViewState = str  # "sound", "damaged", "in use" or "missing"
 
@@ -21,7 +21,7 @@ def check(view: Path) -> ViewState:
     Nobody else may begin to write to it meanwhile, so it is locked; one that somebody has open is left alone.
     """
     data = view / "data.mdb"
-    if any(map(_is_no_file, _files(view))):
+    if is_obstructed(view):
         return "damaged"
     if not data.exists():
         return "missing"
@@ -41,6 +41,11 @@ def check(view: Path) -> ViewState:
     finally:
         if fd >= 0:
             os.close(fd)
+
+
+def is_obstructed(view: Path) -> bool:
+    """Whether something that is no file stands in the place of one."""
+    return any(map(_is_no_file, _files(view)))
 
 
 def _files(view: Path) -> list[Path]:

@@ -94,6 +94,8 @@ def test_what_is_no_file_in_the_view_is_found_by_verify_and_removed_by_repair(
     else:
         place.symlink_to(place)
     assert [problem.path.parent.name for problem in diskstream.verify(tmp_path / "s").problems] == ["view"]
+    with diskstream.open(tmp_path / "s", **SMALL, pending_rows=1) as store:
+        assert [problem.path.parent.name for problem in store.verify().problems] == ["view"]
     list(diskstream.repair(tmp_path / "s"))
     assert diskstream.verify(tmp_path / "s").ok
     with diskstream.open(tmp_path / "s", **SMALL, pending_rows=1) as store:
