@@ -5,6 +5,7 @@ control page was opened, kept by whoever was told, kept the page locked, so that
 """
 
 import errno
+import os
 import shutil
 import threading
 from collections.abc import Callable
@@ -127,3 +128,24 @@ def test_a_view_that_could_not_be_opened_is_not_kept_open_by_its_error(
     assert view.read(lambda _: "read") == "read"
     assert kept.value.errno == errno.EIO
     view.close()
+
+
+def test_a_directory_that_cannot_be_asked_for_its_status_is_told_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was a plain `OSError`, and the next opening is as if nothing had been."""
+    build(tmp_path / "s")
+    place = tmp_path / "s" / "streams" / "x"
+    whole = os.fstat
+
+    def failing(fd: int) -> os.stat_result:
+        if Path(f"/proc/self/fd/{fd}").readlink() == place:
+            raise OSError(errno.EIO, "Input/output error")
+        return whole(fd)
+
+    with diskstream.open(tmp_path / "s", **SMALL) as store:
+        with monkeypatch.context() as patch:
+            patch.setattr("diskstream.engine.whereabouts.os.fstat", failing)
+            with pytest.raises(StorageError, match="streams/x"):
+                store.stream("x").add({"n": "1"})
+        assert store.stream("x").add({"n": "1"})
