@@ -66,7 +66,7 @@ class Consumer:
         entries, turn = take(self.group, self.name, count, block, stop)
         if entries is not None:
             return entries
-        if block:
+        if isinstance(block, int | float) and block > 0:  # what is no time is refused on the long way
             block = max(block - (time.monotonic() - began), 1e-6)  # 0 would be for ever
         return self._read(">", Wanted(count, block, False, None, None, None, stop), turn)
 
