@@ -147,10 +147,10 @@ def trim_references(log: StreamLog) -> None:
 
 def _hides_first(log: StreamLog, view: SegmentView) -> bool:
     """Whether it must be known which entry of a segment is the first, and the segment is away."""
-    return log.segments.is_away(view) and any(
-        True
-        for group in _holding(log)
-        for _ in log.pending.rows(group, BY_ID, (0, view.first.ms, view.first.seq), (0, view.last.ms, view.last.seq))
+    low, high = (0, view.first.ms, view.first.seq), (0, view.last.ms, view.last.seq)
+    holding = _holding(log)  # known at once: nothing is looked at where nothing is pending
+    return bool(holding and log.segments.is_away(view)) and any(
+        log.pending.first(group, BY_ID, low, high) is not None for group in holding
     )
 
 
@@ -243,7 +243,7 @@ def trim(log: StreamLog, keep: int | None, below: EntryID | None, ref: str) -> i
     if below is not None:
         gone = trimming.trim_below(log, below, approximate=False, limit=0)
     else:
-        view = trimming.first_kept(log, keep or 0)
+        view = trimming.first_kept(log, keep or 0) if is_any_pending(log) else None
         if view is not None and _hides_first(log, view):
             with contextlib.suppress(SegmentGone):
                 log.segments.get(view)  # before anything is changed: a storage may not answer

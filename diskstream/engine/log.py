@@ -91,7 +91,8 @@ class StreamLog:
             self.pending = StreamPending(self, view or open_view(directory.parent.parent / "view"))
             undo.pop_all()
         if not read_only:
-            self._whereabouts.leave_to(lambda ctl=self.ctl: bool(ctl.flags & FLAG_MOVED))  # type: ignore[misc]
+            ctl = self.ctl  # not through `self`, which would be a cycle
+            self._whereabouts.leave_to(lambda: bool(ctl.flags & FLAG_MOVED))
         self.first_seen: tuple[int, EntryID] | None = None  # the first live ID, as of a version: see reader.first_id
         self._marked_lsn = self._reserved_lsn = self.native.tail[2]
 
