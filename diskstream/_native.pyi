@@ -18,6 +18,7 @@ from diskstream._native_segments import ColumnBatch as ColumnBatch
 from diskstream._native_segments import NodeCache as NodeCache
 from diskstream._native_segments import RowSegment as RowSegment
 from diskstream._native_segments import ScanBatch as ScanBatch
+from diskstream._native_segments import ScanLayout as ScanLayout
 from diskstream._native_segments import SealedSegment as SealedSegment
 from diskstream._native_segments import Sealer as Sealer
 from diskstream._native_segments import SegmentView as SegmentView
@@ -33,7 +34,8 @@ __all__ = ["CTL_BYTES", "FORMAT_VERSION", "LOG_HEADER_BYTES", "MAX_BATCH_BYTES",
 __all__ += ["MAX_GROUPS", "MAX_NAMES_BYTES", "MAX_NAME_BYTES", "MAX_SETTING_BYTES", "TRIM_GRANULE_ENTRIES"]
 __all__ += ["LOOK_MS", "SEEN_EVERY_MS"]
 __all__ += ["Block", "Changes", "Ctl", "Delivery", "Entry", "EntryID", "Guard", "Log", "LogFile", "RowSegment", "Turn"]
-__all__ += ["AuditFile", "AuditLog", "ColumnBatch", "NodeCache", "PackedRows", "ScanBatch", "SealedSegment", "Sealer"]
+__all__ += ["AuditFile", "AuditLog", "ColumnBatch", "NodeCache", "PackedRows", "SealedSegment", "Sealer"]
+__all__ += ["ScanBatch", "ScanLayout"]
 __all__ += ["SegmentView", "check_rows", "delivery", "first_segment", "pack_columns", "pack_pairs", "restore_entry"]
 __all__ += [
     "AddRun",

@@ -155,19 +155,19 @@ _U8: TypeAlias = npt.NDArray[np.uint8]
 _FieldLists: TypeAlias = tuple[_I4, _I4, _U8, _I4, _U8]  # Ends, name offsets, names, value offsets, values
 
 @final
+class ScanLayout:
+    """How entries become columns: said once, for all batches."""
+
+    def __new__(
+        cls, layout: str, fields: Sequence[tuple[bytes, str]], duplicates: str, *, metadata: bool, times: bool
+    ) -> ScanLayout:
+        """Layout 'ids', 'fields', 'map', 'raw' or 'typed'; `fields` are names and types of the columns of 'typed'."""
+    def batch(self, blocks: Sequence[Block]) -> ScanBatch: ...  # Batches may share arrays: nobody writes to them
+
+@final
 class ScanBatch:
     """Live entries as the columns of an Arrow record batch, in arrays. Bits: least significant first."""
 
-    @staticmethod
-    def of_blocks(
-        blocks: Sequence[Block],
-        layout: str,
-        fields: Sequence[tuple[bytes, str]],
-        duplicates: str,
-        metadata: bool = False,
-        with_times: bool = True,
-    ) -> ScanBatch:
-        """Layout 'ids', 'fields', 'map', 'raw' or 'typed'; `fields` are names and types of the columns of 'typed'."""
     @property
     def rows(self) -> int: ...  # Rows
     @property

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from diskstream._native import Block, ScanBatch
+from diskstream._native import Block, ScanLayout
 from diskstream.errors import ArgumentError, DiskstreamError
 
 if TYPE_CHECKING:
@@ -19,26 +19,36 @@ LAYOUTS = ("ids", "fields", "map", "raw", "typed")
 
 @dataclass(frozen=True)
 class Layout:
-    """How the fields of entries become columns."""
+    """How the fields of entries become columns, checked: see `Layout.of`."""
 
     name: str
     columns: Sequence[tuple[bytes, str]]
-    duplicates: str
     strict: bool
     metadata: bool
-    times: bool
+    native: ScanLayout
 
-    def check(self) -> None:
-        """Raises what the first batch would.
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        columns: Sequence[tuple[bytes, str]],
+        duplicates: str,
+        *,
+        strict: bool,
+        metadata: bool,
+        times: bool,
+    ) -> "Layout":
+        """A layout of a scan.
 
         Raises:
             ArgumentError: no such layout or type, or no such way with repeated names.
             DiskstreamError: pyarrow is not installed.
         """
         _arrow()
-        ScanBatch.of_blocks([], self.name, self.columns, self.duplicates, self.metadata)
-        if self.name == "typed" and not self.columns:
+        native = ScanLayout(name, columns, duplicates, metadata=metadata, times=times)
+        if name == "typed" and not columns:
             raise ArgumentError("layout 'typed' needs columns: names of fields and their types")
+        return cls(name, columns, strict, metadata, native)
 
 
 def _arrow() -> Any:
@@ -104,7 +114,7 @@ def as_batch(how: Layout, blocks: Sequence[Block], segment: int) -> "pa.RecordBa
         ArgumentError: a repeated name or a value that does not parse, where the layout takes neither.
     """
     pa = _arrow()
-    made = ScanBatch.of_blocks(blocks, how.name, how.columns, how.duplicates, how.metadata, how.times)
+    made = how.native.batch(blocks)
     if how.strict and made.first_bad is not None:
         entry_id, name, value = made.first_bad
         kind = dict(how.columns)[name]

@@ -197,8 +197,7 @@ class Scanned:
         """
         pairs = columns.items() if isinstance(columns, Mapping) else columns
         wanted = [(name.encode() if isinstance(name, str) else bytes(name), kind) for name, kind in pairs]
-        how = Layout(layout, wanted, duplicates, strict=strict, metadata=metadata, times=times)
-        how.check()
+        how = Layout.of(layout, wanted, duplicates, strict=strict, metadata=metadata, times=times)
         if batch_rows < 1:
             raise ArgumentError("a batch has at least one row")
         return self._scan(parse_start(start), parse_end(end), how, batch_rows)

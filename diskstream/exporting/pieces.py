@@ -53,8 +53,7 @@ def read_in_order(
         finally:
             read_so_far.put(None)
 
-    # Making columns holds the interpreter's lock for half of the time: a second thread would only be in the way there.
-    threads = 1 if columns else min(_MOST_THREADS, max(1, len(os.sched_getaffinity(0))))
+    threads = min(_MOST_THREADS, max(1, len(os.sched_getaffinity(0))))
     under_way: deque[tuple[Future[None], SimpleQueue[pa.RecordBatch | None], float]] = deque()
     with ThreadPoolExecutor(threads, thread_name_prefix="diskstream-export") as pool:
         try:

@@ -19,7 +19,7 @@ from diskstream.system_calls import open_regular
 __all__ = ["check_outside", "create_whole", "failing_at", "sync_directory"]
 
 # So often what was written is sent to the disk, so that little is left to wait for at the end.
-_FLUSH_EVERY_S: Final = 0.025
+_FLUSH_EVERY_S: Final = 0.005
 # What a user has written for himself, where he says: as the umask has it, as with any other program.
 _MODE: Final = 0o644
 

@@ -60,6 +60,31 @@ def test_fields_are_the_entries_of_range_in_every_kind_of_segment(made: Layered)
     assert scanned(made.stream) == made.live == rows(made.stream)
 
 
+@pytest.mark.parametrize("batch_rows", [1, 7, 64, 1000])
+def test_batches_that_share_names_are_right_whatever_comes_behind_them(tmp_path: Path, batch_rows: int) -> None:
+    with small_store(tmp_path / "store") as store:
+        stream = store.stream("readings")
+        alike = [{"id": f"{number}", "much longer": "x" * (number % 20), "": "e"} for number in range(150)]
+        for entries in (alike, [{"id": "other"}, {"": "fields"}], alike, alike[:5]):
+            stream.add_many(entries)
+            stream.seal()
+        stream.delete(*[row[0] for row in rows(stream)[3:160:9]])
+        held = list(stream.scan(batch_rows=batch_rows))
+        assert scanned(stream, batch_rows=batch_rows) == rows(stream)
+        assert table(iter(held)) == table(stream.scan(batch_rows=batch_rows))
+
+
+def test_names_that_all_entries_have_are_laid_out_once_for_all_batches(tmp_path: Path) -> None:
+    with small_store(tmp_path / "store") as store:
+        stream = store.stream("readings")
+        stream.add_many([{"id": f"{number}", "name": "x"} for number in range(200)])
+        stream.seal()
+        held = list(stream.scan(batch_rows=50))
+        names = {batch["fields"].flatten().field("name").buffers()[2].address for batch in held}
+        assert len(held) > 2
+        assert len(names) == 1
+
+
 def test_ids_are_all_that_the_layout_ids_has(made: Layered) -> None:
     found = table(made.stream.scan(layout="ids"))
     assert found.schema == pa.schema(

@@ -107,51 +107,156 @@ fn place_long(out: &mut [u8], bytes: &[u8], length: usize) -> bool {
 }
 
 /// Lists of fields under construction.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Listed {
-    /// `rows + 1` ends, counted in fields.
-    pub ends: Vec<i32>,
-    pub names: Strings,
+    named: Named,
+    same: Option<Same>,
     pub values: Strings,
 }
 
-impl Default for Listed {
-    fn default() -> Listed {
-        Listed { ends: vec![0], names: Strings::default(), values: Strings::default() }
+/// Which fields the rows have.
+#[derive(Debug, Clone)]
+pub struct Named {
+    /// `rows + 1` ends, counted in fields.
+    pub ends: Vec<i32>,
+    pub names: Strings,
+}
+
+impl Default for Named {
+    fn default() -> Named {
+        Named { ends: vec![0], names: Strings::default() }
+    }
+}
+
+/// As long as all rows have the fields of one shape, that is all that is kept of their names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Same {
+    pub shape: Shape,
+    pub rows: usize,
+}
+
+impl Same {
+    /// Lays the names out, over and over.
+    pub fn named(&self) -> Named {
+        let mut named = Named::default();
+        named.repeat(&self.shape, self.rows);
+        named
+    }
+
+    pub fn fields(&self) -> usize {
+        self.rows.saturating_mul(self.shape.names.len())
+    }
+
+    /// Bytes of all names.
+    pub fn size_bytes(&self) -> usize {
+        self.rows.saturating_mul(size_of_names(&self.shape))
+    }
+}
+
+fn size_of_names(shape: &Shape) -> usize {
+    shape.names.iter().map(|name| name.len()).sum()
+}
+
+impl Named {
+    fn fields(&self) -> usize {
+        self.names.offsets.len() - 1
+    }
+
+    /// Adds rows that have the fields of a shape each.
+    fn repeat(&mut self, shape: &Shape, rows: usize) {
+        let (before, fields) = (self.fields(), shape.names.len());
+        let names: Vec<u8> = shape.names.iter().flat_map(|name| name.iter().copied()).collect();
+        // Some rows in one piece that stays in the processor's cache, again and again.
+        let some = rows.min(NAMES_BYTES / names.len().max(1)).max(1);
+        let piece = names.repeat(some);
+        let mut end = 0;
+        let ends: Vec<i32> = (0..some)
+            .flat_map(|_| &shape.names)
+            .map(|name| {
+                end += name.len() as i32;
+                end
+            })
+            .collect();
+        self.names.data.reserve(rows * names.len());
+        self.names.offsets.reserve(rows * fields);
+        let mut left = rows;
+        while left > 0 {
+            let now = left.min(some);
+            let base = self.names.data.len() as i32;
+            self.names.data.extend_from_slice(piece.get(..now * names.len()).unwrap_or(&piece));
+            let ends = ends.get(..now * fields).unwrap_or(&ends);
+            self.names.offsets.extend(ends.iter().map(|end| base + end));
+            left -= now;
+        }
+        self.ends.extend((1..=rows).map(|row| (before + row * fields) as i32));
+    }
+
+    fn end_row(&mut self) -> Result<()> {
+        self.ends.push(i32::try_from(self.fields()).map_err(|_| Error::Invalid("more than 2^31 fields in a batch"))?);
+        Ok(())
     }
 }
 
 impl Listed {
+    /// Rows so far.
+    pub fn rows(&self) -> usize {
+        self.same.as_ref().map_or(self.named.ends.len() - 1, |same| same.rows)
+    }
+
+    /// The shape that all rows have; None where there is no such, or it is not known that there is.
+    pub fn same(&self) -> Option<&Same> {
+        self.same.as_ref()
+    }
+
+    /// Ends and names, laid out, and the values.
+    pub fn into_parts(mut self) -> (Named, Strings) {
+        self.lay_out();
+        (self.named, self.values)
+    }
+
+    fn lay_out(&mut self) {
+        if let Some(same) = self.same.take() {
+            self.named.repeat(&same.shape, same.rows);
+        }
+    }
+
     /// Makes room for rows `from..to` of blocks, with all their fields, if each block is of one shape.
     pub fn reserve<'a>(&mut self, blocks: impl Iterator<Item = (&'a Block, usize, usize)>) {
         let (mut rows, mut fields, mut names, mut values) = (0, 0, 0, ROOM);
+        let (mut first, mut one) = (None, true);
         for (block, from, to) in blocks {
-            let [table] = block.tables.as_slice() else { continue };
+            let [table] = block.tables.as_slice() else {
+                one = false;
+                continue;
+            };
+            one &= *first.get_or_insert(&table.shape) == &table.shape;
             rows += to - from;
             fields += (to - from) * table.columns.len();
-            names += (to - from) * table.shape.names.iter().map(|name| name.len()).sum::<usize>();
+            names += (to - from) * size_of_names(&table.shape);
             let ends = |column: &Column| Some(column.offsets.get(to)?.saturating_sub(*column.offsets.get(from)?));
             values += table.columns.iter().filter_map(ends).map(|size| size as usize).sum::<usize>();
         }
         if fields.max(names).max(values) > MAX_BYTES {
             return; // refused when it is added
         }
-        self.ends.reserve_exact(rows);
-        self.names.offsets.reserve_exact(fields);
         self.values.offsets.reserve_exact(fields);
-        self.names.data.reserve_exact(names);
         self.values.data.reserve_exact(values);
+        if !one {
+            self.named.ends.reserve_exact(rows);
+            self.named.names.offsets.reserve_exact(fields);
+            self.named.names.data.reserve_exact(names);
+        }
     }
 
     pub fn field(&mut self, name: &[u8], value: &[u8]) -> Result<()> {
-        self.names.push(name)?;
+        self.lay_out();
+        self.named.names.push(name)?;
         self.values.push(value)
     }
 
     pub fn end_row(&mut self) -> Result<()> {
-        let fields = self.names.offsets.len() - 1;
-        self.ends.push(i32::try_from(fields).map_err(|_| Error::Invalid("more than 2^31 fields in a batch"))?);
-        Ok(())
+        self.lay_out();
+        self.named.end_row()
     }
 
     /// Adds rows with all their fields; of a repeated name one, where `duplicates` says which.
@@ -176,43 +281,30 @@ impl Listed {
         }) else {
             return Ok(false);
         };
-        let names: Vec<u8> = table.shape.names.iter().flat_map(|name| name.iter().copied()).collect();
         let values: usize = columns.iter().map(|(bytes, _)| bytes.len()).sum();
-        let fields = (self.names.offsets.len() - 1).saturating_add(rows.len().saturating_mul(columns.len()));
-        let all_names = rows.len().saturating_mul(names.len()).saturating_add(self.names.data.len());
-        if fields.max(all_names).max(self.values.data.len() + values) > MAX_BYTES {
+        let more = Same { shape: table.shape.clone(), rows: rows.len() };
+        let (fields, names) = match &self.same {
+            Some(same) => (same.fields(), same.size_bytes()),
+            None => (self.named.fields(), self.named.names.data.len()),
+        };
+        let (fields, names) = (fields.saturating_add(more.fields()), names.saturating_add(more.size_bytes()));
+        if fields.max(names).max(self.values.data.len() + values) > MAX_BYTES {
             return Err(TOO_LARGE);
         }
-        let before = self.names.offsets.len() - 1;
-        self.repeat_names(&names, &table.shape, rows.len());
         self.values.push_transposed(&columns, rows.len(), values)?;
-        self.ends.extend((1..=rows.len()).map(|row| (before + row * columns.len()) as i32));
+        self.push_named(more);
         Ok(true)
     }
 
-    /// Adds the names of a shape, which stand one after another in `names`, for so many rows.
-    fn repeat_names(&mut self, names: &[u8], shape: &Shape, rows: usize) {
-        // Some rows in one piece that stays in the processor's cache, again and again.
-        let some = rows.min(NAMES_BYTES / names.len().max(1)).max(1);
-        let piece = names.repeat(some);
-        let mut end = 0;
-        let ends: Vec<i32> = (0..some)
-            .flat_map(|_| &shape.names)
-            .map(|name| {
-                end += name.len() as i32;
-                end
-            })
-            .collect();
-        self.names.data.reserve(rows * names.len());
-        self.names.offsets.reserve(rows * shape.names.len());
-        let mut left = rows;
-        while left > 0 {
-            let now = left.min(some);
-            let base = self.names.data.len() as i32;
-            self.names.data.extend_from_slice(piece.get(..now * names.len()).unwrap_or(&piece));
-            let ends = ends.get(..now * shape.names.len()).unwrap_or(&ends);
-            self.names.offsets.extend(ends.iter().map(|end| base + end));
-            left -= now;
+    fn push_named(&mut self, more: Same) {
+        let first = self.rows() == 0 && self.named.fields() == 0;
+        match &mut self.same {
+            Some(same) if same.shape == more.shape => same.rows += more.rows,
+            None if first => self.same = Some(more),
+            _ => {
+                self.lay_out();
+                self.named.repeat(&more.shape, more.rows);
+            }
         }
     }
 
@@ -270,33 +362,63 @@ mod tests {
     fn values(duplicates: Option<Duplicates>) -> Vec<Vec<u8>> {
         let mut listed = Listed::default();
         listed.push(&twice(), 0, duplicates).unwrap();
-        assert_eq!(listed.ends, vec![0, listed.values.offsets.len() as i32 - 1]);
-        listed.values.offsets.windows(2).map(|at| listed.values.data[at[0] as usize..at[1] as usize].to_vec()).collect()
+        let (named, values) = listed.into_parts();
+        assert_eq!(named.ends, vec![0, values.offsets.len() as i32 - 1]);
+        values.offsets.windows(2).map(|at| values.data[at[0] as usize..at[1] as usize].to_vec()).collect()
     }
 
-    #[test]
-    fn rows_of_one_shape_are_listed_at_once_as_one_by_one() {
+    fn nine(names: &[&str]) -> Block {
         let mut builder = BlockBuilder::default();
-        let names = ["a", "bb", ""].iter().map(|name| name.as_bytes().into()).collect();
-        let number = builder.intern(Shape { names });
+        let number = builder.intern(Shape { names: names.iter().map(|name| name.as_bytes().into()).collect() });
         for row in 0..9u64 {
             let long = row as usize * 5; // also what is more than is moved at once
             let values: Vec<u8> = (0..long as u8 + 3).collect();
             builder.push(Id::new(row, 0), number, &[long, 0, 3], &values).unwrap();
         }
-        let block = builder.finish();
+        builder.finish()
+    }
+
+    fn laid_out(listed: Listed) -> String {
+        format!("{:?}", listed.into_parts())
+    }
+
+    #[test]
+    fn rows_of_one_shape_are_listed_at_once_as_one_by_one() {
+        let (block, other) = (nine(&["a", "bb", ""]), nine(&["a", "bbb", "c"]));
         for rows in [vec![], vec![0], (0..9).collect::<Vec<_>>(), (2..7).collect(), vec![1, 3, 4], vec![8]] {
-            let (mut at_once, mut one_by_one) = (Listed::default(), Listed::default());
-            for listed in [&mut at_once, &mut one_by_one] {
-                listed.push(&block, 4, None).unwrap(); // so that there is something in front
+            for (in_front, behind) in [(false, None), (true, None), (false, Some(&block)), (false, Some(&other))] {
+                let (mut at_once, mut one_by_one) = (Listed::default(), Listed::default());
+                if in_front {
+                    [&mut at_once, &mut one_by_one].into_iter().for_each(|it| it.push(&block, 4, None).unwrap());
+                }
+                for block in [Some(&block), behind].into_iter().flatten() {
+                    at_once.reserve([(block, 0, 9)].into_iter());
+                    at_once.push_rows(block, &rows, None).unwrap();
+                    rows.iter().for_each(|row| one_by_one.push(block, *row, None).unwrap());
+                }
+                assert_eq!(at_once.rows(), one_by_one.rows());
+                assert_eq!(laid_out(at_once), laid_out(one_by_one));
             }
-            at_once.reserve([(&block, 0, 9)].into_iter());
-            at_once.push_rows(&block, &rows, None).unwrap();
-            rows.iter().for_each(|row| one_by_one.push(&block, *row, None).unwrap());
-            assert_eq!(format!("{at_once:?}"), format!("{one_by_one:?}"));
         }
         assert!(Listed::default().push_run(&block, &[0, 1, 2]).unwrap());
         assert!(!Listed::default().push_run(&block, &[0, 2]).unwrap());
+    }
+
+    #[test]
+    fn names_are_laid_out_only_where_they_differ() {
+        let (block, other) = (nine(&["a", "bb", ""]), nine(&["a", "bbb", "c"]));
+        let mut listed = Listed::default();
+        listed.push_rows(&block, &[0, 1, 2], None).unwrap();
+        listed.push_rows(&block, &[4, 5], None).unwrap();
+        let same = listed.same().unwrap().clone();
+        assert_eq!((same.rows, listed.rows()), (5, 5));
+        assert_eq!(format!("{:?}", same.named()), format!("{:?}", listed.clone().into_parts().0));
+        let mut ended = listed.clone();
+        ended.field(b"d", b"").unwrap();
+        ended.end_row().unwrap();
+        assert_eq!((ended.rows(), ended.same()), (6, None));
+        listed.push_rows(&other, &[0], None).unwrap();
+        assert_eq!((listed.rows(), listed.same()), (6, None));
     }
 
     #[test]

@@ -19,6 +19,7 @@ mod id;
 mod log;
 mod log_append;
 mod log_read;
+mod names;
 mod packing;
 mod pieces;
 mod replies;
@@ -106,6 +107,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<sealed::NodeCache>()?;
     module.add_class::<columns::ColumnBatch>()?;
     module.add_class::<scan::ScanBatch>()?;
+    module.add_class::<scan::ScanLayout>()?;
     module.add_class::<audit::AuditLog>()?;
     module.add_class::<audit::AuditFile>()?;
     module.add_class::<sealer::Sealer>()?;

@@ -1,4 +1,4 @@
-//! `ScanBatch`: live entries as the columns of an Arrow record batch, in the layout that was asked for.
+//! `ScanLayout` and `ScanBatch`: live entries as the columns of an Arrow record batch, in the layout that was asked for.
 
 use diskstream_core::columns::Duplicates;
 use diskstream_core::error::Error;
@@ -12,6 +12,7 @@ use pyo3::types::PyBytes;
 use crate::entry::Block;
 use crate::errors;
 use crate::id::EntryId;
+use crate::names::{self, NamesKept};
 
 /// What is made of the fields.
 enum Layout {
@@ -24,7 +25,7 @@ enum Layout {
 }
 
 /// An array of numpy that took over what was laid out: nothing is copied.
-type Array<T> = Py<PyArray1<T>>;
+pub type Array<T> = Py<PyArray1<T>>;
 /// Values, offsets of strings, validity bits, nulls.
 type ColumnParts = (Array<u8>, Option<Array<i32>>, Array<u8>, usize);
 /// Ends, offsets and bytes of names, offsets and bytes of values.
@@ -99,14 +100,31 @@ fn policy(duplicates: &str) -> Option<Duplicates> {
     }
 }
 
-fn parse_layout(py: Python<'_>, layout: &str, fields: Vec<(Vec<u8>, String)>, duplicates: &str) -> PyResult<Layout> {
+/// How entries become columns: said once, for all batches.
+#[pyclass(frozen, module = "diskstream._native")]
+pub struct ScanLayout {
+    kind: Kind,
+    metadata: bool,
+    times: bool,
+    names: NamesKept,
+}
+
+/// A layout, and what it needs to know.
+enum Kind {
+    Ids,
+    Listed(Option<Duplicates>),
+    Raw,
+    Typed(Vec<(Box<[u8]>, Type)>, Duplicates),
+}
+
+fn parse_layout(py: Python<'_>, layout: &str, fields: Vec<(Vec<u8>, String)>, duplicates: &str) -> PyResult<Kind> {
     let policy = policy(duplicates);
     let chosen = || policy.ok_or_else(|| errors::argument(py, "duplicates must be 'first', 'last' or 'fail'"));
     Ok(match layout {
-        "ids" => Layout::Ids,
-        "fields" => Layout::Listed(None, Listed::default()),
-        "map" => Layout::Listed(Some(chosen()?), Listed::default()),
-        "raw" => Layout::Raw(Strings::default()),
+        "ids" => Kind::Ids,
+        "fields" => Kind::Listed(None),
+        "map" => Kind::Listed(Some(chosen()?)),
+        "raw" => Kind::Raw,
         "typed" => {
             let columns = fields
                 .into_iter()
@@ -116,10 +134,21 @@ fn parse_layout(py: Python<'_>, layout: &str, fields: Vec<(Vec<u8>, String)>, du
                     Ok((name.into_boxed_slice(), kind))
                 })
                 .collect::<PyResult<Vec<_>>>()?;
-            Layout::Typed(Typed::new(columns, chosen()?))
+            Kind::Typed(columns, chosen()?)
         }
         _ => return Err(errors::argument(py, "layout must be 'ids', 'fields', 'map', 'raw' or 'typed'")),
     })
+}
+
+impl Kind {
+    fn begin(&self) -> Layout {
+        match self {
+            Kind::Ids => Layout::Ids,
+            Kind::Listed(duplicates) => Layout::Listed(*duplicates, Listed::default()),
+            Kind::Raw => Layout::Raw(Strings::default()),
+            Kind::Typed(columns, duplicates) => Layout::Typed(Typed::new(columns.clone(), *duplicates)),
+        }
+    }
 }
 
 impl Columns {
@@ -181,7 +210,7 @@ impl Columns {
     fn note_bad(&mut self, block: &Block, rows: &[usize], before: usize, known: usize) -> Result<(), Error> {
         let Layout::Typed(typed) = &mut self.layout else { return Ok(()) };
         let listed = self.bad.get_or_insert_with(Listed::default);
-        while listed.ends.len() <= before {
+        while listed.rows() < before {
             listed.end_row()?;
         }
         let found = typed.bad.get_mut(known..).unwrap_or_default();
@@ -202,8 +231,10 @@ impl Columns {
     }
 }
 
-/// Times in microseconds, validity bits (None: all valid), nulls.
-fn times(ms: &[u64]) -> (Vec<i64>, Option<Vec<u8>>, usize) {
+/// What becomes [`Times`].
+type Micros = (Vec<i64>, Option<Vec<u8>>, usize);
+
+fn times(ms: &[u64]) -> Micros {
     let micros = |ms: &u64| i64::try_from(*ms).ok().and_then(|ms| ms.checked_mul(1000));
     let times: Vec<i64> = ms.iter().map(|ms| micros(ms).unwrap_or(0)).collect();
     let nulls = ms.iter().filter(|ms| micros(ms).is_none()).count();
@@ -219,14 +250,19 @@ fn times(ms: &[u64]) -> (Vec<i64>, Option<Vec<u8>>, usize) {
     (times, Some(bits), nulls)
 }
 
-fn array<T: Element>(py: Python<'_>, values: Vec<T>) -> Array<T> {
+pub fn array<T: Element>(py: Python<'_>, values: Vec<T>) -> Array<T> {
     values.into_pyarray(py).unbind()
 }
 
-fn list_parts(py: Python<'_>, listed: Listed) -> ListParts {
-    let (names, values) = (listed.names, listed.values);
-    let (ends, name_ends, value_ends) = (array(py, listed.ends), array(py, names.offsets), array(py, values.offsets));
-    (ends, name_ends, array(py, names.data), value_ends, array(py, values.data))
+fn list_parts(py: Python<'_>, listed: Listed, kept: &NamesKept) -> PyResult<ListParts> {
+    let ((ends, name_ends, names), values) = match listed.same().cloned() {
+        Some(same) => (kept.of(py, same)?, listed.values),
+        None => {
+            let (named, values) = listed.into_parts();
+            (names::arrays(py, named), values)
+        }
+    };
+    Ok((ends, name_ends, names, array(py, values.offsets), array(py, values.data)))
 }
 
 fn column_parts(py: Python<'_>, column: TypedColumn) -> ColumnParts {
@@ -241,28 +277,39 @@ fn column_parts(py: Python<'_>, column: TypedColumn) -> ColumnParts {
 }
 
 #[pymethods]
-impl ScanBatch {
-    /// The live entries of blocks in a layout: 'ids', 'fields', 'map', 'raw' or 'typed' (with names and types).
-    #[staticmethod]
-    #[pyo3(signature = (blocks, layout, fields, duplicates, metadata=false, with_times=true))]
-    fn of_blocks(
+impl ScanLayout {
+    /// Layout 'ids', 'fields', 'map', 'raw' or 'typed', which takes names and types of fields.
+    #[new]
+    #[pyo3(signature = (layout, fields, duplicates, *, metadata, times))]
+    fn new(
         py: Python<'_>,
-        blocks: Vec<PyRef<'_, Block>>,
         layout: &str,
         fields: Vec<(Vec<u8>, String)>,
         duplicates: &str,
         metadata: bool,
-        with_times: bool,
-    ) -> PyResult<ScanBatch> {
-        let mut columns = Columns::new(parse_layout(py, layout, fields, duplicates)?);
+        times: bool,
+    ) -> PyResult<ScanLayout> {
+        let kind = parse_layout(py, layout, fields, duplicates)?;
+        Ok(ScanLayout { kind, metadata, times, names: NamesKept::default() })
+    }
+
+    /// The live entries of blocks.
+    fn batch(&self, py: Python<'_>, blocks: Vec<PyRef<'_, Block>>) -> PyResult<ScanBatch> {
+        let mut columns = Columns::new(self.kind.begin());
         let blocks: Vec<&Block> = blocks.iter().map(|block| &**block).collect();
         let made = py.detach(|| {
             columns.reserve(&blocks);
             let mut scratch = Vec::new();
-            blocks.iter().try_for_each(|block| columns.push(block, metadata, &mut scratch))?;
-            Ok(with_times.then(|| times(&columns.ms)))
+            blocks.iter().try_for_each(|block| columns.push(block, self.metadata, &mut scratch))?;
+            Ok(self.times.then(|| times(&columns.ms)))
         });
         let times = made.map_err(|error| errors::core(py, "", error))?;
+        self.hand_over(py, columns, times)
+    }
+}
+
+impl ScanLayout {
+    fn hand_over(&self, py: Python<'_>, columns: Columns, times: Option<Micros>) -> PyResult<ScanBatch> {
         let mut batch = ScanBatch {
             rows: columns.ms.len(),
             ms: array(py, columns.ms),
@@ -272,12 +319,12 @@ impl ScanBatch {
             listed: None,
             raw: None,
             typed: Vec::new(),
-            bad: columns.bad.map(|listed| list_parts(py, listed)),
+            bad: columns.bad.map(|listed| list_parts(py, listed, &self.names)).transpose()?,
             first_bad: None,
         };
         match columns.layout {
             Layout::Ids => {}
-            Layout::Listed(_, listed) => batch.listed = Some(list_parts(py, listed)),
+            Layout::Listed(_, listed) => batch.listed = Some(list_parts(py, listed, &self.names)?),
             Layout::Raw(raw) => batch.raw = Some((array(py, raw.offsets), array(py, raw.data))),
             Layout::Typed(typed) => {
                 batch.typed = typed.columns.into_iter().map(|column| column_parts(py, column)).collect();
