@@ -17,6 +17,7 @@ long for that is a prefix, ``~`` and the SHA-256 of the whole name; the file ``n
 import hashlib
 import re
 from pathlib import Path
+from urllib.parse import unquote_to_bytes
 
 from diskstream.engine.files import reading
 from diskstream.errors import ArgumentError, ArgumentTypeError, LimitError
@@ -43,6 +44,7 @@ _HASH_HEX = 64
 # Two names in hex, as a rename leaves them, and their line ends.
 _MAX_NAME_FILE_BYTES = 2 * (2 * MAX_NAME_BYTES + 1)
 _PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789_-")
+_SPELLED = tuple(chr(byte) if byte in _PLAIN else f"%{byte:02x}" for byte in range(256))
 _FILE = re.compile(r"(?P<number>\d{8,})(?:\.g(?P<generation>\d+))?\.(?P<kind>log|seg|cold)")
 _AUDIT = re.compile(r"(\d{8,})\.audit")
 _STATE = re.compile(r"(\d{8,})\.state")
@@ -73,7 +75,7 @@ def as_name(name: str | bytes) -> bytes:
 
 def encode_name(name: bytes) -> str:
     """The directory of a stream."""
-    encoded = "".join(chr(byte) if byte in _PLAIN else f"%{byte:02x}" for byte in name)
+    encoded = "".join([_SPELLED[byte] for byte in name])
     if len(encoded) <= _MAX_ENCODED:
         return encoded
     prefix = re.sub(r"%[0-9a-f]?$", "", encoded[: _MAX_ENCODED - _HASH_HEX - 1])
@@ -90,8 +92,7 @@ def decode_directory(directory: Path) -> bytes | None:
     if not is_long(directory.name):
         if not _ENCODED.fullmatch(directory.name):
             return None
-        parts = re.findall(r"%([0-9a-f]{2})|(.)", directory.name)
-        name = b"".join(bytes.fromhex(code) if code else plain.encode() for code, plain in parts)
+        name = unquote_to_bytes(directory.name)
         return name if encode_name(name) == directory.name else None
     try:
         with reading(directory / "name") as file:
