@@ -130,6 +130,9 @@ def ack_delete(log: StreamLog, group: int, ids: Sequence[EntryID], ref: str) -> 
 
 def trim_references(log: StreamLog) -> None:
     """After a trim with DELREF: nothing that is older than the first entry is pending any more."""
+    holding = _holding(log)
+    if not holding:
+        return
     views = log.segments.views()
     if views and _hides_first(log, views[0]):
         entry = reader.first_entry(log)
@@ -137,7 +140,7 @@ def trim_references(log: StreamLog) -> None:
     else:
         first = reader.first_id(log)
     bound = MAX_ID if first == EntryID(0, 0) else first
-    for group, _ in _groups(log):
+    for group in holding:
         rows = log.pending.rows(group, BY_ID, (0, 0, 0), (0, bound.ms, bound.seq))
         old = [row[0] for row in rows]
         for at in range(0, len(old), _AT_ONCE):
@@ -206,14 +209,13 @@ def remove_not_needed(log: StreamLog, places: Mapping[EntryID, tuple[int, int]])
 
 def trim_acknowledged(log: StreamLog, keep: int | None, below: EntryID | None) -> int:
     """Removes the oldest entries that every group has acknowledged, passing over the others. Returns how many."""
-    groups = _groups(log)
-    least = min((last for _, last in groups), default=MAX_ID)
+    least = min((last for _, last in _groups(log)), default=MAX_ID)
     wanted = 1 << 62 if keep is None else max(0, log.native.written_length() - keep)
     gone = 0
     end = least if below is None else min(least, below.prev() or EntryID(0, 0))
     for ids in _live_ids(log, end) if wanted else []:
         free = ids
-        for group, _ in groups:
+        for group in _holding(log):
             beyond = ids[-1].next()
             until = (1, 0, 0) if beyond is None else (0, beyond.ms, beyond.seq)
             rows = log.pending.rows(group, BY_ID, (0, ids[0].ms, ids[0].seq), until)
