@@ -137,6 +137,7 @@ class Block:
     def __len__(self) -> int: ...
     def entries(self, reverse: bool = False, limit: int | None = None) -> list[Entry]:
         """The live entries, at most `limit`, from the end where `reverse`."""
+    def entry_lists(self, reverse: bool = False, limit: int | None = None) -> Iterator[list[Entry]]: ...  # A few each
     def entries_capped(self, limit: int, max_bytes: int, spent: int) -> tuple[list[Entry], int]:
         """Live entries until `spent` and their bytes reach `max_bytes`; and the sum."""
     def find(self, id: _IDLike) -> Entry | None: ...  # The live entry with this ID, or None

@@ -277,7 +277,7 @@ class Stream(Grouped, Committing, Retained, Scanned, WireAdding, WireReading):
     def _ranged(self, low: EntryID, high: EntryID, count: int | None, *, reverse: bool) -> Iterator[Entry]:
         if count is None:
             blocks = self._blocks(low, high, reverse=reverse)
-            return chain.from_iterable(block.entries(reverse) for block in blocks)
+            return chain.from_iterable(entries for block in blocks for entries in block.entry_lists(reverse))
         return self._counted(low, high, count, reverse=reverse)
 
     def _counted(self, low: EntryID, high: EntryID, count: int, *, reverse: bool) -> Iterator[Entry]:
@@ -285,9 +285,9 @@ class Stream(Grouped, Committing, Retained, Scanned, WireAdding, WireReading):
         if left <= 0:
             return
         for block in self._blocks(low, high, reverse=reverse, enough=left):
-            entries = block.entries(reverse, left)
-            yield from entries
-            left -= len(entries)
+            for entries in block.entry_lists(reverse, left):
+                yield from entries
+                left -= len(entries)
             if left <= 0:
                 return
 

@@ -267,6 +267,47 @@ impl Block {
     fn rows(&self) -> impl DoubleEndedIterator<Item = usize> + '_ {
         (self.from..self.to).filter(|row| self.is_live(*row))
     }
+
+    fn listed<'py>(&self, py: Python<'py>, rows: impl Iterator<Item = usize>) -> PyResult<Bound<'py, PyList>> {
+        let made: PyResult<Vec<_>> = rows.map(|row| Py::new(py, self.entry(row))).collect();
+        PyList::new(py, made?)
+    }
+}
+
+/// Entries of one list. The garbage collector looks at what was made lately whenever that is 700 objects more than were
+/// let go, so lists of a whole block would be looked at again and again.
+const LIST_ENTRIES: usize = 128;
+
+/// The live entries of a block in lists of a few.
+#[pyclass(module = "diskstream._native")]
+pub struct EntryLists {
+    block: Py<Block>,
+    from: usize,
+    to: usize,
+    reverse: bool,
+    left: usize,
+}
+
+#[pymethods]
+impl EntryLists {
+    fn __iter__(slf: PyRef<'_, EntryLists>) -> PyRef<'_, EntryLists> {
+        slf
+    }
+
+    fn __next__<'py>(&mut self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyList>>> {
+        let block = self.block.get();
+        let live = (self.from..self.to).filter(|row| block.is_live(*row));
+        let some = self.left.min(LIST_ENTRIES);
+        let rows: Vec<usize> = if self.reverse { live.rev().take(some).collect() } else { live.take(some).collect() };
+        let Some(last) = rows.last().copied() else { return Ok(None) };
+        if self.reverse {
+            self.to = last;
+        } else {
+            self.from = last + 1;
+        }
+        self.left -= rows.len();
+        block.listed(py, rows.into_iter()).map(Some)
+    }
 }
 
 #[pymethods]
@@ -284,17 +325,18 @@ impl Block {
     #[pyo3(signature = (reverse=false, limit=None))]
     fn entries<'py>(&self, py: Python<'py>, reverse: bool, limit: Option<usize>) -> PyResult<Bound<'py, PyList>> {
         let limit = limit.unwrap_or(usize::MAX);
-        let mut made = Vec::with_capacity((self.to - self.from).min(limit));
         if reverse {
-            for row in self.rows().rev().take(limit) {
-                made.push(Py::new(py, self.entry(row))?);
-            }
+            self.listed(py, self.rows().rev().take(limit))
         } else {
-            for row in self.rows().take(limit) {
-                made.push(Py::new(py, self.entry(row))?);
-            }
+            self.listed(py, self.rows().take(limit))
         }
-        PyList::new(py, made)
+    }
+
+    /// The same, a few at a time.
+    #[pyo3(signature = (reverse=false, limit=None))]
+    fn entry_lists(slf: Bound<'_, Block>, reverse: bool, limit: Option<usize>) -> EntryLists {
+        let (from, to) = (slf.get().from, slf.get().to);
+        EntryLists { block: slf.unbind(), from, to, reverse, left: limit.unwrap_or(usize::MAX) }
     }
 
     /// Entries until their fields' bytes together reach `max_bytes`, at least one if `spent` is 0; and the sum.
