@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from diskstream.checked_json import with_check
-from diskstream.engine.files import reading, wrapped
+from diskstream.engine.files import open_regular, reading, wrapped
 from diskstream.errors import ChangedError, ReadOnlyError
 from diskstream.store import Store
 
@@ -102,7 +102,7 @@ class Checkpoints:
         self._make_folder()
         path = self._folder / "lock"
         with wrapped(path, "open"):
-            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+            fd = open_regular(path, os.O_RDWR | os.O_CREAT)
         try:
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

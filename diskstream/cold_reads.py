@@ -6,23 +6,22 @@ backup, changes nothing in its directory: its cache is in the folder for tempora
 
 from __future__ import annotations
 
-import json
 import os
 import stat
 import tempfile
 import threading
-import uuid
 from collections.abc import Callable
 from pathlib import Path
 
 from diskstream.engine.cold import Stub
 from diskstream.engine.cold_cache import ColdCache
-from diskstream.engine.files import Files, wrapped
-from diskstream.errors import ArgumentError, NotAStoreError, RemoteError, StorageError
+from diskstream.engine.directory import store_uuid
+from diskstream.engine.files import Files
+from diskstream.errors import ArgumentError, NotAStoreError, RemoteError
 from diskstream.objects import Place
 from diskstream.options import Options
 
-__all__ = ["cold_cache", "store_uuid"]
+__all__ = ["cold_cache"]
 
 
 def cold_cache(store: Path, options: Options, files: Files, *, read_only: bool) -> ColdCache:
@@ -51,24 +50,6 @@ def cold_cache(store: Path, options: Options, files: Files, *, read_only: bool) 
         place.fetch(stub.path, sink, stub.size_bytes)
 
     return ColdCache(folder, options.cold_cache_bytes, fetch, files)
-
-
-def store_uuid(store: Path) -> str:
-    """What identifies a store, in its leases and backups too.
-
-    Raises:
-        NotAStoreError: its description is missing or damaged.
-        StorageError: it cannot be read.
-    """
-    path = store / "store.json"
-    try:
-        with wrapped(path, "read"):
-            described = json.loads(path.read_text(encoding="utf-8"))
-        return str(uuid.UUID(described["uuid"]))
-    except StorageError:
-        raise
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise NotAStoreError(str(store), f"its store.json is damaged ({error})") from error
 
 
 def _own_folder(name: str) -> Path:

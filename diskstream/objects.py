@@ -113,7 +113,18 @@ class Place:
     def _full(self, path: str) -> str:
         if len(path) > MAX_PATH_CHARS or not _PATH.fullmatch(path):
             raise RemoteError(self.url, f"{path[:80]!r} is no path of an object of ours")
+        if self.address.scheme == "file":
+            self._refuse_links(path)
         return f"{self.address.root}/{path}"
+
+    def _refuse_links(self, path: str) -> None:
+        """What is below a place stays there: who may write to one folder of it does not choose what is removed."""
+        here = Path(self.address.root)
+        for part in path.split("/"):
+            here /= part
+            with self._telling(f"look at {path}"):
+                if here.is_symlink():
+                    raise RemoteError(self.url, f"{here} is a symbolic link, and no part of this place", _NOT_OURS)
 
     @contextmanager
     def _telling(self, doing: str) -> Iterator[None]:

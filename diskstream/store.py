@@ -19,7 +19,7 @@ from diskstream.engine import directory, names
 from diskstream.engine.files import Files
 from diskstream.engine.keeper import Keeper
 from diskstream.engine.log import StreamLog, StreamMoved
-from diskstream.engine.looks import is_folder
+from diskstream.engine.looks import is_folder, refuse_link
 from diskstream.engine.page import APPEND, Page
 from diskstream.engine.recovery import RecoveryReport
 from diskstream.engine.segment import SharedCache
@@ -313,7 +313,7 @@ class Store(Upkeep):
         self._page.ctl.ring()
 
     def _open_log(self, name: bytes, where: Path) -> StreamLog:
-        directory.refuse_link(where)
+        refuse_link(where)
         while len(self._logs) >= self.options.max_open_streams:
             # The one opened first goes, as soon as no thread uses it any more; it is opened again when it is used.
             self._logs.pop(next(iter(self._logs))).retire()

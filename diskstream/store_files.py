@@ -18,7 +18,7 @@ from diskstream.engine.backup import (
     name_stream,
     uuid_of,
 )
-from diskstream.engine.directory import check_filesystem, unreadable_names
+from diskstream.engine.directory import check_filesystem, store_uuid, unreadable_names
 from diskstream.engine.files import Files
 from diskstream.engine.lease import Moment
 from diskstream.engine.log import StreamMoved
@@ -44,6 +44,7 @@ __all__ = [
     "name_of",
     "name_stream",
     "pin",
+    "store_uuid",
     "uuid_of",
     "verify_files",
 ]

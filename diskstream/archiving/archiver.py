@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from diskstream.archiving.entries import EntriesReader
-from diskstream.archiving.leasing import LEASE_PREFIX, Lease, store_identity
+from diskstream.archiving.leasing import LEASE_PREFIX, Lease
 from diskstream.archiving.options import ArchiveOptions
 from diskstream.archiving.pace import Pace
 from diskstream.archiving.reports import ArchiveReport
@@ -19,6 +19,7 @@ from diskstream.archiving.stream_copy import StreamCopy
 from diskstream.checkpoints import Checkpoints
 from diskstream.errors import ArgumentError, ChangedError, CorruptionError, DiskstreamError, FormatError, RemoteError
 from diskstream.store import Store
+from diskstream.store_files import store_uuid
 
 __all__ = ["ArchiveResult", "Archiver", "check_server"]
 
@@ -128,7 +129,7 @@ class Archiver:
         if not self._options.trim:
             yield
             return
-        self._lease = Lease(self._server, store_identity(self._store.path))
+        self._lease = Lease(self._server, store_uuid(self._store.path))
         try:
             yield
         finally:

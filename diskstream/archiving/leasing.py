@@ -8,17 +8,15 @@ lock proves that it is dead.
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 import socket
 import threading
-from pathlib import Path
 
 from diskstream import errors
 from diskstream.archiving.server import Server
 
-__all__ = ["LEASE_PREFIX", "Lease", "store_identity"]
+__all__ = ["LEASE_PREFIX", "Lease"]
 
 LEASE_PREFIX = b"diskstream:archiver:"
 _LEASE_MS = 30_000
@@ -32,11 +30,6 @@ redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[3])
 return false
 """
 _RELEASE = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"
-
-
-def store_identity(directory: Path) -> str:
-    """The store's uuid."""
-    return str(json.loads((directory / "store.json").read_text(encoding="utf-8"))["uuid"])
 
 
 class Lease:

@@ -1,12 +1,15 @@
 """What there is to be kept of a store's directory: stores within it, and the writes of jobs that are under way."""
 
 import contextlib
+import errno
 import json
 import re
 from pathlib import Path
 from typing import Final
 
+from diskstream.errors import StorageError
 from diskstream.store_files import Files, copy_file
+from diskstream.system_calls import read_small, wrapped
 
 __all__ = ["copy_jobs", "stores_in"]
 
@@ -14,6 +17,7 @@ __all__ = ["copy_jobs", "stores_in"]
 _WITHIN: Final = re.compile(r"keys|db[1-9]\d*")
 _SMALL: Final = frozenset({"done.json", "plan.json", "replay.json", "complete"})
 _MANIFEST: Final = re.compile(r"\d+\.json")
+_MAX_MANIFEST_BYTES: Final = 256 << 20
 
 
 def stores_in(path: Path) -> list[str]:
@@ -36,9 +40,19 @@ def copy_jobs(store: Path, target: Path, files: Files) -> None:
         for folder in sorted((store / area).iterdir()) if (store / area).is_dir() else []:
             for path in sorted(folder.iterdir()) if folder.is_dir() else []:
                 if path.name in _SMALL:
+                    _refuse_giant(path)
                     _copy(path, target / area / folder.name, files)
                 elif _MANIFEST.fullmatch(path.name):
                     _copy_decided(store, path, target, files)
+
+
+def _refuse_giant(path: Path) -> None:
+    """What somebody made of holes would fill the disk of the backup."""
+    with wrapped(path, "look at"), contextlib.suppress(FileNotFoundError):
+        size = path.lstat().st_size
+        if size > _MAX_MANIFEST_BYTES:
+            why = f"it has {size} bytes, and not {_MAX_MANIFEST_BYTES} at most"
+            raise StorageError(str(path), "copy", errno.EFBIG, why)
 
 
 def _copy(source: Path, folder: Path, files: Files) -> None:
@@ -52,7 +66,9 @@ def _copy(source: Path, folder: Path, files: Files) -> None:
 def _copy_decided(store: Path, manifest: Path, target: Path, files: Files) -> None:
     """Copies a manifest and what it lists; where a file is gone, it has been carried out meanwhile."""
     with contextlib.suppress(FileNotFoundError, ValueError, KeyError, TypeError, RecursionError):
-        listed = [store / file["path"] for file in json.loads(manifest.read_text())["files"]]
+        with wrapped(manifest, "read"):
+            text = read_small(manifest, _MAX_MANIFEST_BYTES)
+        listed = [store / file["path"] for file in json.loads(text)["files"]]
         staging = store / "staging"
         for path in listed:
             folder = target / path.parent.relative_to(store)

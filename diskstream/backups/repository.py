@@ -15,14 +15,15 @@ from shutil import rmtree
 from typing import Final, Self
 
 from diskstream.backups.manifest import Header, read_header, read_manifest
-from diskstream.errors import DiskstreamError, NewerFormatError
-from diskstream.store_files import Files
-from diskstream.system_calls import wrapped
+from diskstream.errors import DiskstreamError, NewerFormatError, NotAStoreError
+from diskstream.store_files import Files, store_uuid
+from diskstream.system_calls import open_regular, read_small, wrapped
 
-__all__ = ["Backup", "BackupError", "Repository", "find_backup", "store_uuid"]
+__all__ = ["Backup", "BackupError", "Repository", "find_backup", "owner_of"]
 
 FORMAT: Final = 1
 _DESCRIPTION: Final = "backups.json"
+_MAX_DESCRIPTION_BYTES: Final = 1 << 20
 _LOCK: Final = "lock"
 _NAME: Final = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{8}")
 _UNFINISHED, _GONE = ".new-", ".gone-"
@@ -94,15 +95,15 @@ def number_of(path: Path) -> int:
     return int(path.name.rpartition("-")[2], 16)
 
 
-def store_uuid(path: Path) -> str:
-    """The UUID of the store in a directory, as its store.json has it.
+def owner_of(path: Path) -> str:
+    """What identifies the store in a directory.
 
     Raises:
         BackupError: there is none to be read.
     """
     try:
-        return str(uuid.UUID(json.loads((path / "store.json").read_text())["uuid"]))
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
+        return store_uuid(path)
+    except (NotAStoreError, OSError) as error:
         raise BackupError(path, f"it is no store: its store.json cannot be read ({error})") from error
 
 
@@ -123,7 +124,7 @@ class Repository:
         """
         description = path / _DESCRIPTION
         try:
-            found = json.loads(description.read_text())
+            found = json.loads(read_small(description, _MAX_DESCRIPTION_BYTES))
             version, store = int(found["format"]), str(uuid.UUID(found["store"]))
         except FileNotFoundError:
             what = "it holds no backups" if path.is_dir() else "there is no such directory"
@@ -142,7 +143,7 @@ class Repository:
             BackupError: it is within the store, holds something else, or backups of another store.
             StorageError: the disk said no.
         """
-        owner = store_uuid(store)
+        owner = owner_of(store)
         _check_apart(path, store)
         if not (path / _DESCRIPTION).exists():
             _check_free(path, files)
@@ -169,7 +170,7 @@ class Repository:
         """
         place = self.path / _LOCK
         with wrapped(place, "open"):
-            fd = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+            fd = open_regular(place, os.O_RDWR | os.O_CREAT)
         try:
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 from pathlib import Path
 from typing import IO, Final
 
@@ -10,6 +11,7 @@ from diskstream.backups.manifest import Kept, read_manifest
 from diskstream.backups.repository import Repository
 from diskstream.errors import DiskstreamError
 from diskstream.store_files import Copied, Moment, digest_file, is_same, is_sealed
+from diskstream.system_calls import open_regular
 
 __all__ = ["Donors", "Journal", "release_pins"]
 
@@ -23,7 +25,8 @@ class Journal:
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / _JOURNAL
-        self._file: IO[str] = self._path.open("a", encoding="utf-8")
+        descriptor = open_regular(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        self._file: IO[str] = os.fdopen(descriptor, "a", encoding="utf-8")
 
     def copied(self, path: str, uuid: str, copied: Copied) -> None:
         """Takes note of a file that is durable."""

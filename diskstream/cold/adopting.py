@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from diskstream.cold import catalogue
 from diskstream.cold.pace import Pace
 from diskstream.cold.transfer import Moved, Progress, described, fetching, ignore, still_there
-from diskstream.cold_reads import store_uuid
 from diskstream.cold_segments import MISSING, ColdStream, Kept, Stub, opened
 from diskstream.errors import CorruptionError, RemoteError
 from diskstream.objects import Place
+from diskstream.store_files import store_uuid
 from diskstream.stream import Stream
 
 __all__ = ["AdoptReport", "adopt"]

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from diskstream.cold import catalogue
-from diskstream.cold_reads import store_uuid
 from diskstream.cold_segments import Kept, segments_of, uuid_of
 from diskstream.errors import NoSuchStreamError
 from diskstream.ids import EntryID
 from diskstream.objects import Place
 from diskstream.store import Store
+from diskstream.store_files import store_uuid
 from diskstream.stream import Stream
 
 __all__ = ["Line", "catalogued", "local"]

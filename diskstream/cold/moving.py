@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from diskstream.cold import catalogue
 from diskstream.cold.pace import Pace
 from diskstream.cold.transfer import RUN_AGAIN, Moved, MoveReport, Progress, Reader, described, fetching, ignore
-from diskstream.cold_reads import store_uuid
 from diskstream.cold_segments import HERE, STUB, ColdStream, Kept, Sound, Stub, opened
 from diskstream.errors import ArgumentError, ChangedError, CorruptionError, RemoteError
 from diskstream.ids import EntryID, IDLike, parse_id
 from diskstream.objects import Place
+from diskstream.store_files import store_uuid
 from diskstream.stream import Stream
 
 __all__ = ["check_place", "move_out"]

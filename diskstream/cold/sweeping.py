@@ -13,11 +13,11 @@ import uuid
 from dataclasses import dataclass, field
 
 from diskstream.cold import catalogue
-from diskstream.cold_reads import store_uuid
 from diskstream.cold_segments import MISSING, needed_paths, opened, uuid_of
 from diskstream.errors import ArgumentError, NoSuchStreamError
 from diskstream.objects import Object, Place
 from diskstream.store import Store
+from diskstream.store_files import store_uuid
 from diskstream.stream import Stream
 
 __all__ = ["SweepReport", "Unneeded", "sweep"]

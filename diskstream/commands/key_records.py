@@ -33,7 +33,7 @@ from diskstream._native import Entry, EntryID
 from diskstream.commands.replies import Failure
 from diskstream.errors import CorruptionError, ReadOnlyError
 from diskstream.ids import MIN_ID
-from diskstream.system_calls import wrapped
+from diskstream.system_calls import open_regular, wrapped
 
 __all__ = ["Key", "KeyRecords", "Record", "Row", "clear", "gone", "places", "put"]
 
@@ -199,7 +199,7 @@ class KeyRecords:
             # Opened each time: a lock on a descriptor that a forked child has too would be the child's as well.
             place = self._path / "lock"
             with wrapped(place, "open"):
-                lock = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+                lock = open_regular(place, os.O_RDWR | os.O_CREAT, 0o600)
             try:
                 with wrapped(place, "lock"):
                     fcntl.flock(lock, fcntl.LOCK_EX)

@@ -1,7 +1,6 @@
 """A store's directory: making it, checking it, and the streams in it."""
 
 import contextlib
-import errno
 import json
 import os
 import re
@@ -13,8 +12,8 @@ from typing import Any
 
 from diskstream._native import FORMAT_VERSION, first_segment
 from diskstream.engine import names
-from diskstream.engine.files import Files, reading, wrapped
-from diskstream.engine.looks import children, is_folder, is_link, is_there, status
+from diskstream.engine.files import Files, read_small, reading, wrapped
+from diskstream.engine.looks import children, is_folder, is_link, is_there, refuse_links, status
 from diskstream.engine.roll import INITIAL_BYTES
 from diskstream.errors import NetworkFilesystemError, NewerFormatError, NotAStoreError, ReadOnlyError, StorageError
 
@@ -26,9 +25,9 @@ __all__ = [
     "list_streams",
     "open_store",
     "refuse_backup",
-    "refuse_link",
     "remove_hidden",
     "rename_stream",
+    "store_uuid",
     "sweep",
     "unreadable_names",
     "write_name",
@@ -92,7 +91,9 @@ def describe(path: Path) -> dict[str, Any]:
     Raises:
         NotAStoreError: it is damaged, or there are no streams.
         NewerFormatError: a later version wrote it.
+        StorageError: a folder of the store is a symbolic link: what is removed and written there would be elsewhere.
     """
+    refuse_links(path)
     description = path / "store.json"
     with wrapped(description, "read"), reading(description) as file:
         data = file.read(_MAX_STORE_JSON_BYTES)
@@ -113,6 +114,24 @@ def describe(path: Path) -> dict[str, Any]:
         raise NewerFormatError(str(description), "the store", FORMAT_VERSION, ", ".join(incompatible))
     described: dict[str, Any] = found
     return described
+
+
+def store_uuid(store: Path) -> str:
+    """What identifies a store, in its leases and backups too.
+
+    Raises:
+        NotAStoreError: its description is missing or damaged.
+        StorageError: it cannot be read.
+    """
+    path = store / "store.json"
+    try:
+        with wrapped(path, "read"):
+            described = json.loads(read_small(path, _MAX_STORE_JSON_BYTES))
+        return str(uuid.UUID(described["uuid"]))
+    except StorageError:
+        raise
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise NotAStoreError(str(store), f"its store.json is damaged ({error})") from error
 
 
 def refuse_backup(path: Path) -> None:
@@ -242,16 +261,6 @@ def _remove_tree(directory: Path, files: Files) -> None:
         else:
             files.unlink(path)
     files.rmdir(directory)
-
-
-def refuse_link(directory: Path) -> None:
-    """Refuses a stream's directory that is a link: it is not listed either, and a store ends where its directory ends.
-
-    Raises:
-        StorageError: it is one.
-    """
-    if is_link(directory):
-        raise StorageError(str(directory), "open", errno.ELOOP, "it is a symbolic link, and no stream's directory")
 
 
 def sweep(streams: Path, files: Files) -> int:

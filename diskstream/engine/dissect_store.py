@@ -1,13 +1,14 @@
 """What a store and a stream consist of on disk: files, segments, groups, the shared page, the view, quarantine."""
 
+import contextlib
 import struct
 from collections.abc import Iterator
 from pathlib import Path
 
-from diskstream._native import SealedSegment
+from diskstream._native import CTL_BYTES, SealedSegment
 from diskstream.engine import audit, cold, directory, names, view_check, view_pages
 from diskstream.engine.dissect import Depth, Row, dissect_file, kind_of
-from diskstream.engine.files import Files, size_of
+from diskstream.engine.files import Files, read_small, size_of
 from diskstream.engine.log import StreamLog, StreamMoved
 from diskstream.engine.repair_store import nested_stores
 from diskstream.engine.segment import open_sealed
@@ -22,6 +23,7 @@ _CTL_POSITIONS = struct.Struct("<QQQ")
 _CTL_POSITIONS_AT, _CTL_GENERATION_AT = 256, 456
 _FLAGS = {1: "poisoned", 2: "moved", 4: "check", 8: "rotten"}
 _OFFSET_BITS = 40
+_MAX_EPOCH_BYTES = 64
 
 
 def dissect_store(path: Path) -> Iterator[Row]:
@@ -73,7 +75,9 @@ def _count(folder: Path) -> int:
 
 def _view(view: Path) -> Iterator[Row]:
     if view.is_dir():
-        epoch = (view / "epoch").read_text(encoding="ascii", errors="replace") if (view / "epoch").exists() else ""
+        epoch = ""
+        with contextlib.suppress(OSError):
+            epoch = read_small(view / "epoch", _MAX_EPOCH_BYTES).decode("ascii", "replace")
         yield {
             "is": "view",
             "path": str(view),
@@ -204,7 +208,7 @@ def _view_place(view: Path, uuid: bytes) -> Iterator[Row]:
 
 def _ctl(path: Path) -> Iterator[Row]:
     try:
-        data = path.read_bytes()
+        data = read_small(path, CTL_BYTES)
     except OSError as error:
         yield {"is": "ctl", "path": str(path), "why": str(error.strerror)}
         return

@@ -15,7 +15,17 @@ from typing import BinaryIO, Protocol, Self
 from diskstream._native import CTL_BYTES, Ctl, LogFile
 from diskstream.errors import CorruptionError, StorageError, storage_error
 
-__all__ = ["MAX_LOG_BYTES", "Files", "LogFileLike", "NewFile", "open_regular", "reading", "size_of", "wrapped"]
+__all__ = [
+    "MAX_LOG_BYTES",
+    "Files",
+    "LogFileLike",
+    "NewFile",
+    "open_regular",
+    "read_small",
+    "reading",
+    "size_of",
+    "wrapped",
+]
 
 # What a store makes is for its owner, and to be read by the owner's group; the umask takes away more, and never less.
 _FILE_MODE = 0o640
@@ -119,6 +129,20 @@ def open_regular(path: Path, flags: int = os.O_RDONLY, mode: int = _FILE_MODE) -
 def reading(path: Path) -> BinaryIO:
     """A file that is one, for reading: see `open_regular`."""
     return os.fdopen(open_regular(path), "rb")
+
+
+def read_small(path: Path, max_bytes: int) -> bytes:
+    """All of a file that is one, and no larger than it may be: what its size says is not believed before.
+
+    Raises:
+        FileNotFoundError: there is none.
+        OSError: it is something else, or too large; see `wrapped`.
+    """
+    with reading(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > max_bytes:
+            raise OSError(errno.EFBIG, f"it has {size} bytes, and not {max_bytes} at most", str(path))
+        return file.read(size)
 
 
 def size_of(path: Path) -> int:

@@ -3,12 +3,16 @@
 What is not there is an answer, not a failure: `FileNotFoundError` passes.
 """
 
+import errno
 import os
 from pathlib import Path
 
 from diskstream.engine.files import wrapped
+from diskstream.errors import StorageError
 
-__all__ = ["children", "is_folder", "is_link", "is_there", "status"]
+__all__ = ["children", "is_folder", "is_link", "is_there", "refuse_link", "refuse_links", "status"]
+
+_A_LINK = "it is a symbolic link, and a store reaches nothing through one: put the folder there, or mount it there"
 
 
 def children(folder: Path) -> list[Path]:
@@ -50,6 +54,28 @@ def is_link(path: Path) -> bool:
     """
     with wrapped(path, "look at"):
         return path.is_symlink()
+
+
+def refuse_link(path: Path) -> None:
+    """Makes sure that what is written below a folder of a store is written there.
+
+    Raises:
+        StorageError: it is a symbolic link.
+    """
+    if is_link(path):
+        raise StorageError(str(path), "use", errno.ELOOP, _A_LINK)
+
+
+def refuse_links(folder: Path) -> None:
+    """The same for all that is in a folder, at the price of listing it.
+
+    Raises:
+        StorageError: there is a symbolic link in it.
+    """
+    with wrapped(folder, "list"), os.scandir(folder) as entries:
+        links = sorted(entry.name for entry in entries if entry.is_symlink())
+    if links:
+        raise StorageError(str(folder / links[0]), "use", errno.ELOOP, _A_LINK)
 
 
 def status(path: Path) -> os.stat_result:

@@ -15,11 +15,14 @@ from pathlib import Path
 from diskstream._native import CTL_BYTES, Ctl
 from diskstream.engine.files import Files, wrapped
 from diskstream.engine.looks import status
+from diskstream.errors import NewerFormatError
 
-__all__ = ["APPEND", "FLUSH", "MAINTENANCE", "POISONED", "Page", "boot_id"]
+__all__ = ["APPEND", "FLUSH", "MAGIC", "MAINTENANCE", "POISONED", "VERSION", "Page", "boot_id"]
 
 APPEND, FLUSH, MAINTENANCE = 0, 1, 2
 POISONED = 1  # of the page's flags
+MAGIC, VERSION = b"DSKCTL01", 1
+_HEAD = struct.Struct("<8sI")  # docs/format/ctl.md
 
 
 def boot_id() -> bytes:
@@ -29,6 +32,16 @@ def boot_id() -> bytes:
         return bytes.fromhex(text)[:16].ljust(16, b"\0")
     except (OSError, ValueError):
         return secrets.token_bytes(16)  # not known: every opening counts as one after a power cut
+
+
+def _refuse_newer(fd: int, path: Path) -> None:
+    """What others use and we cannot read never becomes ready: whoever waited for it would wait for ever."""
+    with wrapped(path, "read"):
+        head = os.pread(fd, _HEAD.size, 0)
+    if len(head) == _HEAD.size:
+        magic, version = _HEAD.unpack(head)
+        if magic == MAGIC and version > VERSION:
+            raise NewerFormatError(str(path), "the control page", VERSION, version)
 
 
 class Page:
@@ -48,13 +61,20 @@ class Page:
 
     @classmethod
     def open(cls, files: Files, path: Path) -> "Page":
-        """Opens the page, waiting while another process is alone with it."""
+        """Opens the page, waiting while another process is alone with it.
+
+        Raises:
+            NewerFormatError: others use it, and they are of a later version.
+            StorageError: it cannot be opened.
+        """
         while True:
             fd, ctl = files.open_ctl(path)
             try:
                 with wrapped(path, "lock"):
                     alone = cls._lock(fd)
                     cls._record_lock(fd, fcntl.F_RDLCK, wait=True)
+                if not alone and not ctl.ready:
+                    _refuse_newer(fd, path)
                 # Not the file of that name any more: its directory was moved away before we had the lock.
                 # Not ready: who was alone with it died before it was done.
                 if cls._is_at(fd, path) and (alone or ctl.ready):

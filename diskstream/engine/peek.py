@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from diskstream._native import CTL_BYTES
-from diskstream.engine.page import POISONED, boot_id
+from diskstream.engine.files import open_regular
+from diskstream.engine.page import MAGIC, POISONED, VERSION, boot_id
 
 __all__ = ["Peek", "peek"]
 
 _HEAD = struct.Struct("<8sII16s")  # magic, version, flags, boot
-_MAGIC, _VERSION = b"DSKCTL01", 1
 _POSITIONS_AT, _POSITIONS = 256, struct.Struct("<QQQ")  # written, visible, durable
 _ROTTEN = 8
 _OFFSET_BITS = 40
@@ -36,7 +36,7 @@ class Peek:
 def peek(directory: Path) -> Peek | None:
     """What the page of a stream says; None where there is none that can be read."""
     try:
-        descriptor = os.open(directory / "ctl", os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = open_regular(directory / "ctl")
         try:
             page = os.pread(descriptor, CTL_BYTES, 0)
         finally:
@@ -46,7 +46,7 @@ def peek(directory: Path) -> Peek | None:
     if len(page) < _POSITIONS_AT + _POSITIONS.size:
         return None
     magic, version, flags, boot = _HEAD.unpack_from(page)
-    if magic != _MAGIC or version != _VERSION:
+    if magic != MAGIC or version != VERSION:
         return None
     return Peek(
         _unflushed(page) if boot == boot_id() else None,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from diskstream.engine.files import Files
 from diskstream.engine.frames import read_all
-from diskstream.engine.looks import is_folder, is_there, status
+from diskstream.engine.looks import is_folder, is_there, refuse_link, status
 from diskstream.errors import StorageError
 
 __all__ = ["keep", "move", "room"]
@@ -19,7 +19,12 @@ def _target(path: Path, place: Path) -> Path:
 
 
 def room(place: Path, files: Files) -> None:
-    """Makes the quarantine, durably, where there is none."""
+    """Makes the quarantine, durably, where there is none.
+
+    Raises:
+        StorageError: it is a symbolic link, or the disk said no.
+    """
+    refuse_link(place)
     if not is_folder(place):
         files.mkdir(place)
         files.sync_dir(place.parent)

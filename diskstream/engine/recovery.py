@@ -23,7 +23,7 @@ from diskstream._native import Ctl, Log
 from diskstream.engine import audit, frontier, names, spare
 from diskstream.engine.files import Files, LogFileLike, reading, wrapped
 from diskstream.engine.layouts import LOG_HEADER, SEGMENT_HEADER
-from diskstream.engine.looks import children, is_there, status
+from diskstream.engine.looks import children, is_there, refuse_link, status
 from diskstream.engine.page import Page
 from diskstream.engine.segment import open_sealed, read_back, snapshot_copy
 from diskstream.errors import CorruptionError, StorageError
@@ -255,6 +255,7 @@ def settle_tail(directory: Path, files: Files, file: LogFileLike, native: Log) -
     if found["kind"] == "rotten":
         return Finding("rotten", path, offset, size, _READ_ONLY, detail)
     quarantine = directory / "quarantine"
+    refuse_link(quarantine)
     files.mkdir(quarantine)
     copy = quarantine / f"{path.stem}-{offset:012d}-{time.time_ns():x}.torn"
     with files.create(copy) as kept:
@@ -470,6 +471,7 @@ def _sound_owner(path: Path) -> bytes | None:
 
 def _put_aside(directory: Path, files: Files, path: Path) -> Finding:
     quarantine = directory / "quarantine"
+    refuse_link(quarantine)
     files.mkdir(quarantine)
     target = quarantine / f"{path.name}-{time.time_ns():x}"
     files.rename(path, target)

@@ -18,11 +18,12 @@ from pathlib import Path
 
 from diskstream._native import Log, NodeCache, RowSegment, SealedSegment, Sealer, SegmentView
 from diskstream.engine import audit, cold, names, quarantine, recovery, spare
-from diskstream.engine.files import Files, LogFileLike, open_regular, reading
+from diskstream.engine.files import Files, LogFileLike, open_regular
 from diskstream.engine.frames import read_all
-from diskstream.engine.layouts import AUDIT_HEADER, FOOTER, LOG_HEADER, SEGMENT_HEADER
+from diskstream.engine.layouts import AUDIT_HEADER
 from diskstream.engine.log import StreamLog
 from diskstream.engine.losses import Loss
+from diskstream.engine.ownership import first_bytes, owner_in, owners_in
 from diskstream.engine.page import MAINTENANCE, Page
 from diskstream.engine.roll import INITIAL_BYTES
 from diskstream.engine.salvage import rebuild
@@ -59,14 +60,21 @@ class Repair:
     failed: str = ""
 
 
-def repair_stream(name: bytes, directory: Path, files: Files, options: Options) -> Repair:
+def repair_stream(name: bytes, directory: Path, files: Files, options: Options, streams: Path | None = None) -> Repair:
     """Repairs one stream. Nobody else may have it open.
+
+    Args:
+        name: of the stream.
+        directory: of the stream, or what stands for it.
+        files: what to write with.
+        options: of the store.
+        streams: where all streams of the store are; None where that is where `directory` is.
 
     Raises:
         NewerFormatError: a later version wrote it: nothing was changed.
         StorageError: the disk said no; what was done so far holds.
     """
-    return _StreamRepair(name, directory, files, options).run()
+    return _StreamRepair(name, directory, files, options, streams or directory.parent).run()
 
 
 def plan_stream(name: bytes, directory: Path, options: Options, scratch: Path) -> Repair:
@@ -85,7 +93,7 @@ def plan_stream(name: bytes, directory: Path, options: Options, scratch: Path) -
             (shadow / path.name).write_bytes(read_all(path)[0])
         else:
             (shadow / path.name).symlink_to(path)
-    report = repair_stream(name, shadow, Files(), options)
+    report = repair_stream(name, shadow, Files(), options, directory.parent)
     report.path = directory
     report.kept = []
     for loss in report.losses:
@@ -96,8 +104,8 @@ def plan_stream(name: bytes, directory: Path, options: Options, scratch: Path) -
 class _StreamRepair:
     """The repair of one stream."""
 
-    def __init__(self, name: bytes, directory: Path, files: Files, options: Options) -> None:
-        self.directory, self.files, self.options = directory, files, options
+    def __init__(self, name: bytes, directory: Path, files: Files, options: Options, streams: Path) -> None:
+        self.directory, self.files, self.options, self.streams = directory, files, options, streams
         self.report = Repair(name, directory)
         self.quarantine = directory / "quarantine"
         self._journal = self.quarantine / f"repair-{time.time_ns():x}.json"
@@ -138,22 +146,8 @@ class _StreamRepair:
 
     def _put_aside_strangers(self) -> None:
         """Moves away files of segments that another stream's or another segment's header is in, where that is sound."""
-        owners: dict[bytes, int] = {}
-        heads: dict[Path, tuple[bytes, int, int]] = {}
-        for path in sorted(self.directory.iterdir()):
-            parsed = names.parse_file(path.name)
-            if parsed is None or not path.is_file():
-                continue
-            head = _owner_of(path)
-            if head is not None:
-                heads[path] = head
-                owners[head[0]] = owners.get(head[0], 0) + 1
-        if not owners:
-            return
-        ours = max(owners, key=lambda each: owners[each])
-        newest = max((path for path in heads if path.suffix == ".log"), default=None, key=lambda path: path.name)
-        if newest is not None and owners[heads[newest][0]] * 2 >= owners[ours]:
-            ours = heads[newest][0]
+        heads = owners_in(self.directory)
+        ours = owner_in(self.directory, heads, self.streams)
         for path, (uuid, number, generation) in heads.items():
             parsed = names.parse_file(path.name)
             assert parsed is not None
@@ -434,7 +428,7 @@ class _StreamRepair:
 
     def _audits(self, native: Log) -> None:
         for path in sorted(self.directory.glob("*.audit")):
-            head = AUDIT_HEADER.sound(_head(path, AUDIT_HEADER.size))
+            head = AUDIT_HEADER.sound(first_bytes(path, AUDIT_HEADER.size))
             if head is not None and bytes(head["uuid"]) != bytes(native.uuid):
                 self._put_aside(path, "it is another stream's")
         for number in audit.kept(self.directory, native):
@@ -449,28 +443,3 @@ class _StreamRepair:
                 raise
             except DiskstreamError:
                 self._put_aside(path, "the past of groups in it cannot be read; the stream does not depend on it")
-
-
-def _head(path: Path, size_bytes: int) -> bytes:
-    """The first bytes of a file; fewer where it is shorter."""
-    with reading(path) as file:
-        return file.read(size_bytes)
-
-
-def _tail(path: Path, size_bytes: int) -> bytes:
-    """The last bytes of a file."""
-    with reading(path) as file:
-        file.seek(max(path.stat().st_size - size_bytes, 0))
-        return file.read(size_bytes)
-
-
-def _owner_of(path: Path) -> tuple[bytes, int, int] | None:
-    """Stream, segment and generation that the header of a file says, or the footer; None where neither is sound."""
-    head = _head(path, SEGMENT_HEADER.size)
-    layout = LOG_HEADER if path.suffix == ".log" else SEGMENT_HEADER
-    sound = layout.sound(head)
-    if sound is None and layout is SEGMENT_HEADER:
-        sound = FOOTER.sound(_tail(path, FOOTER.size))
-    if sound is None:
-        return None
-    return bytes(sound["uuid"]), int(sound["segment"]), int(sound.get("generation", 0))

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from diskstream._native import FORMAT_VERSION
-from diskstream.engine import directory, names, quarantine, view_check
+from diskstream.engine import directory, looks, names, quarantine, view_check
 from diskstream.engine.alone import alone
-from diskstream.engine.files import Files
+from diskstream.engine.files import Files, read_small, reading
 from diskstream.engine.repair import Repair, plan_stream, repair_stream
 from diskstream.errors import ArgumentError, CorruptionError, DiskstreamError, NotAStoreError
 from diskstream.options import Options
@@ -117,6 +117,7 @@ def _remove_view(view: Path, files: Files) -> None:
 
 def _description(itself: Repair, path: Path, files: Files, wishes: Wishes, *, dry_run: bool) -> None:
     """Makes store.json anew where it is missing or damaged."""
+    looks.refuse_links(path)
     description, streams = path / "store.json", path / "streams"
     if not streams.is_dir():
         itself.actions.append("made the directory streams, which was missing: all streams are lost")
@@ -165,10 +166,11 @@ def _identity(path: Path, description: Path, wishes: Wishes) -> tuple[str, str]:
             raise ArgumentError(f"not a uuid: {wishes.uuid!r}") from None
     for copy in sorted(path.glob("leases/*/store.json")):
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            known = json.loads(copy.read_bytes()[:_MAX_JSON_BYTES])["uuid"]
+            known = json.loads(read_small(copy, _MAX_JSON_BYTES))["uuid"]
             return str(uuid.UUID(known)), f"the uuid of the lease {copy.parent.name}"
     with contextlib.suppress(OSError):
-        readable = set(_UUID.findall(description.read_bytes()[:_MAX_JSON_BYTES]))
+        with reading(description) as file:
+            readable = set(_UUID.findall(file.read(_MAX_JSON_BYTES)))
         if len(readable) == 1:
             return readable.pop().decode(), "the uuid that can still be read in it"
     return str(uuid.uuid4()), _NEW

@@ -15,12 +15,13 @@ from diskstream.checked_json import checked, with_check
 from diskstream.errors import ArgumentError, ChangedError, NewerFormatError
 from diskstream.ids import EntryID
 from diskstream.store_files import Files
-from diskstream.system_calls import wrapped
+from diskstream.system_calls import read_small, wrapped
 
 __all__ = ["Plan", "PlanFile"]
 
 _FILE: Final = "replay.json"
 _FORMAT: Final = 1
+_MAX_BYTES: Final = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -131,7 +132,7 @@ class PlanFile:
         path = self._folder / _FILE
         try:
             with wrapped(path, "read"):
-                return Plan.from_json(path.read_bytes(), str(path))
+                return Plan.from_json(read_small(path, _MAX_BYTES), str(path))
         except FileNotFoundError:
             return None
 

@@ -36,8 +36,17 @@ from diskstream.commits import Commit
 from diskstream.errors import DiskstreamError, StorageError, storage_error
 from diskstream.spark.merging import ordered
 from diskstream.spark.names import as_bytes
-from diskstream.spark.staging import StagedBatch, StagedFile, check_staged, discard, flush_folder, sweep
+from diskstream.spark.staging import (
+    StagedBatch,
+    StagedFile,
+    check_staged,
+    discard,
+    flush_folder,
+    make_folders,
+    sweep,
+)
 from diskstream.store import Store
+from diskstream.system_calls import open_regular, read_small, wrapped
 
 __all__ = ["JOB", "Manifest", "abandon", "commit", "finish_left", "last_done"]
 
@@ -47,6 +56,8 @@ _log = logging.getLogger("diskstream.spark")
 JOB = "job:"
 # Parts of one batch: `Stream.add_arrow` makes at most so many frames of it.
 _PARTS = 4096
+_MAX_DONE_BYTES = 1 << 20
+_MAX_MANIFEST_BYTES = 256 << 20
 
 
 @dataclass(frozen=True)
@@ -68,7 +79,7 @@ class Manifest:
         return not self.writer.startswith(JOB)
 
     @classmethod
-    def from_json(cls, text: str) -> "Manifest":
+    def from_json(cls, text: str | bytes) -> "Manifest":
         """Reads one.
 
         Raises:
@@ -94,8 +105,10 @@ def _folder(store: Path, writer: str) -> Path:
 @contextlib.contextmanager
 def _locked(folder: Path, *, wait: bool) -> Iterator[bool]:
     """Holds a writer's lock, which dies with its holder; False where it is taken and one is not to wait."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "lock").open("ab") as file:
+    make_folders(folder)
+    with wrapped(folder / "lock", "open"):
+        file = os.fdopen(open_regular(folder / "lock", os.O_WRONLY | os.O_APPEND | os.O_CREAT), "ab")
+    with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except BlockingIOError:
@@ -108,7 +121,7 @@ def _put(path: Path, text: str, *, exclusive: bool) -> bool:
     """Writes a file durably under its name; False where `exclusive` and there is one."""
     temporary = path.with_name(f"{path.name}.{secrets.token_hex(8)}.tmp")
     try:
-        with temporary.open("x") as file:
+        with os.fdopen(open_regular(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "w") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
@@ -130,7 +143,8 @@ def _put(path: Path, text: str, *, exclusive: bool) -> bool:
 
 def _last_done(folder: Path) -> int:
     try:
-        return int(checked((folder / "done.json").read_text())["version"])
+        with wrapped(folder / "done.json", "read"):
+            return int(checked(read_small(folder / "done.json", _MAX_DONE_BYTES))["version"])
     except FileNotFoundError:
         return -1
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
@@ -144,7 +158,8 @@ def last_done(store: Store, writer: str) -> int:
 
 def _read(path: Path) -> Manifest:
     try:
-        return Manifest.from_json(path.read_text())
+        with wrapped(path, "read"):
+            return Manifest.from_json(read_small(path, _MAX_MANIFEST_BYTES))
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise StorageError(str(path), "read", 5, f"the manifest is damaged ({error})") from error
 

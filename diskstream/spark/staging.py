@@ -22,11 +22,13 @@ from diskstream.arrow_rows import pack
 from diskstream.errors import ArgumentError, NotAStoreError, storage_error
 from diskstream.spark.names import as_text
 from diskstream.spark.rows import Target, by_stream
+from diskstream.store_files import Files
+from diskstream.system_calls import open_regular, refuse_link
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["StagedBatch", "StagedFile", "check_staged", "discard", "flush_folder", "stage", "sweep"]
+__all__ = ["StagedBatch", "StagedFile", "check_staged", "discard", "flush_folder", "make_folders", "stage", "sweep"]
 
 # What a job left behind that died before its commit goes after a day.
 _LEFT_S = 24 * 3600.0
@@ -137,8 +139,8 @@ def stage(
     staged: list[StagedBatch] = []
     writer = None
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with path.open("xb") as file:
+        make_folders(folder)
+        with os.fdopen(open_regular(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
             buffers = _Buffers(target, batch_rows)
 
             def put(made: "Iterable[tuple[str, pa.RecordBatch]]") -> None:
@@ -168,6 +170,17 @@ def stage(
     if not staged:
         path.unlink(missing_ok=True)
     return StagedFile(f"staging/{job}/{path.name}", partition, tuple(staged))
+
+
+def make_folders(folder: Path) -> None:
+    """Makes a folder two levels below a store, and the one above it, as the store makes its own.
+
+    Raises:
+        StorageError: the disk said no, or one of them is a symbolic link.
+    """
+    for each in (folder.parent, folder):
+        refuse_link(each)
+        Files().mkdir(each)
 
 
 def flush_folder(folder: Path) -> None:

@@ -14,9 +14,9 @@ import pytest
 import redis
 
 import diskstream
-from diskstream.archiving import leasing
 from diskstream.archiving.leasing import LEASE_PREFIX
 from diskstream.errors import DiskFullError
+from diskstream.store_files import store_uuid
 from diskstream.stream import Stream
 from tests.archiving.world import ROOT, World
 from tests.conftest import RedisServer, _start_redis, _stop
@@ -63,7 +63,7 @@ def test_the_lease_of_an_archiver_that_was_killed_is_taken_over_by_the_next_one_
 ) -> None:
     world.fill("s", 3)
     world.archive()
-    world.client.set(f"{LEASE}s", f"{leasing.store_identity(world.directory)} process 77 on here 0123")
+    world.client.set(f"{LEASE}s", f"{store_uuid(world.directory)} process 77 on here 0123")
     assert world.archive("--trim")["s"]["trimmed"] == 3
 
 

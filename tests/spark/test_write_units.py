@@ -155,8 +155,8 @@ class _Full:
 
 
 def test_a_full_disk_is_said_in_words_and_leaves_nothing(at: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    really = Path.open
-    monkeypatch.setattr(Path, "open", lambda self, mode="r": _Full(really(self, mode)))
+    really = os.fdopen
+    monkeypatch.setattr(os, "fdopen", lambda descriptor, mode: _Full(really(descriptor, mode)))
     with pytest.raises(DiskFullError, match="staging"):
         staged(at, range(100))
     assert left(at) == []
@@ -285,3 +285,21 @@ def test_a_manifest_comes_back_from_json_as_it_was(at: Path) -> None:
     manifest = Manifest("query:\udcff", 2**63, True, staged(at, [1, 3], [2], target=GIVEN))
     assert Manifest.from_json(manifest.as_json()) == manifest
     assert json.loads(manifest.as_json())["version"] == 2**63
+
+
+def test_what_is_staged_and_decided_is_for_its_owner_and_his_group(at: Path) -> None:
+    """It was as the umask had it, and so might be for everybody."""
+    before = os.umask(0)
+    try:
+        file = stage(at, ("job", 0), [to_two([1, 2])], TO_TWO, 10)
+        with diskstream.open(at):
+            pass
+        (mode_of_staged,) = {path.stat().st_mode & 0o777 for path in (at / "staging").rglob("*.arrow")}
+        assert committed(at, Manifest("query:q", 0, False, (file,)))
+    finally:
+        os.umask(before)
+    made = [at / "staging", at / "commits", *(at / "commits").rglob("*")]
+    assert mode_of_staged == 0o640
+    assert len(made) > 3
+    assert {path.stat().st_mode & 0o777 for path in made if path.is_dir()} == {0o750}
+    assert {path.stat().st_mode & 0o777 for path in made if path.is_file()} == {0o640}

@@ -1,6 +1,5 @@
 """What a run of the job `archive` will do: the streams, from where to where, and the tasks."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -13,6 +12,7 @@ from diskstream.spark.names import as_text
 from diskstream.spark.partitions import Slice, pack
 from diskstream.spark.planning import slices_of
 from diskstream.store import Store
+from diskstream.store_files import store_uuid
 
 __all__ = ["ArchivePlan", "ArchiveSettings", "ArchiveTask", "plan_streams", "shape_of", "tasks_of"]
 
@@ -138,8 +138,7 @@ def plan_streams(
         ArgumentError: the range would leave a gap.
         CorruptionError: an index of the store cannot be read.
     """
-    # The identity of a store is part of its format, and a lease has a copy.
-    identity = str(json.loads((store.path / "store.json").read_text())["uuid"])
+    identity = store_uuid(store.path)  # a lease has a copy
     if base.store and base.store != identity:
         raise ArchiveError(
             f"the archive {settings.archive} is of another store than {settings.store}: use another folder"

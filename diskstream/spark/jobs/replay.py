@@ -28,8 +28,9 @@ from diskstream.spark.options import ReadOptions
 from diskstream.spark.partitions import Slice, pack
 from diskstream.spark.planning import chosen_streams, open_for_planning, slices_of
 from diskstream.spark.rows import Target
-from diskstream.spark.staging import StagedFile, discard, stage
+from diskstream.spark.staging import StagedFile, discard, make_folders, stage
 from diskstream.spark.tasks import store_for_reading
+from diskstream.system_calls import read_small
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,6 +42,7 @@ _BATCH_ROWS: Final = 8_192
 # A lease of a replay that was killed waits so long for it to be started again.
 _LEASE_TTL_S: Final = 7 * 24 * 3600.0
 _PLAN, _COMPLETE = "plan.json", "complete"
+_MAX_PLAN_BYTES: Final = 256 << 20
 
 
 @dataclass(frozen=True)
@@ -265,7 +267,7 @@ def _kept_plan(folder: Path, settings: ReplaySettings) -> list[Work]:
     """The plan of an earlier run of this replay, or a new one, which is kept."""
     file = folder / _PLAN
     if file.exists():
-        found = json.loads(file.read_text())
+        found = json.loads(read_small(file, _MAX_PLAN_BYTES))
         plan = [Work(w["path"], w["archive"], tuple(map(tuple, w["parts"])), w["entries"]) for w in found]
         lost = [work.path for work in plan if not Path(work.path).exists()]
         if lost:
@@ -275,7 +277,7 @@ def _kept_plan(folder: Path, settings: ReplaySettings) -> list[Work]:
             )
         return plan
     plan = _planned(settings)
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folders(folder)
     temporary = file.with_suffix(".tmp")
     temporary.write_text(json.dumps([asdict(work) for work in plan]))
     temporary.replace(file)

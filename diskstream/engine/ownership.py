@@ -1,0 +1,78 @@
+"""Whose the files in a stream's directory are: headers say which stream a file was written for, by its identity."""
+
+from pathlib import Path
+
+from diskstream.engine import names
+from diskstream.engine.files import reading
+from diskstream.engine.layouts import FOOTER, LOG_HEADER, SEGMENT_HEADER
+
+__all__ = ["Owner", "first_bytes", "owner_in", "owners_in"]
+
+# Identity of the stream, number and generation of the segment.
+Owner = tuple[bytes, int, int]
+
+
+def first_bytes(path: Path, size_bytes: int) -> bytes:
+    """The first bytes of a file; fewer where it is shorter."""
+    with reading(path) as file:
+        return file.read(size_bytes)
+
+
+def _last_bytes(path: Path, size_bytes: int) -> bytes:
+    with reading(path) as file:
+        file.seek(max(path.stat().st_size - size_bytes, 0))
+        return file.read(size_bytes)
+
+
+def _owner_of(path: Path) -> Owner | None:
+    """What the header of a file says, or the footer; None where neither is sound."""
+    head = first_bytes(path, SEGMENT_HEADER.size)
+    layout = LOG_HEADER if path.suffix == ".log" else SEGMENT_HEADER
+    sound = layout.sound(head)
+    if sound is None and layout is SEGMENT_HEADER:
+        sound = FOOTER.sound(_last_bytes(path, FOOTER.size))
+    if sound is None:
+        return None
+    return bytes(sound["uuid"]), int(sound["segment"]), int(sound.get("generation", 0))
+
+
+def owners_in(directory: Path) -> dict[Path, Owner]:
+    """What the files of segments in a directory say, those that say anything."""
+    found = {}
+    for path in sorted(directory.iterdir()):
+        if names.parse_file(path.name) is not None and path.is_file() and (owner := _owner_of(path)) is not None:
+            found[path] = owner
+    return found
+
+
+def owner_in(directory: Path, files: dict[Path, Owner], streams: Path) -> bytes | None:
+    """The identity of the stream whose directory it is; None where no file says any.
+
+    Where files are of several streams, those of streams that live in another directory were put here by mistake. Of
+    the others the one with the most files is right, or, of two with as many, that of the active log.
+
+    Args:
+        directory: of the stream, or what stands for it.
+        files: what `owners_in` found there.
+        streams: where all streams of the store are.
+    """
+    count: dict[bytes, int] = {}
+    for identity, _, _ in files.values():
+        count[identity] = count.get(identity, 0) + 1
+    if len(count) > 1:
+        strange = {identity for identity in count if _lives_elsewhere(identity, directory.name, streams)}
+        count = {identity: each for identity, each in count.items() if identity not in strange} or count
+    newest = max((path for path in files if path.suffix == ".log"), default=None, key=lambda path: path.name)
+    active = None if newest is None else files[newest][0]
+    return max(count, default=None, key=lambda identity: (count[identity], identity == active))
+
+
+def _lives_elsewhere(identity: bytes, name: str, streams: Path) -> bool:
+    """Whether another directory holds the active log of a stream, or most of the files there are its."""
+    for other in sorted(streams.iterdir()):
+        if other.name == name or other.name.startswith(".") or other.is_symlink() or not other.is_dir():
+            continue
+        held = [owner[0] == identity for owner in owners_in(other).values()]
+        if 2 * sum(held) > len(held):
+            return True
+    return False
