@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
+from zlib import crc32
 
 import diskstream
 from diskstream import ArgumentError, EntryID, Store
@@ -23,6 +24,11 @@ from tests.rot.damages import Damage, Foreign, Tree
 from tests.rot.seen import SeenStream, Witness, look_at_all, verified
 
 __all__ = ["SUBJECTS", "Subject"]
+
+
+def one_in(count: int, number: int) -> bool:
+    """Whether a damage is looked at in a way that one in so many is: whatever kind of damage its number stands for."""
+    return crc32(f"{number} of {count}".encode()) % count == 0
 
 
 class Subject(ABC):
@@ -157,14 +163,14 @@ class SmallStore(Subject):
 
     def examine(self, witness: Witness, number: int) -> bool:
         """By turns with and without writing."""
-        writes = number % 2 == 0
+        writes = one_in(2, number)
         store = witness.attempt("open", lambda: self.open(read_only=not writes))
         if store is None:
             verified(self.root / "store", witness, "of files")
-            if number % 5 == 0:
+            if one_in(5, number):
                 self._repair(witness)
             return False
-        names = self._touched() if number % 8 else self.names
+        names = self.names if one_in(8, number) else self._touched()
         found = look_at_all(store, names, witness, "writing" if writes else "reading")
         before = bool(witness.told)
         sound = verified(self.root / "store", witness, "open", store)
@@ -186,7 +192,7 @@ class SmallStore(Subject):
         witness.attempt("close", store.close)
         if writes:
             self._again(witness, found)
-        if number % 5 == 0:
+        if one_in(5, number):
             self._repair(witness)
         return right
 
@@ -216,7 +222,7 @@ class SmallStore(Subject):
         for entry in witness.attempt("read as a group", lambda: self._deliver(x)) or []:
             if not entry.gone and (entry.id, entry.pairs) not in self.ever[b"x"]:
                 witness.offend(f"a group was given what nobody wrote: {entry}")
-        if number % 4 == 0:
+        if one_in(4, number):
             witness.attempt("seal", store.seal)
             witness.attempt("compact", store.compact)
             witness.attempt("lease", lambda: store.lease(["ruled"]))
@@ -332,7 +338,7 @@ class Server(Subject):
     def examine(self, witness: Witness, number: int) -> bool:
         """Asks the same, sets another key, and asks again."""
         keyspace = witness.attempt(
-            "open", lambda: Keyspace(self.root / "server", read_only=number % 2 == 1, **world.OPTIONS)
+            "open", lambda: Keyspace(self.root / "server", read_only=not one_in(2, number), **world.OPTIONS)
         )
         right = False
         if keyspace is not None:
@@ -345,7 +351,7 @@ class Server(Subject):
                 witness.told += [f"recovery of {place}: {report}" for report in store.recoveries]
             kept = keyspace._records._store
             witness.told += [] if kept is None else [f"recovery of the keys: {report}" for report in kept.recoveries]
-            if number % 2 == 0:
+            if one_in(2, number):
                 witness.attempt("set", lambda: Ours(keyspace).run("SET another held"))
             witness.attempt("close", keyspace.close)
         if not right:
@@ -391,11 +397,11 @@ class Backups(Subject):
         backups = witness.attempt("list", lambda: Repository.open(self.root / "backups").backups()) or []
         findings: list[str] = []
         for backup in backups:
-            found = witness.attempt("check", partial(check_backup, backup, Seen(), deep=number % 4 == 0))
+            found = witness.attempt("check", partial(check_backup, backup, Seen(), deep=one_in(4, number)))
             findings += [f"check: {each.path}: {each.what}" for each in found or []]
             findings += [backup.fault] if getattr(backup, "fault", "") else []
         restored: dict[bytes, SeenStream] | None = self.expected
-        if number % 2 == 0:
+        if one_in(2, number):
             restored = self._restored(witness)
         if restored is not None:
             for name in self.names:

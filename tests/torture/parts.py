@@ -11,6 +11,7 @@ __all__ = ["PARTS", "run_of", "summary_of"]
 PARTS = (
     "power",
     "rot",
+    "bytes",
     "crowd",
     "fuzz",
     "kills",

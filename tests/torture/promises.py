@@ -123,7 +123,7 @@ PROMISES: tuple[Promise, ...] = (
             "tests/rot/test_mended.py",
             "tests/rot/test_view_pages.py",
         ),
-        ("rot",),
+        ("rot", "bytes"),
     ),
     Promise(
         "What an older version of diskstream has written, this one reads, all of it, and goes on with; what a newer "
