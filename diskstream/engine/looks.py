@@ -66,14 +66,14 @@ def refuse_link(path: Path) -> None:
         raise StorageError(str(path), "use", errno.ELOOP, _A_LINK)
 
 
-def refuse_links(folder: Path) -> None:
-    """The same for all that is in a folder, at the price of listing it.
+def refuse_links(folder: Path, *, apart: str = "") -> None:
+    """The same for all that is in a folder, `apart` from one name, at the price of listing it.
 
     Raises:
         StorageError: there is a symbolic link in it.
     """
     with wrapped(folder, "list"), os.scandir(folder) as entries:
-        links = sorted(entry.name for entry in entries if entry.is_symlink())
+        links = sorted(entry.name for entry in entries if entry.name != apart and entry.is_symlink())
     if links:
         raise StorageError(str(folder / links[0]), "use", errno.ELOOP, _A_LINK)
 

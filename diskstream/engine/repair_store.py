@@ -117,7 +117,7 @@ def _remove_view(view: Path, files: Files) -> None:
 
 def _description(itself: Repair, path: Path, files: Files, wishes: Wishes, *, dry_run: bool) -> None:
     """Makes store.json anew where it is missing or damaged."""
-    looks.refuse_links(path)
+    looks.refuse_links(path, apart="store.json")
     description, streams = path / "store.json", path / "streams"
     if not streams.is_dir():
         itself.actions.append("made the directory streams, which was missing: all streams are lost")
@@ -125,10 +125,13 @@ def _description(itself: Repair, path: Path, files: Files, wishes: Wishes, *, dr
             files.mkdir(streams)
             files.sync_dir(path)
     try:
-        if description.exists():
+        if description.is_symlink():
+            why = "is a symbolic link"
+        elif description.exists():
             directory.describe(path)
             return
-        why = "is missing"
+        else:
+            why = "is missing"
     except NotAStoreError:
         if dry_run and not streams.is_dir():
             return
@@ -142,7 +145,7 @@ def _description(itself: Repair, path: Path, files: Files, wishes: Wishes, *, dr
         )
     if dry_run:
         return
-    if description.exists():
+    if description.exists() and not description.is_symlink():
         itself.kept.append(quarantine.keep(description, path / "quarantine", files))
     temporary = path / f"store.json.{secrets.token_hex(8)}.tmp"
     content = {

@@ -13,7 +13,7 @@ from tests.crash.retention_ops import RETENTION_WEIGHTS
 from tests.crash.workload import Workload
 from tests.crash.world import START_MS
 
-__all__ = ["AMONG", "NAMES", "WEIGHTS", "step"]
+__all__ = ["AMONG", "NAMES", "WEIGHTS", "do", "step"]
 
 # The last one is too long for the name of a directory: a file holds it.
 NAMES = (b"a", b"B:\x00/..", b"a long name " * 20)
@@ -290,13 +290,20 @@ AMONG: list[Callable[[Workload], None]] = [add, add, add_many, add_explicit, del
 WEIGHTS = {**_WEIGHTS, **GROUP_WEIGHTS, **COMMIT_WEIGHTS, **RETENTION_WEIGHTS, **COLD_WEIGHTS}
 
 
-def step(w: Workload) -> None:
-    """Does one operation; time goes on."""
+def step(w: Workload) -> Callable[[Workload], None]:
+    """Does one operation; time goes on. Returns which one it was."""
+    return do(w, None)
+
+
+def do(w: Workload, operation: Callable[[Workload], None] | None) -> Callable[[Workload], None]:
+    """Does this operation; None is one by chance. Returns which one it was."""
     w.world.now_ms = _goes_on(w)
     w.counts["operations"] += 1
     if w.beside is not None and w.rng.random() < 0.4:
         w.note("the other process")
         w.beside.turn()
-    w.rng.choices(list(WEIGHTS), list(WEIGHTS.values()))[0](w)
+    done = operation or w.rng.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
+    done(w)
     w.files.note_ctl()
     w.files.note_view()
+    return done

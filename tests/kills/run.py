@@ -8,6 +8,7 @@ import traceback
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 
 import diskstream
@@ -17,11 +18,13 @@ from tests.crash.run import scratch
 from tests.kills.archives import Source
 from tests.kills.living import Ended, fresh, live
 from tests.kills.strace import Call, calls, last_call
+from tests.kills.tour import NEEDED
 from tests.kills.workload import Careful, Doomed, Judge, Script, checked
 
-__all__ = ["KINDS", "Job", "Outcome", "run"]
+__all__ = ["KINDS", "Job", "Outcome", "find_tour", "run"]
 
 KINDS = ("kill", "error", "archive")
+_AGAIN = 3  # for a kill that came too late
 
 
 @dataclass(frozen=True)
@@ -103,8 +106,10 @@ def _kill(job: Job, directory: Path, outcome: Outcome) -> None:
         joined = random.Random(f"{job.script}/{nth}").random() < 0.3
         try:
             ended, judge = _killed(job, directory, found[nth], joined=joined)
-            if judge is None and joined:
-                # Who joins others has other calls to make, perhaps fewer.
+            for _ in range(_AGAIN):
+                if judge is not None or ended.code != 0:
+                    break
+                # Not every run makes as many calls; and who joins others has others to make, perhaps fewer.
                 joined = False
                 ended, judge = _killed(job, directory, found[nth], joined=joined)
         except (Violation, DiskstreamError, AssertionError) as error:
@@ -116,7 +121,6 @@ def _kill(job: Job, directory: Path, outcome: Outcome) -> None:
             )
             return
         if judge is None:
-            # Not every run makes as many calls as the one that was counted.
             if ended.code != 0:
                 outcome.violations.append(
                     f"python -m tests.kills kill:{job.script}:{nth} ended with {ended.code}: {ended.said.decode()}"
@@ -126,7 +130,10 @@ def _kill(job: Job, directory: Path, outcome: Outcome) -> None:
         outcome.tried["kills at a system call"] += 1
         outcome.tried["with another process at the same store"] += joined
         outcome.outcomes[f"killed at {_class(last_call(ended.log))}"] += 1
-    outcome.tried["workloads killed at each of their calls"] += job.places is None
+    outcome.tried[f"tours of all operations killed at each of their calls, {job.script.policy}"] += (
+        job.places is None and job.script.tour
+    )
+    outcome.tried["workloads by chance killed at each of their calls"] += job.places is None and not job.script.tour
     outcome.tried["workloads"] += 1
 
 
@@ -245,10 +252,25 @@ def _archive(job: Job, directory: Path, outcome: Outcome) -> None:
     outcome.tried["archives killed at each of their calls"] += job.places is None
 
 
-def _rehearsed(script: Script, directory: Path) -> None:
-    """Done once here, so that no fork has anything to import, whose calls would come into the count."""
+def _rehearsed(script: Script, directory: Path) -> set[str]:
+    """Done once here, so that no fork has anything to import, whose calls would come into the count.
+
+    Returns which operations had an effect.
+    """
     with script.world() as world:
-        Careful(script, fresh(directory / "rehearsed"), world).run()
+        work = Careful(script, fresh(directory / "rehearsed"), world)
+        work.run()
+    return work.effects
+
+
+def find_tour(policy: str, seed: int) -> Script:
+    """The first tour from a seed on in which every operation that is needed has an effect."""
+    with scratch() as directory:
+        for number in count(seed):
+            script = Script(policy, number, tour=True)
+            if _rehearsed(script, directory) >= NEEDED:
+                return script
+    raise AssertionError("unreachable")
 
 
 def run(job: Job) -> Outcome:

@@ -3,7 +3,7 @@
 import contextlib
 import os
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -18,6 +18,7 @@ from tests.crash.observe import Violation
 from tests.crash.view import leave_view, view_of
 from tests.crash.workload import Workload
 from tests.crash.world import World
+from tests.kills.tour import TOUR, Effects
 
 __all__ = ["Careful", "Doomed", "Follower", "Judge", "Script", "checked"]
 
@@ -31,13 +32,20 @@ class Script:
     Attributes:
         policy: `Options.fsync`.
         seed: of everything random.
+        tour: whether every operation comes, in a set order; else they come by chance.
     """
 
     policy: str
     seed: int
+    tour: bool = False
 
     def __str__(self) -> str:
-        return f"{self.policy}:{self.seed}"
+        return f"{self.policy}:{self.seed}{'t' if self.tour else ''}"
+
+    @classmethod
+    def parse(cls, policy: str, seed: str) -> "Script":
+        """The script that is written so."""
+        return cls(policy, int(seed.removesuffix("t")), seed.endswith("t"))
 
     def world(self) -> World:
         """Clock, chance and boot: the same for all who follow this script."""
@@ -84,10 +92,19 @@ class Follower(Workload):
         self.steps = rng.randint(8, 40)
         super().__init__(cast(Any, _Plain(root)), world, rng, script.options(), Promises())
 
+    def follow(self) -> Iterator[Callable[[Workload], None]]:
+        """Does the script, one operation after the other, and says which was done."""
+        if self.script.tour:
+            for operation in TOUR:
+                yield ops.do(self, operation)
+        else:
+            for _ in range(self.steps):
+                yield ops.step(self)
+
     def run(self) -> None:
         """The whole script."""
-        for _ in range(self.steps):
-            ops.step(self)
+        for _ in self.follow():
+            pass
         self.plain(self.store.close)
 
     def reopen(self) -> None:
@@ -149,8 +166,7 @@ class Judge(Follower):
 
     def run(self) -> None:
         """Up to the kill; what is left is judged, and must be a store like any other."""
-        for _ in range(self.steps):
-            ops.step(self)
+        for _ in self.follow():
             if self.took_over:
                 break
         if not self.took_over:
@@ -174,7 +190,10 @@ class Careful(Follower):
 
     Attributes:
         told: the errors.
+        effects: the operations that had an effect, when all is done.
     """
+
+    effects: set[str]
 
     def __init__(self, script: Script, root: Path, world: World) -> None:
         self.told: list[StorageError | RemoteError] = []
@@ -216,8 +235,10 @@ class Careful(Follower):
 
     def run(self) -> None:
         """The whole script, and what is there in the end. That it is sound is for others to find."""
-        for _ in range(self.steps):
-            ops.step(self)
+        effects = Effects(self)
+        for operation in self.follow():
+            effects.note(operation)
+        self.effects = effects.seen
         for look in (self.compare, self._again, self.compare):
             if not self.attempt(look)[1]:
                 look()

@@ -143,8 +143,8 @@ def test_a_view_of_somebody_else_is_not_mapped(tmp_path: Path) -> None:
     view = store / "view"
     view.rename(tmp_path / "elsewhere")
     view.symlink_to(tmp_path / "elsewhere", target_is_directory=True)
-    with diskstream.open(store, pending_rows=1) as opened, pytest.raises(StorageError, match=NOT_HIS):
-        opened.stream("s").group("g").pending_range(count=9)
+    with pytest.raises(StorageError, match="symbolic link"):
+        diskstream.open(store, pending_rows=1)
 
 
 def test_an_export_is_not_written_through_a_link_that_waits_for_it(tmp_path: Path) -> None:

@@ -67,6 +67,20 @@ def test_a_repair_without_a_description_follows_no_link_either(tmp_path: Path, o
     assert image(other) == before
 
 
+@pytest.mark.parametrize("dangling", [False, True])
+def test_a_description_that_is_a_link_is_made_anew(tmp_path: Path, outside: Path, dangling: bool) -> None:
+    store = a_store(tmp_path / "store")
+    put_link(store / "store.json", outside / ("none" if dangling else "letter"))
+    before = image(outside)
+    with pytest.raises(DiskstreamError):
+        diskstream.open(store, create=False)
+    (itself, _) = diskstream.repair(store)
+    assert any("store.json is a symbolic link: made anew" in action for action in itself.actions)
+    with diskstream.open(store, create=False) as opened:
+        assert len(opened.stream("s")) == 150
+    assert image(outside) == before
+
+
 def _lock_of_archives(store: Path) -> None:
     with diskstream.open(store) as opened, Checkpoints(opened).locked():
         pass

@@ -8,7 +8,7 @@ from itertools import count
 from multiprocessing import get_context
 
 from tests.kills.archives import program
-from tests.kills.run import KINDS, Job
+from tests.kills.run import KINDS, Job, find_tour
 from tests.kills.run import run as run_job
 from tests.kills.strace import why_not
 from tests.kills.workload import Script
@@ -17,8 +17,8 @@ from tests.torture.model import Budget, Report
 __all__ = ["POLICIES", "run"]
 
 POLICIES = ("always", "everysec", "interval=200", "os")
-# A workload has some 300 to 3,000 calls, and a kill takes some 50 ms. A long run takes each of them in each eighth
-# workload, and some in all others, so that it sees many workloads too.
+# A workload has some 300 to 3,000 calls, and a kill takes some 50 ms. A long run takes each call of a tour of all
+# operations under each policy, then each of every eighth workload, and some in all others, so that it sees many too.
 _SOME, _LONG_S, _WHOLE = 12, 120.0, 8
 _DONE = ("kills at a system call", "errors of a system call", "kills of an archiver at a system call")
 
@@ -27,6 +27,10 @@ def _jobs(budget: Budget) -> Iterator[Job]:
     until = budget.began + budget.seconds
     kinds = [kind for kind in KINDS if kind != "archive" or program()]
     numbers = count()
+    if budget.seconds >= _LONG_S:
+        for kind in kinds:
+            if kind != "error":
+                yield from (Job(kind, find_tour(policy, budget.seed), None, until) for policy in POLICIES)
     for seed in count(budget.seed):
         for policy in POLICIES:
             for kind in kinds:
