@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from urllib.parse import quote
 
 from diskstream.errors import RemoteError
 from diskstream.object_address import Address
@@ -392,5 +393,6 @@ def _without_secrets(text: str) -> str:
     for name in _SECRETS:
         value = os.environ.get(name, "")
         if len(value) >= _SHORTEST_SECRET:
-            text = text.replace(value, f"<{name}>")
+            for spelled in (value, quote(value, safe=""), quote(value)):  # as it is, and as a URL has it
+                text = text.replace(spelled, f"<{name}>")
     return text

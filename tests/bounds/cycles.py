@@ -1,6 +1,7 @@
 """The cycles: each does some operations, and leaves the store as it found it."""
 
 import contextlib
+import shutil
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -8,8 +9,10 @@ from typing import Any
 
 import diskstream
 from diskstream import DiskstreamError, Store
+from diskstream.backups import find_backup, make_backup, restore
 from diskstream.cold import bring_back, move_out
 from diskstream.compat import Redis
+from diskstream.exporting import ExportRequest, export_file
 from tests.server.client import Client, serving
 
 __all__ = ["CYCLES", "Cycle"]
@@ -26,6 +29,9 @@ SMALL: dict[str, Any] = {
     "fsync": "os",
 }
 
+# So often a cycle does each operation: a leak of the least that malloc gives in one of them is above the bar then.
+EACH = 20
+
 Cycle = Callable[[], int]  # does it once, and returns how many operations that were
 
 
@@ -39,21 +45,26 @@ def entries(path: Path) -> Iterator[tuple[Cycle, Store]]:
     with _opened(path) as store:
         stream = store.stream("x")
 
-        def cycle() -> int:
-            for number in range(60):
+        def once() -> None:
+            for number in range(6):
                 stream.add({"n": number, "pad": "." * 100})
-            ids = stream.add_many([{"n": number} for number in range(40)])
-            assert sum(1 for _ in stream.range()) == 100
+            ids = stream.add_many([{"n": number} for number in range(4)])
+            assert sum(1 for _ in stream.range()) == 10
             stream.read("0", count=10)
             stream.info()
             stream.delete(*ids[::2])
             stream.seal()
             stream.compact()
-            list(stream.revrange(count=30))
+            list(stream.revrange(count=3))
             stream.to_arrow()
+            list(stream.scan())
             stream.trim(maxlen=0)
             stream.seal()
-            return 110
+
+        def cycle() -> int:
+            for _ in range(EACH):
+                once()
+            return EACH * 20
 
         yield cycle, store
 
@@ -64,27 +75,33 @@ def groups(path: Path) -> Iterator[tuple[Cycle, Store]]:
     with _opened(path) as store:
         stream = store.stream("x")
 
-        def cycle() -> int:
-            stream.add_many([{"n": number} for number in range(60)])
+        def once() -> None:
+            stream.add_many([{"n": number} for number in range(9)])
             group = stream.group("g", start="0")
             alice, bob = group.consumer("alice"), group.consumer("bob")
-            for _ in range(20):
+            for _ in range(3):
                 alice.read(count=3)
-            bob.autoclaim(0, count=20)
-            pending = group.pending_range(count=60)
-            for each in pending[:30]:
+            bob.autoclaim(0, count=3)
+            pending = group.pending_range(count=9)
+            for each in pending[:4]:
                 group.ack(each.id)
-            for each in pending[30:]:
+            for each in pending[4:]:
                 bob.claim(each.id)
-            group.nack(*(each.id for each in pending[30:40]))
+            group.nack(pending[5].id)
             alice.read("0")
             group.info()
+            group.consumers()
+            group.set_id("0")
             stream.seal()
             group.delete_consumer("bob")
             group.destroy()
             stream.trim(maxlen=0)
             stream.seal()
-            return 90
+
+        def cycle() -> int:
+            for _ in range(EACH):
+                once()
+            return EACH * 25
 
         yield cycle, store
 
@@ -199,15 +216,16 @@ def cold(path: Path) -> Iterator[tuple[Cycle, Store]]:
     place = (path / "place").as_uri()
     with _opened(path) as store:
         stream = store.stream("x")
-        for number in range(60):
+        for number in range(18):
             stream.add({"n": number, "pad": "." * 900}, f"{number + 1}-0")
         stream.seal()
 
         def cycle() -> int:
-            move_out(stream, place, older_than_ms=0)
-            assert sum(1 for _ in stream.range()) == 60
-            bring_back(stream)
-            return 12
+            for _ in range(EACH):
+                assert move_out(stream, place, older_than_ms=0).segments
+                assert sum(1 for _ in stream.range()) == 18
+                assert bring_back(stream).segments
+            return EACH * 3
 
         yield cycle, store
 
@@ -244,13 +262,12 @@ def compat(path: Path) -> Iterator[tuple[Cycle, Store | None]]:
     """redis-py's methods over a store, a pipeline among them."""
     client = Redis(str(path / "compat"))
 
-    def cycle() -> int:
-        for number in range(20):
-            client.xadd("x", {"n": number})
+    def once() -> None:
+        client.xadd("x", {"n": 1})
         client.xgroup_create("x", "g", "0")
         client.xreadgroup("g", "c", {"x": ">"}, count=10)
         with client.pipeline() as pipeline:
-            for number in range(10):
+            for number in range(3):
                 pipeline.xadd("x", {"n": number})
             pipeline.execute()
         client.xlen("x")
@@ -258,12 +275,44 @@ def compat(path: Path) -> Iterator[tuple[Cycle, Store | None]]:
         client.xgroup_destroy("x", "g")
         client.xtrim("x", maxlen=0, approximate=False)
         client.delete("x")
-        return 36
+
+    def cycle() -> int:
+        for _ in range(EACH):
+            once()
+        return EACH * 11
 
     try:
         yield cycle, None
     finally:
         client.close()
+
+
+@contextlib.contextmanager
+def keeping(path: Path) -> Iterator[tuple[Cycle, Store]]:
+    """The store is backed up, restored, verified, exported and repaired; streams are leased."""
+    request = ExportRequest([b"x"], "arrow")
+    with _opened(path) as store, _opened(path / "closed"):
+        stream = store.stream("x")
+        stream.add_many([{"n": number} for number in range(50)])
+        stream.seal()
+        stream.group("g", start="0").consumer("c").read(count=3)
+
+        def once() -> None:
+            make_backup(path / "store", path / "backups")
+            restore(find_backup(path / "backups"), path / "restored")
+            shutil.rmtree(path / "restored")
+            shutil.rmtree(path / "backups")
+            assert store.verify().ok
+            export_file(store, request, path / "export")
+            (path / "export").unlink()
+            shutil.rmtree(store.lease(["x"]))
+
+        def cycle() -> int:
+            for _ in range(EACH // 4):  # each takes long; three objects a cycle are above the bar
+                once()
+            return EACH // 4 * 6
+
+        yield cycle, store
 
 
 CYCLES: dict[str, Callable[[Path], contextlib.AbstractContextManager[tuple[Cycle, Store | None]]]] = {
@@ -276,4 +325,5 @@ CYCLES: dict[str, Callable[[Path], contextlib.AbstractContextManager[tuple[Cycle
     "cold": cold,
     "connections": connections,
     "compat": compat,
+    "keeping": keeping,
 }

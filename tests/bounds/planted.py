@@ -81,6 +81,16 @@ def rows_of_the_view(patch: pytest.MonkeyPatch) -> None:
     _after(patch, Group, "destroy", leave)
 
 
+def an_object_of_a_trim(patch: pytest.MonkeyPatch) -> None:
+    """Of each trim, an object: nothing else in the cycle is done so seldom."""
+    _after(patch, Stream, "trim", lambda _: _KEPT.append(object()))
+
+
+def native_memory_of_a_group(patch: pytest.MonkeyPatch) -> None:
+    """Of each group that is destroyed, the least that malloc gives."""
+    _after(patch, Group, "destroy", lambda _: ctypes.CDLL(None).malloc(1))
+
+
 LEAKS: dict[str, tuple[str, Callable[[pytest.MonkeyPatch], None]]] = {
     "Python blocks": ("entries", an_object),
     "Python objects": ("groups", a_cycle),
@@ -89,6 +99,8 @@ LEAKS: dict[str, tuple[str, Callable[[pytest.MonkeyPatch], None]]] = {
     "threads": ("openings", a_thread),
     "disk bytes": ("entries", files),
     "view pages": ("groups", rows_of_the_view),
+    "Python blocks of a trim": ("entries", an_object_of_a_trim),
+    "native bytes of a group": ("groups", native_memory_of_a_group),
 }
 
 

@@ -21,7 +21,7 @@ def hunter() -> Iterator[Child]:
 
 @pytest.mark.parametrize("kind", LEAKS)
 def test_a_planted_leak_is_found(hunter: Child, kind: str) -> None:
-    assert kind in hunter.ask(kind)
+    assert kind.partition(" of ")[0] in hunter.ask(kind)
 
 
 def grown(kind: str, *counts: int) -> list[str]:

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from threading import get_ident
 
 import pytest
 
@@ -11,7 +12,7 @@ from diskstream.engine import recovery
 from diskstream.engine.files import Files, LogFileLike, NewFile
 from diskstream.engine.page import Page
 from tests.crash.events import Tree
-from tests.crash.recorder import RecordedNewFile, RecordingFiles
+from tests.crash.recorder import RecordedLog, RecordedNewFile, RecordingFiles
 
 __all__ = ["BELIEVED", "STEPS"]
 
@@ -100,6 +101,25 @@ class _Uncut:
         pass
 
 
+def truncation_not_durable(patch: pytest.MonkeyPatch) -> None:
+    """What is torn is cut, and written over before the cut is durable: no flush of a recovery is one."""
+    whole, flush, recovering = recovery.recover, RecordedLog.flush, set[int]()
+
+    def recover(*given: object) -> object:
+        recovering.add(get_ident())
+        try:
+            return whole(*given)  # type: ignore[arg-type]
+        finally:
+            recovering.discard(get_ident())
+
+    def flush_if(log: RecordedLog) -> None:
+        if get_ident() not in recovering:
+            flush(log)
+
+    patch.setattr(recovery, "recover", recover)
+    patch.setattr(RecordedLog, "flush", flush_if)
+
+
 def page_believed(patch: pytest.MonkeyPatch) -> None:
     """What stands on the control page is believed after a restart, so IDs that were lost are issued again."""
     whole = Page.__init__
@@ -115,5 +135,6 @@ BELIEVED: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "a second flush is believed": second_flush_believed,
     "a recovery that failed is forgotten": failed_recovery_forgotten,
     "a torn tail is not cut": torn_tail_left,
+    "a truncation is reused before it is durable": truncation_not_durable,
     "the control page of another boot is believed": page_believed,
 }
