@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from diskstream.archiving.entries import EntriesReader
-from diskstream.archiving.leasing import LEASE_PREFIX, Lease
+from diskstream.archiving.leasing import OURS, Lease
 from diskstream.archiving.options import ArchiveOptions
 from diskstream.archiving.pace import Pace
 from diskstream.archiving.reports import ArchiveReport
@@ -233,7 +233,7 @@ class Archiver:
         for pattern in self._patterns:
             exact = not has_wildcard(pattern)
             for key, kind in self._server.named(pattern, others=others):
-                if key in self._copies or key in self._failed or key.startswith(LEASE_PREFIX):
+                if key in self._copies or key in self._failed or key.startswith(OURS):
                     continue
                 if kind == "stream" or (exact and kind == "none" and self._checkpoints.read(key) is not None):
                     self._add(key, stop)

@@ -16,9 +16,12 @@ import threading
 from diskstream import errors
 from diskstream.archiving.server import Server
 
-__all__ = ["LEASE_PREFIX", "Lease"]
+__all__ = ["LEASE_PREFIX", "OURS", "RESTORING_PREFIX", "Lease"]
 
 LEASE_PREFIX = b"diskstream:archiver:"
+# Under these names a restore builds what it puts into place at its end.
+RESTORING_PREFIX = b"diskstream:restoring:"
+OURS = (LEASE_PREFIX, RESTORING_PREFIX)
 _LEASE_MS = 30_000
 _RENEW_EVERY_S = 8.0
 

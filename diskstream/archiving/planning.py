@@ -10,7 +10,7 @@ from pathlib import Path
 import diskstream.store
 from diskstream.archiving.archiver import check_server
 from diskstream.archiving.counting import left_to_copy
-from diskstream.archiving.leasing import LEASE_PREFIX
+from diskstream.archiving.leasing import OURS
 from diskstream.archiving.marks import load
 from diskstream.archiving.options import ArchiveOptions
 from diskstream.archiving.recognising import check_copy, check_source
@@ -71,9 +71,11 @@ def plan(url: str, directory: Path, patterns: Sequence[bytes], options: ArchiveO
         found: dict[bytes, Plan] = {}
         for pattern in patterns:
             for key, kind in server.named(pattern):
+                if key.startswith(OURS):
+                    continue
                 if kind == "stream":
                     found[key] = _plan(server, store, key, options)
-                elif not has_wildcard(pattern) and not key.startswith(LEASE_PREFIX):
+                elif not has_wildcard(pattern):
                     what = "there is no such key" if kind == "none" else f"the key is a {kind}, not a stream"
                     found[key] = Plan(key, error=what)
         return [found[key] for key in sorted(found)]

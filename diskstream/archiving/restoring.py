@@ -29,6 +29,7 @@ from diskstream.archiving.adding import EntriesWriter
 from diskstream.archiving.archiver import check_server
 from diskstream.archiving.entries import EntriesReader
 from diskstream.archiving.group_states import groups_of
+from diskstream.archiving.leasing import RESTORING_PREFIX
 from diskstream.archiving.server import Server
 from diskstream.copying import GroupState, PendingState, StreamState, state_of
 from diskstream.digests import NOTHING, Digest
@@ -39,7 +40,6 @@ from diskstream.stream import Stream
 
 __all__ = ["GIVEN_BACK", "RESTORING_PREFIX", "RestoreReport", "restore_stream"]
 
-RESTORING_PREFIX = b"diskstream:restoring:"
 GIVEN_BACK = b"given-back"
 _AT_ONCE = 1000
 _AT_ONCE_BYTES = 4 << 20

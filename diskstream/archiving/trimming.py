@@ -1,12 +1,15 @@
 """Taking entries away at the source, once their copy was read back.
 
 One script does it, so that what it looks at is what it trims. It trims nothing where the stream is gone, is not the one
-that was copied (its last ID or its count of entries lies below what was seen before), or somebody else has the lease;
-and unless told otherwise nothing that a group was not given yet, or has not acknowledged.
+that was copied (its last ID or its count of entries lies below what was seen before, or the first or the last entry
+that would go is not what the copy has under its ID), or somebody else has the lease; and unless told otherwise nothing
+that a group was not given yet, or has not acknowledged. What the first and the last entry are is asked for before, and
+told to the script again: it trims only while they are the same.
 """
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 
 from diskstream.archiving.leasing import LEASE_PREFIX, Lease
@@ -17,11 +20,13 @@ from diskstream.stream import Stream
 
 __all__ = ["Trimmed", "trim_source"]
 
+_MOST_LOOKS = 100
 STEP_ENTRIES = 10_000  # of one call: the server does nothing else meanwhile
 _MINID_SINCE = (6, 2)
 
 # KEYS: the stream, the lease. ARGV: our lease, MINID, the least last ID, the least entries added or '', whether to keep
-# what groups need, whether XTRIM knows MINID. Numbers of 64 bits are compared as text: Lua's have 53.
+# what groups need, whether XTRIM knows MINID; the first and the last entry that may go, or '' to be told which they
+# are. Numbers of 64 bits are compared as text: Lua's have 53.
 _TRIM = """
 local function less(a, b) if #a ~= #b then return #a < #b end return a < b end
 local function below(a, b)
@@ -50,10 +55,27 @@ local bound = ARGV[2]
 if ARGV[5] == '1' then
   for _, group in ipairs(redis.call('XINFO', 'GROUPS', KEYS[1])) do
     local needed = following(fact(group, 'last-delivered-id'))
-    if fact(group, 'pending') > 0 then needed = redis.call('XPENDING', KEYS[1], fact(group, 'name'))[2] end
     if below(needed, bound) then bound = needed end
+    if fact(group, 'pending') > 0 then
+      needed = redis.call('XPENDING', KEYS[1], fact(group, 'name'))[2]
+      if below(needed, bound) then bound = needed end
+    end
   end
 end
+local function mark(entries)
+  for _, entry in ipairs(entries) do
+    if below(entry[1], bound) then
+      local parts = {}
+      for i, part in ipairs(entry[2]) do parts[i] = #part .. ':' .. part end
+      return entry[1] .. ' ' .. redis.sha1hex(table.concat(parts))
+    end
+  end
+  return ''
+end
+local first = mark(redis.call('XRANGE', KEYS[1], '-', bound, 'COUNT', 1))
+local final = mark(redis.call('XREVRANGE', KEYS[1], bound, '-', 'COUNT', 2))
+if first == '' then return {'trimmed', 0, bound} end
+if ARGV[7] ~= first or ARGV[8] ~= final then return {'look', first, final} end
 if ARGV[6] == '1' then return {'trimmed', redis.call('XTRIM', KEYS[1], 'MINID', bound), bound} end
 local removed = 0
 while true do
@@ -117,10 +139,20 @@ def trim_source(
         bound = last.next()
         if bound is None:
             break  # behind the last possible ID there is no other to name
-        status, removed, found = server.call(
-            f"trim the stream {key!r}",
-            *("EVAL", _TRIM, 2, key, LEASE_PREFIX + key, lease.value, bytes(bound), *map(_word, words), minid),
-        )
+        named: tuple[bytes, bytes] = (b"", b"")
+        for _ in range(_MOST_LOOKS):
+            status, removed, found = server.call(
+                f"trim the stream {key!r}",
+                *("EVAL", _TRIM, 2, key, LEASE_PREFIX + key, lease.value, bytes(bound), *map(_word, words), minid),
+                *named,
+            )
+            if status != b"look":
+                break
+            named = removed, found
+            for mark in named:
+                _check_entry(server, copy, mark)
+        else:
+            raise ChangedError(server.shown, f"others remove entries of the stream {key!r} all the time", "stop them")
         if status == b"gone":
             break  # deleted, or expired: there is nothing to trim, and the next round says so
         _check(server, key, status, found)
@@ -132,6 +164,20 @@ def trim_source(
             done = before
         start = bound
     return Trimmed(entries, done, held_back)
+
+
+def _check_entry(server: Server, copy: Stream, mark: bytes) -> None:
+    """Makes sure that an entry which would go is what the copy has under its ID."""
+    entry_id, _, digest = mark.partition(b" ")
+    entry = copy.get(entry_id)
+    parts = [] if entry is None else [part for pair in entry.pairs for part in pair]
+    found = hashlib.sha1(b"".join(b"%d:%s" % (len(part), part) for part in parts), usedforsecurity=False)
+    if entry is None or found.hexdigest().encode() != digest:
+        raise ChangedError(
+            server.shown,
+            f"the stream {copy.name!r} is not the one that was copied: its entry {entry_id.decode()} is another one",
+            "somebody deleted and made it anew, or another one took its name; nothing more of it was trimmed",
+        )
 
 
 def _word(value: object) -> object:
