@@ -5,29 +5,34 @@ import signal
 
 import pytest
 
-from diskstream.archiving import trimming
-from diskstream.archiving.leasing import RESTORING_PREFIX
+import diskstream
+from diskstream import EntryID
+from diskstream.archiving import Server, trimming
+from diskstream.archiving.leasing import RESTORING_PREFIX, Lease
+from diskstream.archiving.trimming import trim_source
+from diskstream.errors import ChangedError
+from diskstream.ids import MIN_ID
+from diskstream.store_files import store_uuid
 from tests.archiving.test_archive import until
 from tests.archiving.world import World
 
 
-@pytest.mark.parametrize("trimmed_before", [True, False])
-def test_a_stream_that_took_the_place_of_the_copied_one_is_not_trimmed(world: World, trimmed_before: bool) -> None:
-    """Made anew with as high an ID and as many entries, it was trimmed of what nobody had read."""
+def made_anew(world: World) -> None:
+    """Another stream under the key, with IDs as the one before, and two more."""
+    with world.client.pipeline(transaction=True) as pipeline:
+        pipeline.delete("s")
+        for number in range(1, 13):
+            pipeline.xadd("s", {"new": number}, f"{number}-1")
+        pipeline.execute()
+
+
+def test_a_stream_that_took_the_place_of_the_trimmed_one_is_not_trimmed(world: World) -> None:
+    """With as high an ID and as many entries as before, it was trimmed of what nobody had read."""
     world.fill("s", 10)
-    if not trimmed_before:
-        world.client.xgroup_create("s", "g", "0")  # which holds everything back
     process = world.process("--key", "s", "--trim", "--follow")
     try:
-        if trimmed_before:
-            until(lambda: world.client.xlen("s") == 0)
-        else:
-            until(lambda: (world.directory / "store.json").exists() and len(world.copy("s")) == 10)
-        with world.client.pipeline(transaction=True) as pipeline:
-            pipeline.delete("s")
-            for number in range(1, 13):
-                pipeline.xadd("s", {"new": number}, f"{number}-1")
-            pipeline.execute()
+        until(lambda: world.client.xlen("s") == 0)
+        made_anew(world)
         until(lambda: len(world.copy("s")) == 12)
         world.client.xadd("s", {"new": 13}, "13-1")  # nor is it trimmed in a later round
         process.send_signal(signal.SIGTERM)
@@ -38,7 +43,24 @@ def test_a_stream_that_took_the_place_of_the_copied_one_is_not_trimmed(world: Wo
     assert set(world.source("s")) == {f"{number}-1" for number in range(1, 14)}
     (report,) = map(json.loads, out.splitlines())
     assert "is not the one that was copied" in (report["error"] or ""), (report, err)
-    assert report["trimmed"] == (10 if trimmed_before else 0)
+    assert report["trimmed"] == 10
+
+
+def test_nor_one_that_came_between_the_copy_and_the_trim(world: World) -> None:
+    world.fill("s", 10)
+    world.archive()
+    made_anew(world)
+    with Server(world.url) as server, diskstream.open(world.directory) as store:
+        lease, copy = Lease(server, store_uuid(world.directory)), store.stream("s")
+        with pytest.raises(ChangedError, match="is not the one that was copied: its entry 1-1 is another one"):
+            trim_source(
+                *(server, lease, copy),
+                behind=MIN_ID,
+                upto=EntryID("10-1"),
+                least_added=10,
+                unacknowledged=False,
+            )
+    assert world.client.xlen("s") == 12
 
 
 def test_what_a_rewound_group_is_to_be_given_again_stays(world: World) -> None:
