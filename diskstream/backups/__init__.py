@@ -1,6 +1,6 @@
 """Backups of live stores, and stores made out of them."""
 
-from diskstream.backups.checking import Finding, Seen, check_backup
+from diskstream.backups.checking import Finding, Seen, check_backup, has_its_files
 from diskstream.backups.making import Made, Settings, make_backup
 from diskstream.backups.manifest import Header, KeptStream, Manifest, read_manifest
 from diskstream.backups.pruning import prune, superfluous
@@ -22,6 +22,7 @@ __all__ = [
     "Wanted",
     "check_backup",
     "find_backup",
+    "has_its_files",
     "make_backup",
     "prune",
     "read_manifest",

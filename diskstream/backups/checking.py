@@ -11,7 +11,7 @@ from diskstream.backups.repository import Backup
 from diskstream.errors import DiskstreamError
 from diskstream.store_files import digest_file
 
-__all__ = ["Finding", "Seen", "check_backup", "files_of"]
+__all__ = ["Finding", "Seen", "check_backup", "files_of", "has_its_files"]
 
 
 @dataclass(frozen=True)
@@ -81,6 +81,16 @@ def check_backup(
             broken |= {each.path.rpartition("/")[0] for each in found}
             found += [each for each in _wrong_streams(backup) if each.path not in broken]
         return known + found
+
+
+def has_its_files(backup: Backup) -> bool:
+    """Whether all files of a backup are there with their sizes: what can be told without reading them."""
+    try:
+        manifest = read_manifest(backup.path)
+        sizes = {kept.path: (backup.path / kept.path).lstat().st_size for kept in manifest.files.values()}
+    except (DiskstreamError, OSError):
+        return False
+    return all(sizes[kept.path] == kept.size_bytes for kept in manifest.files.values())
 
 
 def _wrong_files(backup: Backup, manifest: Manifest, seen: Seen, on_bytes: Callable[[int], None]) -> Iterable[Finding]:

@@ -241,7 +241,7 @@ class _Making:
     def _keep_jobs(self) -> None:
         for path in sorted(self._fresh.rglob("*")):
             relative = path.relative_to(self._fresh).as_posix()
-            if path.is_file() and relative.split("/")[0] in ("commits", "staging", "replays"):
+            if path.is_file() and relative.split("/")[0] in ("archives", "commits", "staging", "replays"):
                 copied = digest_file(path, lambda _: None)
                 self._kept[relative] = Kept(relative, copied.size_bytes, copied.sha256)
 

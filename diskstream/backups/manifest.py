@@ -210,6 +210,7 @@ _PLACE: Final = re.compile(r"(?P<store>(?:(?:keys|db[1-9]\d*)/)?)streams/(?P<str
 _OTHER: Final = re.compile(
     r"(?:(?:keys|db[1-9]\d*)/)?store\.json|staging/[^/\0]+/[A-Za-z0-9_-]+\.arrow"
     r"|(?:commits|replays)/[0-9a-f]{64}/(?:done\.json|plan\.json|replay\.json|complete|\d+\.json)"
+    r"|archives/[0-9a-f]{64}\.json"
 )
 
 

@@ -1,4 +1,5 @@
-"""What there is to be kept of a store's directory: stores within it, and the writes of jobs that are under way."""
+"""What there is to be kept of a store's directory beside streams: stores within it, writes of jobs that are under way,
+and how far archives have come."""
 
 import contextlib
 import errno
@@ -17,6 +18,7 @@ __all__ = ["copy_jobs", "stores_in"]
 _WITHIN: Final = re.compile(r"keys|db[1-9]\d*")
 _SMALL: Final = frozenset({"done.json", "plan.json", "replay.json", "complete"})
 _MANIFEST: Final = re.compile(r"\d+\.json")
+_CHECKPOINT: Final = re.compile(r"[0-9a-f]{64}\.json")
 _MAX_MANIFEST_BYTES: Final = 256 << 20
 
 
@@ -31,11 +33,19 @@ def stores_in(path: Path) -> list[str]:
 
 
 def copy_jobs(store: Path, target: Path, files: Files) -> None:
-    """Copies what jobs have decided and not carried out yet, and what they have completed; durable but for the names.
+    """Copies what jobs have decided and not carried out yet, what they have completed, and the checkpoints of archives.
+
+    All is durable but for the names.
 
     It comes before the streams: what is carried out meanwhile is then in these, and carrying it out again adds nothing,
-    since streams remember what was committed to them. What counts as completed is in the streams for certain.
+    since streams remember what was committed to them. What counts as completed is in the streams for certain, and so is
+    what a checkpoint says was copied.
     """
+    archives = store / "archives"
+    for path in sorted(archives.iterdir()) if archives.is_dir() else []:
+        if _CHECKPOINT.fullmatch(path.name):
+            _refuse_giant(path)
+            _copy(path, target / "archives", files)
     for area in ("commits", "replays"):
         for folder in sorted((store / area).iterdir()) if (store / area).is_dir() else []:
             for path in sorted(folder.iterdir()) if folder.is_dir() else []:

@@ -1,7 +1,7 @@
 """Which backups may go, and removing them."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from diskstream.backups.repository import Backup, Repository
 from diskstream.errors import ArgumentError
@@ -11,18 +11,24 @@ __all__ = ["prune", "superfluous"]
 
 
 def superfluous(
-    backups: Sequence[Backup], *, keep: int | None = None, older_than_ms: int | None = None, now_ms: int | None = None
+    backups: Sequence[Backup],
+    *,
+    keep: int | None = None,
+    older_than_ms: int | None = None,
+    now_ms: int | None = None,
+    is_whole: Callable[[Backup], bool] | None = None,
 ) -> list[Backup]:
     """The backups that may go: all but the newest `keep`, of these those that are older; where only one is given, that.
 
-    Damaged ones do not count among those that are kept, and the newest sound one always stays. One whose manifest
-    cannot be read stays too: somebody should look at it.
+    Damaged ones do not count among those that are kept, nor those that lack a file or part of one, and the newest of
+    the others always stays. One whose manifest cannot be read stays too: somebody should look at it.
 
     Args:
         backups: the oldest first.
         keep: at least 1.
         older_than_ms: milliseconds.
         now_ms: milliseconds since 1970; None for the system's clock.
+        is_whole: whether a backup has all its files; None takes each to have them.
 
     Raises:
         ArgumentError: neither is given, or they cannot be.
@@ -40,7 +46,7 @@ def superfluous(
         enough = sound >= (1 if keep is None else keep)
         if enough and (older_than_ms is None or now - header.made_ms > older_than_ms):
             gone.append(backup)
-        if not header.damaged:
+        if not header.damaged and (is_whole is None or is_whole(backup)):
             sound += 1
     return gone[::-1]
 

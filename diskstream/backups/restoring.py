@@ -32,7 +32,7 @@ from diskstream.system_calls import wrapped
 
 __all__ = ["Restored", "Wanted", "restore"]
 
-_JOBS = ("commits", "replays", "staging")
+_JOBS = ("archives", "commits", "replays", "staging")
 
 
 @dataclass(frozen=True)

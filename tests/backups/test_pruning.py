@@ -1,10 +1,23 @@
 """Which backups may go."""
 
+import os
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
-from diskstream.backups import Backup, BackupError, Header, Repository, make_backup, prune, superfluous
+from diskstream.backups import (
+    Backup,
+    BackupError,
+    Header,
+    Repository,
+    Settings,
+    has_its_files,
+    make_backup,
+    prune,
+    superfluous,
+)
+from diskstream.cli import main
 from diskstream.errors import ArgumentError
 from tests.backups.world import filled
 
@@ -54,6 +67,20 @@ def test_one_that_is_being_read_stays(tmp_path: Path) -> None:
     assert len(repository.backups()) == 2
     prune(repository, [first])
     assert len(repository.backups()) == 1
+
+
+@pytest.mark.parametrize("how", ["gone", "cut"])
+def test_one_that_lacks_a_file_is_not_what_is_kept(tmp_path: Path, how: str) -> None:
+    """It was kept as the newest, and the only sound one removed."""
+    with filled(tmp_path / "store") as store:
+        made = [make_backup(store.path, tmp_path / "backups", Settings(full=True)) for _ in range(2)]
+    (segment, *_) = sorted(made[1].path.rglob("*.seg"))
+    segment.unlink() if how == "gone" else os.truncate(segment, 100)
+    listed = Repository.open(tmp_path / "backups").backups(whole=True)
+    assert superfluous(listed, keep=1, is_whole=has_its_files) == []
+    assert [has_its_files(each) for each in listed] == [True, False]
+    done = CliRunner().invoke(main, ["backup", "prune", str(tmp_path / "backups"), "--keep", "1", "--force"])
+    assert done.output == "nothing to remove\n"
 
 
 def test_one_whose_manifest_cannot_be_read_stays(tmp_path: Path) -> None:

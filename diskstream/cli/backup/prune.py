@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 from rich.filesize import decimal
 
-from diskstream.backups import Repository, prune, superfluous
+from diskstream.backups import Repository, has_its_files, prune, superfluous
 from diskstream.cli.amounts import SPAN
 from diskstream.cli.consent import ask, consent_options
 from diskstream.cli.options import json_option
@@ -25,13 +25,14 @@ def command(
 ) -> None:
     """Remove backups from DEST: all but the newest N, those older than SPAN; with both, those that are both.
 
-    Damaged ones do not count among those kept, and the newest sound one always stays. What a removed backup shares with
-    others stays with these.
+    Damaged ones do not count among those kept, nor those that lack a file or part of one; the newest other one always
+    stays. Whether bytes have rotted only `backup verify` tells. What a removed backup shares with others stays with
+    these.
     """
     if keep is None and older_than is None:
         raise click.UsageError("give --keep, --older-than, or both")
     repository = Repository.open(target.absolute())
-    gone = superfluous(repository.backups(whole=True), keep=keep, older_than_ms=older_than)
+    gone = superfluous(repository.backups(whole=True), keep=keep, older_than_ms=older_than, is_whole=has_its_files)
     if gone and not dry_run:
         size = decimal(sum(backup.header.new_bytes for backup in gone if backup.header))
         ask(f"Remove {len(gone):,} backups of {target} (up to {size} of their own)?", force=force)
