@@ -20,6 +20,7 @@ def repair(
     streams: Iterable[str | bytes] = (),
     uuid: str = "",
     known_names: Iterable[str | bytes] = (),
+    give_up: bool = False,
     dry_run: bool = False,
     progress: Callable[[str], None] | None = None,
     files: Files | None = None,
@@ -34,6 +35,8 @@ def repair(
         streams: names of the streams to repair; all where there are none.
         uuid: of the store, where its own cannot be read: as text.
         known_names: names that streams may have, for those whose long name is lost.
+        give_up: take segments off the list whose file and stub are lost, though others of their stream are in object
+            storage: it may be there, too, and `diskstream cold adopt` make the stub anew.
         dry_run: change nothing, and say what would be done. Needs room for that among the temporary files.
         progress: called with the name of each stream before it is read.
         files: what to write with; for tests that stand in for a disk.
@@ -48,7 +51,10 @@ def repair(
         StorageError: the disk said no.
     """
     wishes = Wishes(
-        frozenset(names.as_name(name) for name in streams), uuid, tuple(names.as_name(name) for name in known_names)
+        frozenset(names.as_name(name) for name in streams),
+        uuid,
+        tuple(names.as_name(name) for name in known_names),
+        give_up,
     )
     options = Options(fsync="os", seal="manual")
     return repair_store(

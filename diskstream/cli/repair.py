@@ -29,6 +29,7 @@ __all__ = ["command"]
     metavar="NAME",
     help="A name that a stream may have lost; repeatable.",
 )
+@click.option("--give-up", is_flag=True, help="Take segments off the list that may still be in object storage.")
 @consent_options
 @json_option
 @click.pass_context
@@ -39,6 +40,7 @@ def command(
     streams: tuple[bytes, ...],
     uuid: UUID | None,
     known: tuple[bytes, ...],
+    give_up: bool,
     dry_run: bool,
     force: bool,
     as_json: bool,
@@ -60,7 +62,13 @@ def command(
 
     busy = failed = False
     found = repair(
-        directory, streams=streams, uuid=str(uuid or ""), known_names=known, dry_run=dry_run, progress=progress
+        directory,
+        streams=streams,
+        uuid=str(uuid or ""),
+        known_names=known,
+        give_up=give_up,
+        dry_run=dry_run,
+        progress=progress,
     )
     absent = set(streams)
     for report in found:

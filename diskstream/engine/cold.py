@@ -25,6 +25,7 @@ __all__ = [
     "Stub",
     "check",
     "find",
+    "is_any",
     "read",
     "unpacked",
     "write",
@@ -152,6 +153,11 @@ def find(directory: Path, native: Log, view: SegmentView) -> Stub | None:
     path = names.cold_path(directory, view.number, view.generation)
     stub = read(path)
     return None if stub is None else check(path, stub, native, view)
+
+
+def is_any(directory: Path) -> bool:
+    """Whether some segment of a stream is in object storage, as far as its stubs tell."""
+    return next(directory.glob("*.cold"), None) is not None
 
 
 def write(directory: Path, stub: Stub, files: Files) -> None:

@@ -60,7 +60,15 @@ class Repair:
     failed: str = ""
 
 
-def repair_stream(name: bytes, directory: Path, files: Files, options: Options, streams: Path | None = None) -> Repair:
+def repair_stream(
+    name: bytes,
+    directory: Path,
+    files: Files,
+    options: Options,
+    streams: Path | None = None,
+    *,
+    give_up: bool = False,
+) -> Repair:
     """Repairs one stream. Nobody else may have it open.
 
     Args:
@@ -69,15 +77,16 @@ def repair_stream(name: bytes, directory: Path, files: Files, options: Options, 
         files: what to write with.
         options: of the store.
         streams: where all streams of the store are; None where that is where `directory` is.
+        give_up: take segments off the list that may still be in object storage.
 
     Raises:
         NewerFormatError: a later version wrote it: nothing was changed.
         StorageError: the disk said no; what was done so far holds.
     """
-    return _StreamRepair(name, directory, files, options, streams or directory.parent).run()
+    return _StreamRepair(name, directory, files, options, streams or directory.parent, give_up=give_up).run()
 
 
-def plan_stream(name: bytes, directory: Path, options: Options, scratch: Path) -> Repair:
+def plan_stream(name: bytes, directory: Path, options: Options, scratch: Path, *, give_up: bool = False) -> Repair:
     """What a repair would do and lose: it is done below `scratch`, to links and copies. The stream is only read.
 
     Raises:
@@ -93,7 +102,7 @@ def plan_stream(name: bytes, directory: Path, options: Options, scratch: Path) -
             (shadow / path.name).write_bytes(read_all(path)[0])
         else:
             (shadow / path.name).symlink_to(path)
-    report = repair_stream(name, shadow, Files(), options, directory.parent)
+    report = repair_stream(name, shadow, Files(), options, directory.parent, give_up=give_up)
     report.path = directory
     report.kept = []
     for loss in report.losses:
@@ -104,7 +113,10 @@ def plan_stream(name: bytes, directory: Path, options: Options, scratch: Path) -
 class _StreamRepair:
     """The repair of one stream."""
 
-    def __init__(self, name: bytes, directory: Path, files: Files, options: Options, streams: Path) -> None:
+    def __init__(
+        self, name: bytes, directory: Path, files: Files, options: Options, streams: Path, *, give_up: bool
+    ) -> None:
+        self._give_up = give_up
         self.directory, self.files, self.options, self.streams = directory, files, options, streams
         self.report = Repair(name, directory)
         self.quarantine = directory / "quarantine"
@@ -132,7 +144,7 @@ class _StreamRepair:
         if self._undone:
             self.report.failed = (
                 f"{'; '.join(self._undone)}. What such a stub stood for is in object storage: `diskstream cold adopt` "
-                "makes it anew. Where that finds nothing, remove the file and repair again"
+                "makes it anew. Where that finds nothing, repair with --give-up"
             )
         return self.report
 
@@ -286,6 +298,10 @@ class _StreamRepair:
         path = sealed if sealed.exists() else rows
         if found is not None:
             found.place(view.entries, view.first, view.last)
+        if found is None and not self._give_up and cold.is_any(self.directory):
+            stub = names.cold_path(self.directory, view.number, view.generation)
+            self._undone.append(f"{stub.name}: it is missing, as is the segment; others of the stream are cold")
+            return
         if found is None or not found.pieces:
             self._drop(view, path, log)
             return
@@ -299,6 +315,9 @@ class _StreamRepair:
                 return False
         except CorruptionError as error:
             if sealed.exists():  # here, and damaged: what can be read of it is more than nobody knows where
+                self._put_aside(path, f"it is damaged ({error.found})")
+                return False
+            if self._give_up:
                 self._put_aside(path, f"it is damaged ({error.found})")
                 return False
             self._undone.append(f"{path.name}: expected {error.expected}, found {error.found}")

@@ -36,11 +36,13 @@ class Wishes:
         streams: only these, by name; all where it is empty.
         uuid: what the store's is, where its own cannot be read.
         known: names that streams may have, for those whose `name` file is lost.
+        give_up: take segments off the list that may still be in object storage.
     """
 
     streams: frozenset[bytes] = frozenset()
     uuid: str = ""
     known: tuple[bytes, ...] = field(default=())
+    give_up: bool = False
 
 
 def nested_stores(path: Path) -> list[Path]:
@@ -97,9 +99,9 @@ def _one_store(
         try:
             if dry_run:
                 with tempfile.TemporaryDirectory(prefix="diskstream-plan-") as scratch:
-                    yield plan_stream(name, folder, options, Path(scratch))
+                    yield plan_stream(name, folder, options, Path(scratch), give_up=wishes.give_up)
             else:
-                yield repair_stream(name, folder, files, options)
+                yield repair_stream(name, folder, files, options, give_up=wishes.give_up)
         except (DiskstreamError, OSError) as error:
             failed = Repair(name, folder)
             failed.failed = str(error)

@@ -200,6 +200,8 @@ def _verify_segment(
             yield from _verify_segment(name, log, now, report, progress=progress, pool=pool, cold=cold)
         elif now is not None:
             meaning = f"its {view.live} entries are gone, unless the file turns up; {_REST}"
+            if cold_stub.is_any(log.directory):
+                meaning += ". Others of the stream are in object storage: `diskstream cold adopt` looks for it there"
             yield Problem(name, path, 0, "the file is missing", str(view.first), str(view.last), view.live, meaning)
         return
     except (CorruptionError, FormatError, RemoteError, StorageError) as error:

@@ -87,12 +87,33 @@ def test_a_damaged_stub_is_left_for_cold_adopt(store: Path, tmp_path: Path, offs
     assert_all_is_there(store)
 
 
-def test_where_its_object_is_gone_for_good_a_damaged_stub_is_removed_by_hand(store: Path) -> None:
+def test_a_segment_that_may_be_away_stays_on_the_list_until_it_is_given_up(store: Path) -> None:
+    """Its stub was lost: it was taken off the list, and a sweep of the storage removed the only bytes left."""
     (folder(store) / "00000002.cold").unlink()
-    (loss,) = repaired(store).losses
-    assert loss.entries
+    for dry_run in (True, False):
+        (report,) = diskstream.repair(store, dry_run=dry_run)
+        assert report.losses == []
+        assert "00000002.cold: it is missing" in report.failed
+        assert "cold adopt" in report.failed
     with opened(store, create=False) as again:
-        assert len(again.stream("x")) == ENTRIES - loss.entries
+        assert "cold adopt" in again.verify().problems[0].meaning
+        adopt(again.stream("x"), f"file://{store.parent}/place")
+    assert_all_is_there(store)
+    assert repaired(store).failed == ""
+
+
+@pytest.mark.parametrize("lost", ["missing", "damaged"])
+def test_where_its_object_is_gone_for_good_it_is_given_up(store: Path, lost: str) -> None:
+    if lost == "missing":
+        (folder(store) / "00000002.cold").unlink()
+    else:
+        flip(folder(store) / "00000002.cold", 30)
+    done = CliRunner().invoke(main, ["repair", "--dir", str(store), "--force", "--give-up", "--json"])
+    assert done.exit_code == 0, done.output
+    (report,) = map(json.loads, done.stdout.splitlines())
+    (loss,) = report["losses"]
+    with opened(store, create=False) as again:
+        assert len(again.stream("x")) == ENTRIES - loss["entries"]
         assert again.verify(cold=True).ok
 
 
@@ -129,7 +150,7 @@ def test_a_lost_log_behind_stubs_alone_is_made_with_the_number_that_it_had(tmp_p
         stream.compact()
     for path in [*folder(tmp_path / "s").glob("*.log"), *folder(tmp_path / "s").glob("*.seg")]:
         path.unlink()
-    reports = list(diskstream.repair(tmp_path / "s"))
+    reports = list(diskstream.repair(tmp_path / "s", give_up=True))
     assert not reports[0].failed
     assert sorted(int(path.stem) for path in folder(tmp_path / "s").glob("*.log")) == [last]
     with opened(tmp_path / "s", create=False) as again:
