@@ -249,3 +249,58 @@ def test_all_verbs_are_looked_at() -> None:
     listed = set(main.list_commands(click.Context(main)))
     assert {verb[0] for verb in VERBS} | ELSEWHERE == listed
     assert list(itertools.chain(*VERBS)) != []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("replay", "s", "--to", "-", "--rate", "inf"),
+        ("replay", "s", "--to", "-", "--rate", "nan"),
+        ("archive", "--from", "redis://127.0.0.1:1", "--key", "s", "--to", "x", "--rate", "inf"),
+        ("import", "x", "--stream", "s", "--encoding", "base64"),
+        ("import", "x", "--stream", "s", "--encoding", "rot13"),
+        ("import", "x", "--stream", "s", "--encoding", "\udcff"),
+    ],
+)
+def test_what_no_verb_can_do_is_wrong_usage(tmp_path: Path, words: tuple[str, ...]) -> None:
+    result = CliRunner().invoke(main, list(words), env={"DISKSTREAM_DIR": str(tmp_path / "store")})
+    assert result.exit_code == 2, result.output
+    assert isinstance(result.exception, SystemExit)
+    assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.parametrize("count", [2**63 - 1, 2**63, 10**30])
+def test_a_count_is_within_its_range_or_refused(tmp_path: Path, count: int) -> None:
+    with diskstream.open(tmp_path / "store") as store:
+        store.stream("s").add({"a": 1}, "1-0")
+        store.stream("s").group("g", start="0").consumer("c").read()
+    for words in (["group", "pending", "s", "g", "-n", str(count)], ["range", "s", "-n", str(count)]):
+        result = CliRunner().invoke(main, [*words, "--dir", str(tmp_path / "store"), "--json"])
+        assert isinstance(result.exception, SystemExit | None), result.exception
+        assert (result.exit_code == 0) == (count < 2**63)
+
+
+NAMES_LIKE_MARKUP = ("m[/b]", "bin:[x]", "[red]c")
+
+
+def test_names_with_brackets_are_printed_as_they_are(tmp_path: Path) -> None:
+    """A closing tag in a name ended the report of an archive, and other verbs on a terminal, with a traceback."""
+    from rich.table import Table
+
+    from diskstream.cli.output import console, error_console
+
+    with diskstream.open(tmp_path / "store") as store:
+        for name in NAMES_LIKE_MARKUP:
+            store.stream(name).add({"a": 1})
+    for words in (["ls"], ["verify"], ["repair", "--force"], ["top", "--once"]):
+        result = CliRunner().invoke(main, [*words, "--dir", str(tmp_path / "store")])
+        assert isinstance(result.exception, SystemExit | None), result.exception
+        if words == ["ls"]:
+            assert all(name in result.output for name in NAMES_LIKE_MARKUP)
+    for make in (console, error_console):
+        made = make()
+        with made.capture() as captured:
+            table = Table(*NAMES_LIKE_MARKUP)
+            table.add_row(*NAMES_LIKE_MARKUP)
+            made.print(table, *NAMES_LIKE_MARKUP)
+        assert all(captured.get().count(name) == 3 for name in NAMES_LIKE_MARKUP)

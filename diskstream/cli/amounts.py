@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
-from typing import Final
+from typing import Any, Final
 
 import click
 
-__all__ = ["AGE", "SIZE", "SIZE_OR_NOTHING", "SPAN"]
+__all__ = ["AGE", "RATE", "SIZE", "SIZE_OR_NOTHING", "SPAN"]
 
 _MOST: Final = (1 << 63) - 1
 _PART: Final = re.compile(r"(\d{1,19})(?:\.(\d{1,9}))?([a-z]*)", re.ASCII)
@@ -53,6 +54,22 @@ def _exact(part: re.Match[str], unit: int) -> int:
     return int(part[1] + decimals) * unit // whole
 
 
+class _Rate(click.FloatRange):
+    """So much a second: a number above zero, and no infinity."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The number.
+
+        Raises:
+            click.BadParameter: it is none, or out of range.
+        """
+        rate = float(super().convert(value, param, ctx))
+        if not math.isfinite(rate):
+            self.fail(f"{value} is no rate: leave the option out for no limit", param, ctx)
+        return rate
+
+
+RATE: Final = _Rate(min=0, min_open=True)
 SIZE: Final = _Amount("size", _BYTES, "500MB or 10GiB", least=1, parts=1)
 SIZE_OR_NOTHING: Final = _Amount("size", _BYTES, "500MB or 10GiB", least=0, parts=1)
 SPAN: Final = _Amount("length of time", _MS, "90s, 1h30m or 7d", least=0, parts=8)

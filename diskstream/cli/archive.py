@@ -14,6 +14,7 @@ import click
 
 import diskstream
 from diskstream.archiving import ArchiveOptions, Archiver, Plan, Server, check_server, plan
+from diskstream.cli.amounts import RATE
 from diskstream.cli.archive_report import archive_progress, say_remark, write_plans, write_result
 from diskstream.cli.consent import ask, consent_options
 from diskstream.cli.failure import Failure
@@ -42,7 +43,7 @@ from diskstream.cli.options import as_bytes, json_option
 @click.option("--trim", is_flag=True, help="Trim the source of what was read back and every group has acknowledged.")
 @click.option("--trim-unacknowledged", is_flag=True, help="With --trim: also of what groups have not acknowledged.")
 @click.option("--follow", is_flag=True, help="Go on as entries and keys come, until SIGINT or SIGTERM.")
-@click.option("--rate", type=click.FloatRange(min=0, min_open=True), metavar="N", help="Entries a second, at most.")
+@click.option("--rate", type=RATE, metavar="N", help="Entries a second, at most.")
 @click.option("--jobs", type=click.IntRange(1, 64), default=2, show_default=True, help="Streams side by side.")
 @click.option(
     "--batch", type=click.IntRange(1, 100_000), default=4000, show_default=True, help="Entries of a reply, at most."

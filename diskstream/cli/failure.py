@@ -21,8 +21,8 @@ class Failure(click.ClickException):
     def show(self, file: IO[Any] | None = None) -> None:
         """Write `error:` and `hint:`."""
         console = error_console(file)
-        console.print("[bold red]error:[/]", end=" ")
+        console.print("error:", style="bold red", end=" ")
         console.print(self.message, markup=False, highlight=False, soft_wrap=True)
         if self.hint:
-            console.print("[bold]hint:[/]", end=" ")
+            console.print("hint:", style="bold", end=" ")
             console.print(self.hint, markup=False, highlight=False, soft_wrap=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import io
 import os
 import re
 import time
@@ -34,10 +35,14 @@ LINE_COLUMN = "line"
 
 
 def _encoding(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
+    if value is None:
+        return None
     try:
-        return None if value is None else codecs.lookup(value).name
-    except LookupError:
-        raise click.BadParameter(f"{value!r} is not an encoding that Python knows") from None
+        found = codecs.lookup(value)
+        io.TextIOWrapper(io.BytesIO(), encoding=found.name)  # there are codecs of bytes to bytes, too
+    except (LookupError, ValueError):
+        raise click.BadParameter(f"{value!r} is not an encoding of text that Python knows") from None
+    return found.name
 
 
 def _delimiter(_: click.Context, __: click.Parameter, value: str | None) -> bytes | None:

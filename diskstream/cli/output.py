@@ -23,13 +23,16 @@ _LINES_AT_ONCE = 512
 
 
 def console() -> Console:
-    """Standard output, for tables. Where it is no terminal the width is ample, so that no table is cut."""
-    return Console(width=None if sys.stdout.isatty() else 200, highlight=False)
+    """Standard output, for tables. Where it is no terminal the width is ample, so that no table is cut.
+
+    What is in brackets is no markup: names have brackets.
+    """
+    return Console(width=None if sys.stdout.isatty() else 200, highlight=False, markup=False)
 
 
 def error_console(file: IO[Any] | None = None) -> Console:
     """Standard error, for messages and progress bars."""
-    return Console(file=file, stderr=file is None, highlight=False)
+    return Console(file=file, stderr=file is None, highlight=False, markup=False)
 
 
 def text(value: bytes | str) -> str:

@@ -82,7 +82,7 @@ def bytes_progress(title: str) -> Iterator[tuple[Callable[[int], None], Callable
         yield (lambda _: None), (lambda _: None)
         return
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         DownloadColumn(),
         TransferSpeedColumn(),

@@ -20,7 +20,7 @@ import click
 
 import diskstream
 from diskstream.backups import find_backup
-from diskstream.cli.amounts import SPAN
+from diskstream.cli.amounts import RATE, SPAN
 from diskstream.cli.duration import duration
 from diskstream.cli.failure import Failure
 from diskstream.cli.moments import END, START
@@ -69,7 +69,7 @@ class _Speed(click.ParamType):  # type: ignore[type-arg]  # generic in some vers
 @click.option(
     "--speed", type=_Speed(), metavar="N|max", help="1 is the original pace. [default: 1, and max for standard output]"
 )
-@click.option("--rate", type=click.FloatRange(min=0, min_open=True), metavar="N", help="At most N entries a second.")
+@click.option("--rate", type=RATE, metavar="N", help="At most N entries a second.")
 @click.option(
     "--ids", type=click.Choice(["keep", "new"]), default="keep", show_default=True, help="Of the entries at the target."
 )

@@ -19,7 +19,7 @@ def removing(title: str, entries: int) -> Iterator[Callable[[int], None]]:
     if not console.is_terminal or not entries:
         yield lambda _: None
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task(title, total=entries)
         yield lambda gone: progress.advance(task, gone)
