@@ -26,6 +26,7 @@ from diskstream.ingest import (
     Source,
     TimeParser,
     Timestamps,
+    key_of,
     load_tables,
     parse_timezone,
     table_format,
@@ -140,6 +141,7 @@ def _delimiter(_: click.Context, __: click.Parameter, value: str | None) -> byte
     help="All is on disk before the command ends, whichever it is.",
 )
 @click.option("--check", is_flag=True, help="Read back what was written and compare.")
+@click.option("--again", is_flag=True, help="Begin anew, also where an earlier run of the same was interrupted.")
 @json_option
 def command(files: tuple[str, ...], directory: Path, stream: str, as_json: bool, fsync: str, **options: Any) -> None:
     """Read CSV, JSON lines or plain log lines into a stream.
@@ -155,6 +157,10 @@ def command(files: tuple[str, ...], directory: Path, stream: str, as_json: bool,
     numbered in their order. Where times go backwards, --disorder sort writes all rows in order of time, those of one
     time in theirs; it reads everything before it writes anything. clamp gives such a row the time of the one before it,
     error refuses it. Without --timestamp the time of the import is the ID.
+
+    A run that is interrupted, however it ends, goes on when the same files are imported in the same way again: what is
+    there already is passed over. After one that came to its end, the same is imported once more. (What comes from
+    standard input cannot be gone on with.)
     """
     started = time.perf_counter()
     groups = _group(files, stream, options)
@@ -163,7 +169,8 @@ def command(files: tuple[str, ...], directory: Path, stream: str, as_json: bool,
         _check_tables(sources, base)
     with diskstream.open(directory, fsync=fsync) as store:
         for name, sources in groups.items():
-            report = _import(store, os.fsencode(name), sources, base)
+            key = _key(name, sources, options)
+            report = _import(store, os.fsencode(name), sources, replace(base, key=key))
             store.sync()
             write_report(report, time.perf_counter() - started, disorder=base.disorder, as_json=as_json)
             started = time.perf_counter()
@@ -188,6 +195,23 @@ def _group(files: tuple[str, ...], stream: str, options: dict[str, Any]) -> dict
         stem = "stdin" if file == "-" else Path(file).stem
         groups.setdefault(stream.replace("{stem}", stem), []).append(source)
     return groups
+
+
+# What decides neither which rows there are, nor how they are cut into batches.
+_NO_MATTER = ("rejects", "sort_memory", "check", "again")
+
+
+def _key(stream: str, sources: list[Source], options: dict[str, Any]) -> str:
+    """What names an import of files; empty where there is something else."""
+    if any(not Path(source.path).is_file() for source in sources):
+        return ""
+    files = []
+    for source in sources:
+        path = Path(source.path).resolve()
+        status = path.stat()
+        files.append([str(path), status.st_size, status.st_mtime_ns])
+    how = {name: value for name, value in options.items() if name not in _NO_MATTER}
+    return key_of({"stream": stream, "files": files, "how": how})
 
 
 def _check_tables(sources: list[Source], base: LoadOptions) -> None:
@@ -235,6 +259,7 @@ def _load_options(options: dict[str, Any]) -> LoadOptions:
         batch=options["batch"],
         sort_memory_bytes=options["sort_memory"] * 1024 * 1024,
         check=options["check"],
+        again=options["again"],
     )
 
 

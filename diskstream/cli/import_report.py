@@ -64,6 +64,8 @@ def _sentence(report: LoadReport, seconds: float, disorder: str) -> Iterator[str
     if report.rows:
         yield f"{report.rows / seconds:,.0f} rows/s"
         yield f"IDs {report.first_id} to {report.last_id}"
+    if report.resumed:
+        yield f"{report.resumed:,} rows had been imported by an earlier run"
     if report.repeated:
         yield f"{report.repeated:,} of the same millisecond as the row before"
     if report.disordered:

@@ -9,6 +9,7 @@
 from diskstream.ingest.entry_rows import ID_FIELD
 from diskstream.ingest.errors import InputError, InputOrderError
 from diskstream.ingest.load import Loader, LoadOptions, LoadReport
+from diskstream.ingest.resuming import key_of
 from diskstream.ingest.rows import BadRow, Row
 from diskstream.ingest.sources import Source, Timestamps
 from diskstream.ingest.tables import load_tables, table_format
@@ -26,6 +27,7 @@ __all__ = [
     "Source",
     "TimeParser",
     "Timestamps",
+    "key_of",
     "load_tables",
     "parse_timezone",
     "table_format",

@@ -14,6 +14,7 @@ import diskstream
 from diskstream.ids import parse_id
 from diskstream.ingest.errors import InputError, InputOrderError
 from diskstream.ingest.order import BackwardsError, Disorder, IDMaker
+from diskstream.ingest.resuming import Resumption
 from diskstream.ingest.rows import BadRow, Pairs, Row
 from diskstream.ingest.sorting import sorted_by_time
 from diskstream.ingest.sources import Source, Timestamps, shown
@@ -31,6 +32,7 @@ class LoadReport:
     stream: bytes
     rows: int = 0
     value_bytes: int = 0
+    resumed: int = 0  # rows that an earlier run had imported before it was interrupted
     skipped: int = 0
     repeated: int = 0  # rows of the same millisecond as their predecessor
     disordered: int = 0  # rows that lie before their predecessor in the file
@@ -53,6 +55,8 @@ class LoadOptions:
     batch: int = 500
     sort_memory_bytes: int = 64 * 1024 * 1024
     check: bool = False
+    key: str = ""  # names the import, for one that goes on with it: see `resuming`
+    again: bool = False  # begin anew, also where an earlier run was interrupted
     on_read: Callable[[int], None] | None = None
     on_written: Callable[[int], None] | None = None
 
@@ -65,6 +69,7 @@ class Loader:
         self._stream = stream
         self._options = options
         self._digest = blake2b()
+        self._resumption = Resumption(stream, options.key, again=options.again)
 
     def load(self, sources: Iterable[Source]) -> LoadReport:
         """Append every row of the files. An InputError says how many rows were `written` before it."""
@@ -79,6 +84,7 @@ class Loader:
         except InputError as error:
             error.written = self.report.rows
             raise
+        self._resumption.finish()
         if self._options.check:
             self._compare()
         return self.report
@@ -113,7 +119,7 @@ class Loader:
     def _with_ids(
         self, rows: Iterator[tuple[Source, Row, Pairs]], timestamps: Timestamps
     ) -> Iterator[tuple[diskstream.EntryID, Pairs]]:
-        last = self._stream.info().last_generated_id if self._stream.exists() else diskstream.EntryID(0, 0)
+        last = self._resumption.behind
         ids = IDMaker(last, clamp=self._options.disorder == "clamp")
         timed = self._timed(rows, timestamps)
         if self._options.disorder == "sort":
@@ -133,7 +139,7 @@ class Loader:
     def _with_given_ids(
         self, rows: Iterator[tuple[Source, Row, Pairs]], id_field: bytes
     ) -> Iterator[tuple[diskstream.EntryID, Pairs]]:
-        last = self._stream.last_id()
+        last = self._resumption.behind
         for source, row, pairs in rows:
             try:
                 entry_id, rest = _taken_out(id_field, pairs)
@@ -192,8 +198,14 @@ class Loader:
     def _append(self, ids: list[diskstream.EntryID | None], batch: list[Pairs]) -> None:
         if not batch:
             return
+        commit = self._resumption.next()
+        if self._resumption.is_held(commit):
+            self.report.resumed += len(batch)
+            return
         explicit = [entry_id for entry_id in ids if entry_id is not None]
-        made = self._stream.add_many(batch, ids=explicit or None)
+        made = self._stream.add_many(batch, ids=explicit or None, commit=commit)
+        if made is None:
+            raise InputError(f"another import of the same into {shown(self.report.stream)} is under way")
         self.report.first_id = self.report.first_id or made[0]
         self.report.last_id = made[-1]
         self.report.rows += len(batch)

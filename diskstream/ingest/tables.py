@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import diskstream
+from diskstream.arrow_rows import MAX_FRAMES
 from diskstream.columnar import import_arrow
 from diskstream.ingest.errors import InputError
 from diskstream.ingest.load import LoadOptions, LoadReport
+from diskstream.ingest.resuming import Resumption
 from diskstream.ingest.sources import Source
 
 if TYPE_CHECKING:
@@ -38,7 +40,7 @@ def load_tables(stream: diskstream.Stream, sources: Iterable[Source], options: L
         InputError: a file cannot be read as what it is, or a row cannot be an entry; `written` says how many rows
             before it were imported.
     """
-    report = LoadReport(stream.name)
+    report, resumption = LoadReport(stream.name), Resumption(stream, options.key, again=options.again)
     for source in sources:
         with _reading(source, report):
             for batch in _batches(Path(source.path), table_format(source)):
@@ -46,16 +48,23 @@ def load_tables(stream: diskstream.Stream, sources: Iterable[Source], options: L
                 ids = "columns" if {"id_ms", "id_seq"} <= names or "id" in names else "auto"
                 for begin in range(0, batch.num_rows, _ROWS_AT_ONCE):
                     part = batch.slice(begin, _ROWS_AT_ONCE)
-                    added = stream.add_arrow(part, ids=ids)
-                    if added is not None:
-                        report.first_id, report.last_id = report.first_id or added[0], added[1]
-                    report.rows += part.num_rows
-                    report.value_bytes += part.nbytes
+                    _add(stream, part, ids, resumption, report)
                     if options.on_written is not None:
                         options.on_written(part.num_rows)
                     if options.on_read is not None:
                         options.on_read(part.nbytes)
+    resumption.finish()
     return report
+
+
+def _add(stream: diskstream.Stream, part: pa.RecordBatch, ids: str, resumption: Resumption, report: LoadReport) -> None:
+    commit = resumption.next(MAX_FRAMES)
+    if resumption.is_held(commit, MAX_FRAMES) or (added := stream.add_arrow(part, ids=ids, commit=commit)) is None:
+        report.resumed += part.num_rows
+        return
+    report.first_id, report.last_id = report.first_id or added[0], added[1]
+    report.rows += part.num_rows
+    report.value_bytes += part.nbytes
 
 
 @contextmanager

@@ -1,0 +1,155 @@
+"""An import that is interrupted goes on when it is done again: no row twice, none lost, IDs as without that."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import diskstream
+from diskstream.cli import main
+from diskstream.ingest import load
+
+ROWS = 2_000
+
+
+def rows(path: Path, count: int = ROWS, *, per_ms: int = 3) -> Path:
+    path.write_text("ms,value\n" + "".join(f"{1_000_000 + at // per_ms},v{at}\n" for at in range(count)))
+    return path
+
+
+def run(directory: Path, *words: object, code: int = 0) -> dict[str, object]:
+    arguments = ["import", "--dir", str(directory), "--stream", "s", "--batch", "50", "--json", *map(str, words)]
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == code, (result.output, result.exception)
+    return dict(json.loads(result.stdout)) if result.stdout else {}
+
+
+def entries(directory: Path) -> list[tuple[str, bytes]]:
+    with diskstream.open(directory, read_only=True) as store:
+        return [(str(entry.id), entry[b"value"]) for entry in store.stream("s")]
+
+
+def interrupted(monkeypatch: pytest.MonkeyPatch, directory: Path, after: int, *words: object) -> None:
+    """Dies behind so many batches."""
+    real, left = diskstream.Stream.add_many, [after]
+
+    def add_many(self: diskstream.Stream, *given: object, **named: object) -> object:
+        left[0] -= 1
+        if left[0] < 0:
+            raise KeyboardInterrupt
+        return real(self, *given, **named)  # type: ignore[call-overload]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(diskstream.Stream, "add_many", add_many)
+        run(directory, *words, code=1)
+
+
+TIMED = ("--timestamp", "ms", "--timestamp-format", "epoch-ms")
+
+
+@pytest.mark.parametrize("disorder", ["sort", "clamp", "error"])
+@pytest.mark.parametrize("after", [1, 7, 39])
+def test_it_goes_on_where_it_stopped_with_the_same_ids(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, disorder: str, after: int
+) -> None:
+    """Refused with times as IDs, since the first rows lie before what had been imported; and doubled without."""
+    file, words = rows(tmp_path / "rows.csv"), (*TIMED, "--disorder", disorder)
+    run(tmp_path / "whole", file, *words)
+    interrupted(monkeypatch, tmp_path / "store", after, file, *words)
+    assert len(entries(tmp_path / "store")) == after * 50
+    report = run(tmp_path / "store", file, *words, "--check")
+    assert (report["resumed"], report["rows"]) == (after * 50, ROWS - after * 50)
+    assert entries(tmp_path / "store") == entries(tmp_path / "whole")
+
+
+def test_what_the_stream_held_before_is_minded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clamped rows follow what was there when the import began, and not what it had imported itself."""
+    file, words = rows(tmp_path / "rows.csv"), (*TIMED, "--disorder", "clamp")
+    for name in ("whole", "store"):
+        with diskstream.open(tmp_path / name) as store:
+            store.stream("s").add({"value": "before"}, "1000100-7")
+    run(tmp_path / "whole", file, *words)
+    interrupted(monkeypatch, tmp_path / "store", 3, file, *words)
+    run(tmp_path / "store", file, *words)
+    assert entries(tmp_path / "store") == entries(tmp_path / "whole")
+
+
+def test_without_times_no_row_comes_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = rows(tmp_path / "rows.csv")
+    for after in (5, 11):
+        interrupted(monkeypatch, tmp_path / "store", after, file)
+    assert run(tmp_path / "store", file)["resumed"] == 16 * 50
+    assert [value for _, value in entries(tmp_path / "store")] == [b"v%d" % at for at in range(ROWS)]
+
+
+def test_what_came_to_its_end_is_imported_once_more(tmp_path: Path) -> None:
+    file = rows(tmp_path / "rows.csv", 100)
+    assert [run(tmp_path / "store", file)["rows"] for _ in range(3)] == [100, 100, 100]
+    assert len(entries(tmp_path / "store")) == 300
+
+
+def test_another_file_another_way_and_again_begin_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = rows(tmp_path / "rows.csv", 200)
+    interrupted(monkeypatch, tmp_path / "store", 2, file)
+    assert run(tmp_path / "store", file, "--file-field", "f")["resumed"] == 0
+    assert run(tmp_path / "store", file, "--again")["resumed"] == 0
+    interrupted(monkeypatch, tmp_path / "store", 2, file)
+    rows(file, 150)
+    assert run(tmp_path / "store", file)["resumed"] == 0
+
+
+def test_tables_go_on_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pa = pytest.importorskip("pyarrow")
+    table = pa.table({"value": [f"v{at}" for at in range(30_000)]})
+    with pa.OSFile(str(tmp_path / "t.arrow"), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table, max_chunksize=1000)
+    real, left = diskstream.Stream.add_arrow, [12]
+
+    def add_arrow(self: diskstream.Stream, *given: object, **named: object) -> object:
+        left[0] -= 1
+        if left[0] < 0:
+            raise KeyboardInterrupt
+        return real(self, *given, **named)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(diskstream.Stream, "add_arrow", add_arrow)
+        run(tmp_path / "store", tmp_path / "t.arrow", code=1)
+    report = run(tmp_path / "store", tmp_path / "t.arrow")
+    assert (report["resumed"], report["rows"]) == (12_000, 18_000)
+    assert [value for _, value in entries(tmp_path / "store")] == [b"v%d" % at for at in range(30_000)]
+
+
+def test_killed_at_any_moment_nothing_is_lost_or_doubled(tmp_path: Path) -> None:
+    file = rows(tmp_path / "rows.csv", 60_000)
+    words = ["--dir", str(tmp_path / "store"), "--stream", "s", "--batch", "20", str(file), *TIMED]
+    command = [sys.executable, "-m", "diskstream", "import", *words]
+    for wanted in (1, 4_000, 9_000):
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+            wait_for(tmp_path / "store", wanted, lambda process=process: process.poll() is None)  # type: ignore[misc]
+            process.send_signal(signal.SIGKILL)
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    assert [value for _, value in entries(tmp_path / "store")] == [b"v%d" % at for at in range(60_000)]
+
+
+def wait_for(directory: Path, count: int, goes_on: Callable[[], bool]) -> None:
+    while goes_on():
+        if (directory / "streams" / "s").is_dir():
+            with diskstream.open(directory, read_only=True) as store:
+                if len(store.stream("s")) >= count:
+                    return
+        os.sched_yield()
+
+
+def test_from_standard_input_nothing_is_remembered(tmp_path: Path) -> None:
+    assert load.LoadOptions().key == ""
+    for _ in range(2):
+        arguments = ["import", "-", "--format", "lines", "--dir", str(tmp_path / "store"), "--stream", "s"]
+        assert CliRunner().invoke(main, arguments, input=b"a\nb\n").exit_code == 0
+    with diskstream.open(tmp_path / "store", read_only=True) as store:
+        assert len(store.stream("s")) == 4
