@@ -26,7 +26,7 @@ _MINID_SINCE = (6, 2)
 
 # KEYS: the stream, the lease. ARGV: our lease, MINID, the least last ID, the least entries added or '', whether to keep
 # what groups need, whether XTRIM knows MINID; the first and the last entry that may go, or '' to be told which they
-# are. Numbers of 64 bits are compared as text: Lua's have 53.
+# are; the ID of the last one. Numbers of 64 bits are compared as text: Lua's have 53.
 _TRIM = """
 local function less(a, b) if #a ~= #b then return #a < #b end return a < b end
 local function below(a, b)
@@ -73,7 +73,7 @@ local function mark(entries)
   return ''
 end
 local first = mark(redis.call('XRANGE', KEYS[1], '-', bound, 'COUNT', 1))
-local final = mark(redis.call('XREVRANGE', KEYS[1], bound, '-', 'COUNT', 2))
+local final = mark(redis.call('XRANGE', KEYS[1], ARGV[9], ARGV[9]))
 if first == '' then return {'trimmed', 0, bound} end
 if ARGV[7] ~= first or ARGV[8] ~= final then return {'look', first, final} end
 if ARGV[6] == '1' then return {'trimmed', redis.call('XTRIM', KEYS[1], 'MINID', bound), bound} end
@@ -144,12 +144,12 @@ def trim_source(
             status, removed, found = server.call(
                 f"trim the stream {key!r}",
                 *("EVAL", _TRIM, 2, key, LEASE_PREFIX + key, lease.value, bytes(bound), *map(_word, words), minid),
-                *named,
+                *(*named, bytes(last)),
             )
             if status != b"look":
                 break
             named = removed, found
-            for mark in named:
+            for mark in filter(None, named):  # the last one may be gone, or be needed by a group
                 _check_entry(server, copy, mark)
         else:
             raise ChangedError(server.shown, f"others remove entries of the stream {key!r} all the time", "stop them")
