@@ -18,6 +18,7 @@ from diskstream.engine.roll import INITIAL_BYTES
 from diskstream.errors import NetworkFilesystemError, NewerFormatError, NotAStoreError, ReadOnlyError, StorageError
 
 __all__ = [
+    "FOLDERS",
     "check_filesystem",
     "create_stream",
     "describe",
@@ -45,6 +46,10 @@ _MAX_STORE_JSON_BYTES = 1 << 16
 # What a backup says of itself, and the stores that a server keeps within its own.
 _BACKUP = "backup.jsonl"
 _WITHIN = re.compile(r"keys|db\d+")
+# The folders that a store may have: docs/format/directory.md. What else lies there is nobody's affair.
+FOLDERS = re.compile(
+    r"archives|cold-cache|commits|keys|leases|quarantine|replays|staging|streams|view|db\d+",
+)
 
 
 def check_filesystem(path: Path, mounts: Path = Path("/proc/self/mountinfo")) -> None:
@@ -93,7 +98,7 @@ def describe(path: Path) -> dict[str, Any]:
         NewerFormatError: a later version wrote it.
         StorageError: a folder of the store is a symbolic link: what is removed and written there would be elsewhere.
     """
-    refuse_links(path)
+    refuse_links(path, FOLDERS)
     description = path / "store.json"
     with wrapped(description, "read"), reading(description) as file:
         data = file.read(_MAX_STORE_JSON_BYTES)

@@ -5,6 +5,7 @@ What is not there is an answer, not a failure: `FileNotFoundError` passes.
 
 import errno
 import os
+import re
 from pathlib import Path
 
 from diskstream.engine.files import wrapped
@@ -66,14 +67,14 @@ def refuse_link(path: Path) -> None:
         raise StorageError(str(path), "use", errno.ELOOP, _A_LINK)
 
 
-def refuse_links(folder: Path, *, apart: str = "") -> None:
-    """The same for all that is in a folder, `apart` from one name, at the price of listing it.
+def refuse_links(folder: Path, named: re.Pattern[str]) -> None:
+    """The same for what is in a folder and is `named` so, at the price of listing it.
 
     Raises:
         StorageError: there is a symbolic link in it.
     """
     with wrapped(folder, "list"), os.scandir(folder) as entries:
-        links = sorted(entry.name for entry in entries if entry.name != apart and entry.is_symlink())
+        links = sorted(entry.name for entry in entries if entry.is_symlink() and named.fullmatch(entry.name))
     if links:
         raise StorageError(str(folder / links[0]), "use", errno.ELOOP, _A_LINK)
 

@@ -119,7 +119,7 @@ def _remove_view(view: Path, files: Files) -> None:
 
 def _description(itself: Repair, path: Path, files: Files, wishes: Wishes, *, dry_run: bool) -> None:
     """Makes store.json anew where it is missing or damaged."""
-    looks.refuse_links(path, apart="store.json")
+    looks.refuse_links(path, directory.FOLDERS)
     description, streams = path / "store.json", path / "streams"
     if not streams.is_dir():
         itself.actions.append("made the directory streams, which was missing: all streams are lost")
