@@ -259,6 +259,7 @@ def _rehearsed(script: Script, directory: Path) -> set[str]:
     """
     with script.world() as world:
         work = Careful(script, fresh(directory / "rehearsed"), world)
+        work.looks = True
         work.run()
     return work.effects
 

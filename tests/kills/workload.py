@@ -190,9 +190,11 @@ class Careful(Follower):
 
     Attributes:
         told: the errors.
-        effects: the operations that had an effect, when all is done.
+        looks: whether to look for effects: of calls that may fail, those are none.
+        effects: the operations that had one, when all is done.
     """
 
+    looks = False
     effects: set[str]
 
     def __init__(self, script: Script, root: Path, world: World) -> None:
@@ -235,10 +237,11 @@ class Careful(Follower):
 
     def run(self) -> None:
         """The whole script, and what is there in the end. That it is sound is for others to find."""
-        effects = Effects(self)
+        effects = Effects(self) if self.looks else None
         for operation in self.follow():
-            effects.note(operation)
-        self.effects = effects.seen
+            if effects is not None:
+                effects.note(operation)
+        self.effects = effects.seen if effects is not None else set()
         for look in (self.compare, self._again, self.compare):
             if not self.attempt(look)[1]:
                 look()
