@@ -24,8 +24,8 @@ def test_each_test_that_the_page_names_exists() -> None:
     tests = [test for _, test in named if test]
     assert len(files) > 10
     assert len(tests) > 20
-    known = "".join(path.read_text(encoding="utf-8") for path in Path(__file__).parent.glob("test_*.py"))
-    known += "".join(path.read_text(encoding="utf-8") for path in (limits.ROOT / "tests" / "server").glob("test_*.py"))
+    folders = [Path(__file__).parent, *(limits.ROOT / "tests" / name for name in ("server", "spark"))]
+    known = "".join(path.read_text(encoding="utf-8") for folder in folders for path in folder.glob("test_*.py"))
     assert [test for test in tests if f"def {test}(" not in known] == []
     for file in files:
         places = (limits.ROOT / file, Path(__file__).parent / file)
