@@ -35,18 +35,20 @@ def entries(directory: Path) -> list[tuple[str, bytes]]:
         return [(str(entry.id), entry[b"value"]) for entry in store.stream("s")]
 
 
-def interrupted(monkeypatch: pytest.MonkeyPatch, directory: Path, after: int, *words: object) -> None:
+def interrupted(
+    monkeypatch: pytest.MonkeyPatch, directory: Path, after: int, *words: object, call: str = "add_many"
+) -> None:
     """Dies behind so many batches."""
-    real, left = diskstream.Stream.add_many, [after]
+    real, left = getattr(diskstream.Stream, call), [after]
 
-    def add_many(self: diskstream.Stream, *given: object, **named: object) -> object:
+    def add(*given: object, **named: object) -> object:
         left[0] -= 1
         if left[0] < 0:
             raise KeyboardInterrupt
-        return real(self, *given, **named)  # type: ignore[call-overload]
+        return real(*given, **named)
 
     with monkeypatch.context() as patch:
-        patch.setattr(diskstream.Stream, "add_many", add_many)
+        patch.setattr(diskstream.Stream, call, add)
         run(directory, *words, code=1)
 
 
@@ -109,17 +111,7 @@ def test_tables_go_on_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     table = pa.table({"value": [f"v{at}" for at in range(30_000)]})
     with pa.OSFile(str(tmp_path / "t.arrow"), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table, max_chunksize=1000)
-    real, left = diskstream.Stream.add_arrow, [12]
-
-    def add_arrow(self: diskstream.Stream, *given: object, **named: object) -> object:
-        left[0] -= 1
-        if left[0] < 0:
-            raise KeyboardInterrupt
-        return real(self, *given, **named)  # type: ignore[arg-type]
-
-    with monkeypatch.context() as patch:
-        patch.setattr(diskstream.Stream, "add_arrow", add_arrow)
-        run(tmp_path / "store", tmp_path / "t.arrow", code=1)
+    interrupted(monkeypatch, tmp_path / "store", 12, tmp_path / "t.arrow", call="add_arrow")
     report = run(tmp_path / "store", tmp_path / "t.arrow")
     assert (report["resumed"], report["rows"]) == (12_000, 18_000)
     assert [value for _, value in entries(tmp_path / "store")] == [b"v%d" % at for at in range(30_000)]

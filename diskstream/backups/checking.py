@@ -86,11 +86,10 @@ def check_backup(
 def has_its_files(backup: Backup) -> bool:
     """Whether all files of a backup are there with their sizes: what can be told without reading them."""
     try:
-        manifest = read_manifest(backup.path)
-        sizes = {kept.path: (backup.path / kept.path).lstat().st_size for kept in manifest.files.values()}
+        kept = read_manifest(backup.path).files.values()
+        return all((backup.path / each.path).lstat().st_size == each.size_bytes for each in kept)
     except (DiskstreamError, OSError):
         return False
-    return all(sizes[kept.path] == kept.size_bytes for kept in manifest.files.values())
 
 
 def _wrong_files(backup: Backup, manifest: Manifest, seen: Seen, on_bytes: Callable[[int], None]) -> Iterable[Finding]:

@@ -68,7 +68,7 @@ def owner_in(directory: Path, files: dict[Path, Owner], streams: Path) -> bytes 
 
 
 def _lives_elsewhere(identity: bytes, name: str, streams: Path) -> bool:
-    """Whether another directory holds the active log of a stream, or most of the files there are its."""
+    """Whether most of the files in another directory are a stream's."""
     for other in sorted(streams.iterdir()):
         if other.name == name or other.name.startswith(".") or other.is_symlink() or not other.is_dir():
             continue

@@ -82,7 +82,7 @@ class Loader:
             else:
                 self._append_batches(self._with_ids(rows, self._options.timestamps))
         except InputError as error:
-            error.written = self.report.rows
+            error.written = self.report.rows + self.report.resumed
             raise
         self._resumption.finish()
         if self._options.check:

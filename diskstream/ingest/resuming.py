@@ -1,8 +1,9 @@
 """Going on with an import that was interrupted: the stream remembers which batches it has of which import.
 
 A batch is one frame, and its commit record in it, so that there are both or neither. The writer is named by what is
-imported and how; its version counts imports of the same. Part 0 says that one has begun, and behind which ID of the
-stream: two further writers have the two halves of that as their versions. The greatest part says that all is there.
+imported and how; its version counts imports of the same. Part 0 says that one has begun, the greatest that all is
+there. Behind which ID of the stream it began a second writer says: its version and part are that ID, and grow as it
+does. So of the 1024 writers that a stream remembers an import takes two.
 """
 
 from __future__ import annotations
@@ -42,20 +43,18 @@ class Resumption:
         self._version = self.held = self._next = 0
         self._begun = False
         self.behind = stream.info().last_generated_id if stream.exists() else diskstream.EntryID(0, 0)
-        before = stream.committed(self._writer("")) if key else None
+        if self.behind.seq >= COMPLETE:
+            self._key = ""  # no part of a commit can say it
+        self._writer, self._start = f"import {key}".encode(), f"import {key} start".encode()
+        before = stream.committed(self._writer) if self._key else None
         if before is None:
             return
-        version, part = before
-        self._version = version
-        halves = [stream.committed(self._writer(name)) for name in ("ms", "seq")]
-        if part == COMPLETE or again or None in halves:
+        self._version, part = before
+        start = stream.committed(self._start)
+        if part == COMPLETE or again or start is None:
             self._version += 1
             return
-        ms, seq = (half[0] for half in halves if half is not None)
-        self.behind, self.held, self._begun = diskstream.EntryID(ms, seq), part, True
-
-    def _writer(self, name: str) -> bytes:
-        return (f"import {self._key} {self._version} {name}" if name else f"import {self._key}").encode()
+        self.behind, self.held, self._begun = diskstream.EntryID(*start), part, True
 
     def next(self, frames: int = 1) -> Commit | None:
         """The commit of the next batch, which may become so many frames; None where none is kept."""
@@ -64,11 +63,10 @@ class Resumption:
         part = self._next + 1
         self._next += frames
         if not self._begun:
-            self._stream.note_commit(Commit(self._writer("ms"), self.behind.ms))
-            self._stream.note_commit(Commit(self._writer("seq"), self.behind.seq))
-            self._stream.note_commit(Commit(self._writer(""), self._version))
+            self._stream.note_commit(Commit(self._start, self.behind.ms, self.behind.seq))
+            self._stream.note_commit(Commit(self._writer, self._version))
             self._begun = True
-        return Commit(self._writer(""), self._version, part)
+        return Commit(self._writer, self._version, part)
 
     def is_held(self, commit: Commit | None, frames: int = 1) -> bool:
         """Whether an earlier run is known to have added all of a batch."""
@@ -77,4 +75,4 @@ class Resumption:
     def finish(self) -> None:
         """Everything is there: the next import of the same is another one."""
         if self._begun:
-            self._stream.note_commit(Commit.complete(self._writer(""), self._version))
+            self._stream.note_commit(Commit.complete(self._writer, self._version))
