@@ -72,8 +72,8 @@ class Scene:
         return f"crowd, {asdict(self)}"
 
 
-def draw(seed: int, policy: str, seconds: float, *, small: bool) -> Scene:
-    """The scene of a seed."""
+def draw(seed: int, policy: str, seconds: float, *, small: bool, beside: int = 1) -> Scene:
+    """The scene of a seed; all of `beside` crowds at work on one machine take it slower."""
     chance = random.Random(f"scene {seed} {policy}")
     removal = chance.choice(_REMOVALS)
     return Scene(
@@ -91,8 +91,8 @@ def draw(seed: int, policy: str, seconds: float, *, small: bool) -> Scene:
         removal=removal,
         rule=removal != "none" and chance.random() < 0.5,  # half of them
         cold=chance.random() < 0.5,
-        pause_s=0.01 if small else 0.08 * max(1.0, seconds / _FAST_S),
-        event_s=0.2 if small else 0.5,
+        pause_s=0.01 if small else 0.08 * max(beside, seconds / _FAST_S),
+        event_s=0.2 if small else 0.5 * min(beside, 2),
         stop_s=0.4 if small else 4.0,
     )
 
