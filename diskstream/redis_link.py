@@ -13,7 +13,7 @@ from diskstream.errors import ArgumentError, RemoteError
 if TYPE_CHECKING:
     from redis import Redis
 
-__all__ = ["connect", "shown", "telling"]
+__all__ = ["check_url", "connect", "shown", "telling"]
 
 _SCHEMES = ("redis", "rediss", "unix")
 
@@ -82,7 +82,7 @@ def connect(url: str, *, timeout_s: float = 30.0) -> Redis:
         ArgumentError: no such address, or redis-py is not installed.
         RemoteError: nobody answers there, or not to us.
     """
-    _check(url)
+    check_url(url)
     try:
         import redis
         from redis.backoff import NoBackoff
@@ -103,8 +103,12 @@ def connect(url: str, *, timeout_s: float = 30.0) -> Redis:
     return client
 
 
-def _check(url: str) -> None:
-    """That the address is one. redis-py takes database 0 where it cannot read which one was meant."""
+def check_url(url: str) -> None:
+    """That the address is one. redis-py takes database 0 where it cannot read which one was meant.
+
+    Raises:
+        ArgumentError: it is none.
+    """
     parts = _split(url)
     if _is_cut(parts):
         raise ArgumentError("this is no address of a Redis: in a password write / as %2F, ? as %3F, # as %23, @ as %40")

@@ -18,17 +18,26 @@ from diskstream.cli.amounts import RATE
 from diskstream.cli.archive_report import archive_progress, say_remark, write_plans, write_result
 from diskstream.cli.consent import ask, consent_options
 from diskstream.cli.failure import Failure
-from diskstream.cli.options import as_bytes, json_option
+from diskstream.cli.options import as_bytes, checked, json_option, not_empty
+from diskstream.redis_link import check_url
 
 
 @click.command("archive")
-@click.option("--from", "source", required=True, metavar="URL", help="The Redis: redis://, rediss:// or unix://.")
+@click.option(
+    "--from",
+    "source",
+    required=True,
+    metavar="URL",
+    callback=checked(check_url),
+    help="The Redis: redis://, rediss:// or unix://.",
+)
 @click.option(
     "--key",
     "keys",
     required=True,
     multiple=True,
     type=as_bytes,
+    callback=checked(not_empty),
     metavar="PATTERN",
     help="A stream, or a pattern as KEYS has them. May be given several times.",
 )

@@ -33,6 +33,30 @@ def finite(_: click.Context, parameter: click.Parameter, value: float) -> float:
     return value
 
 
+def checked(check: Callable[[Any], object]) -> Callable[[click.Context, click.Parameter, Any], Any]:
+    """A callback for click: what was given as it was, each of it, unless the check raises one of our own errors."""
+
+    def callback(_: click.Context, parameter: click.Parameter, value: Any) -> Any:
+        for each in value if isinstance(value, tuple) else () if value is None else (value,):
+            try:
+                check(each)
+            except diskstream.DiskstreamError as error:
+                raise click.BadParameter(str(error), param=parameter) from None
+        return value
+
+    return callback
+
+
+def not_empty(name: bytes) -> None:
+    """A name or a pattern that says something.
+
+    Raises:
+        diskstream.ArgumentError: it is empty.
+    """
+    if not name:
+        raise diskstream.ArgumentError("it must not be empty")
+
+
 def directory_option(function: _F) -> _F:
     """`--dir`, as `directory`."""
     return _directory("The store's directory.", required=True)(function)
@@ -69,6 +93,7 @@ def stream_argument(*, required: bool = True) -> Callable[[_F], _F]:
         metavar="STREAM" if required else "[STREAM]",
         type=as_bytes,
         required=required,
+        callback=checked(not_empty),
         shell_complete=complete_streams,
     )
 

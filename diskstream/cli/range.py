@@ -15,7 +15,7 @@ from diskstream.cli.output import write_entries
 @stream_argument()
 @click.argument("start", default="-", type=start_bound)
 @click.argument("end", default="+", type=end_bound)
-@click.option("-n", "--count", type=click.IntRange(min=0), help="At most so many.")
+@click.option("-n", "--count", type=click.IntRange(0, 2**63 - 1), help="At most so many.")
 @click.option("-r", "--reverse", is_flag=True, help="The newest first; START is still the lower bound.")
 @directory_option
 @json_option

@@ -24,11 +24,12 @@ from diskstream.cli.amounts import RATE, SPAN
 from diskstream.cli.duration import duration
 from diskstream.cli.failure import Failure
 from diskstream.cli.moments import END, START
-from diskstream.cli.options import as_bytes, json_option, optional_directory_option
+from diskstream.cli.options import as_bytes, checked, json_option, optional_directory_option
 from diskstream.cli.output import entry_facts, error_console, text, write_json
 from diskstream.cli.progress import replay_progress
 from diskstream.ids import MAX_ID, MIN_ID
 from diskstream.replaying import Job, Outcome, Pacer, ToCall, ToRedis, ToStream, measure, run_job
+from diskstream.replaying.conditions import parse_condition
 
 _SCHEMES = ("redis", "rediss", "unix")
 
@@ -64,7 +65,11 @@ class _Speed(click.ParamType):  # type: ignore[type-arg]  # generic in some vers
 @click.option("--end", type=END, metavar="ID|TIME", help="The last ID. [default: the last there is now]")
 @click.option("--since", type=SPAN, metavar="SPAN", help="Only what is not older than this now: 1h.")
 @click.option(
-    "--where", multiple=True, metavar="CONDITION", help="field=value, field~regex, field>number; all of them must hold."
+    "--where",
+    multiple=True,
+    callback=checked(parse_condition),
+    metavar="CONDITION",
+    help="field=value, field~regex, field>number; all of them must hold.",
 )
 @click.option(
     "--speed", type=_Speed(), metavar="N|max", help="1 is the original pace. [default: 1, and max for standard output]"

@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
 import diskstream
+from diskstream.cli.options import checked
 from diskstream.server.serving import LOG_LEVELS, Server
 from diskstream.server.settings import ServerSettings, merged, names
 
@@ -22,8 +24,24 @@ def _options(function: Callable[..., Any]) -> Callable[..., Any]:
         also = {"dir": ["-d"], "appendfsync": ["--fsync"]}.get(name, [])
         shown = f"{text} [default: {defaults[name]}]" if defaults[name] else text
         metavar = "STORE" if name == "dir" else "VALUE"
-        function = click.option(f"--{name}", *also, name.replace("-", "_"), metavar=metavar, help=shown)(function)
+        function = click.option(
+            f"--{name}",
+            *also,
+            name.replace("-", "_"),
+            metavar=metavar,
+            callback=checked(partial(_check, name)),
+            help=shown,
+        )(function)
     return function
+
+
+def _check(name: str, value: str) -> None:
+    ServerSettings().set(name, _as_redis(name, value))
+
+
+def _as_redis(name: str, value: str) -> str:
+    """The other verbs say os for what redis.conf calls no."""
+    return "no" if (name, value) == ("appendfsync", "os") else value
 
 
 @click.command("serve")
@@ -34,9 +52,8 @@ def command(*, config: Path | None, **given: str | None) -> None:
 
     An option counts more than the environment (--port is DISKSTREAM_PORT), and that more than the file.
     """
-    chosen = {name.replace("_", "-"): value for name, value in given.items() if value is not None}
-    if chosen.get("appendfsync") == "os":
-        chosen["appendfsync"] = "no"  # what the other verbs call it
+    names_given = {name.replace("_", "-"): value for name, value in given.items() if value is not None}
+    chosen = {name: _as_redis(name, value) for name, value in names_given.items()}
     settings = merged(chosen, config=config)
     _log(settings)
     with Server(settings) as server, server.signals():

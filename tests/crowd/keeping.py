@@ -50,7 +50,7 @@ def trim(part: Part) -> Callable[[], None]:
                 ids = chance.sample([entry.id for entry in entries], 1 + len(entries) // 8)
                 with part.journal.op("delete", ids=packed(ids), ref=ref) as done:
                     done["answers"] = stream.delete_entries(*ids, ref=ref)
-        part.pause(0.3)
+        part.rest(0.3)
 
     return step
 
@@ -66,7 +66,7 @@ def seal(part: Part) -> Callable[[], None]:
         else:
             with part.journal.op("compact"):
                 part.store.compact(name)
-        part.pause(0.3)
+        part.rest(0.3)
 
     return step
 
@@ -82,7 +82,7 @@ def move(part: Part) -> Callable[[], None]:
         else:
             with part.journal.op("bring back") as done:
                 done["segments"] = len(bring_back(part.stream).segments)
-        part.pause(0.5)
+        part.rest(0.5)
 
     return step
 
@@ -111,7 +111,7 @@ def shuffle_names(part: Part) -> Callable[[], None]:
         if part.chance.random() < 0.9:
             with part.journal.op("remove", name=first):
                 assert part.store.delete(first)
-        part.pause(0.3)
+        part.rest(0.3)
 
     return step
 
@@ -124,7 +124,7 @@ def verify(part: Part) -> Callable[[], None]:
         with part.journal.op("verify", outside=outside) as done:
             report = diskstream.verify(part.path) if outside else part.store.verify()
             done.update(problems=[str(problem) for problem in report.problems], entries=report.entries)
-        part.pause(1.0)
+        part.rest(1.0)
 
     return step
 
@@ -142,7 +142,7 @@ def back_up(part: Part) -> Callable[[], None]:
         with part.journal.op("prune"):
             repository = Repository.open(target)
             prune(repository, superfluous(repository.backups(), keep=_KEPT_BACKUPS))
-        part.pause(2.0)
+        part.rest(2.0)
 
     return step
 

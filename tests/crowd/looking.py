@@ -39,7 +39,7 @@ def look(part: Part) -> Callable[[], None]:
             done.update(part.noted(entries))
         known.extend(entry.id for entry in islice(entries, 0, None, 7))
         del known[:-200]
-        part.pause(0.15 if count < _MANY else 2.0)
+        part.rest(0.15 if count < _MANY else 2.0)
 
     return step
 

@@ -55,6 +55,10 @@ class Part:
         """Lets others go on for a while."""
         select.select([], [], [], self.chance.random() * most_s)
 
+    def rest(self, most_s: float) -> None:
+        """The same for those whose work is much, and so is the more where several crowds share the machine."""
+        self.pause(most_s * self.scene.beside)
+
     def before(self) -> Iterator[Op]:
         """What former lives noted, the last of it first."""
         for life in range(self.life - 1, -1, -1):

@@ -65,6 +65,6 @@ def produce_quietly(part: Part) -> Callable[[], None]:
 
     def step() -> None:
         producer.add()
-        part.pause(0.15)
+        part.rest(0.15)
 
     return step

@@ -28,6 +28,7 @@ class Scene:
         pause_s: what a producer waits between two operations, and a consumer that was given nothing, at most.
         event_s: what the supervisor waits between two kills, at most.
         stop_s: how long a process is stopped, at most.
+        beside: how many crowds are at work on this machine.
     """
 
     seed: int
@@ -47,6 +48,7 @@ class Scene:
     pause_s: float
     event_s: float
     stop_s: float
+    beside: int = 1
 
     def options(self, chance: random.Random) -> dict[str, Any]:
         """How a process opens the store."""
@@ -92,8 +94,9 @@ def draw(seed: int, policy: str, seconds: float, *, small: bool, beside: int = 1
         rule=removal != "none" and chance.random() < 0.5,  # half of them
         cold=chance.random() < 0.5,
         pause_s=0.01 if small else 0.08 * max(beside, seconds / _FAST_S),
-        event_s=0.2 if small else 0.5 * min(beside, 2),
+        event_s=0.2 if small else 0.5 * beside,
         stop_s=0.4 if small else 4.0,
+        beside=beside,
     )
 
 

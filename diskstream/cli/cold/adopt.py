@@ -7,14 +7,17 @@ from pathlib import Path
 import click
 
 from diskstream.cli.cold.amounts import chosen_streams, dry_run_option
-from diskstream.cli.options import directory_option, existing_store, json_option, stream_argument
+from diskstream.cli.options import checked, directory_option, existing_store, json_option, stream_argument
 from diskstream.cli.output import text, write_json
 from diskstream.cold import adopt
+from diskstream.object_address import Address
 
 
 @click.command("adopt")
 @stream_argument(required=False)
-@click.option("--from", "place", required=True, metavar="URL", help="Where the catalogue is.")
+@click.option(
+    "--from", "place", required=True, metavar="URL", callback=checked(Address.parse), help="Where the catalogue is."
+)
 @dry_run_option
 @directory_option
 @json_option

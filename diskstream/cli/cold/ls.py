@@ -10,14 +10,17 @@ from rich.table import Table
 from rich.text import Text
 
 from diskstream.cli.cold.amounts import chosen_streams
-from diskstream.cli.options import directory_option, existing_store, json_option, stream_argument
+from diskstream.cli.options import checked, directory_option, existing_store, json_option, stream_argument
 from diskstream.cli.output import console, text, write_json
 from diskstream.cold.listing import Line, catalogued, local
+from diskstream.object_address import Address
 
 
 @click.command("ls")
 @stream_argument(required=False)
-@click.option("--at", "place", metavar="URL", help="What the catalogue of this place says.")
+@click.option(
+    "--at", "place", metavar="URL", callback=checked(Address.parse), help="What the catalogue of this place says."
+)
 @directory_option
 @json_option
 def command(*, stream: bytes | None, place: str | None, directory: Path, as_json: bool) -> None:

@@ -15,15 +15,16 @@ from diskstream.cli.cold.amounts import (
 )
 from diskstream.cli.cold.report import write_moved
 from diskstream.cli.moments import single_id
-from diskstream.cli.options import directory_option, existing_store, json_option, stream_argument
+from diskstream.cli.options import checked, directory_option, existing_store, json_option, stream_argument
 from diskstream.cli.output import text
 from diskstream.cli.progress import bytes_progress
 from diskstream.cold import move_out
+from diskstream.object_address import Address
 
 
 @click.command("move")
 @stream_argument(required=False)
-@click.option("--to", "place", required=True, metavar="URL", help="Where to.")
+@click.option("--to", "place", required=True, metavar="URL", callback=checked(Address.parse), help="Where to.")
 @click.option("--older-than", "older_than_ms", type=SPAN, metavar="SPAN", help="IDs older than this: 30d.")
 @click.option("--keep-bytes", type=SIZE_OR_NOTHING, metavar="SIZE", help="All but the newest so many: 10GB.")
 @click.option("--keep-entries", type=click.IntRange(min=0), metavar="N", help="All but the newest N entries.")

@@ -9,13 +9,14 @@ from rich.filesize import decimal
 
 from diskstream.cli.amounts import SPAN
 from diskstream.cli.consent import ask, consent_options
-from diskstream.cli.options import directory_option, existing_store, json_option
+from diskstream.cli.options import checked, directory_option, existing_store, json_option
 from diskstream.cli.output import write_json
 from diskstream.cold import sweep
+from diskstream.object_address import Address
 
 
 @click.command("sweep")
-@click.option("--at", "place", required=True, metavar="URL", help="Where.")
+@click.option("--at", "place", required=True, metavar="URL", callback=checked(Address.parse), help="Where.")
 @click.option(
     "--older-than",
     "older_than_ms",

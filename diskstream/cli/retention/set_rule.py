@@ -9,9 +9,10 @@ import click
 import diskstream
 from diskstream.cli.amounts import AGE, SIZE
 from diskstream.cli.consent import ask, consent_options
-from diskstream.cli.options import directory_option, existing_stream, json_option, stream_argument
+from diskstream.cli.options import checked, directory_option, existing_stream, json_option, stream_argument
 from diskstream.cli.output import attributes, text, write_json
 from diskstream.cli.retention.wording import limits_of, rule_facts, what_goes
+from diskstream.object_address import Address
 
 _REFS = click.Choice(["KEEPREF", "DELREF", "ACKED"], case_sensitive=False)
 
@@ -22,7 +23,12 @@ _REFS = click.Choice(["KEEPREF", "DELREF", "ACKED"], case_sensitive=False)
 @click.option("--max-bytes", type=SIZE, metavar="SIZE", help="Keep so many bytes of the newest: 500MB, 10GiB.")
 @click.option("--max-entries", type=click.IntRange(min=1), metavar="N", help="Keep the newest N.")
 @click.option("--ref", type=_REFS, default="KEEPREF", show_default=True, help="What of groups, as XTRIM has it.")
-@click.option("--to", metavar="URL", help="Move sealed segments there (s3://, file://) instead of removing entries.")
+@click.option(
+    "--to",
+    metavar="URL",
+    callback=checked(Address.parse),
+    help="Move sealed segments there (s3://, file://) instead of removing entries.",
+)
 @click.option("--on-trim", is_flag=True, help="Trims remove nothing: what they would take moves too. Needs --to.")
 @consent_options
 @directory_option
