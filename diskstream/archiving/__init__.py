@@ -4,7 +4,7 @@ from diskstream.archiving.archiver import Archiver, ArchiveResult, check_server
 from diskstream.archiving.options import ArchiveOptions
 from diskstream.archiving.planning import Plan, plan
 from diskstream.archiving.reports import ArchiveReport
-from diskstream.archiving.restoring import RestoreReport, restore_stream
+from diskstream.archiving.restoring import RestorePlan, RestoreReport, plan_restore, restore_stream
 from diskstream.archiving.server import Server
 
 __all__ = [
@@ -13,9 +13,11 @@ __all__ = [
     "ArchiveResult",
     "Archiver",
     "Plan",
+    "RestorePlan",
     "RestoreReport",
     "Server",
     "check_server",
     "plan",
+    "plan_restore",
     "restore_stream",
 ]

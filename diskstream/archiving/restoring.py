@@ -38,7 +38,7 @@ from diskstream.ids import MAX_ID, MIN_ID, EntryID, IDLike, parse_end, parse_sta
 from diskstream.redis_link import telling
 from diskstream.stream import Stream
 
-__all__ = ["GIVEN_BACK", "RESTORING_PREFIX", "RestoreReport", "restore_stream"]
+__all__ = ["GIVEN_BACK", "RESTORING_PREFIX", "RestorePlan", "RestoreReport", "plan_restore", "restore_stream"]
 
 GIVEN_BACK = b"given-back"
 _AT_ONCE = 1000
@@ -94,6 +94,48 @@ class RestoreReport:
     pending: int = 0
     notes: list[str] = field(default_factory=list)
     already_there: bool = False
+
+
+@dataclass(frozen=True)
+class RestorePlan:
+    """What restoring would do.
+
+    Attributes:
+        stream: its name.
+        key: its name in the Redis.
+        entries: of the stream, or of the range.
+        key_is: what Redis says of the key: "none", "stream", "list", ...
+        would: "restore", "replace" what is there, "leave" what holds the same entries already, or be "refused".
+    """
+
+    stream: bytes
+    key: bytes
+    entries: int
+    key_is: str
+    would: str
+
+
+def plan_restore(
+    stream: Stream,
+    server: Server,
+    *,
+    key: bytes | None = None,
+    start: IDLike = "-",
+    end: IDLike = "+",
+    replace: bool = False,
+) -> RestorePlan:
+    """What `restore_stream` would do with the same words; nothing is changed. Where a stream is there, it is read.
+
+    Raises:
+        NoSuchStreamError, RemoteError, CorruptionError: as `restore_stream`.
+    """
+    check_server(server, trim=False)
+    ends = {"start": parse_start(start), "end": parse_end(end)}
+    work = _Restore(stream, server, key=key or stream.name, on_entries=None, **ends)
+    try:
+        return work.plan(replace=replace)
+    finally:
+        work.close()
 
 
 def restore_stream(
@@ -202,15 +244,28 @@ class _Restore:
 
     # --- beginning ----------------------------------------------------------------------------------------------------
 
+    def plan(self, *, replace: bool) -> RestorePlan:
+        wanted = self._stream.digest(self._start, self._end)
+        kind = self._server.kind(self._key)
+        return RestorePlan(
+            self._stream.name, self._key, wanted.entries, kind, self._would(kind, wanted, replace=replace)
+        )
+
+    def _would(self, kind: str, wanted: Digest, *, replace: bool) -> str:
+        if kind == "none":
+            return "restore"
+        if replace:
+            return "replace"
+        return "leave" if kind == "stream" and self._there(self._key) == wanted else "refused"
+
     def _may_begin(self, wanted: Digest, *, replace: bool) -> bool:
         """Whether there is anything to be done; raises where it may not be done."""
         kind = self._server.kind(self._key)
         if replace:
             self._replaced = self._call("EVAL", _LOOK, 1, self._key)
-        if kind == "none" or replace:
-            return True
-        if kind == "stream" and self._there(self._key) == wanted:
-            return False
+        would = self._would(kind, wanted, replace=replace)
+        if would != "refused":
+            return would != "leave"
         raise ChangedError(
             self._server.shown,
             f"the key {self._key!r} is there, and holds something else" + ("" if kind == "stream" else f", a {kind}"),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.filesize import decimal
 
 import diskstream
-from diskstream.archiving import RestoreReport, Server, restore_stream
+from diskstream.archiving import RestorePlan, RestoreReport, Server, plan_restore, restore_stream
 from diskstream.cli.archive import stopped_by_signals
 from diskstream.cli.archive_report import archive_progress
 from diskstream.cli.consent import ask
@@ -40,30 +41,30 @@ def restore_to_redis(
         wanted = [existing_stream(store, name).name for name in names] if names else store.streams()
         server = Server(url)
         try:
+            asked: dict[str, Any] = {"key": key, "start": start, "end": end, "replace": replace}
             if dry_run:
-                for name in wanted:
-                    _say_plan(store.stream(name), server, key or name, (start, end), as_json=as_json)
+                plans = [plan_restore(store.stream(name), server, **asked) for name in wanted]
+                _say_plans(plans, as_json=as_json)
                 return
             taken = [key or name for name in wanted if server.kind(key or name) != "none"] if replace else []
             if taken:
                 ask(f"Replace {', '.join(map(text, taken[:10]))} in {server.shown}?", force=force)
+            refused = 0
             with stopped_by_signals() as stop, archive_progress() as progress:
                 for name in wanted:
-                    report = restore_stream(
-                        store.stream(name),
-                        server,
-                        key=key,
-                        start=start,
-                        end=end,
-                        replace=replace,
-                        stop=stop,
-                        **progress,
-                    )
+                    try:
+                        report = restore_stream(store.stream(name), server, stop=stop, **asked, **progress)
+                    except diskstream.ChangedError as error:  # which says nothing of the others
+                        refused += 1
+                        _say_refused(name, key or name, error, as_json=as_json)
+                        continue
                     if report is None:
                         raise Failure("it was stopped before all was restored", hint="run it again: it goes on")
                     _say(report, as_json=as_json)
         finally:
             server.close()
+    if refused:
+        raise Failure(f"{refused} of {len(wanted)} streams were not restored: each was said above")
 
 
 def _say(report: RestoreReport, *, as_json: bool) -> None:
@@ -81,10 +82,26 @@ def _say(report: RestoreReport, *, as_json: bool) -> None:
         click.echo(f"{text(report.key)}: {note}", err=True)
 
 
-def _say_plan(stream: diskstream.Stream, server: Server, key: bytes, ends: tuple[str, str], *, as_json: bool) -> None:
-    digest, kind = stream.digest(*ends), server.kind(key)
+def _say_refused(name: bytes, key: bytes, error: diskstream.ChangedError, *, as_json: bool) -> None:
     if as_json:
-        write_json({"stream": stream.name, "key": key, "entries": digest.entries, "key_is": kind})
-        return
-    there = "" if kind == "none" else f"; the key is there, a {kind}"
-    click.echo(f"{text(stream.name)}: would restore {digest.entries:,} entries to {text(key)}{there}")
+        write_json({"stream": name, "key": key, "error": str(error), "hint": error.hint})
+    click.echo(f"{text(key)}: not restored: {error}{f' ({error.hint})' if error.hint else ''}", err=True)
+
+
+def _say_plans(plans: list[RestorePlan], *, as_json: bool) -> None:
+    for plan in plans:
+        if as_json:
+            write_json(plan)
+            continue
+        size, key = f"{plan.entries:,} entries", text(plan.key)
+        said = {
+            "restore": f"would restore {size} to {key}",
+            "replace": f"would restore {size} to {key}, in the place of the {plan.key_is} that is there",
+            "leave": f"would leave {key} as it is: it holds these {size} already",
+            "refused": f"would be refused: {key} is there, a {plan.key_is}, and holds something else",
+        }
+        click.echo(f"{text(plan.stream)}: {said[plan.would]}")
+    refused = sum(plan.would == "refused" for plan in plans)
+    if refused:
+        hint = "give one stream another name with --as, or take --replace"
+        raise Failure(f"{refused} of {len(plans)} streams would not be restored", hint=hint)

@@ -182,7 +182,13 @@ def test_somebody_elses_entries_in_between_are_found(world: World, monkeypatch: 
 def test_dry_run_and_misuse(world: World) -> None:
     archived(world)
     world.client.delete("s")
-    assert restore(world, "--dry-run") == {"stream": "s", "key": "s", "entries": 48, "key_is": "none"}
+    assert restore(world, "--dry-run") == {
+        "stream": "s",
+        "key": "s",
+        "entries": 48,
+        "key_is": "none",
+        "would": "restore",
+    }
     assert not world.client.exists("s")
     world.run("restore", "--to", world.url, "--dir", str(world.directory), "--key", "x", code=2)
     assert "there is no stream" in restore(world, "--stream", "nowhere", code=1)["said"]
@@ -191,6 +197,31 @@ def test_dry_run_and_misuse(world: World) -> None:
         with pytest.raises(diskstream.NoSuchStreamError):
             restore_stream(store.stream("nowhere"), server)
         server.close()
+
+
+def test_a_key_that_is_taken_keeps_no_other_stream_from_coming_back(world: World) -> None:
+    for name in ("a", "b", "c", "d"):
+        world.fill(name, 3)
+    world.archive()
+    world.client.delete("a", "c", "d")
+    world.client.set("c", "a text")
+    world.client.xadd("d", {"another": "one"})
+    words = ("restore", "--to", world.url, "--dir", str(world.directory), "--json")
+    planned = world.run(*words, "--dry-run", code=1)
+    would = {plan["key"]: plan["would"] for plan in map(json.loads, planned.stdout.splitlines())}
+    assert would == {"a": "restore", "b": "leave", "c": "refused", "d": "refused"}
+    assert "2 of 4 streams would not be restored" in planned.stderr
+    assert not world.client.exists("a")
+    with_replacing = world.run(*words, "--dry-run", "--replace").stdout.splitlines()
+    assert [json.loads(line)["would"] for line in with_replacing] == ["restore", "replace", "replace", "replace"]
+
+    result = world.run(*words, code=1)
+    said = {each["key"]: each for each in map(json.loads, result.stdout.splitlines())}
+    assert {key: "error" in each for key, each in said.items()} == {"a": False, "b": False, "c": True, "d": True}
+    assert "2 of 4 streams were not restored" in result.stderr
+    assert list(world.source("a")) == ["1-1", "2-1", "3-1"]
+    assert world.client.get("c") in ("a text", b"a text")
+    assert world.client.xlen("d") == 1
 
 
 def test_a_key_that_is_added_to_meanwhile_is_not_replaced(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
