@@ -181,19 +181,25 @@ def _stopping() -> Iterator[Event]:
 
 
 def _measure(job: Job, *, as_json: bool) -> None:
-    counted, seconds = measure(job)
+    measured = measure(job)
+    counted, seconds = measured.counted, measured.seconds
     facts: dict[str, Any] = {
         "entries": counted.sent,
         "read": counted.seen,
         "first": counted.first,
         "last": counted.last,
+        "resumed": measured.resumed,
+        "complete": measured.complete,
     }
     if as_json:
         write_json({**facts, "seconds": seconds, "target": str(job.target), "dry_run": True})
         return
+    if measured.complete:
+        click.echo("this replay was complete before: nothing would be done")
+        return
     span = "as fast as it goes" if seconds is None else f"in {duration(int(seconds * 1000))}"
     click.echo(
-        f"would send {counted.sent:,} of {counted.seen:,} entries to {job.target}, {span}: "
+        f"would {'go on and ' if measured.resumed else ''}send {counted.sent:,} of {counted.seen:,} entries to {job.target}, {span}: "
         f"IDs {counted.first} to {counted.last}"
     )
 

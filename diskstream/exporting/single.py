@@ -100,15 +100,14 @@ def _write(
 ) -> ExportReport:
     found, shape = what
     report = ExportReport(request.format, expected=sum(span.entries for span in found))
-    writer = open_writer(sink, request, shape, streaming=streaming)
-    for span in found:
-        stream = store.stream(span.name)
-        for batch, size_bytes in read_in_order(stream, span, shape.columns, request.duplicates):
-            writer.write(shape.fitted(batch, span.name))
-            report.entries += batch.num_rows
-            progress(batch.num_rows, size_bytes)
-        check_same(stream, span)
-    writer.close()
+    with open_writer(sink, request, shape, streaming=streaming) as writer:
+        for span in found:
+            stream = store.stream(span.name)
+            for batch, size_bytes in read_in_order(stream, span, shape.columns, request.duplicates):
+                writer.write(shape.fitted(batch, span.name))
+                report.entries += batch.num_rows
+                progress(batch.num_rows, size_bytes)
+            check_same(stream, span)
     if report.entries:
         report.empty_columns = tuple(column.name for column in shape.empty)
     return report

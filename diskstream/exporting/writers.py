@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from diskstream.columnar import import_arrow
@@ -29,8 +31,23 @@ class Writer(Protocol):
         """Write what is held back, and the end of the file."""
 
 
-def open_writer(sink: Any, request: ExportRequest, shape: Shape, *, streaming: bool = False) -> Writer:
-    """A writer into a sink of pyarrow. With `streaming` Arrow is written as a stream, which needs no end to be read."""
+@contextmanager
+def open_writer(sink: Any, request: ExportRequest, shape: Shape, *, streaming: bool = False) -> Iterator[Writer]:
+    """A writer into a sink of pyarrow, closed where all went well: after an error the file gets no end.
+
+    With `streaming` Arrow is written as a stream, which needs no end to be read.
+    """
+    writer = _writer(sink, request, shape, streaming=streaming)
+    try:
+        yield writer
+        writer.close()
+    except BaseException:
+        if isinstance(writer, _ParquetWriter):
+            writer.give_up()
+        raise
+
+
+def _writer(sink: Any, request: ExportRequest, shape: Shape, *, streaming: bool) -> Writer:
     if request.format == "arrow":
         return _ArrowWriter(sink, request.chosen_compression, shape, streaming=streaming)
     if request.format == "parquet":
@@ -82,6 +99,11 @@ class _ParquetWriter:
     def close(self) -> None:
         self._write_group()
         self._writer.close()
+
+    def give_up(self) -> None:
+        """Else it would end the file when it is collected, into a sink that is closed by then."""
+        self._held = []
+        self._writer.is_open = False
 
 
 class _CsvWriter:

@@ -1,7 +1,7 @@
 """Entries of a range sent again, at a pace: into a stream, a Redis, or anything that takes them."""
 
 from diskstream.replaying.conditions import Condition, parse_condition
-from diskstream.replaying.job import Job, Outcome, ToCall, ToRedis, ToStream, measure, run_job
+from diskstream.replaying.job import Job, Measured, Outcome, ToCall, ToRedis, ToStream, measure, run_job
 from diskstream.replaying.pacing import Pacer
 from diskstream.replaying.redis_sink import RedisSink
 from diskstream.replaying.run import Replayed, replay
@@ -11,6 +11,7 @@ __all__ = [
     "CallSink",
     "Condition",
     "Job",
+    "Measured",
     "Outcome",
     "Pacer",
     "RedisSink",

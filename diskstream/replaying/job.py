@@ -120,23 +120,68 @@ class Outcome:
     complete: bool
 
 
-def measure(job: Job) -> tuple[Replayed, float | None]:
-    """What a replay would send, and how many seconds it would take, where its pace says that; sends nothing.
+@dataclass(frozen=True)
+class Measured:
+    """What a replay would do.
+
+    Attributes:
+        counted: what it would read and send.
+        seconds: how long it would take, where its pace says that; else None.
+        resumed: whether an earlier run began it: then only what is left is counted.
+        complete: whether it is done, and nothing would be sent.
+    """
+
+    counted: Replayed
+    seconds: float | None
+    resumed: bool = False
+    complete: bool = False
+
+
+def measure(job: Job) -> Measured:
+    """What `run_job` would do with the same job; nothing is sent, and no file or key is made.
 
     Raises:
-        As `run_job`, of the source.
+        As `run_job`.
     """
     with _source(job) as stream:
-        plan = job.plan(stream.last_id())
-        counted = replay(
-            stream.range(*plan.within), CallSink(lambda _: None), where=_conditions(job), on_entries=job.on_entries
-        )
+        plan, position, resumed = _standing(job, job.plan(stream.last_id()), stream)
+        if plan.complete:
+            return Measured(Replayed(), 0.0, resumed=True, complete=True)
+        first, last = plan.within
+        after = position.next()
+        entries = stream.range(max(first, MAX_ID if after is None else after), last)
+        counted = replay(entries, CallSink(lambda _: None), where=_conditions(job), on_entries=job.on_entries)
     seconds = None
     if job.speed is not None:
         seconds = (counted.last.ms - counted.first.ms) / 1000 / job.speed
     if job.rate is not None:
         seconds = max(seconds or 0.0, counted.sent / job.rate)
-    return counted, seconds
+    return Measured(counted, seconds, resumed=resumed)
+
+
+def _standing(job: Job, plan: Plan, source: Stream) -> tuple[Plan, EntryID, bool]:
+    """The plan of an earlier run, if there was one, how far the target has it, and whether there was one."""
+    name, to = job.name or plan.name, job.target
+    if isinstance(to, ToRedis):
+        with contextlib.closing(connect(to.url)) as client:
+            sink = RedisSink(client, to.url, to.key, name, keep_ids=job.keep_ids)
+            found, position = sink.plan(), sink.position()
+            if found is None:
+                _check_passed(job, plan, source, sink.last_id())
+        earlier = None if found is None else Plan.from_json(found, shown(to.url))
+    elif isinstance(to, ToStream) and (to.store / "store.json").exists():
+        with stores.open(to.store, read_only=True, create=False) as store:
+            _check_other(job, to, store)
+            target, writer = store.stream(to.name), _writer(name)
+            earlier = PlanFile(store.path, writer).read()
+            position = StreamSink(target, writer, keep_ids=job.keep_ids, sync=store.sync).position()
+            if earlier is None and target.committed(writer) is None:
+                _check_passed(job, plan, source, target.last_id())
+    else:
+        return plan, MIN_ID, False
+    if earlier is not None:
+        plan.check_same(earlier)
+    return earlier or plan, position, earlier is not None
 
 
 def run_job(job: Job) -> Outcome:
@@ -208,12 +253,19 @@ def _check_passed(job: Job, plan: Plan, stream: Stream, last_id: EntryID) -> Non
         )
 
 
+def _check_other(job: Job, to: ToStream, store: stores.Store) -> None:
+    if to.name == job.stream and store.path.resolve().samefile(job.source):
+        raise ArgumentError("the target is the stream that is replayed: it would never end")
+
+
+def _writer(name: str) -> bytes:
+    return f"replayed:{name}".encode("utf-8", "surrogateescape")
+
+
 def _to_stream(job: Job, to: ToStream, plan: Plan, name: str, source: Stream) -> Outcome:
     with stores.open(to.store) as store:
-        if to.name == job.stream and store.path.resolve().samefile(job.source):
-            raise ArgumentError("the target is the stream that is replayed: it would never end")
-        target = store.stream(to.name)
-        writer = f"replayed:{name}".encode("utf-8", "surrogateescape")
+        _check_other(job, to, store)
+        target, writer = store.stream(to.name), _writer(name)
         kept = PlanFile(store.path, writer)
         with kept.alone():
             earlier = kept.read()

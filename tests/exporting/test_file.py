@@ -2,6 +2,7 @@
 
 import errno
 import fcntl
+import gc
 import json
 import os
 import subprocess
@@ -189,6 +190,24 @@ def test_what_a_killed_export_left_is_taken_over_and_one_at_work_is_not(path: Pa
     export(path, "s", "-o", str(tmp_path / "x.jsonl"))
     assert [each.name for each in tmp_path.iterdir()] == ["x.jsonl"]
     assert len(list(rows_in(tmp_path / "x.jsonl"))) == 3000
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "arrow", "parquet"])
+def test_one_that_is_interrupted_leaves_no_file_and_says_nothing_more(
+    path: Path, tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A writer of Parquet ended its file when it was collected, and complained of the sink that was closed by then."""
+    said: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", said.append)
+
+    def interrupt(entries: int, size_bytes: int) -> None:
+        raise KeyboardInterrupt
+
+    with diskstream.open(path, read_only=True) as store, pytest.raises(KeyboardInterrupt):
+        export_file(store, ExportRequest([b"s"], format=kind), tmp_path / f"x.{kind}", progress=interrupt)
+    gc.collect()
+    assert said == []
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "arrow", "parquet"])

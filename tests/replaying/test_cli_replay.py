@@ -62,6 +62,24 @@ def test_a_dry_run_says_what_it_would_take(run: Run, directory: Path) -> None:
         assert not store.exists("y")
 
 
+def test_a_dry_run_knows_of_earlier_runs_and_of_what_would_be_refused(
+    run: Run, redis_server: RedisServer, directory: Path, tmp_path: Path
+) -> None:
+    where = f"redis://{redis_server.host}:{redis_server.port}/0"
+    with redis.Redis.from_url(where) as client:
+        client.flushall()
+    for target in (f"stream:y@{tmp_path / 'other'}", f"{where}?key=y"):
+        again = ("x", "--to", target, "--speed", "max")
+        assert "would send 6 of 6" in run(*again, "--dry-run").stdout
+        run(*again, "--where", "n<2", "--name", "some")  # which is another replay, and takes the IDs
+        assert "has passed the IDs" in run(*again, "--dry-run", code=1).stderr
+        ended = (*again, "--where", "n<2", "--name", "some", "--dry-run")
+        assert "complete before: nothing would be done" in run(*ended).stdout
+        (told,) = objects(run(*ended, "--json"))
+        assert (told["complete"], told["resumed"], told["entries"]) == (True, True, 0)
+        assert "another where" in run(*again, "--name", "some", "--dry-run", code=1).stderr
+
+
 def test_a_stream_of_the_same_store_and_of_another(run: Run, directory: Path, tmp_path: Path) -> None:
     assert "6 of 6 entries sent" in run("x", "--to", "stream:y", "--speed", "max").stdout
     assert "complete before" in run("x", "--to", "stream:y", "--speed", "max").stdout
@@ -94,17 +112,20 @@ def test_a_redis_with_a_password(run: Run, redis_server: RedisServer, directory:
             client.config_set("requirepass", "")
 
 
+@pytest.mark.parametrize(("condition", "said"), [("n~(a+)+", "must not repeat"), ("n", "no condition")])
+def test_a_condition_that_cannot_be_is_wrong_usage(run: Run, condition: str, said: str) -> None:
+    assert said in run("x", "--to", "stream:y", "--where", condition, code=2).stderr
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         (("x", "--to", "stream:x"), "never end"),
         (("nothing", "--to", "stream:y"), "no stream"),
-        (("x", "--to", "stream:y", "--where", "n~(a+)+"), "must not repeat"),
-        (("x", "--to", "stream:y", "--where", "n"), "no condition"),
         (("x", "--to", "redis://:secret@127.0.0.1:1/0?key=y"), "connection failed"),
     ],
 )
-def test_what_cannot_be_says_what(run: Run, words: tuple[str, ...], said: str) -> None:
+def test_what_cannot_be_done_says_why(run: Run, words: tuple[str, ...], said: str) -> None:
     result = run(*words, code=1)
     assert said in result.stderr
     assert "secret" not in result.output

@@ -100,7 +100,8 @@ def test_a_name_is_of_one_replay(source: Store, tmp_path: Path) -> None:
 
 def test_filters_are_all_to_be_met(source: Store, tmp_path: Path) -> None:
     wanted = job(source, tmp_path / "t", where=("mod=3", "n>100", "n~^1"), end=EntryID(1_700_000_003_000, 9))
-    counted, seconds = measure(wanted)
+    measured = measure(wanted)
+    counted, seconds = measured.counted, measured.seconds
     expected = [number for number in range(301) if number % 10 == 3 and number > 100 and str(number)[0] == "1"]
     assert (counted.sent, counted.seen, seconds) == (len(expected), 301, None)
     assert not (tmp_path / "t").exists(), "measuring has done something"
@@ -111,9 +112,9 @@ def test_filters_are_all_to_be_met(source: Store, tmp_path: Path) -> None:
 
 def test_what_it_would_take_is_told(source: Store, tmp_path: Path) -> None:
     span = 10 * (ENTRIES - 1) / 1000
-    assert measure(job(source, tmp_path / "t", speed=1.0))[1] == pytest.approx(span)
-    assert measure(job(source, tmp_path / "t", speed=10.0))[1] == pytest.approx(span / 10)
-    assert measure(job(source, tmp_path / "t", speed=1000.0, rate=100.0))[1] == pytest.approx(ENTRIES / 100)
+    assert measure(job(source, tmp_path / "t", speed=1.0)).seconds == pytest.approx(span)
+    assert measure(job(source, tmp_path / "t", speed=10.0)).seconds == pytest.approx(span / 10)
+    assert measure(job(source, tmp_path / "t", speed=1000.0, rate=100.0)).seconds == pytest.approx(ENTRIES / 100)
 
 
 def test_loops_are_refused(source: Store, tmp_path: Path) -> None:
@@ -155,6 +156,8 @@ def test_it_ends_with_what_was_there_when_it_began(source: Store, tmp_path: Path
 
     first = run_job(job(source, tmp_path / "t", pacer=stopping, on_entries=stop))
     assert (first.complete, first.replayed.sent, first.replayed.stopped) == (False, MAX_BATCH, True)
+    left = measure(job(source, tmp_path / "t"))
+    assert (left.resumed, left.complete, left.counted.sent) == (True, False, ENTRIES - MAX_BATCH)
     source.stream("x").add({"n": "later"})
     second = run_job(job(source, tmp_path / "t"))
     assert (second.complete, second.resumed, second.replayed.sent) == (True, True, ENTRIES - MAX_BATCH)
@@ -244,7 +247,11 @@ def test_a_redis_that_is_not_as_it_was_left(source: Store, client: Any, url: str
 
     wanted = job(source, url, keep_ids=False)
     assert not run_job(job(source, url, keep_ids=False, pacer=stopping, on_entries=stop)).complete
+    left = measure(wanted)
+    assert (left.resumed, left.complete, left.counted.sent) == (True, False, ENTRIES - client.xlen("copy"))
     client.delete("copy")
+    with pytest.raises(ChangedError, match="is gone"):
+        measure(wanted)
     with pytest.raises(ChangedError, match="is gone") as refused:
         run_job(wanted)
     assert "--name" in str(refused.value.hint)
