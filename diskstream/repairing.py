@@ -9,6 +9,7 @@ from diskstream.engine.files import Files
 from diskstream.engine.losses import Loss
 from diskstream.engine.repair import Repair
 from diskstream.engine.repair_store import Wishes, repair_store
+from diskstream.engine.verify import ignore
 from diskstream.options import Options
 
 __all__ = ["Loss", "Repair", "repair"]
@@ -22,7 +23,7 @@ def repair(
     known_names: Iterable[str | bytes] = (),
     give_up: bool = False,
     dry_run: bool = False,
-    progress: Callable[[str], None] | None = None,
+    progress: Callable[[int, int], None] | None = None,
     files: Files | None = None,
 ) -> Iterator[Repair]:
     """Does the least that makes a damaged store open and be read, and says what is lost.
@@ -38,7 +39,7 @@ def repair(
         give_up: take segments off the list whose file and stub are lost, though others of their stream are in object
             storage: it may be there, too, and `diskstream cold adopt` make the stub anew.
         dry_run: change nothing, and say what would be done. Needs room for that among the temporary files.
-        progress: called with the name of each stream before it is read.
+        progress: called with entries, and bytes of files, just looked at.
         files: what to write with; for tests that stand in for a disk.
 
     Returns:
@@ -57,6 +58,4 @@ def repair(
         give_up,
     )
     options = Options(fsync="os", seal="manual")
-    return repair_store(
-        Path(path).absolute(), files or Files(), options, wishes, progress or (lambda _: None), dry_run=dry_run
-    )
+    return repair_store(Path(path).absolute(), files or Files(), options, wishes, progress or ignore, dry_run=dry_run)

@@ -114,20 +114,19 @@ def _pin_damaged(store: Store, place: Path, files: Files) -> None:
     lease.link_damaged(store.path / "streams" / place.name, place, files)
 
 
-def verify_files(store: Store, only: Mapping[bytes, Collection[str]], progress: Callable[[int], None]) -> VerifyReport:
+def verify_files(store: Store, only: Mapping[bytes, Collection[str]]) -> VerifyReport:
     """Reads each active segment of a store, and of sealed files those that are named for their streams.
 
     Args:
         store: open for reading only.
         only: for each stream, names of files.
-        progress: called with entries just read.
     """
     report = VerifyReport()
     for name in store.streams():
         try:
             log = store._log(name, create=False)
             if log is not None:
-                verify.verify_log(name, log, report, progress, only=only.get(name, ()))
+                verify.verify_log(name, log, report, verify.ignore, only=only.get(name, ()))
         except StreamMoved:
             continue
         except (CorruptionError, FormatError) as error:

@@ -128,7 +128,7 @@ class Upkeep:
     def verify(self, *, progress: verify.Progress | None = None, cold: bool = False) -> VerifyReport:
         """Reads everything, with `cold` in object storage too, changes nothing, and reports what is damaged.
 
-        `progress` is called with the entries just read.
+        `progress` is called with the entries, and the bytes of files, just read.
         """
         self._check_open()
         report = VerifyReport()

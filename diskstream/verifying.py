@@ -7,18 +7,24 @@ from pathlib import Path
 from diskstream.cold_reads import cold_cache
 from diskstream.engine import names
 from diskstream.engine.files import Files
-from diskstream.engine.verify import Problem, VerifyReport
-from diskstream.engine.verify_store import verify_store
+from diskstream.engine.verify import Problem, VerifyReport, ignore
+from diskstream.engine.verify_store import bytes_to_read, verify_store
 from diskstream.options import Options
 
-__all__ = ["Problem", "VerifyReport", "verify"]
+__all__ = ["Problem", "VerifyReport", "bytes_to_verify", "verify"]
+
+
+def bytes_to_verify(path: str | os.PathLike[str], *, streams: Iterable[str | bytes] = (), cold: bool = False) -> int:
+    """About how many bytes `verify` reads, with the same words, or a repair: the sizes of files as they are now."""
+    wanted = frozenset(names.as_name(name) for name in streams)
+    return bytes_to_read(Path(path).absolute(), wanted, cold=cold)
 
 
 def verify(
     path: str | os.PathLike[str],
     *,
     streams: Iterable[str | bytes] = (),
-    progress: Callable[[int], None] | None = None,
+    progress: Callable[[int, int], None] | None = None,
     cold: bool = False,
 ) -> VerifyReport:
     """Reads everything in a store's directory, changes nothing, and reports what is damaged.
@@ -28,7 +34,7 @@ def verify(
     Args:
         path: the store's directory.
         streams: names of the streams to read; all where there are none.
-        progress: called with the number of entries just read, by one thread at a time.
+        progress: called with the number of entries, and the bytes of files, just read, by one thread at a time.
         cold: fetch and read what is in object storage too.
 
     Raises:
@@ -39,5 +45,5 @@ def verify(
     wanted = frozenset(names.as_name(name) for name in streams)
     where, options = Path(path).absolute(), Options()
     fetched = cold_cache(where, options, Files(), read_only=True) if cold else None
-    verify_store(where, options, report, progress or (lambda _: None), wanted, cold=fetched)
+    verify_store(where, options, report, progress or ignore, wanted, cold=fetched)
     return report

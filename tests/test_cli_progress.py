@@ -2,6 +2,7 @@
 
 import os
 import pty
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,8 @@ from pathlib import Path
 import pytest
 
 import diskstream
+from diskstream.repairing import repair
+from diskstream.verifying import bytes_to_verify, verify
 
 PROGRAM = [sys.executable, "-c", "from diskstream.cli import main; main()"]
 
@@ -55,3 +58,47 @@ def test_in_a_pipe_there_is_no_bar(tmp_path: Path, verb: str) -> None:
     done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=60)
     assert done.stderr == ""
     assert done.stdout
+
+
+@pytest.mark.parametrize("words", [["verify"], ["repair", "--dry-run"]])
+def test_reading_all_of_a_store_shows_entries_bytes_rate_and_time_left(tmp_path: Path, words: list[str]) -> None:
+    filled(tmp_path / "store")
+    with diskstream.open(tmp_path / "store") as store:
+        store.seal()
+    shown = on_a_terminal(*words, "--dir", str(tmp_path / "store"))
+    assert re.search(r"[1-9],?\d* entries", shown)
+    assert re.search(r"\d/\d+\.\d kB", shown)
+    assert "kB/s" in shown or "MB/s" in shown
+    assert re.search(r"\d:\d\d", shown)
+    in_a_pipe = subprocess.run(
+        [*PROGRAM, *words, "--dir", str(tmp_path / "store")], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert in_a_pipe.stderr == ""
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_what_is_counted_before_is_what_is_read(tmp_path: Path, damaged: bool) -> None:
+    """Else a bar would stop short of its end, or go beyond it."""
+    with diskstream.open(tmp_path / "store", segment_bytes=1 << 14, seal="manual") as store:
+        for name in ("a", "b"):
+            for begin in range(0, 4000, 100):
+                store.stream(name).add_many([{"n": n, "pad": "." * 50} for n in range(begin, begin + 100)])
+        store.seal("a")
+        assert len(list((tmp_path / "store" / "streams" / "b").glob("*.log"))) > 2
+    if damaged:
+        path = min((tmp_path / "store" / "streams" / "a").glob("*.seg"))
+        content = bytearray(path.read_bytes())
+        content[len(content) // 3] ^= 1
+        path.write_bytes(content)
+    read: list[tuple[int, int]] = []
+    report = verify(tmp_path / "store", progress=lambda *one: read.append(one))
+    assert report.ok == (not damaged)
+    expected = bytes_to_verify(tmp_path / "store")
+    headers = 256 * report.segments  # and what a log has room for
+    assert expected - headers - (1 << 16) <= sum(size for _, size in read) <= expected
+    assert sum(entries for entries, _ in read) == 8000
+    assert bytes_to_verify(tmp_path / "store", streams=["a"]) < expected
+    reread: list[tuple[int, int]] = []
+    list(repair(tmp_path / "store", dry_run=True, progress=lambda *one: reread.append(one)))
+    assert sum(entries for entries, _ in reread) == 8000
+    assert 0 < sum(size for _, size in reread) <= expected

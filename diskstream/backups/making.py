@@ -334,7 +334,7 @@ class _Making:
             places = {place: found for place, found in self._found.items() if found.part == part}
             with stores.open(self._fresh / part, read_only=True, create=False) as opened:
                 names = {place: name_of(self._fresh / place) or b"" for place in places}
-                report = verify_files(opened, {names[place]: found.new for place, found in places.items()}, _nothing)
+                report = verify_files(opened, {names[place]: found.new for place, found in places.items()})
                 for problem in report.problems:
                     for place, found in places.items():
                         if names[place] == problem.stream:
@@ -362,10 +362,6 @@ class _Making:
 
 def _below(part: str, path: str) -> str:
     return f"{part}/{path}" if part else path
-
-
-def _nothing(_: int) -> None:
-    pass
 
 
 def _described(store: stores.Store, name: bytes, found: _Found) -> KeptStream:

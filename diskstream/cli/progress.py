@@ -94,6 +94,36 @@ def bytes_progress(title: str) -> Iterator[tuple[Callable[[int], None], Callable
 
 
 @contextmanager
+def reading_progress(title: str, total: Callable[[], int]) -> Iterator[Callable[[int, int], None] | None]:
+    """A bar for work that reads all of so many bytes of files, which `total` counts where somebody looks.
+
+    Yields what to call with entries and bytes just read. Silent, and None, in a pipe.
+    """
+    console = error_console()
+    if not console.is_terminal:
+        yield None
+        return
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TextColumn("{task.fields[entries]:,} entries"),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task(title, total=total(), entries=0)
+        entries = 0
+
+        def on_read(more: int, size_bytes: int) -> None:
+            nonlocal entries
+            entries += more
+            progress.update(task, advance=size_bytes, entries=entries)
+
+        yield on_read
+
+
+@contextmanager
 def replay_progress(title: str) -> Iterator[tuple[Callable[[int], None], Callable[[int, int], None]]]:
     """A bar for a replay; yields what to call with how many entries there are, and with those just read and sent."""
     console = error_console()

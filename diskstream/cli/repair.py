@@ -11,8 +11,10 @@ import click
 from diskstream.cli.consent import ask, consent_options
 from diskstream.cli.failure import Failure
 from diskstream.cli.options import as_bytes, directory_option, json_option
-from diskstream.cli.output import error_console, plain, text, write_json
+from diskstream.cli.output import plain, text, write_json
+from diskstream.cli.progress import reading_progress
 from diskstream.repairing import Loss, Repair, repair
+from diskstream.verifying import bytes_to_verify
 
 __all__ = ["command"]
 
@@ -54,31 +56,29 @@ def command(
     """
     if not dry_run:
         ask(f"Repair {directory}? What cannot be read leaves the streams; it stays in quarantine/.", force=force)
-    console = error_console()
-
-    def progress(name: str) -> None:
-        if console.is_terminal:
-            console.print(f"reading {text(name)}", style="dim")
-
-    busy = failed = False
-    found = repair(
-        directory,
-        streams=streams,
-        uuid=str(uuid or ""),
-        known_names=known,
-        give_up=give_up,
-        dry_run=dry_run,
-        progress=progress,
-    )
-    absent = set(streams)
-    for report in found:
-        absent.discard(report.stream or b"")
-        busy |= bool(report.actions)
-        failed |= bool(report.failed)
-        if as_json:
-            write_json(_facts(report, dry_run=dry_run))
-        else:
-            _show(report, dry_run=dry_run)
+    done: list[Repair] = []
+    try:
+        with reading_progress("reading", lambda: bytes_to_verify(directory, streams=streams)) as progress:
+            done.extend(
+                repair(
+                    directory,
+                    streams=streams,
+                    uuid=str(uuid or ""),
+                    known_names=known,
+                    give_up=give_up,
+                    dry_run=dry_run,
+                    progress=progress,
+                )
+            )
+    finally:  # what was done is said, whatever ended it
+        for report in done:
+            if as_json:
+                write_json(_facts(report, dry_run=dry_run))
+            else:
+                _show(report, dry_run=dry_run)
+    busy = any(report.actions for report in done)
+    failed = any(report.failed for report in done)
+    absent = set(streams) - {report.stream or b"" for report in done}
     if absent:
         raise Failure(f"not all of these streams are in {directory}", hint="diskstream ls lists the streams")
     if not as_json and not busy and not failed:

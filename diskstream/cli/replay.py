@@ -198,8 +198,9 @@ def _measure(job: Job, *, as_json: bool) -> None:
         click.echo("this replay was complete before: nothing would be done")
         return
     span = "as fast as it goes" if seconds is None else f"in {duration(int(seconds * 1000))}"
+    would = "would go on and send" if measured.resumed else "would send"
     click.echo(
-        f"would {'go on and ' if measured.resumed else ''}send {counted.sent:,} of {counted.seen:,} entries to {job.target}, {span}: "
+        f"{would} {counted.sent:,} of {counted.seen:,} entries to {job.target}, {span}: "
         f"IDs {counted.first} to {counted.last}"
     )
 

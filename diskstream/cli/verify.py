@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import click
 from rich.filesize import decimal
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 import diskstream
 from diskstream.cli.failure import Failure
 from diskstream.cli.options import as_bytes, directory_option, json_option
-from diskstream.cli.output import attributes, error_console, text, write_json
-from diskstream.verifying import verify
+from diskstream.cli.output import attributes, text, write_json
+from diskstream.cli.progress import reading_progress
+from diskstream.verifying import bytes_to_verify, verify
 
 
 @click.command("verify")
@@ -31,7 +29,7 @@ def command(ctx: click.Context, *, cold: bool, directory: Path, streams: tuple[b
     is named with its file, its place in it, what that means, and the IDs that it touches.
     """
     began = time.monotonic()
-    with _progress() as progress:
+    with reading_progress("verifying", lambda: bytes_to_verify(directory, streams=streams, cold=cold)) as progress:
         report = verify(directory, streams=streams, progress=progress, cold=cold)
     seconds = time.monotonic() - began
     if streams and report.streams < len(set(streams)):
@@ -64,16 +62,3 @@ def _fault(problem: diskstream.Problem) -> str:
         ids = f", IDs {problem.first} to {problem.last}" if problem.last else f", IDs from {problem.first} on"
     meaning = f"\n    {problem.meaning}" if problem.meaning else ""
     return f"{name}{problem.path} at {problem.offset:,}: {problem.what}{ids}{meaning}"
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[int], None] | None]:
-    """How much was read so far, on standard error. Silent, and None, in a pipe."""
-    console = error_console()
-    if not console.is_terminal:
-        yield None
-        return
-    columns = (SpinnerColumn(), TextColumn("{task.completed:,} entries read"), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("verifying", total=None)
-        yield lambda entries: progress.advance(task, entries)

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from diskstream._native import Log, NodeCache, RowSegment, SealedSegment, Sealer, SegmentView
 from diskstream.engine import audit, cold, names, quarantine, recovery, spare
-from diskstream.engine.files import Files, LogFileLike, open_regular
+from diskstream.engine.files import Files, LogFileLike, open_regular, size_of
 from diskstream.engine.frames import read_all
 from diskstream.engine.layouts import AUDIT_HEADER
 from diskstream.engine.log import StreamLog
@@ -31,6 +31,7 @@ from diskstream.engine.salvage_nodes import Salvaged, salvage_log, salvage_seale
 from diskstream.engine.salvage_state import source_of
 from diskstream.engine.seal import snapshot_frame
 from diskstream.engine.segment import SegmentGone, Segments, open_sealed
+from diskstream.engine.verify import Progress, ignore
 from diskstream.errors import CorruptionError, DiskstreamError, NewerFormatError, StorageError
 from diskstream.options import Options
 
@@ -68,6 +69,7 @@ def repair_stream(
     streams: Path | None = None,
     *,
     give_up: bool = False,
+    progress: Progress = ignore,
 ) -> Repair:
     """Repairs one stream. Nobody else may have it open.
 
@@ -78,15 +80,25 @@ def repair_stream(
         options: of the store.
         streams: where all streams of the store are; None where that is where `directory` is.
         give_up: take segments off the list that may still be in object storage.
+        progress: called with entries, and bytes of files, just looked at.
 
     Raises:
         NewerFormatError: a later version wrote it: nothing was changed.
         StorageError: the disk said no; what was done so far holds.
     """
-    return _StreamRepair(name, directory, files, options, streams or directory.parent, give_up=give_up).run()
+    work = _StreamRepair(name, directory, files, options, streams or directory.parent, give_up=give_up)
+    return work.run(progress)
 
 
-def plan_stream(name: bytes, directory: Path, options: Options, scratch: Path, *, give_up: bool = False) -> Repair:
+def plan_stream(
+    name: bytes,
+    directory: Path,
+    options: Options,
+    scratch: Path,
+    *,
+    give_up: bool = False,
+    progress: Progress = ignore,
+) -> Repair:
     """What a repair would do and lose: it is done below `scratch`, to links and copies. The stream is only read.
 
     Raises:
@@ -102,7 +114,7 @@ def plan_stream(name: bytes, directory: Path, options: Options, scratch: Path, *
             (shadow / path.name).write_bytes(read_all(path)[0])
         else:
             (shadow / path.name).symlink_to(path)
-    report = repair_stream(name, shadow, Files(), options, directory.parent, give_up=give_up)
+    report = repair_stream(name, shadow, Files(), options, directory.parent, give_up=give_up, progress=progress)
     report.path = directory
     report.kept = []
     for loss in report.losses:
@@ -123,7 +135,7 @@ class _StreamRepair:
         self._journal = self.quarantine / f"repair-{time.time_ns():x}.json"
         self._undone: list[str] = []
 
-    def run(self) -> Repair:
+    def run(self, progress: Progress) -> Repair:
         """Both steps."""
         self._sweep()
         self._put_aside_strangers()
@@ -136,7 +148,8 @@ class _StreamRepair:
             if log.fault is not None:
                 raise log.fault
             with log.ctl.locked(MAINTENANCE):
-                self._segments(log)
+                progress(log.native.active_entries, log.native.tail[1])
+                self._segments(log, progress)
                 log.flush()
                 log.remove_dropped()
         finally:
@@ -267,11 +280,15 @@ class _StreamRepair:
 
     # --- step 2 -------------------------------------------------------------------------------------------------------
 
-    def _segments(self, log: StreamLog) -> None:
+    def _segments(self, log: StreamLog, progress: Progress) -> None:
         segments = Segments(self.directory, log.native, self.options)
         try:
             for view in log.native.segments():
+                size_bytes = size_of(names.segment_path(self.directory, view.number, view.generation)) or size_of(
+                    names.log_path(self.directory, view.number)
+                )
                 self._segment(segments, view, log)
+                progress(view.entries, size_bytes)
         finally:
             segments.close()
         self._audits(log.native)

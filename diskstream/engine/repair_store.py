@@ -6,7 +6,7 @@ import re
 import secrets
 import tempfile
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,12 +15,12 @@ from diskstream.engine import directory, looks, names, quarantine, view_check
 from diskstream.engine.alone import alone
 from diskstream.engine.files import Files, read_small, reading
 from diskstream.engine.repair import Repair, plan_stream, repair_stream
+from diskstream.engine.verify import Progress
 from diskstream.errors import ArgumentError, CorruptionError, DiskstreamError, NotAStoreError
 from diskstream.options import Options
 
 __all__ = ["Wishes", "nested_stores", "repair_store"]
 
-Progress = Callable[[str], None]
 _UUID = re.compile(rb"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _MAX_JSON_BYTES = 1 << 16
 _LOST_NAME = b"lost-name-"
@@ -95,13 +95,12 @@ def _one_store(
     for name, folder in found:
         if wishes.streams and name not in wishes.streams:
             continue
-        progress(name.decode("utf-8", "backslashreplace"))
         try:
             if dry_run:
                 with tempfile.TemporaryDirectory(prefix="diskstream-plan-") as scratch:
-                    yield plan_stream(name, folder, options, Path(scratch), give_up=wishes.give_up)
+                    yield plan_stream(name, folder, options, Path(scratch), give_up=wishes.give_up, progress=progress)
             else:
-                yield repair_stream(name, folder, files, options, give_up=wishes.give_up)
+                yield repair_stream(name, folder, files, options, give_up=wishes.give_up, progress=progress)
         except (DiskstreamError, OSError) as error:
             failed = Repair(name, folder)
             failed.failed = str(error)

@@ -20,13 +20,13 @@ from diskstream.errors import CorruptionError, FormatError, RemoteError, Storage
 
 __all__ = ["Problem", "Progress", "VerifyReport", "ignore", "unless_removed", "verify_directory", "verify_log"]
 
-Progress = Callable[[int], None]
+Progress = Callable[[int, int], None]  # entries, and bytes of files, just read
 SEGMENT_HEADER_BYTES = 64
 _NODES_AT_ONCE = 32  # of a segment: some megabytes, so that threads neither wait for each other nor hold much
 _PARTS = frozenset({"ctl", "name", "quarantine"})
 
 
-def ignore(_: int) -> None:
+def ignore(_: int, __: int) -> None:
     """No progress is shown."""
 
 
@@ -156,7 +156,7 @@ def verify_log(
             for problem in _verify_segment(name, log, view, report, progress=progress, pool=pool, cold=cold):
                 report.problems.append(problem)
     _verify_active(name, log, report, progress)
-    _verify_audit(name, log, report, only)
+    _verify_audit(name, log, report, only, progress)
     _look_around(name, log.directory, log, report)
 
 
@@ -181,13 +181,13 @@ def _verify_segment(
     try:
         sealed = _opened(log, view, report, cold=cold)
         if sealed is None:
-            progress(view.entries)
             return
         if isinstance(sealed, RowSegment):
             path = names.log_path(log.directory, view.number)
-            report.size_bytes += size_of(path)
+            size_bytes = size_of(path)
+            report.size_bytes += size_bytes
             report.entries += sealed.entries
-            progress(view.entries)
+            progress(view.entries, size_bytes)
             if not audit.is_followed(log.directory, view.number, sealed):
                 what = "the log does not end where the next segment begins: frames at its end are damaged or missing"
                 meaning = f"an unknown number of the last of its {view.entries} entries cannot be read; {_REST}"
@@ -248,6 +248,7 @@ def _verify_nodes(
 ) -> Iterator[Problem]:
     """All nodes, by several threads; and whether the rows of the index continue each other."""
     expected = (SEGMENT_HEADER_BYTES, 0)
+    bounds: list[int] = []  # of the runs that are read at once
     for node in range(sealed.nodes):
         offset, length, before, entries, first = sealed.node_row(node)
         if (offset, before) != expected:
@@ -255,18 +256,21 @@ def _verify_nodes(
             meaning = "entries may be found at wrong positions; a repair makes the index anew"
             yield Problem(name, path, offset, what, str(first), str(first), None, meaning)
         expected = (offset + length, before + entries)
+        if node % _NODES_AT_ONCE == 0:
+            bounds.append(offset)
+    bounds.append(expected[0])
     starts = range(0, sealed.nodes, _NODES_AT_ONCE)
-    for read, raw_bytes, faults in pool.map(lambda start: sealed.verify_run(start, start + _NODES_AT_ONCE), starts):
+    runs = pool.map(lambda start: sealed.verify_run(start, start + _NODES_AT_ONCE), starts)
+    for (read, raw_bytes, faults), begin, end in zip(runs, bounds, bounds[1:], strict=False):
         report.entries += read
         report.raw_bytes += raw_bytes
-        progress(read)
+        progress(read + sum(sealed.node_row(node)[3] for node, _ in faults), end - begin)
         for node, error in faults:
             offset, length, _, entries, first = sealed.node_row(node)
             last = sealed.node_row(node + 1)[4].prev() if node + 1 < sealed.nodes else sealed.last
             meaning = f"these {entries} entries cannot be read; {_REST}"
             what = f"{_problem(name, path, error, meaning).what} (node {node}, {length} bytes)"
             yield Problem(name, path, offset, what, str(first), str(last), entries, meaning)
-            progress(entries)
 
 
 def _opened(
@@ -293,7 +297,7 @@ def _verify_active(name: bytes, log: StreamLog, report: VerifyReport, progress: 
             report.segments += 1
             report.entries += native.active_entries
             report.size_bytes += native.tail[1]
-            progress(native.active_entries)
+            progress(native.active_entries, native.tail[1])
             if fault is not None:
                 last: EntryID = native.counters()[1]
                 found = _problem(name, log.directory, fault, _ACTIVE)
@@ -309,7 +313,9 @@ def _verify_active(name: bytes, log: StreamLog, report: VerifyReport, progress: 
         page.close()
 
 
-def _verify_audit(name: bytes, log: StreamLog, report: VerifyReport, only: Collection[str] | None) -> None:
+def _verify_audit(
+    name: bytes, log: StreamLog, report: VerifyReport, only: Collection[str] | None, progress: Progress
+) -> None:
     """Reads the audit files that count. One that is missing is no fault: nobody can tell that there ever was one."""
     for number in audit.kept(log.directory, log.native):
         path = names.audit_path(log.directory, number)
@@ -318,6 +324,7 @@ def _verify_audit(name: bytes, log: StreamLog, report: VerifyReport, only: Colle
         try:
             file = audit.open_file(path, log.native.uuid, number)
             report.size_bytes += file.file_bytes
+            progress(0, file.file_bytes)
             while file.next(0, audit.MAX_MS) is not None:
                 pass
         except FileNotFoundError:

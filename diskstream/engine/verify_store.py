@@ -1,9 +1,10 @@
 """Reading everything of a store that may be too damaged to open: description, streams, view, and the keys below it."""
 
+import contextlib
 import errno
-from collections.abc import Callable
 from pathlib import Path
 
+from diskstream.engine import cold as cold_stub
 from diskstream.engine import directory, names, verify, view_check
 from diskstream.engine.cold_cache import ColdCache
 from diskstream.engine.files import Files
@@ -11,13 +12,11 @@ from diskstream.engine.log import StreamLog, StreamMoved
 from diskstream.engine.looks import children, is_folder, is_there
 from diskstream.engine.repair_store import nested_stores
 from diskstream.engine.segment import SharedCache
-from diskstream.engine.verify import Problem, VerifyReport
+from diskstream.engine.verify import Problem, Progress, VerifyReport
 from diskstream.errors import DiskstreamError, NewerFormatError, NotAStoreError, StorageError
 from diskstream.options import Options
 
-__all__ = ["check_names", "check_view", "verify_store"]
-
-Progress = Callable[[int], None]
+__all__ = ["bytes_to_read", "check_names", "check_view", "verify_store"]
 
 
 def verify_store(
@@ -42,6 +41,32 @@ def verify_store(
     directory.check_filesystem(path)
     for store in [path, *nested_stores(path)]:
         _one_store(store, options, report, progress, wanted if store == path else frozenset(), cold=cold)
+
+
+def bytes_to_read(path: Path, wanted: frozenset[bytes] = frozenset(), *, cold: bool = False) -> int:
+    """The sizes of what `verify_store` reads, as far as files tell now: what cannot be looked at counts for nothing."""
+    total = 0
+    for store in [path, *nested_stores(path)]:
+        for name in directory.list_streams(store / "streams") if is_folder(store / "streams") else []:
+            if not wanted or store != path or name in wanted:
+                total += sum(_size_of(each, cold=cold) for each in _listed(store / "streams" / names.encode_name(name)))
+    return total
+
+
+def _listed(folder: Path) -> list[Path]:
+    with contextlib.suppress(OSError):
+        return list(children(folder))
+    return []
+
+
+def _size_of(path: Path, *, cold: bool) -> int:
+    with contextlib.suppress(DiskstreamError, OSError):
+        if path.suffix in (".log", ".seg", ".audit"):
+            return path.lstat().st_size
+        if path.suffix == ".cold" and cold:
+            stub = cold_stub.read(path)
+            return 0 if stub is None else stub.size_bytes
+    return 0
 
 
 def _one_store(

@@ -9,15 +9,15 @@ import diskstream
 from diskstream import Store, VerifyReport
 from tests.engine.sample import SMALL
 
-Verify = Callable[[Path, Callable[[int], None]], VerifyReport]
+Verify = Callable[[Path, Callable[[int, int], None]], VerifyReport]
 
 
-def inside(path: Path, progress: Callable[[int], None]) -> VerifyReport:
+def inside(path: Path, progress: Callable[[int, int], None]) -> VerifyReport:
     with diskstream.open(path, **SMALL) as store:
         return store.verify(progress=progress)
 
 
-def outside(path: Path, progress: Callable[[int], None]) -> VerifyReport:
+def outside(path: Path, progress: Callable[[int, int], None]) -> VerifyReport:
     return diskstream.verify(path, progress=progress)
 
 
@@ -47,7 +47,7 @@ def test_a_stream_that_goes_is_no_fault(
                 stream.seal()
         went = False
 
-        def progress(_: int) -> None:
+        def progress(_: int, __: int) -> None:
             nonlocal went
             if not went:
                 went = True
@@ -64,4 +64,4 @@ def test_a_file_that_is_missing_is_a_fault_of_a_stream_that_stays(tmp_path: Path
             store.stream("a").add({"n": 1})
             store.seal()
     sorted((tmp_path / "s/streams/a").glob("*.seg"))[1].unlink()
-    assert [problem.what for problem in verify(tmp_path / "s", lambda _: None).problems] == ["the file is missing"]
+    assert [problem.what for problem in verify(tmp_path / "s", lambda _, __: None).problems] == ["the file is missing"]

@@ -100,7 +100,7 @@ def test_a_segment_that_is_compacted_while_others_are_verified_is_not_missing(tm
         stream.delete(*[entry.id for entry in stream.range() if int(entry["n"]) % 2])
         compacted: list[int] = []
 
-        def compact(_: int) -> None:
+        def compact(_: int, __: int) -> None:
             if not compacted:
                 with diskstream.open(tmp_path / "s", **{**SMALL, "segment_bytes": 8 << 10}) as other:
                     compacted.append(other.compact("x")[0].entries_dropped)
