@@ -102,3 +102,22 @@ def test_what_is_counted_before_is_what_is_read(tmp_path: Path, damaged: bool) -
     list(repair(tmp_path / "store", dry_run=True, progress=lambda *one: reread.append(one)))
     assert sum(entries for entries, _ in reread) == 8000
     assert 0 < sum(size for _, size in reread) <= expected
+
+
+def test_cold_storage_shows_bytes_rate_and_time_left(tmp_path: Path) -> None:
+    place, store = f"file://{tmp_path}/place", tmp_path / "store"
+    with diskstream.open(store, seal="manual") as made:
+        for _ in range(3):
+            made.stream("x").add_many([{"n": n, "pad": "." * 50} for n in range(4000)])
+            made.seal()
+    (tmp_path / "place").mkdir()
+    moved = on_a_terminal("cold", "move", "--to", place, "--keep-entries", "0", "--dir", str(store))
+    for stub in (store / "streams").rglob("*.cold"):
+        stub.unlink()
+    adopted = on_a_terminal("cold", "adopt", "--from", place, "--dir", str(store))
+    fetched = on_a_terminal("cold", "fetch", "--dir", str(store))
+    swept = on_a_terminal("cold", "sweep", "--at", place, "--older-than", "0s", "--force", "--dir", str(store))
+    for shown in (moved, adopted, fetched, swept):
+        assert re.search(r"\d/\d+\.\d kB", shown), shown
+        assert re.search(r"\d:\d\d", shown), shown
+    assert not list((tmp_path / "place").rglob("*.seg"))

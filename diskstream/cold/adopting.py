@@ -38,7 +38,12 @@ class AdoptReport:
 
 
 def adopt(
-    stream: Stream, place: Place | str, *, dry_run: bool = False, progress: Progress | None = None
+    stream: Stream,
+    place: Place | str,
+    *,
+    dry_run: bool = False,
+    progress: Progress | None = None,
+    on_total: Progress | None = None,
 ) -> AdoptReport:
     """Gives stubs to listed segments that have neither a file nor a stub, where the catalogue knows an object.
 
@@ -47,6 +52,7 @@ def adopt(
         place: where the catalogue is, or its URL.
         dry_run: read and check the objects, but change nothing.
         progress: called with bytes just read.
+        on_total: called once with the bytes that are to be read, as the catalogue has them.
 
     Raises:
         ArgumentError: a place that cannot be.
@@ -61,6 +67,8 @@ def adopt(
         missing = [each for each in cold.segments() if each.where == MISSING]
         which = {(each.number, each.generation) for each in missing}
         known = catalogue.records(there, store_uuid(stream._store.path), cold.uuid, which) if missing else []
+        if on_total is not None:
+            on_total(sum(each.stub.size_bytes for each in known))
         for segment in missing:
             wanted = segment.number, segment.generation
             stubs = [each.stub for each in known if (each.stub.number, each.stub.generation) == wanted]

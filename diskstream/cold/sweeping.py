@@ -10,6 +10,7 @@ import contextlib
 import re
 import time
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from diskstream.cold import catalogue
@@ -70,7 +71,14 @@ class SweepReport:
         return sum(each.size_bytes for each in self.removed)
 
 
-def sweep(store: Store, place: Place | str, *, older_than_ms: int, dry_run: bool = False) -> SweepReport:
+def sweep(
+    store: Store,
+    place: Place | str,
+    *,
+    older_than_ms: int,
+    dry_run: bool = False,
+    progress: Callable[[int], None] | None = None,
+) -> SweepReport:
     """Removes the objects of a store that none of its streams and leases has needed for so long.
 
     Backups are not known here: `older_than_ms` is at least as long as they are kept. With 0 objects go at once.
@@ -80,6 +88,7 @@ def sweep(store: Store, place: Place | str, *, older_than_ms: int, dry_run: bool
         place: where to look, or its URL.
         older_than_ms: since when it must be known that nobody needs an object.
         dry_run: say what would be done, and do nothing.
+        progress: called with the bytes of what was just removed, or would be.
 
     Raises:
         ArgumentError: a time below 0, or a place that cannot be.
@@ -93,12 +102,20 @@ def sweep(store: Store, place: Place | str, *, older_than_ms: int, dry_run: bool
     there = Place(place) if isinstance(place, str) else place
     there.check_there()
     report = SweepReport(there.url, dry_run)
-    _Sweeper(store, there, report, older_than_ms).sweep()
+    _Sweeper(store, there, report, older_than_ms, progress).sweep()
     return report
 
 
 class _Sweeper:
-    def __init__(self, store: Store, place: Place, report: SweepReport, older_than_ms: int) -> None:
+    def __init__(
+        self,
+        store: Store,
+        place: Place,
+        report: SweepReport,
+        older_than_ms: int,
+        progress: Callable[[int], None] | None,
+    ) -> None:
+        self._progress = progress
         self._store, self._place, self._report, self._older_than_ms = store, place, report, older_than_ms
         self._uuid, self._now_ms = store_uuid(store.path), now_ms()
 
@@ -148,6 +165,8 @@ class _Sweeper:
             self._report.removed.append(unneeded)
             if not self._report.dry_run:
                 _remove(self._place, unneeded)
+            if self._progress is not None:
+                self._progress(unneeded.size_bytes)
 
     def _keep(self, found: Object, since: int | None) -> None:
         self._report.needed += 1

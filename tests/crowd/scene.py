@@ -12,6 +12,8 @@ _EACH = ("always", "everysec", "interval=200", "os")
 POLICIES = (*_EACH, "mixed")
 # A longer round is a slower one: all that is noted in it is held in memory by its checker.
 _FAST_S = 300.0
+# What follows from an operation of a producer takes ten times its own time, so several crowds go slower by more.
+_SLOWER = 8
 # Of each stream. Of "x" much is asked; on "quiet" little happens, so that its readers wait.
 GROUPS = {"x": ("g", "h"), "quiet": ("g",)}
 _REMOVALS = ("none", "KEEPREF", "DELREF", "ACKED", "mixed", "KEEPREF")
@@ -93,7 +95,7 @@ def draw(seed: int, policy: str, seconds: float, *, small: bool, beside: int = 1
         removal=removal,
         rule=removal != "none" and chance.random() < 0.5,  # half of them
         cold=chance.random() < 0.5,
-        pause_s=0.01 if small else 0.08 * max(beside, seconds / _FAST_S),
+        pause_s=0.01 if small else 0.08 * max(_SLOWER * beside if beside > 1 else 1, seconds / _FAST_S),
         event_s=0.2 if small else 0.5 * beside,
         stop_s=0.4 if small else 4.0,
         beside=beside,

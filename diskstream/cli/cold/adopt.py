@@ -9,6 +9,7 @@ import click
 from diskstream.cli.cold.amounts import chosen_streams, dry_run_option
 from diskstream.cli.options import checked, directory_option, existing_store, json_option, stream_argument
 from diskstream.cli.output import text, write_json
+from diskstream.cli.progress import bytes_progress
 from diskstream.cold import adopt
 from diskstream.object_address import Address
 
@@ -33,7 +34,8 @@ def command(
     missing = 0
     with existing_store(directory, read_only=dry_run, retention_interval_ms=0) as store:
         for found in chosen_streams(store, stream):
-            report = adopt(found, place, dry_run=dry_run)
+            with bytes_progress(f"reading {text(found.name)}") as (on_total, progress):
+                report = adopt(found, place, dry_run=dry_run, progress=progress, on_total=on_total)
             missing += len(report.missing)
             if as_json:
                 write_json(report)

@@ -11,6 +11,7 @@ from diskstream.cli.amounts import SPAN
 from diskstream.cli.consent import ask, consent_options
 from diskstream.cli.options import checked, directory_option, existing_store, json_option
 from diskstream.cli.output import write_json
+from diskstream.cli.progress import bytes_progress
 from diskstream.cold import sweep
 from diskstream.object_address import Address
 
@@ -40,7 +41,9 @@ def command(*, place: str, older_than_ms: int, dry_run: bool, force: bool, direc
             if report.removed:
                 size = decimal(report.size_bytes)
                 ask(f"remove {len(report.removed):,} objects ({size}) at {report.place}?", force=force)
-            report = sweep(store, place, older_than_ms=older_than_ms)
+            with bytes_progress("removing") as (on_total, progress):
+                on_total(report.size_bytes)
+                report = sweep(store, place, older_than_ms=older_than_ms, progress=progress)
     if as_json:
         write_json(report)
         return
