@@ -1,6 +1,6 @@
 """History moved out of a Redis while it is in use: three streams with producers and groups, and an archiver killed.
 
-    python -m bench.archive_demo --entries 2000000
+    python -m bench.archive_demo --entries 2000000 --page docs/archiving-demo.md
 
 Most of the entries are there at first; the rest is added while `diskstream archive --trim --follow` runs, is killed,
 and is started again. In the end each entry that was ever added must be in the archive or at the source, once, and as it
@@ -22,7 +22,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -33,6 +33,7 @@ from pathlib import Path
 from typing import Any
 
 import diskstream
+from bench import machine
 from bench.context import CHECKOUT, real_data
 from bench.realdata import readings
 from diskstream.archiving.restoring import RESTORING_PREFIX
@@ -44,6 +45,19 @@ SHARE_BEFORE = 0.8
 PAUSE_S = 0.02
 MASK = (1 << 64) - 1
 Words = tuple[bytes, ...]
+HEAD = """# History moved out of a Redis in use: one run
+
+<!-- Written by `python -m bench.archive_demo --page`: change bench/archive_demo.py, not this page. -->
+
+Three streams of a redis-server, each with a group that has acknowledged everything, four fifths of their entries there
+at the beginning; the rest is added while `diskstream archive --trim --follow` copies and trims, is killed by SIGKILL at
+random, and is started again. In the end every entry that was ever added was looked for: each is in exactly one place,
+the count and the digest of each stream agree with those of what was produced, and the Redis gave its memory back.
+"""
+TAIL = """Memory and sizes are in bytes. `used_memory` is all that the server uses, `MEMORY USAGE` is of the three keys.
+
+The machine:
+"""
 
 
 @dataclass
@@ -97,6 +111,7 @@ class Demo:
                 _joined(consumers)
             _joined(self._started(url, self._consume_all))
             self._archive(url, "--trim").communicate()
+            self.figures["kills"] = self.kills
             self.figures["seconds with kills"] = time.monotonic() - began
             self._measure(client, "after")
             self._judge(client)
@@ -254,6 +269,13 @@ def _redis(directory: Path) -> Iterator[tuple[str, Any]]:
         process.wait()
 
 
+def page(figures: Mapping[str, float], facts: Mapping[str, str]) -> str:
+    """What a run found, and on what, as the page that the guide points to."""
+    rows = [f"| {name} | {value:,.0f} |" for name, value in figures.items()]
+    about = [f"| {name} | {value} |" for name, value in facts.items()]
+    return "\n".join([HEAD, "| | |", "| --- | ---: |", *rows, "", TAIL, "| | |", "| --- | --- |", *about, ""])
+
+
 def main() -> None:
     """Runs it on a disk, and prints the figures."""
     made = argparse.ArgumentParser(
@@ -262,12 +284,18 @@ def main() -> None:
     made.add_argument("--entries", type=int, default=2_000_000, help="in all three streams (%(default)s)")
     made.add_argument("--kills", type=int, default=10, help="how often the archiver is killed (%(default)s)")
     made.add_argument("--dir", type=Path, default=CHECKOUT / "bench", help="where to put the store")
+    made.add_argument("--page", type=Path, metavar="FILE", help="write the figures there, as a page")
     given = made.parse_args()
     directory = Path(tempfile.mkdtemp(prefix=".data-", dir=given.dir))
     try:
-        for name, value in Demo(given.entries, given.kills, directory).run().items():
+        facts, neighbours = machine.facts(directory), machine.Neighbours()
+        figures = Demo(given.entries, given.kills, directory).run()
+        facts["used by others meanwhile"] = f"{neighbours.cores():.2f} cores"
+        for name, value in figures.items():
             print(f"{name:24} {value:>16,.0f}")
         print("each entry is in exactly one place, and is what was produced")
+        if given.page:
+            given.page.write_text(page(figures, facts), encoding="utf-8")
     finally:
         shutil.rmtree(directory, ignore_errors=True)
 
