@@ -43,7 +43,7 @@ _AT_ONCE = 4096  # entries, or pending entries, of one frame
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class PendingState:
     """A pending entry.
 
@@ -60,7 +60,7 @@ class PendingState:
     deliveries: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ConsumerState:
     """A consumer: see `ConsumerInfo`."""
 
