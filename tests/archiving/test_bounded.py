@@ -12,9 +12,9 @@ from tests.engine.children import until
 
 VALUE = b"v" * 4000
 # The lesser fills a segment of each stream, which is sealed beside: that takes the most memory, and as much for any.
-SMALL, LARGE = 40_000, 100_000
-# What two runs may differ by, of 240 MB more that come.
-MORE_MIB = 120
+SMALL, LARGE = 40_000, 80_000
+# What two runs may differ by, of 160 MB more that come.
+MORE_MIB = 100
 
 PROGRAM = """
 import sys
