@@ -48,8 +48,6 @@ def peak_mib(world: World, directory: Path, entries: int) -> int:
     finally:
         process.send_signal(signal.SIGTERM)
         _, said = process.communicate(timeout=60)
-        print(said)
-        print(said)
     with diskstream.open(directory, read_only=True) as store:
         assert sum(len(store.stream(key)) for key in KEYS) == entries + len(KEYS)
     return int(said.split()[-1]) // 1024
