@@ -14,6 +14,7 @@ from diskstream.engine.seal import CompactReport, Progress
 from diskstream.engine.verify import VerifyReport
 from diskstream.engine.verify_store import check_names, check_view
 from diskstream.errors import DiskstreamError, NoSuchStreamError, ReadOnlyError, StorageError
+from diskstream.work_files import work_faults
 
 if TYPE_CHECKING:
     from diskstream.stream import Stream
@@ -137,4 +138,5 @@ class Upkeep:
             with verify.unless_removed(self._streams / names.encode_name(name), report):
                 self._verify_one(name, report, progress or verify.ignore, cold=cold)
         check_view(self.path / "view", report)
+        report.problems += work_faults(self.path)
         return report

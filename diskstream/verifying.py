@@ -10,6 +10,7 @@ from diskstream.engine.files import Files
 from diskstream.engine.verify import Problem, VerifyReport, ignore
 from diskstream.engine.verify_store import bytes_to_read, verify_store
 from diskstream.options import Options
+from diskstream.work_files import work_faults
 
 __all__ = ["Problem", "VerifyReport", "bytes_to_verify", "verify"]
 
@@ -46,4 +47,6 @@ def verify(
     where, options = Path(path).absolute(), Options()
     fetched = cold_cache(where, options, Files(), read_only=True) if cold else None
     verify_store(where, options, report, progress or ignore, wanted, cold=fetched)
+    if not wanted:
+        report.problems += work_faults(where)
     return report

@@ -61,8 +61,8 @@ def test_every_verb_and_every_option_is_on_it() -> None:
                 assert parameter.help or parameter.show_default or parameter.metavar, (title, parameter.opts)
 
 
-# Those that print nothing of a store, or what another program is to read as it is.
-WITHOUT_JSON = {"completion", "serve"}
+# It prints what another program is to read as it is.
+WITHOUT_JSON = {"completion"}
 
 
 def test_whatever_prints_prints_json_too() -> None:

@@ -12,7 +12,8 @@ from typing import Any
 import click
 
 import diskstream
-from diskstream.cli.options import checked
+from diskstream.cli.options import checked, json_option
+from diskstream.cli.output import write_json
 from diskstream.server.serving import LOG_LEVELS, Server
 from diskstream.server.settings import ServerSettings, merged, names
 
@@ -47,7 +48,8 @@ def _as_redis(name: str, value: str) -> str:
 @click.command("serve")
 @click.option("--config", type=click.Path(dir_okay=False, path_type=Path), help="A file in the syntax of redis.conf.")
 @_options
-def command(*, config: Path | None, **given: str | None) -> None:
+@json_option
+def command(*, config: Path | None, as_json: bool, **given: str | None) -> None:
     """Serve the store to Redis clients until SIGTERM, SIGINT or SHUTDOWN.
 
     An option counts more than the environment (--port is DISKSTREAM_PORT), and that more than the file.
@@ -57,11 +59,30 @@ def command(*, config: Path | None, **given: str | None) -> None:
     settings = merged(chosen, config=config)
     _log(settings)
     with Server(settings) as server, server.signals():
-        where = ", ".join(f"{each.name} ({each.kind})" for each in server.listeners)
-        click.echo(f"diskstream {diskstream.__version__} serves {settings.dir} at {where}, fsync {settings.fsync}")
-        if server.metrics is not None:
-            click.echo(f"metrics at http://{settings.metrics_bind}:{server.metrics.port}/metrics")
+        _say(server, settings, as_json=as_json)
         server.run()
+
+
+def _say(server: Server, settings: ServerSettings, *, as_json: bool) -> None:
+    """Where it listens, once it does."""
+    metrics = None if server.metrics is None else f"http://{settings.metrics_bind}:{server.metrics.port}/metrics"
+    if as_json:
+        listeners = [{"address": each.name, "kind": each.kind} for each in server.listeners]
+        version = diskstream.__version__
+        write_json(
+            {
+                "version": version,
+                "dir": str(settings.dir),
+                "listeners": listeners,
+                "fsync": settings.fsync,
+                "metrics": metrics,
+            }
+        )
+        return
+    where = ", ".join(f"{each.name} ({each.kind})" for each in server.listeners)
+    click.echo(f"diskstream {diskstream.__version__} serves {settings.dir} at {where}, fsync {settings.fsync}")
+    if metrics is not None:
+        click.echo(f"metrics at {metrics}")
 
 
 def _log(settings: ServerSettings) -> None:

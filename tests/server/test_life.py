@@ -1,11 +1,13 @@
 """How a server starts and ends, what it keeps, and the ways in."""
 
 import contextlib
+import json
 import shutil
 import signal
 import socket
 import ssl
 import subprocess
+import sys
 import urllib.request
 from pathlib import Path
 
@@ -194,11 +196,35 @@ def test_the_command_line_tells_of_every_setting() -> None:
 
 
 def test_the_command_line_says_what_is_wrong(tmp_path: Path) -> None:
-    for words, message in (
-        (["--port", "x"], "port must be a number"),
-        (["--bind", "0.0.0.0"], "no password is set"),
-        (["--config", str(tmp_path / "none")], "cannot read"),
+    for words, message, code in (
+        (["--port", "x"], "port must be a number", 2),
+        (["--bind", "0.0.0.0"], "no password is set", 1),
+        (["--config", str(tmp_path / "none")], "cannot read", 1),
     ):
         found = CliRunner().invoke(main, ["serve", "--dir", str(tmp_path / "store"), *words])
-        assert found.exit_code == 1
+        assert found.exit_code == code
         assert message in found.output
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_the_command_line_says_where_it_serves(tmp_path: Path, as_json: bool) -> None:
+    program = "from diskstream.cli import main; main()"
+    words = ["serve", "--dir", str(tmp_path / "store"), "--port", "0", "--metrics-port", "0"]
+    command = [sys.executable, "-u", "-c", program, *words, *(["--json"] if as_json else [])]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        assert process.stdout is not None
+        try:
+            line = process.stdout.readline()
+            if as_json:
+                told = json.loads(line)
+                assert told["dir"] == str(tmp_path / "store")
+                address = told["listeners"][0]["address"]
+            else:
+                assert str(tmp_path / "store") in line
+                address = line.partition(" at ")[2].partition(" (")[0]
+            with connect(int(address.rpartition(":")[2])) as client:
+                client.send("PING")
+                assert client.reply() == b"PONG"
+        finally:
+            process.terminate()
+        assert process.wait(30) == 0
