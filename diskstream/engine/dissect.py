@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from diskstream._native import LOG_HEADER_BYTES, Block, EntryID, checksum, unpack_node, unpack_rows
-from diskstream.engine import cold, names
+from diskstream.engine import cold, dissect_hints, names
 from diskstream.engine.frames import Frame, Gap, find_salt, frame_at, halves, read_all, walk
 from diskstream.engine.layouts import (
     AUDIT_BLOCK_HEAD,
@@ -60,8 +60,12 @@ class Depth:
 def kind_of(path: Path, head: bytes) -> str:
     """What a file is, by its first bytes, else by its name.
 
-    One of ``log``, ``sealed``, ``stub``, ``audit``, ``state`` (by its name alone) and ``unknown``.
+    One of ``log``, ``sealed``, ``stub``, ``audit``, ``ctl``, ``view``, ``state`` (by its name alone) and ``unknown``.
     """
+    if dissect_hints.is_view(head):
+        return "view"
+    if head[: len(dissect_hints.CTL.magic)] == dissect_hints.CTL.magic or path.name == "ctl":
+        return "ctl"
     if head[: len(cold.MAGIC)] == cold.MAGIC:
         return "stub"
     for layout, kind in ((LOG_HEADER, "log"), (SEGMENT_HEADER, "sealed"), (AUDIT_HEADER, "audit")):
@@ -96,6 +100,10 @@ def dissect_file(path: Path, depth: Depth) -> Iterator[Row]:
         yield from _stub(path, data)
     elif kind == "state":
         yield from _state(data, depth)
+    elif kind == "ctl":
+        yield from dissect_hints.of_ctl(data)
+    elif kind == "view":
+        yield from dissect_hints.of_view(path, parts=depth.parts)
 
 
 def _stub(path: Path, data: bytes) -> Iterator[Row]:

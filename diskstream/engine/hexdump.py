@@ -7,6 +7,7 @@ from typing import Any
 
 from diskstream._native import LOG_HEADER_BYTES
 from diskstream.engine.dissect import kind_of
+from diskstream.engine.dissect_hints import CTL, CTL_PLACES, PAGE_HEAD, PLACE, view_pages
 from diskstream.engine.frames import Gap, find_salt, frame_at, read_all, walk
 from diskstream.engine.layouts import (
     AUDIT_BLOCK_HEAD,
@@ -121,6 +122,13 @@ def _regions(path: Path, data: bytes) -> Iterator[_Region]:
         yield _Region(0, len(data), "stub")
     elif kind == "state" and (frame := frame_at(data, 0, None)) is not None:
         yield from _of_frame(0, frame.length, KINDS[frame.kind], frame.lsn)
+    elif kind == "ctl":
+        yield _at(CTL, 0)
+        yield from (_at(PLACE, CTL.size + each * PLACE.size, f"place {each}") for each in range(CTL_PLACES))
+    elif kind == "view":
+        for start, size, name in view_pages(data):
+            yield _at(PAGE_HEAD, start, f"{name} head")
+            yield _Region(start + PAGE_HEAD.size, start + size, name)
     else:
         yield _Region(0, len(data), "a file that is no segment's")
 
