@@ -111,14 +111,14 @@ def live(work: Callable[[Part], Callable[[], None]], scene: Scene, root: Path, n
     pid = os.fork()
     if pid:
         return pid
-    _die_with_parent()
-    faulthandler.enable()
-    chance = random.Random(f"{scene.seed} {scene.policy} {name} {life}")
-    leaving = _Leaving()
-    signal.signal(signal.SIGTERM, leaving if chance.random() < 0.5 else signal.SIG_DFL)
-    journal = Journal(root / JOURNALS, name, life)
-    code = 1
-    try:
+    code, journal = 1, None
+    try:  # from the first step on: an interruption would else go on in the supervisor's code, and end everybody
+        _die_with_parent()
+        faulthandler.enable()
+        chance = random.Random(f"{scene.seed} {scene.policy} {name} {life}")
+        leaving = _Leaving()
+        signal.signal(signal.SIGTERM, leaving if chance.random() < 0.5 else signal.SIG_DFL)
+        journal = Journal(root / JOURNALS, name, life)
         options = scene.options(chance)
         with diskstream.open(root / STORE, **options) as store:
             part = Part(scene, root, name, life, store, journal, chance)
@@ -127,6 +127,7 @@ def live(work: Callable[[Part], Callable[[], None]], scene: Scene, root: Path, n
     except (SystemExit, KeyboardInterrupt):
         code = 0
     except BaseException:  # noqa: BLE001  # a fork must not go on where its parent does
-        journal.note("failed", how=traceback.format_exc())
+        if journal is not None:
+            journal.note("failed", how=traceback.format_exc())
     finally:
         os._exit(code)
