@@ -30,6 +30,7 @@ __all__ = [
     "GroupState",
     "PendingState",
     "StreamState",
+    "add_entries",
     "copy_stream",
     "fill",
     "state_of",
@@ -40,6 +41,7 @@ __all__ = [
 TEMPORARY = b"\0diskstream-unfinished\0"
 
 _AT_ONCE = 4096  # entries, or pending entries, of one frame
+_AT_ONCE_BYTES = 4 << 20  # and of names and values: with the entry that passes it, a frame is within its limit
 _T = TypeVar("_T")
 
 
@@ -139,9 +141,7 @@ def fill(
         ArgumentError: the state contradicts itself, or the entries.
         StorageError: the disk said no; the stream may be there in part.
     """
-    listed = (entry if isinstance(entry, tuple) else (entry.id, entry.pairs) for entry in entries)
-    for part in _parts(listed):
-        stream.add_many([pairs for _, pairs in part], ids=[entry_id for entry_id, _ in part])
+    add_entries(stream, entries)
     if not stream.exists():
         stream.create_group(b"", "0", mkstream=True)
         stream.group(b"", create=False).destroy()
@@ -151,6 +151,30 @@ def fill(
         _fill_group(stream, group)
     if state.settings:
         stream._use(lambda log: locked(log, lambda log: _fill_settings(log, state.settings)), None)
+
+
+def add_entries(stream: Stream, entries: Iterable[Entry | tuple[EntryID, list[tuple[bytes, bytes]]]]) -> None:
+    """Adds entries with their IDs, so many in a frame that neither their number nor their bytes are too much for it.
+
+    Raises:
+        IDOrderError: the stream has passed one of the IDs.
+        StorageError: the disk said no; some of them may be there.
+    """
+    part: list[tuple[EntryID, list[tuple[bytes, bytes]]]] = []
+    size_bytes = 0
+    for entry in entries:
+        entry_id, pairs = entry if isinstance(entry, tuple) else (entry.id, entry.pairs)
+        part.append((entry_id, pairs))
+        size_bytes += sum(len(name) + len(value) for name, value in pairs)
+        if len(part) >= _AT_ONCE or size_bytes >= _AT_ONCE_BYTES:
+            _add_part(stream, part)
+            part, size_bytes = [], 0
+    if part:
+        _add_part(stream, part)
+
+
+def _add_part(stream: Stream, part: list[tuple[EntryID, list[tuple[bytes, bytes]]]]) -> None:
+    stream.add_many([pairs for _, pairs in part], ids=[entry_id for entry_id, _ in part])
 
 
 def _fill_settings(log: StreamLog, settings: dict[bytes, bytes]) -> None:

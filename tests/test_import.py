@@ -144,8 +144,8 @@ def test_clamped_rows_stay_in_their_place(tmp_path: Path, directory: Path, run: 
 def test_disorder_can_be_refused(tmp_path: Path, directory: Path, run: Import) -> None:
     result = run(written(tmp_path / "a.csv", DISORDERED), "--timestamp", "t", "--disorder", "error", code=1)
     assert "a.csv:3: lies 2.000 s before the row above it" in result.stderr
-    assert "1 rows before it were imported" in result.stderr
-    assert len(entries(directory)) == 1
+    assert "nothing was imported" in result.stderr
+    assert entries(directory) == []
 
 
 def test_rows_older_than_the_stream_are_refused_before_anything_is_written(
@@ -166,8 +166,30 @@ BAD = b"t,v\n1000000001,a\n1000000002\nnever,c\n1000000004,d\n"
 def test_a_bad_row_stops_the_import_and_is_named(tmp_path: Path, directory: Path, run: Import) -> None:
     result = run(written(tmp_path / "a.csv", BAD), code=1)
     assert "a.csv:3: has 1 columns where the header has 2" in result.stderr
-    assert "hint: 1 rows before it were imported; --on-error skip" in result.stderr
-    assert [pairs for _, pairs in entries(directory)] == [[(b"t", b"1000000001"), (b"v", b"a")]]
+    assert "hint: nothing was imported; --on-error skip leaves out bad rows" in result.stderr
+    assert entries(directory) == []
+
+
+def test_who_goes_on_behind_a_bad_row_as_the_hint_says_has_each_row_once(
+    tmp_path: Path, directory: Path, run: Import
+) -> None:
+    """The rows before the bad one came twice; and where rows have their IDs, the rest never got in."""
+    rows = [b"n", *(b"%d" % number for number in range(1, 26)), b"1,2", *(b"%d" % n for n in range(26, 41)), b""]
+    few = ("--batch", "10")
+    file = written(tmp_path / "a.csv", b"\n".join(rows))
+    stopped = run(file, *few, code=1)
+    assert "hint: 20 rows before it were imported; --on-error skip goes on behind them" in stopped.stderr
+    assert len(entries(directory)) == 20
+    run(file, *few, "--on-error", "skip")
+    assert [int(dict(pairs)[b"n"]) for _, pairs in entries(directory)] == list(range(1, 41))
+
+
+def test_rows_with_ids_go_on_behind_a_bad_one_too(tmp_path: Path, directory: Path, run: Import) -> None:
+    rows = [b"id,n", *(b"%d-1,x" % number for number in range(1, 13)), b"zz,y", b"20-1,z", b""]
+    file = written(tmp_path / "a.csv", b"\n".join(rows))
+    run(file, "--batch", "5", "--id", "id", code=1)
+    run(file, "--batch", "5", "--id", "id", "--on-error", "skip")
+    assert [entry_id for entry_id, _ in entries(directory)] == [*(f"{number}-1" for number in range(1, 13)), "20-1"]
 
 
 def test_with_timestamps_to_sort_a_bad_row_leaves_the_stream_untouched(

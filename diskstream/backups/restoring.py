@@ -15,7 +15,7 @@ from diskstream.backups.manifest import Kept, KeptStream, Manifest, read_manifes
 from diskstream.backups.parts import stores_in
 from diskstream.backups.repository import Backup, BackupError
 from diskstream.backups.rewinding import Rewound, copy_until, rewind_files
-from diskstream.copying import TEMPORARY
+from diskstream.copying import TEMPORARY, add_entries
 from diskstream.errors import (
     ArgumentError,
     CorruptionError,
@@ -302,8 +302,7 @@ class _Making:
             if how.rest is None:
                 copy_until(earlier.stream(own), target, until, lambda _: None)
             else:
-                rows = list(earlier.stream(own).range(*how.rest))
-                target.add_many([row.pairs for row in rows], ids=[row.id for row in rows])
+                add_entries(target, earlier.stream(own).range(*how.rest))
             store.sync()
 
     def _check(self, damaged: set[str]) -> None:

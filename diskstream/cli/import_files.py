@@ -198,7 +198,7 @@ def _group(files: tuple[str, ...], stream: str, options: dict[str, Any]) -> dict
 
 
 # What decides neither which rows there are, nor how they are cut into batches.
-_NO_MATTER = ("rejects", "sort_memory", "check", "again")
+_NO_MATTER = ("rejects", "sort_memory", "check", "again", "on_error")
 
 
 def _key(stream: str, sources: list[Source], options: dict[str, Any]) -> str:
@@ -271,6 +271,14 @@ def _import(store: diskstream.Store, name: bytes, sources: list[Source], base: L
                 return load_tables(store.stream(name), sources, options)
             return Loader(store.stream(name), options).load(sources)
         except InputError as error:
-            before = f"{error.written:,} rows before it were imported" if error.written else "nothing was imported"
-            way_out = error.hint or "--on-error skip leaves out bad rows and reports them"
-            raise Failure(str(error), hint=f"{before}; {way_out}") from error
+            raise Failure(str(error), hint=_way_out(error, can_go_on=bool(base.key))) from error
+
+
+def _way_out(error: InputError, *, can_go_on: bool) -> str:
+    """How much is there, and how to have the rest: once."""
+    before = f"{error.written:,} rows before it were imported" if error.written else "nothing was imported"
+    if error.hint or not error.written:
+        return f"{before}; {error.hint or '--on-error skip leaves out bad rows and reports them'}"
+    if can_go_on:
+        return f"{before}; --on-error skip goes on behind them, leaves out bad rows and reports them"
+    return f"{before}, and would be there twice: import all of it into another stream, with --on-error skip"

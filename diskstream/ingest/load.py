@@ -182,17 +182,14 @@ class Loader:
         ids: list[diskstream.EntryID | None] = []
         batch: list[Pairs] = []
         size = 0
-        try:
-            for entry_id, pairs in rows:
-                ids.append(entry_id)
-                batch.append(pairs)
-                size += sum(len(name) + len(value) for name, value in pairs)
-                if len(batch) >= self._options.batch or size >= MAX_BATCH_BYTES:
-                    self._append(ids, batch)
-                    ids, batch, size = [], [], 0
-        except InputError:
-            self._append(ids, batch)  # what stands before the bad row is in, so that the message can say so
-            raise
+        for entry_id, pairs in rows:
+            ids.append(entry_id)
+            batch.append(pairs)
+            size += sum(len(name) + len(value) for name, value in pairs)
+            if len(batch) >= self._options.batch or size >= MAX_BATCH_BYTES:
+                self._append(ids, batch)
+                ids, batch, size = [], [], 0
+        # A bad row leaves out those of its batch before it: so the next run, which may skip it, cuts the same batches.
         self._append(ids, batch)
 
     def _append(self, ids: list[diskstream.EntryID | None], batch: list[Pairs]) -> None:
