@@ -5,6 +5,7 @@ from diskstream.commands.caller import Caller
 from diskstream.commands.failures import no_key
 from diskstream.commands.help import help_of
 from diskstream.commands.replies import Failure, Map, Reply
+from diskstream.commands.stream_read_options import bounded, most_bytes
 from diskstream.commands.table import Command
 from diskstream.group_info import FullConsumer, FullGroup
 from diskstream.info import StreamInfo
@@ -53,13 +54,13 @@ def _head(info: StreamInfo) -> list[tuple[Reply, Reply]]:
 def _stream(caller: Caller, given: list[bytes]) -> Reply:
     stream = _existing(caller, given[2])
     if len(given) > 3:  # noqa: PLR2004  # XINFO STREAM key FULL ...
-        return _full(stream, given)
+        return _full(caller, stream, given)
     info = stream.info()
     tail = [(b"groups", info.groups), (b"first-entry", info.first_entry), (b"last-entry", info.last_entry)]
     return Map([*_head(info), *tail])
 
 
-def _full(stream: Stream, given: list[bytes]) -> Reply:
+def _full(caller: Caller, stream: Stream, given: list[bytes]) -> Reply:
     words, count = Words(given, 3), _SHOWN
     wrong = b"ERR unknown subcommand or wrong number of arguments for '%s'. Try XINFO HELP." % given[1]
     if words.take().upper() != b"FULL":
@@ -68,6 +69,9 @@ def _full(stream: Stream, given: list[bytes]) -> Reply:
         if words.take().upper() != b"COUNT" or words.left != 1:
             raise Failure(wrong)
         count = words.take_int()
+    most = most_bytes(caller, count or None) if count >= 0 else None
+    if most is not None:  # looked at before all of it is in memory
+        bounded(iter(stream.range("-", "+", count or None)), most)
     info, full = stream.info(), stream.info_full(count if count >= 0 else _SHOWN)
     return Map([*_head(info), (b"entries", full.entries), (b"groups", [_full_group(each) for each in full.groups])])
 

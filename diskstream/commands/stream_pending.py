@@ -1,5 +1,6 @@
 """Commands on pending entries: XACK, XACKDEL, XNACK, XCLAIM, XAUTOCLAIM and XPENDING."""
 
+from collections import Counter
 from typing import Any
 
 from diskstream._native import EntryID
@@ -9,6 +10,7 @@ from diskstream.commands.failures import SYNTAX, no_group
 from diskstream.commands.replies import NIL_ARRAY, Failure, Reply
 from diskstream.commands.stream_adding import ids_with_references
 from diskstream.commands.stream_options import as_end, as_start, counted_ids
+from diskstream.commands.stream_read_options import FEW, most_bytes, refuse_beyond
 from diskstream.commands.table import Command
 from diskstream.errors import ArgumentError
 from diskstream.group import Group
@@ -100,10 +102,29 @@ def _xclaim(caller: Caller, given: list[bytes]) -> Reply:
             options["last_id"] = as_id(words.take())
         else:
             raise Failure(b"ERR Unrecognized XCLAIM option '%s'" % option)
+    if not just_ids:
+        _refuse_many(caller, group, ids)
     consumer = group.consumer(given[3])
     if just_ids:
         return consumer.claim_ids(*ids, min_idle_ms=min_idle_ms, **options)
     return consumer.claim(*ids, min_idle_ms=min_idle_ms, **options)
+
+
+def _refuse_many(caller: Caller, group: Group, ids: list[EntryID]) -> None:
+    """Before anything is claimed: an ID that is named again and again has its entry in the reply each time.
+
+    Raises:
+        Failure: the reply would have more than it may.
+    """
+    named = Counter(ids)
+    most = None if len(ids) == len(named) <= FEW else most_bytes(caller, None)
+    if most is None:
+        return
+    size = 0
+    for entry_id, times in named.items():
+        entry = group.stream.get(entry_id)
+        size += 0 if entry is None else times * entry.size_bytes
+        refuse_beyond(size, most)
 
 
 def _leading_ids(words: Words) -> list[EntryID]:

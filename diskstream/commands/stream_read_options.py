@@ -1,8 +1,9 @@
 """What XREAD and XREADGROUP ask for, and the way in which both look, answer, or wait."""
 
 import time
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 
 from diskstream._native import Entry, EntryID
 from diskstream.commands.arguments import Words, as_int
@@ -11,10 +12,24 @@ from diskstream.commands.failures import SYNTAX
 from diskstream.commands.replies import NIL_ARRAY, Failure, Map, Reply
 from diskstream.commands.waiting import Waiting
 
-__all__ = ["Found", "ReadOptions", "answer", "as_reply", "capped", "in_runs", "most_bytes", "parse_read"]
+__all__ = [
+    "FEW",
+    "Found",
+    "ReadOptions",
+    "answer",
+    "as_reply",
+    "bounded",
+    "capped",
+    "in_runs",
+    "most_bytes",
+    "parse_read",
+    "refuse_beyond",
+]
 
 # A count up to this says enough of how large a reply becomes.
-_FEW = 1000
+FEW = 1000
+# Entries between two looks at how large a reply has become.
+_AT_ONCE = 256
 
 Found = list[tuple[bytes, list[Entry]]]
 Positions = list[tuple[bytes, EntryID | str]]
@@ -121,9 +136,36 @@ def most_bytes(caller: Caller, count: int | None) -> int | None:
 
     A few are not looked at: whoever names a count knows how large they are.
     """
-    if caller.host is None or (count is not None and count <= _FEW):
+    if caller.host is None or (count is not None and count <= FEW):
         return None
     return caller.host.reply_bytes() or None
+
+
+def bounded(entries: Iterator[Entry], most: int) -> list[Entry]:
+    """All of them, unless they are more than one reply may have: nothing is left out in silence.
+
+    Raises:
+        Failure: they are.
+    """
+    found: list[Entry] = []
+    size = 0
+    while some := list(islice(entries, _AT_ONCE)):
+        found += some
+        size += sum(entry.size_bytes for entry in some)
+        refuse_beyond(size, most)
+    return found
+
+
+def refuse_beyond(size: int, most: int) -> None:
+    """Refuses a reply of so many bytes, where it may have fewer.
+
+    Raises:
+        Failure: it may.
+    """
+    if size > most:
+        raise Failure(
+            f"ERR the reply would have more than {most} bytes (client-output-buffer-limit): read less, by COUNT"
+        )
 
 
 def capped(caller: Caller, asked: ReadOptions) -> ReadOptions:

@@ -1,22 +1,26 @@
 """Commands that read entries, whoever was given them: XRANGE, XREVRANGE and XREAD."""
 
-from collections.abc import Iterator
-from itertools import islice
-
-from diskstream._native import Entry, EntryID
+from diskstream._native import EntryID
 from diskstream.commands.arguments import Words, as_id
 from diskstream.commands.caller import Caller
 from diskstream.commands.failures import SYNTAX
 from diskstream.commands.replies import NIL_ARRAY, Failure, Reply
 from diskstream.commands.stream_options import as_end, as_start
-from diskstream.commands.stream_read_options import Found, answer, as_reply, capped, in_runs, most_bytes, parse_read
+from diskstream.commands.stream_read_options import (
+    Found,
+    answer,
+    as_reply,
+    bounded,
+    capped,
+    in_runs,
+    most_bytes,
+    parse_read,
+)
 from diskstream.commands.table import Command
 from diskstream.commands.waiting import Waiting
 
 __all__ = ["COMMANDS", "read_keys"]
 
-# Entries between two looks at how large a reply has become.
-_AT_ONCE = 256
 _ONLY_GROUPS = "ERR The > ID can be specified only when calling XREADGROUP using the GROUP <group> <consumer> option."
 
 
@@ -36,25 +40,7 @@ def _range(caller: Caller, given: list[bytes], start: bytes, end: bytes, *, reve
     limit = None if count < 0 else count
     entries = stream.revrange(high, low, limit) if reverse else stream.range(low, high, limit)
     most = most_bytes(caller, limit)
-    return list(entries) if most is None else _bounded(iter(entries), most)
-
-
-def _bounded(entries: Iterator[Entry], most: int) -> list[Entry]:
-    """All of them, unless they are more than one reply may have: nothing is left out in silence.
-
-    Raises:
-        Failure: they are.
-    """
-    found: list[Entry] = []
-    size = 0
-    while some := list(islice(entries, _AT_ONCE)):
-        found += some
-        size += sum(entry.size_bytes for entry in some)
-        if size > most:
-            raise Failure(
-                f"ERR the reply would have more than {most} bytes (client-output-buffer-limit): read less, by COUNT"
-            )
-    return found
+    return list(entries) if most is None else bounded(iter(entries), most)
 
 
 def _xrange(caller: Caller, given: list[bytes]) -> Reply:

@@ -184,6 +184,22 @@ def test_a_stream_larger_than_memory_is_not_one_reply(tmp_path: Path) -> None:
         assert len(client.call("XRANGE", "s", "-", "+")) == 32
 
 
+def test_an_entry_that_is_named_again_and_again_is_not_sent_as_often(tmp_path: Path) -> None:
+    """One XCLAIM of an ID two hundred times took gigabytes for an entry of 31 MiB; XINFO FULL took the whole stream."""
+    with serving(tmp_path / "store", client_output_buffer_limit=3 << 20) as server, Client.to(server) as client:
+        for number in range(1, 33):
+            client.call("XADD", "s", f"{number}-1", "n", b"x" * (256 << 10))
+        client.call("XGROUP", "CREATE", "s", "g", "0")
+        claim = ("XCLAIM", "s", "g", "c", 0)
+        told = client.call(*claim, *(["1-1"] * 200), "FORCE")
+        assert "the reply would have more than 3145728 bytes" in str(told)
+        assert client.call("XPENDING", "s", "g")[0] == 0  # nothing was claimed
+        assert len(client.call(*claim, *(["1-1"] * 3), "FORCE")) == 3
+        assert client.call(*claim, *(["1-1"] * 200), "JUSTID") == [b"1-1"] * 200
+        assert "the reply would have more than" in str(client.call("XINFO", "STREAM", "s", "FULL", "COUNT", 0))
+        assert client.call("XINFO", "STREAM", "s", "FULL", "COUNT", 3)
+
+
 def _payload(text: bytes) -> bytes:
     packed_text = b"DSKS\x01" + zlib.compress(text, 9)
     return packed_text + zlib.crc32(packed_text).to_bytes(4, "little")
