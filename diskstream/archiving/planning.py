@@ -91,7 +91,7 @@ def _plan(server: Server, store: Store | None, key: bytes, options: ArchiveOptio
             checkpoints = Checkpoints(store)
             copy, mark = store.stream(key), load(checkpoints, key)
             if mark is not None:
-                mark = check_source(server, mark, facts, options)
+                mark = check_source(server, mark, facts, options, checkpoints)
             check_copy(server, copy, mark, facts, checkpoints)
             copied = copy.last_id()
         except (ChangedError, ArgumentError) as why:

@@ -13,7 +13,12 @@ from diskstream.stream import Stream
 
 __all__ = ["check_copy", "check_kept", "check_source"]
 
-_START_ANEW = "archive it to another directory (--to), or rename the old copy first"
+
+def _start_anew(checkpoints: Checkpoints, stream: bytes) -> str:
+    return (
+        "archive it to another directory (--to), or rename the old copy (`diskstream rename`) and remove its "
+        f"checkpoint, {checkpoints.path(stream)}"
+    )
 
 
 def check_copy(server: Server, copy: Stream, mark: Mark | None, facts: StreamFacts, checkpoints: Checkpoints) -> None:
@@ -40,7 +45,7 @@ def check_copy(server: Server, copy: Stream, mark: Mark | None, facts: StreamFac
             where,
             f"it ends at {last}, behind the source, {server.shown}, whose last ID is {facts.last_id}: the source was "
             "restored from an older state or made anew, or entries were added to the copy",
-            _START_ANEW,
+            _start_anew(checkpoints, copy.name),
         )
 
 
@@ -60,7 +65,9 @@ def check_kept(copy: Stream) -> None:
         )
 
 
-def check_source(server: Server, mark: Mark, facts: StreamFacts, options: ArchiveOptions) -> Mark:
+def check_source(
+    server: Server, mark: Mark, facts: StreamFacts, options: ArchiveOptions, checkpoints: Checkpoints
+) -> Mark:
     """Whether the source is the one that was copied before. Returns the mark to go on with.
 
     Raises:
@@ -86,7 +93,9 @@ def check_source(server: Server, mark: Mark, facts: StreamFacts, options: Archiv
             if behind
             else f"{facts.entries_added:,} entries were ever added and {mark.drained_added:,} before"
         )
-        hint = _START_ANEW if behind else f"{_START_ANEW}; to append what it has now all the same give --accept-changed"
+        hint = _start_anew(checkpoints, mark.stream)
+        if not behind:
+            hint += "; to append what it has now all the same give --accept-changed"
         raise ChangedError(
             server.shown,
             f"the stream {mark.stream!r} is not the one that was copied: {what}; it was deleted, flushed or restored",

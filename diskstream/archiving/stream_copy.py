@@ -126,7 +126,7 @@ class StreamCopy:
         if self._mark is None:
             self._begin(reader, facts)
         else:
-            check_source(self._server, self._mark, facts, self._options)
+            check_source(self._server, self._mark, facts, self._options, self._checkpoints)
         self._copy(reader, facts)
         if self._stop.is_set() and self.copy.last_id() < facts.last_id:
             return
@@ -140,7 +140,7 @@ class StreamCopy:
         self._take_lease()
         mark = load(self._checkpoints, self.key)
         if mark is not None:
-            mark = check_source(self._server, mark, facts, self._options)
+            mark = check_source(self._server, mark, facts, self._options, self._checkpoints)
         check_copy(self._server, self.copy, mark, facts, self._checkpoints)
         if mark is None:
             added = None if facts.entries_added is None else facts.entries_added - facts.length

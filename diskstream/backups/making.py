@@ -18,6 +18,7 @@ from diskstream.backups.pace import Pace
 from diskstream.backups.parts import copy_jobs, stores_in
 from diskstream.backups.repository import BackupError, Repository
 from diskstream.backups.sharing import Donors, Journal, release_pins
+from diskstream.cold_segments import STUB, segments_of
 from diskstream.errors import DiskFullError, DiskstreamError, StorageError
 from diskstream.store_files import (
     Files,
@@ -31,6 +32,7 @@ from diskstream.store_files import (
     uuid_of,
     verify_files,
 )
+from diskstream.stream import Stream
 from diskstream.system_calls import wrapped
 
 __all__ = ["Made", "Settings", "make_backup"]
@@ -82,6 +84,7 @@ class Made:
         linked_bytes: bytes of files that it shares with the store.
         streams: what it says of each stream.
         seconds: what it took.
+        cold_entries, cold_bytes: of segments in object storage, of which the backup has the stubs alone.
     """
 
     path: Path
@@ -90,6 +93,8 @@ class Made:
     linked_bytes: int
     streams: list[KeptStream]
     seconds: float
+    cold_entries: int = 0
+    cold_bytes: int = 0
 
     @property
     def damaged(self) -> list[KeptStream]:
@@ -163,6 +168,7 @@ class _Making:
         self._kept: dict[str, Kept] = {}
         self._found: dict[str, _Found] = {}
         self._shared = self._linked = 0
+        self._cold = [0, 0]
 
     def _handled(self, size_bytes: int) -> None:
         if self._settings.on_bytes is not None:
@@ -340,6 +346,10 @@ class _Making:
                         if names[place] == problem.stream:
                             found.faults.append(f"{problem.path.name} at {problem.offset}: {problem.what}")
                 streams += [_described(opened, names[place], found) for place, found in places.items()]
+                for stream in opened:
+                    entries, size_bytes = _cold_of(stream)
+                    self._cold[0] += entries
+                    self._cold[1] += size_bytes
         return streams
 
     def _finish(self, version: str, streams: list[KeptStream]) -> Made:
@@ -357,11 +367,21 @@ class _Making:
         self._journal.remove()
         write_manifest(self._fresh, Manifest(header, streams, self._kept), self._files)
         path = self._repository.finish(self._fresh, header, self._files)
-        return Made(path, header, self._shared, self._linked, streams, time.monotonic() - self._began)
+        seconds = time.monotonic() - self._began
+        return Made(path, header, self._shared, self._linked, streams, seconds, *self._cold)
 
 
 def _below(part: str, path: str) -> str:
     return f"{part}/{path}" if part else path
+
+
+def _cold_of(stream: Stream) -> tuple[int, int]:
+    """Entries and bytes that are in object storage alone; none where the stream cannot be read, which is told apart."""
+    try:
+        cold = [each for each in segments_of(stream) if each.where == STUB]
+    except DiskstreamError:
+        return 0, 0
+    return sum(each.live for each in cold), sum(each.size_bytes for each in cold)
 
 
 def _described(store: stores.Store, name: bytes, found: _Found) -> KeptStream:

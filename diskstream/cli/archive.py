@@ -49,7 +49,9 @@ from diskstream.redis_link import check_url
     type=click.Path(file_okay=False, path_type=Path),
     help="The store's directory; it is made where there is none.",
 )
-@click.option("--trim", is_flag=True, help="Trim the source of what was read back and every group has acknowledged.")
+@click.option(
+    "--trim", is_flag=True, help="Trim the source of what was read back and every group has acknowledged; not asked."
+)
 @click.option("--trim-unacknowledged", is_flag=True, help="With --trim: also of what groups have not acknowledged.")
 @click.option("--follow", is_flag=True, help="Go on as entries and keys come, until SIGINT or SIGTERM.")
 @click.option("--rate", type=RATE, metavar="N", help="Entries a second, at most.")
@@ -72,8 +74,8 @@ def command(
 ) -> None:
     """Copy streams of a Redis to disk, with their IDs, groups and pending entries.
 
-    What was copied is made durable and read back before anything is trimmed. It can be killed at any moment and
-    started again: it goes on where it stopped.
+    What was copied is made durable and read back before anything is trimmed, so --trim does not ask. It can be
+    killed at any moment and started again: it goes on where it stopped.
     """
     if given["trim_unacknowledged"] and not given["trim"]:
         raise click.UsageError("--trim-unacknowledged means nothing without --trim")

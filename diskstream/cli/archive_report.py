@@ -86,8 +86,8 @@ def write_result(result: ArchiveResult, seconds: float, *, as_json: bool) -> Non
             f"{report.pending:,}",
         )
     console().print(table)
-    if result.reports and all(report.error for report in result.reports):
-        return  # why stands on standard error
+    if all(report.error for report in result.reports):
+        return  # why, or that there is nothing, stands on standard error
     entries = sum(report.entries for report in result.reports)
     click.echo(
         f"{entries:,} entries of {len(result.reports):,} streams in {seconds:.1f} s, read back and found the same"

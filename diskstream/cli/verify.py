@@ -50,7 +50,7 @@ def command(ctx: click.Context, *, cold: bool, directory: Path, streams: tuple[b
         if report.cold_segments and not cold:
             size = decimal(report.cold_bytes)
             click.echo(f"not read: {report.cold_segments:,} segments ({size}) in object storage; --cold reads them")
-        if report.problems:
+        if any(problem.path.suffix != ".cold" for problem in report.problems):  # a repair leaves those alone
             click.echo("diskstream repair --dry-run says what can be kept", err=True)
     ctx.exit(0 if report.ok else 1)
 

@@ -175,7 +175,9 @@ def _standing(job: Job, plan: Plan, source: Stream) -> tuple[Plan, EntryID, bool
             target, writer = store.stream(to.name), _writer(name)
             earlier = PlanFile(store.path, writer).read()
             position = StreamSink(target, writer, keep_ids=job.keep_ids, sync=store.sync).position()
-            if earlier is None and target.committed(writer) is None:
+            if earlier is not None:
+                _check_knows(to, target, writer)
+            elif target.committed(writer) is None:
                 _check_passed(job, plan, source, target.last_id())
     else:
         return plan, MIN_ID, False
@@ -258,6 +260,17 @@ def _check_other(job: Job, to: ToStream, store: stores.Store) -> None:
         raise ArgumentError("the target is the stream that is replayed: it would never end")
 
 
+def _check_knows(to: ToStream, target: Stream, writer: bytes) -> None:
+    """Refuses to take a stream that was removed, or made anew, for the one to which entries were replayed.
+
+    Raises:
+        ChangedError: it does not know of the replay.
+    """
+    if target.committed(writer) is None:
+        what = "the stream, to which entries were replayed before, does not know how far: it was removed or made anew"
+        raise ChangedError(str(to), what, "replay it again from its beginning with another --name")
+
+
 def _writer(name: str) -> bytes:
     return f"replayed:{name}".encode("utf-8", "surrogateescape")
 
@@ -278,11 +291,9 @@ def _to_stream(job: Job, to: ToStream, plan: Plan, name: str, source: Stream) ->
             else:
                 plan.check_same(earlier)
                 plan = earlier
+            _check_knows(to, target, writer)
             if plan.complete:
                 return Outcome(Replayed(), plan.within[1], resumed=True, complete=True)
-            if target.committed(writer) is None:
-                what = "the stream, to which entries were replayed before, does not know how far"
-                raise ChangedError(str(to), what, "replay it again from its beginning with another --name")
             sink = StreamSink(target, writer, keep_ids=job.keep_ids, sync=store.sync)
             done = _send(job, plan, source, sink, sink.position())
             if not done.stopped:
@@ -302,6 +313,7 @@ def _to_redis(job: Job, to: ToRedis, plan: Plan, name: str, source: Stream) -> O
             earlier = Plan.from_json(found, shown(to.url))
             plan.check_same(earlier)
             plan = earlier
+            sink.position()  # is there still
         if plan.complete:
             return Outcome(Replayed(), plan.within[1], resumed=True, complete=True)
         done = _send(job, plan, source, sink, sink.position())

@@ -11,6 +11,7 @@ import diskstream
 from diskstream import Stream
 from diskstream.cli import main
 from diskstream.cold import move_out
+from diskstream.cold_segments import STUB, segments_of
 from tests.cold.s3_server import Door, refusal
 from tests.cold.world import ENTRIES, SMALL, rows, where
 from tests.exporting.stored import table_of
@@ -63,6 +64,18 @@ def test_replays_send_what_is_cold(directory: Path, tmp_path: Path) -> None:
     run(directory, "replay", "x", "--to", f"stream:again@{tmp_path / 'other'}", "--speed", "max")
     with diskstream.open(directory, read_only=True, **SMALL) as store, diskstream.open(tmp_path / "other") as other:
         assert rows(other.stream("again")) == rows(store.stream("x"))
+
+
+def test_a_backup_says_what_is_in_object_storage_and_so_not_in_it(directory: Path, tmp_path: Path) -> None:
+    """It counted those entries, and nothing said that the place has to be kept with it."""
+    with diskstream.open(directory, read_only=True, **SMALL) as store:
+        cold = sum(each.live for each in segments_of(store.stream("x")) if each.where == STUB)
+    said = run(directory, "backup", "create", str(tmp_path / "backups")).stdout
+    assert cold > 50
+    assert f"not in it: {cold:,} entries in object storage" in said
+    told = json.loads(run(directory, "backup", "create", str(tmp_path / "backups"), "--json").stdout)
+    assert told["cold_entries"] == cold
+    assert told["cold_bytes"] > 0
 
 
 def test_counts_ranges_and_verifications_reach_it(directory: Path) -> None:

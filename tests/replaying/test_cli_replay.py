@@ -80,6 +80,25 @@ def test_a_dry_run_knows_of_earlier_runs_and_of_what_would_be_refused(
         assert "another where" in run(*again, "--name", "some", "--dry-run", code=1).stderr
 
 
+def test_a_complete_replay_whose_target_is_gone_is_not_called_complete(
+    run: Run, redis_server: RedisServer, directory: Path, tmp_path: Path
+) -> None:
+    where = f"redis://{redis_server.host}:{redis_server.port}/0"
+    with redis.Redis.from_url(where) as client:
+        client.flushall()
+        again = ("x", "--to", f"{where}?key=y", "--speed", "max")
+        run(*again)
+        client.delete("y")
+        for words in (again, (*again, "--dry-run")):
+            assert "--name" in run(*words, code=1).stderr
+    again = ("x", "--to", f"stream:y@{tmp_path / 'other'}", "--speed", "max")
+    run(*again)
+    with diskstream.open(tmp_path / "other") as store:
+        store.delete("y")
+    for words in (again, (*again, "--dry-run")):
+        assert "--name" in run(*words, code=1).stderr
+
+
 def test_a_stream_of_the_same_store_and_of_another(run: Run, directory: Path, tmp_path: Path) -> None:
     assert "6 of 6 entries sent" in run("x", "--to", "stream:y", "--speed", "max").stdout
     assert "complete before" in run("x", "--to", "stream:y", "--speed", "max").stdout

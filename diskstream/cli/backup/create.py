@@ -69,14 +69,19 @@ _HINT = "the backup has what is there; diskstream verify says more of the store"
 
 def _facts(made: Made) -> dict[str, object]:
     shared = {"shared_bytes": made.shared_bytes, "linked_bytes": made.linked_bytes}
+    shared |= {"cold_entries": made.cold_entries, "cold_bytes": made.cold_bytes}
     return {**attributes(made.header), **shared, "seconds": round(made.seconds, 6)}
 
 
 def _sentence(made: Made) -> str:
     header = made.header
+    cold = ""
+    if made.cold_entries:
+        cold = f"; not in it: {made.cold_entries:,} entries in object storage ({decimal(made.cold_bytes)})"
     linked = f", {decimal(made.linked_bytes)} of them linked" if made.linked_bytes else ""
     return (
         f"{made.path}: {header.streams:,} streams, {header.entries:,} entries, {header.files:,} files, "
         f"{decimal(header.size_bytes)}; {decimal(header.new_bytes)} new{linked}, {decimal(made.shared_bytes)} shared, "
         f"{made.seconds:.1f} s"
+        f"{cold}"
     )
