@@ -56,10 +56,21 @@ def merged(runs: Sequence[dict[str, Any]], *, add: bool = False) -> dict[str, An
     last: dict[str, dict[str, Any]] = {}
     for run in runs:
         for report in run["reports"]:
-            values = {"seeds": [report["seed"]], **report, "machine": run["machine"]}
+            values = {"seeds": [report["seed"]], "pieces": [_piece(report, run["machine"])], **report}
+            values["machine"] = run["machine"]
             before = last.get(report["part"])
             last[report["part"]] = values if before is None or not add else _sum(before, values)
     return {"format": FORMAT, "reports": [last[name] for name in PARTS if name in last], "machine": {}}
+
+
+def _piece(report: dict[str, Any], machine: dict[str, str]) -> dict[str, Any]:
+    """One run of a part: what a sum of several is made of, each by the code of its day."""
+    return {
+        "seed": report["seed"],
+        "seconds": report["seconds"],
+        "date": machine["date"],
+        "diskstream": machine["diskstream"],
+    }
 
 
 def _sum(before: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
@@ -77,6 +88,7 @@ def _sum(before: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
         **values,
         **sums,
         "seeds": before["seeds"] + values["seeds"],
+        "pieces": before["pieces"] + values["pieces"],
         "seconds": before["seconds"] + values["seconds"],
         "violations": before["violations"] + values["violations"],
         "skipped": values["skipped"],
@@ -93,7 +105,9 @@ def render(run: dict[str, Any]) -> str:
             lines.append("   Torture: " + ", ".join(f"[{part}](#{part})" for part in promise.parts) + ".")
         lines.append("")
     for values in run["reports"]:
-        lines += _part(Report.from_json({key: values[key] for key in values.keys() - {"machine", "seeds"}}), values)
+        lines += _part(
+            Report.from_json({key: values[key] for key in values.keys() - {"machine", "seeds", "pieces"}}), values
+        )
     return "\n".join(lines)
 
 
@@ -105,8 +119,7 @@ def _part(report: Report, values: dict[str, Any]) -> list[str]:
     lines.append(f"| **promises broken** | **{len(report.violations)}** |\n")
     lines += [f"Not tried: {reason}.\n" for reason in report.skipped]
     lines.append(
-        f"In {report.seconds:,.0f} s, {_seeds(values['seeds'])}, on {machine['date']}: {machine['processor']}, "
-        f"{machine['kernel']}, diskstream {machine['diskstream']}.\n"
+        f"In {report.seconds:,.0f} s: {machine['processor']}, {machine['kernel']}. {_runs(values['pieces'])}\n"
     )
     remark = REMARKS / f"{report.part}.md"
     if remark.exists():
@@ -114,8 +127,10 @@ def _part(report: Report, values: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _seeds(seeds: list[int]) -> str:
-    return f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {', '.join(map(str, seeds[:-1]))} and {seeds[-1]}"
+def _runs(pieces: list[dict[str, Any]]) -> str:
+    """Each run, with the code that it tried."""
+    told = [f"seed {each['seed']}, {each['seconds']:,.0f} s, {each['date']}, {each['diskstream']}" for each in pieces]
+    return f"Runs: {'; '.join(told)}."
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

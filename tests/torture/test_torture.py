@@ -82,7 +82,7 @@ def test_a_long_run_may_be_done_in_pieces_whose_figures_are_added_up() -> None:
     (both,) = render.merged([first, second], add=True)["reports"]
     assert both["tried"] == {"kills": 7, "stops": 2, "the longest wait": 20}
     assert both["outcomes"] == {"entries left": 2}
-    assert "In 5 s, seeds 7 and 9, on a day" in render.render({"reports": [both]})
+    assert "Runs: seed 7, 2 s, a day, 1; seed 9, 2 s, a day, 1." in render.render({"reports": [both]})
     (last,) = render.merged([first, second])["reports"]
     assert last["tried"] == second["reports"][0]["tried"]
     with pytest.raises(SystemExit, match="seed 7: give another"):
