@@ -101,22 +101,22 @@ def _holes(record: Record, op: Op, end: int, ids: list[int]) -> Iterator[str]:
     """Entries that lie in what was read, and were not given."""
     low = as_number(op.about["low"])
     if op.word == "one":
-        expected = record.between(low, low)
+        expected = low, low
     elif op.word == "revrange" and len(ids) == op.about["count"]:
-        expected = record.between(ids[0], NEVER << 64)
+        expected = ids[0], NEVER << 64
     else:
         first = low if op.word in ("range", "revrange") else low + 1
         full = op.word != "revrange" and len(ids) == op.about["count"]
-        expected = record.between(first, ids[-1] if full else NEVER << 64)
+        expected = first, ids[-1] if full else NEVER << 64
         if ids and ids[0] < first:
             yield f"{record.stream}: {shown(ids[0])} is before what was asked for: {op}"
     last, given = (ids[-1] if ids else 0), set(ids)
-    for number in expected:
-        if number in given or record.gone_from(number) <= end:
+    for number in record.unseen(expected, end, last, op.begin):
+        if number in given:
             continue
         if number < last:
             yield f"{record.stream}: {record.shown(number)} was passed over: {op}"
-        elif record.how(number).end < op.begin:
+        else:
             yield f"{record.stream}: {record.shown(number)} was there, and not seen: {op}"
 
 
@@ -137,12 +137,12 @@ def backup_faults(record: Record, made: Op | None, read: Op) -> Iterator[str]:
             yield f"{where}: {record.shown(number)} was added later"
         if record.gone_by(number) < begin:
             yield f"{where}: {record.shown(number)} had been removed"
-    for number in record.ids:
-        if number in given or record.gone_from(number) <= end:
+    for number in record.unseen((0, NEVER << 64), end, last, begin):
+        if number in given:
             continue
         if number < last:
             yield f"{where}: {record.shown(number)} is not in it, and what came later is"
-        elif record.how(number).end < begin:
+        else:
             yield f"{where}: {record.shown(number)} is not in it"
     if begin:
         yield from _count_faults(record, found["added"], begin, end, f"before backup {read.about['name']}")

@@ -51,12 +51,15 @@ class Verdict:
     longest_ms: int = 0
 
 
-def check(ops: Sequence[Op], told: int = _TOLD) -> Verdict:
-    """Checks a round, from all that was noted; of each kind of fault at most `told` are listed."""
+def check(ops: Sequence[Op], told: int = _TOLD, *, beside: int = 1) -> Verdict:
+    """Checks a round, from all that was noted; of each kind of fault at most `told` are listed.
+
+    `beside` is how many rounds shared the machine.
+    """
     verdict = Verdict()
     verdict.faults += islice(_keeper_faults(ops), told)
     stops = stops_of(ops)
-    verdict.faults += islice(hung_faults(ops, stops), told)
+    verdict.faults += islice(hung_faults(ops, stops, beside), told)
     backups = list(_backups(ops))
     audits = next(op for op in ops if op.word == "survey").result.get("audit")
     for name in GROUPS:

@@ -9,9 +9,9 @@ from diskstream.ids import MIN_ID
 from tests.crowd.journal import ids_of, shown
 from tests.crowd.part import Part
 
-__all__ = ["follow", "look"]
+__all__ = ["MANY", "follow", "look"]
 
-_MANY = 3000
+MANY = 3000
 _LONG_S = 20.0
 
 
@@ -22,7 +22,7 @@ def look(part: Part) -> Callable[[], None]:
     def step() -> None:
         chance = part.chance
         low = chance.choice(known) if known and chance.random() < 0.8 else MIN_ID
-        count = _MANY if chance.random() < 0.02 else chance.choice((1, 5, 60))
+        count = MANY if chance.random() < 0.02 else chance.choice((1, 5, 60))
         about: dict[str, Any] = {"low": str(low), "count": count}
         way = chance.choice(("range", "range", "revrange", "behind", "one"))
         with part.journal.op(way, **about) as done:
@@ -39,7 +39,7 @@ def look(part: Part) -> Callable[[], None]:
             done.update(part.noted(entries))
         known.extend(entry.id for entry in islice(entries, 0, None, 7))
         del known[:-200]
-        part.rest(0.15 if count < _MANY else 2.0)
+        part.rest(0.15 if count < MANY else 2.0)
 
     return step
 

@@ -1,10 +1,12 @@
 """All that is known of one stream of a round: from journals to entries, who added them, and what removed them."""
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from typing import Any
+
+import numpy as np
 
 from tests.crowd.journal import NEVER, Op, as_number, ids_of, shown
 from tests.crowd.scene import GROUPS
@@ -162,6 +164,7 @@ class Record:
 
     def _read_removals(self) -> None:
         self._gone: dict[int, int] = {}
+        self._moments: tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]] | None = None
         self._deleted: dict[int, list[tuple[int, int, bool]]] = {}
         trims: list[_Removal] = []
         begun = sorted((self.how(number).begin, number) for number in self.ids)
@@ -212,9 +215,19 @@ class Record:
 
     # --- looking up ---------------------------------------------------------------------------------------------------
 
-    def between(self, low: int, high: int) -> Sequence[int]:
-        """All IDs from `low` to `high`, both included."""
-        return self.ids[bisect_right(self.ids, low - 1) : bisect_right(self.ids, high)]
+    def unseen(self, bounds: tuple[int, int], end: int, last: int, begin: int) -> list[int]:
+        """IDs within bounds that nobody may have removed before `end`, and that ought to be in what was read.
+
+        They lie below the last one that was, or their appends had returned before it was `begun`. All at once, since
+        each read has all entries before it to be held against.
+        """
+        low, high = bisect_right(self.ids, bounds[0] - 1), bisect_right(self.ids, bounds[1])
+        if self._moments is None:
+            gone = np.fromiter((self.gone_from(number) for number in self.ids), np.int64, len(self.ids))
+            self._moments = gone, np.fromiter((self.how(number).end for number in self.ids), np.int64, len(self.ids))
+        gone, ends = (moments[low:high] for moments in self._moments)
+        below = np.arange(low, high) < bisect_left(self.ids, last)
+        return [self.ids[low + int(at)] for at in np.nonzero((gone > end) & (below | (ends < begin)))[0]]
 
     def shown(self, number: int) -> str:
         """An entry, for a line of text."""

@@ -73,7 +73,7 @@ def _place(row: tuple[str, int]) -> tuple[bool, int, str]:
 def _round(scene: Scene) -> tuple[Scene, Verdict]:
     """A round and its judgement; where something is found, the store and all that was noted are kept."""
     with played(scene) as root:
-        verdict = check(read_journals(root / JOURNALS))
+        verdict = check(read_journals(root / JOURNALS), beside=scene.beside)
         if verdict.faults:
             # Who is killed at which moment is by chance even with the same seed: what was noted tells what happened.
             kept = Path(tempfile.mkdtemp(prefix="diskstream-crowd-"))
