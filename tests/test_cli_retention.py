@@ -88,8 +88,8 @@ def test_what_makes_no_sense_is_wrong_usage(run: Run, directory: Path, words: li
     assert kept(directory) == (100, None)
 
 
-def test_what_the_library_refuses_is_a_failure_without_secrets(run: Run, directory: Path) -> None:
-    result = run("set", "jobs", "--max-entries", "5", "--to", "s3://key:hush@bucket", code=1)
+def test_what_the_library_refuses_is_told_without_secrets(run: Run, directory: Path) -> None:
+    result = run("set", "jobs", "--max-entries", "5", "--to", "s3://key:hush@bucket", code=2)
     assert "hush" not in result.output
     assert "error:" in result.stderr
     run("set", "nobody", "--max-entries", "5", code=1)
