@@ -7,6 +7,7 @@ from pathlib import Path
 from diskstream.cold_reads import cold_cache
 from diskstream.engine import names
 from diskstream.engine.files import Files
+from diskstream.engine.repair_store import nested_stores
 from diskstream.engine.verify import Problem, VerifyReport, ignore
 from diskstream.engine.verify_store import bytes_to_read, verify_store
 from diskstream.options import Options
@@ -48,5 +49,6 @@ def verify(
     fetched = cold_cache(where, options, Files(), read_only=True) if cold else None
     verify_store(where, options, report, progress or ignore, wanted, cold=fetched)
     if not wanted:
-        report.problems += work_faults(where)
+        for store in (where, *nested_stores(where)):
+            report.problems += work_faults(store)
     return report

@@ -21,6 +21,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import groupby, islice
 from typing import Any
@@ -129,13 +130,22 @@ def plan_restore(
     Raises:
         NoSuchStreamError, RemoteError, CorruptionError: as `restore_stream`.
     """
-    check_server(server, trim=False)
-    ends = {"start": parse_start(start), "end": parse_end(end)}
-    work = _Restore(stream, server, key=key or stream.name, on_entries=None, **ends)
-    try:
+    with closing(_begun(stream, server, key, (start, end), None)) as work:
         return work.plan(replace=replace)
-    finally:
-        work.close()
+
+
+def _begun(
+    stream: Stream,
+    server: Server,
+    key: bytes | None,
+    ends: tuple[IDLike, IDLike],
+    on_entries: Callable[[int, int], None] | None,
+) -> _Restore:
+    check_server(server, trim=False)
+    if server.facts.is_replica:
+        raise RemoteError(server.shown, "it is a replica, which takes no writes", "name the primary")
+    start, end = parse_start(ends[0]), parse_end(ends[1])
+    return _Restore(stream, server, key=key or stream.name, start=start, end=end, on_entries=on_entries)
 
 
 def restore_stream(
@@ -171,16 +181,9 @@ def restore_stream(
         RemoteError: the server failed or refused.
         CorruptionError: an entry of the range cannot be read.
     """
-    check_server(server, trim=False)
-    if server.facts.is_replica:
-        raise RemoteError(server.shown, "it is a replica, which takes no writes", "name the primary")
-    ends = {"start": parse_start(start), "end": parse_end(end)}
-    work = _Restore(stream, server, key=key or stream.name, on_entries=on_entries, **ends)
     began = time.monotonic()
-    try:
+    with closing(_begun(stream, server, key, (start, end), on_entries)) as work:
         done = work.run(replace=replace, stop=stop or threading.Event(), on_expected=on_expected)
-    finally:
-        work.close()
     work.report.seconds = time.monotonic() - began
     return work.report if done else None
 

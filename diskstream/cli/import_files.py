@@ -277,8 +277,9 @@ def _import(store: diskstream.Store, name: bytes, sources: list[Source], base: L
 def _way_out(error: InputError, *, can_go_on: bool) -> str:
     """How much is there, and how to have the rest: once."""
     before = f"{error.written:,} rows before it were imported" if error.written else "nothing was imported"
-    if error.hint or not error.written:
-        return f"{before}; {error.hint or '--on-error skip leaves out bad rows and reports them'}"
-    if can_go_on:
+    way_out = error.hint or "--on-error skip leaves out bad rows and reports them"
+    if not error.written:
+        return f"{before}; {way_out}"
+    if error.hint is None and can_go_on:
         return f"{before}; --on-error skip goes on behind them, leaves out bad rows and reports them"
-    return f"{before}, and would be there twice: import all of it into another stream, with --on-error skip"
+    return f"{before}, and would be there twice: import all of it into another stream; {way_out}"

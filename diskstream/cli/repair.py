@@ -57,25 +57,33 @@ def command(
     if not dry_run:
         ask(f"Repair {directory}? What cannot be read leaves the streams; it stays in quarantine/.", force=force)
     done: list[Repair] = []
-    try:
-        with reading_progress("reading", lambda: bytes_to_verify(directory, streams=streams)) as progress:
-            done.extend(
-                repair(
-                    directory,
-                    streams=streams,
-                    uuid=str(uuid or ""),
-                    known_names=known,
-                    give_up=give_up,
-                    dry_run=dry_run,
-                    progress=progress,
-                )
-            )
-    finally:  # what was done is said, whatever ended it
-        for report in done:
+    said = 0
+
+    def say() -> None:
+        nonlocal said
+        for report in done[said:]:
             if as_json:
                 write_json(_facts(report, dry_run=dry_run))
             else:
                 _show(report, dry_run=dry_run)
+        said = len(done)
+
+    try:
+        with reading_progress("reading", lambda: bytes_to_verify(directory, streams=streams)) as progress:
+            for report in repair(
+                directory,
+                streams=streams,
+                uuid=str(uuid or ""),
+                known_names=known,
+                give_up=give_up,
+                dry_run=dry_run,
+                progress=progress,
+            ):
+                done.append(report)
+                if progress is None:  # no bar that lines would tear: whoever is killed has said what was done
+                    say()
+    finally:
+        say()
     busy = any(report.actions for report in done)
     failed = any(report.failed for report in done)
     absent = set(streams) - {report.stream or b"" for report in done}
