@@ -148,6 +148,16 @@ def test_disorder_can_be_refused(tmp_path: Path, directory: Path, run: Import) -
     assert entries(directory) == []
 
 
+def test_where_rows_are_in_already_the_hint_says_that_they_would_be_there_twice(
+    tmp_path: Path, directory: Path, run: Import
+) -> None:
+    """Another --disorder is another import: whoever took it as the hint said had the first rows twice."""
+    words = ("--timestamp", "t", "--disorder", "error", "--batch", "1")
+    result = run(written(tmp_path / "a.csv", DISORDERED), *words, code=1)
+    assert "1 rows before it were imported, and would be there twice: import all of it into another" in result.stderr
+    assert "--disorder clamp" in result.stderr
+
+
 def test_rows_older_than_the_stream_are_refused_before_anything_is_written(
     tmp_path: Path, directory: Path, run: Import
 ) -> None:

@@ -1,7 +1,6 @@
 """The control page and the view, part by part: no evidence of anything, and looked at when something is odd."""
 
 import struct
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -9,9 +8,11 @@ from uuid import UUID
 
 from diskstream.engine.layouts import Layout
 from diskstream.engine.page import MAGIC
+from diskstream.engine.view_check import is_row
+from diskstream.engine.view_pages import MAGIC as LMDB_MAGIC
 from diskstream.engine.view_pages import PagesDamaged, read_rows
 
-__all__ = ["CTL", "CTL_PLACES", "LMDB_MAGIC_OFFSET", "PAGE_HEAD", "PLACE", "is_view", "of_ctl", "of_view", "view_pages"]
+__all__ = ["CTL", "CTL_PLACES", "PAGE_HEAD", "PLACE", "is_view", "of_ctl", "of_view", "view_pages"]
 
 Row = dict[str, Any]
 
@@ -96,9 +97,7 @@ def of_ctl(data: bytes) -> Iterator[Row]:
 PAGE_HEAD: Final = Layout(
     "page", (("number", "Q"), ("unused", "H"), ("kind", "H"), ("lower", "H"), ("upper", "H")), b""
 )
-LMDB_MAGIC_OFFSET: Final = PAGE_HEAD.size
-_LMDB_MAGIC: Final = (0xBEEFC0DE).to_bytes(4, "little")
-_PAGE_SIZE_AT: Final = LMDB_MAGIC_OFFSET + 24
+_PAGE_SIZE_AT: Final = PAGE_HEAD.size + 24
 _KINDS: Final = {1: "branch", 2: "leaf", 4: "overflow", 8: "meta"}
 _ORDERS: Final = ("by ID", "by consumer", "by time")
 _UUID_BYTES: Final = 16
@@ -108,7 +107,7 @@ _KEY: Final = struct.Struct(">BIQQQ")
 
 def is_view(head: bytes) -> bool:
     """Whether a file begins as LMDB's do."""
-    return head[LMDB_MAGIC_OFFSET : LMDB_MAGIC_OFFSET + 4] == _LMDB_MAGIC
+    return int.from_bytes(head[PAGE_HEAD.size : PAGE_HEAD.size + 4], "little") == LMDB_MAGIC
 
 
 def of_view(path: Path, *, parts: bool) -> Iterator[Row]:
@@ -136,7 +135,7 @@ def _text(uuid: bytes) -> str:
 
 
 def _place(key: bytes, value: bytes) -> Row:
-    row: Row = {"is": "place", "uuid": _text(key), "sound": len(value) == _PLACE.size}
+    row: Row = {"is": "place", "uuid": _text(key), "sound": is_row(key, value)}
     if row["sound"]:
         lsn, end, segment, link = _PLACE.unpack(value)
         row |= {"lsn": lsn, "end": end, "segment": segment, "link": f"{link:08x}"}
@@ -148,9 +147,8 @@ def _chunk(key: bytes, value: bytes) -> Row:
     if len(key) != _UUID_BYTES + _KEY.size:
         return row | {"sound": False}
     order, group, *first = _KEY.unpack(key[_UUID_BYTES:])
-    sound = value[:4] == zlib.crc32(value[4:], zlib.crc32(key)).to_bytes(4, "little")
     name = _ORDERS[order] if order < len(_ORDERS) else order
-    return row | {"sound": sound, "order": name, "group": group, "first": first}
+    return row | {"sound": is_row(key, value), "order": name, "group": group, "first": first}
 
 
 def view_pages(data: bytes) -> Iterator[tuple[int, int, str]]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from diskstream.engine.view_pages import PagesDamaged, check_pages, read_rows
 
-__all__ = ["ViewState", "check", "is_obstructed", "place_of", "to_be_removed", "unsound"]
+__all__ = ["ViewState", "check", "is_obstructed", "is_row", "place_of", "to_be_removed", "unsound"]
 
 ViewState = str  # "sound", "damaged", "in use" or "missing"
 
@@ -35,7 +35,7 @@ def check(view: Path) -> ViewState:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 return "in use"
-        return "sound" if all(_is_row(key, value) for key, value in read_rows(data)) else "damaged"
+        return "sound" if all(is_row(key, value) for key, value in read_rows(data)) else "damaged"
     except (PagesDamaged, OSError):
         return "damaged"
     finally:
@@ -65,7 +65,8 @@ def to_be_removed(view: Path) -> list[Path]:
     return [path for path in _files(view) if path.name.endswith(".mdb") or _is_no_file(path)]
 
 
-def _is_row(key: bytes, value: bytes) -> bool:
+def is_row(key: bytes, value: bytes) -> bool:
+    """Whether this is a place of a view or a chunk of rows, as its checksum says."""
     if len(key) == _UUID_BYTES:
         return len(value) == _PLACE_BYTES
     return len(key) == _KEY_BYTES and value[:4] == zlib.crc32(value[4:], zlib.crc32(key)).to_bytes(4, "little")

@@ -22,7 +22,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Self
 
-__all__ = ["PagesDamaged", "check_pages", "read_rows"]
+__all__ = ["MAGIC", "PagesDamaged", "check_pages", "read_rows"]
 
 _PAGE = struct.Struct("<QHHHH")
 _META = struct.Struct("<IIQQ")
@@ -35,7 +35,7 @@ _HEADER_BYTES = 16
 _BRANCH, _LEAF, _OVERFLOW, _META_PAGE = 1, 2, 4, 8
 _BIG = 1  # a leaf's data is on pages of its own
 _INTEGER_KEYS = 8
-_MAGIC, _VERSION = 0xBEEFC0DE, 1
+MAGIC, _VERSION = 0xBEEFC0DE, 1
 _NO_ROOT = 2**64 - 1
 _MAX_DEPTH = 32  # of LMDB's cursors
 _MAX_KEY_BYTES = 511
@@ -134,7 +134,7 @@ class _File:
             page_bytes, *free = _TREE.unpack_from(page, at)
             unused, *main = _TREE.unpack_from(page, at + _TREE.size)
             last, transaction = _LAST.unpack_from(page, at + 2 * _TREE.size)
-            _insist((its_number, kind, magic, version) == (number, _META_PAGE, _MAGIC, _VERSION))
+            _insist((its_number, kind, magic, version) == (number, _META_PAGE, MAGIC, _VERSION))
             _insist((page_bytes, unused) == (self._page_bytes, 0))
             # A transaction writes the meta page of its number; at first both are of number 0.
             _insist(transaction == 0 or transaction & 1 == number)

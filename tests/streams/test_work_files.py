@@ -70,3 +70,13 @@ def test_one_that_is_gone_is_none(path: Path, verify: Verify) -> None:
     for file in (*path.glob("archives/*.json"), *path.glob("replays/*/*.json")):
         file.unlink()
     assert verify(path).ok
+
+
+def test_the_stores_of_a_server_below_it_are_looked_at_too(path: Path) -> None:
+    with diskstream.open(path / "db1") as store:
+        store.stream("x").add({"n": 1})
+        Checkpoints(store).write(b"x", {"format": 1, "position": "17-0"})
+    (file,) = (path / "db1").glob("archives/*.json")
+    assert diskstream.verify(path).ok
+    digit_changed(file)
+    assert [problem.path for problem in diskstream.verify(path).problems] == [file]
