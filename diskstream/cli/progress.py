@@ -34,7 +34,24 @@ class _Written(ProgressColumn):
     """Bytes written so far."""
 
     def render(self, task: Task) -> Text:
-        return Text(decimal(task.fields["written"]))
+        return Text(decimal(task.fields["more"]))
+
+
+@contextmanager
+def _counting_two(
+    columns: tuple[ProgressColumn, ...], title: str, total: int | None
+) -> Iterator[tuple[Callable[[int], None], Callable[[int, int], None]]]:
+    """A bar that goes by one count and shows another, as `more`; yields what to call with the total, and with both."""
+    with Progress(*columns, console=error_console(), transient=True) as progress:
+        task = progress.add_task(title, total=total, more=0)
+        shown = 0
+
+        def on_both(by: int, more: int) -> None:
+            nonlocal shown
+            shown += more
+            progress.update(task, advance=by, more=shown)
+
+        yield (lambda found: progress.update(task, total=found)), on_both
 
 
 @contextmanager
@@ -54,15 +71,7 @@ def entries_progress(
         _Rate(),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task(title, total=_count(store, stream), written=0)
-        written = 0
-
-        def on_written(entries: int, size: int) -> None:
-            nonlocal written
-            written += size
-            progress.update(task, advance=entries, written=written)
-
+    with _counting_two(columns, title, _count(store, stream)) as (_, on_written):
         yield on_written
 
 
@@ -106,21 +115,13 @@ def reading_progress(title: str, total: Callable[[], int]) -> Iterator[Callable[
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),
-        TextColumn("{task.fields[entries]:,} entries"),
+        TextColumn("{task.fields[more]:,} entries"),
         DownloadColumn(),
         TransferSpeedColumn(),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task(title, total=total(), entries=0)
-        entries = 0
-
-        def on_read(more: int, size_bytes: int) -> None:
-            nonlocal entries
-            entries += more
-            progress.update(task, advance=size_bytes, entries=entries)
-
-        yield on_read
+    with _counting_two(columns, title, total()) as (_, on_both):
+        yield lambda entries, size_bytes: on_both(size_bytes, entries)
 
 
 @contextmanager
@@ -134,17 +135,9 @@ def replay_progress(title: str) -> Iterator[tuple[Callable[[int], None], Callabl
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("{task.fields[sent]:,} sent"),
+        TextColumn("{task.fields[more]:,} sent"),
         _Rate(),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task(title, total=None, sent=0)
-        total = 0
-
-        def on_entries(read: int, sent: int) -> None:
-            nonlocal total
-            total += sent
-            progress.update(task, advance=read, sent=total)
-
-        yield (lambda entries: progress.update(task, total=entries)), on_entries
+    with _counting_two(columns, title, None) as (on_total, on_entries):
+        yield on_total, on_entries
