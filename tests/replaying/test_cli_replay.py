@@ -38,6 +38,15 @@ def run(directory: Path) -> Run:
     return run_verb
 
 
+@pytest.fixture
+def empty_redis(redis_server: RedisServer) -> str:
+    """The address of a Redis with nothing in it."""
+    where = f"redis://{redis_server.host}:{redis_server.port}/0"
+    with redis.Redis.from_url(where) as client:
+        client.flushall()
+    return where
+
+
 def objects(result: Result) -> list[dict[str, Any]]:
     return [json.loads(line) for line in result.stdout.splitlines()]
 
@@ -63,12 +72,9 @@ def test_a_dry_run_says_what_it_would_take(run: Run, directory: Path) -> None:
 
 
 def test_a_dry_run_knows_of_earlier_runs_and_of_what_would_be_refused(
-    run: Run, redis_server: RedisServer, directory: Path, tmp_path: Path
+    run: Run, empty_redis: str, directory: Path, tmp_path: Path
 ) -> None:
-    where = f"redis://{redis_server.host}:{redis_server.port}/0"
-    with redis.Redis.from_url(where) as client:
-        client.flushall()
-    for target in (f"stream:y@{tmp_path / 'other'}", f"{where}?key=y"):
+    for target in (f"stream:y@{tmp_path / 'other'}", f"{empty_redis}?key=y"):
         again = ("x", "--to", target, "--speed", "max")
         assert "would send 6 of 6" in run(*again, "--dry-run").stdout
         run(*again, "--where", "n<2", "--name", "some")  # which is another replay, and takes the IDs
@@ -81,22 +87,18 @@ def test_a_dry_run_knows_of_earlier_runs_and_of_what_would_be_refused(
 
 
 def test_a_complete_replay_whose_target_is_gone_is_not_called_complete(
-    run: Run, redis_server: RedisServer, directory: Path, tmp_path: Path
+    run: Run, empty_redis: str, tmp_path: Path
 ) -> None:
-    where = f"redis://{redis_server.host}:{redis_server.port}/0"
-    with redis.Redis.from_url(where) as client:
-        client.flushall()
-        again = ("x", "--to", f"{where}?key=y", "--speed", "max")
-        run(*again)
+    targets = f"{empty_redis}?key=y", f"stream:y@{tmp_path / 'other'}"
+    for target in targets:
+        run("x", "--to", target, "--speed", "max")
+    with redis.Redis.from_url(empty_redis) as client:
         client.delete("y")
-        for words in (again, (*again, "--dry-run")):
-            assert "--name" in run(*words, code=1).stderr
-    again = ("x", "--to", f"stream:y@{tmp_path / 'other'}", "--speed", "max")
-    run(*again)
     with diskstream.open(tmp_path / "other") as store:
         store.delete("y")
-    for words in (again, (*again, "--dry-run")):
-        assert "--name" in run(*words, code=1).stderr
+    for target in targets:
+        for more in ((), ("--dry-run",)):
+            assert "--name" in run("x", "--to", target, "--speed", "max", *more, code=1).stderr
 
 
 def test_a_stream_of_the_same_store_and_of_another(run: Run, directory: Path, tmp_path: Path) -> None:
