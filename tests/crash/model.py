@@ -146,10 +146,10 @@ class Promises:
         """The present names are durable from now on."""
         self.durable.append((position, len(self.versions) - 1))
 
-    def kept(self, name: bytes, position: int) -> None:
-        """All of a stream is durable from now on, and so is its name."""
+    def kept(self, name: bytes, position: int, upto: int | None = None) -> None:
+        """All of a stream, or all up to a state by its number, is durable from now on, and so is its name."""
         timeline = self.now[name]
-        timeline.durable.append((position, len(timeline.states) - 1))
+        timeline.durable.append((position, len(timeline.states) - 1 if upto is None else upto))
         self.pinned.append((position, len(self.versions) - 1, timeline, name))
 
     def all_kept(self, position: int) -> None:

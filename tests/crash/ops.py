@@ -13,7 +13,7 @@ from tests.crash.retention_ops import RETENTION_WEIGHTS
 from tests.crash.workload import Workload
 from tests.crash.world import START_MS
 
-__all__ = ["AMONG", "NAMES", "WEIGHTS", "do", "step"]
+__all__ = ["AMONG", "IN_FLUSH", "NAMES", "WEIGHTS", "do", "step"]
 
 # The last one is too long for the name of a directory: a file holds it.
 NAMES = (b"a", b"B:\x00/..", b"a long name " * 20)
@@ -43,7 +43,7 @@ def _row(w: Workload) -> Pairs:
 
 
 def _trim(w: Workload, state: State) -> Trimmed | None:
-    if w.rng.random() < 0.8:
+    if w.rng.random() < 0.8 or not w.may_flush:  # files are removed behind a flush
         return None
     approximate = w.rng.random() < 0.3
     if state.entries and w.rng.random() < 0.4:
@@ -66,7 +66,7 @@ def _append(w: Workload, name: bytes, rows: Sequence[Pairs], ids: Sequence[ID] |
     """Adds entries as one frame, and perhaps trims with it."""
     before = _state(w, name)
     trim = _trim(w, before)
-    durable = w.rng.random() < 0.1
+    durable = w.rng.random() < 0.1 and w.may_flush
     stream = w.store.stream(name)
     # Of one automatic ID, the milliseconds may be given.
     within = f"{before.last[0] + w.rng.randint(0, 2)}-*" if single and ids is None and w.rng.random() < 0.1 else None
@@ -286,6 +286,8 @@ def _goes_on(w: Workload) -> int:
 
 # What another process does in the middle of a seal, a compaction or a move: it needs no lock that those hold.
 AMONG: list[Callable[[Workload], None]] = [add, add, add_many, add_explicit, delete, trim]
+# And beside a flush, where a flush of its own would have to wait.
+IN_FLUSH: list[Callable[[Workload], None]] = [add, add_many, add_explicit, delete]
 
 WEIGHTS = {**_WEIGHTS, **GROUP_WEIGHTS, **COMMIT_WEIGHTS, **RETENTION_WEIGHTS, **COLD_WEIGHTS}
 

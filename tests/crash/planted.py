@@ -11,13 +11,13 @@ import pytest
 
 from diskstream import Commit, Stream
 from diskstream.engine import audit, state
-from diskstream.engine.log import StreamLog
+from diskstream.engine.log import FLAG_CHECK, StreamLog
 from diskstream.engine.pending import StreamPending
 from diskstream.engine.state import View
 from tests.crash.events import Event, Flush, Pin, SyncDir, Tree
 from tests.crash.recorder import RecordingFiles
 
-__all__ = ["MISTAKES", "PATCHES"]
+__all__ = ["MISTAKES", "PATCHES", "left_unchecked"]
 
 Drops = Callable[[Event], bool]
 
@@ -186,6 +186,28 @@ def ruled_before_the_flush(patch: pytest.MonkeyPatch) -> None:
     _returns_before_its_flush(patch, "diskstream.retention_rule")
 
 
+def vouched_for_what_came_meanwhile(patch: pytest.MonkeyPatch) -> None:
+    """Who flushes says that all is durable that is there when the flush returns, not when it began."""
+    whole = StreamLog.flush
+
+    def flush(log: StreamLog) -> None:
+        whole(log)
+        log.refresh()
+        log.ctl.publish(*log.native.tail[:3])
+
+    patch.setattr(StreamLog, "flush", flush)
+
+
+def left_unchecked(patch: pytest.MonkeyPatch) -> None:
+    """Whoever appends behind a death under the lock takes the log for what the dead one had published."""
+
+    def revalidate(log: StreamLog) -> None:
+        log._follow()
+        log.ctl.clear_flags(FLAG_CHECK)
+
+    patch.setattr(StreamLog, "_revalidate", revalidate)
+
+
 PATCHES: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "delivered before the flush": delivered_before_the_flush,
     "changed before the flush": changed_before_the_flush,
@@ -197,4 +219,5 @@ PATCHES: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "committed before the flush": committed_before_the_flush,
     "committed behind its rows": committed_behind_its_rows,
     "ruled before the flush": ruled_before_the_flush,
+    "a flush vouches for what came meanwhile": vouched_for_what_came_meanwhile,
 }

@@ -1,6 +1,5 @@
 """Real files, and a trace of everything that was done to them."""
 
-import os
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -22,6 +21,7 @@ from tests.crash.events import (
     Write,
 )
 from tests.crash.faults import Faults
+from tests.crash.pages import Pages
 from tests.crash.view import Image, image_of
 
 __all__ = ["Killed", "RecordedLog", "RecordedNewFile", "RecordingFiles"]
@@ -42,12 +42,15 @@ class RecordingFiles(Files):
         view_images: the view as `note_view` saw it, each with the length of the trace then. It is no part of the trace
             either.
         faults: what the disk refuses.
+        pages: the control pages that are open.
         between: is called before each change of names: another process's turn.
+        in_flush: is called behind each flush, before whoever flushed says what is durable: another process's turn.
     """
 
     def __init__(self, root: Path, start: Tree | None = None) -> None:
         self.root, self.start, self.faults = root, start or {}, Faults()
         self.between: Callable[[], None] | None = None
+        self.in_flush: Callable[[], None] | None = None
         self.events: list[Event] = []
         self.ctl_images: list[tuple[int, dict[int, bytes]]] = []
         self.view_images: list[tuple[int, Image]] = []
@@ -57,8 +60,7 @@ class RecordingFiles(Files):
         self._dead = False
         self._left: int | None = None
         self._rng = random.Random(0)
-        self._pages: list[_Page] = []
-        self._last_pages: dict[Path, bytes] = {}
+        self.pages = Pages()
 
     @property
     def position(self) -> int:
@@ -81,15 +83,7 @@ class RecordingFiles(Files):
 
         Whoever holds a descriptor of the dead process must have let go of it.
         """
-        for path, image in self._last_pages.items():
-            if path.exists():
-                with path.open("r+b") as page:
-                    page.write(image)
-        self._last_pages = {}
-        for opened in self._pages:
-            if opened.is_open():
-                os.close(opened.descriptor)
-        self._pages.clear()
+        self.pages.bury()
         self._dead = False
 
     def dies(self) -> bool:
@@ -106,7 +100,7 @@ class RecordingFiles(Files):
         if self._left >= 0:
             return False
         self._dead, self._left = True, None
-        self._last_pages = self._images()
+        self.pages.die()
         return True
 
     def _begin(self, call: str, path: Path) -> None:
@@ -221,16 +215,12 @@ class RecordingFiles(Files):
         if self._dead:
             raise Killed
         descriptor, ctl = super().open_ctl(path)
-        self._pages = [page for page in self._pages if page.is_open()]
-        self._pages.append(_Page(path, descriptor))
+        self.pages.opened(path, descriptor)
         return descriptor, ctl
-
-    def _images(self) -> dict[Path, bytes]:
-        return {page.path: page.path.read_bytes() for page in self._pages if page.path.exists()}
 
     def note_ctl(self) -> None:
         """Notes what the control pages look like now: the kernel may write them back whenever it likes."""
-        images = {self._parts(path)[0]: image for path, image in self._images().items()}
+        images = {self._parts(path)[0]: image for path, image in self.pages.images().items()}
         self.ctl_images.append((self.position, images))
 
     def note_view(self) -> None:
@@ -238,24 +228,6 @@ class RecordingFiles(Files):
         image = image_of(self.root / "store")
         if image is not None and (not self.view_images or self.view_images[-1][1] != image):
             self.view_images.append((self.position, image))
-
-
-class _Page:
-    """An open control page, known by its descriptor as long as that is what it was."""
-
-    def __init__(self, path: Path, descriptor: int) -> None:
-        self.path, self.descriptor = path, descriptor
-        self._identity = self._look()
-
-    def _look(self) -> tuple[int, int] | None:
-        try:
-            found = os.fstat(self.descriptor)
-        except OSError:
-            return None
-        return found.st_dev, found.st_ino
-
-    def is_open(self) -> bool:
-        return self._look() == self._identity
 
 
 class RecordedLog:
@@ -328,6 +300,8 @@ class RecordedLog:
             raise error
         self.file.flush()
         self.files.events.append(Flush(self.inode))
+        if self.files.in_flush is not None:
+            self.files.in_flush()
 
     def start_flush(self, offset: int, size_bytes: int, /) -> None:
         """Promises nothing, so there is nothing to note: an unflushed write may be on disk at any time."""

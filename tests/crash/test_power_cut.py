@@ -16,7 +16,7 @@ from diskstream.engine.log import StreamLog
 from tests.crash.cold_ops import COLD_WEIGHTS
 from tests.crash.events import Tree
 from tests.crash.ops import WEIGHTS
-from tests.crash.planted import MISTAKES, PATCHES
+from tests.crash.planted import MISTAKES, PATCHES, left_unchecked
 from tests.crash.planted_steps import BELIEVED, STEPS
 from tests.crash.recorder import RecordingFiles
 from tests.crash.run import Job, Outcome, run
@@ -89,6 +89,12 @@ def test_what_must_not_be_believed_is_not(mistake: str, monkeypatch: pytest.Monk
 def test_a_planted_mistake_with_groups_is_caught(mistake: str, monkeypatch: pytest.MonkeyPatch) -> None:
     PATCHES[mistake](monkeypatch)
     assert caught(RecordingFiles).violations
+
+
+@pytest.mark.timeout(600)
+def test_what_a_process_left_that_died_beside_another_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    left_unchecked(monkeypatch)
+    assert caught(RecordingFiles, (0.15, 0.0)).violations
 
 
 @pytest.mark.timeout(600)

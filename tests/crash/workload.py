@@ -1,9 +1,10 @@
 """A store at work on recorded files, with a model beside it, dying now and then."""
 
 import contextlib
+import functools
 import random
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, TypeVar
 
 import diskstream
@@ -32,6 +33,7 @@ class Workload:
         kills: how likely an operation is killed in its course.
         faults: how likely the disk begins to fail in the course of an operation.
         counts: what was done, and what befell it.
+        may_flush: whether an operation may wait for a flush: not one beside a flush.
     """
 
     def __init__(
@@ -39,17 +41,20 @@ class Workload:
     ) -> None:
         self.files, self.world, self.rng, self.options, self.promises = files, world, rng, options, promises
         self.kills = self.faults = 0.0
+        self.may_flush = True
         self.path = files.root / "store"
         self.log: list[str] = []
         self.counts: Counter[str] = Counter()
         self._names_in_doubt = False  # the flush of a change of names failed, and there was none since
-        self.store = self._open()
+        self.store = self.opened()
         self.view = view_of(self.store)  # kept: a store that closes would close it cleanly
         self.beside: Beside | None = None
 
-    def open_beside(self, among: list[Callable[["Workload"], None]]) -> None:
-        """Another process opens the store too; `among` is what it may do in the middle of other operations."""
-        self.beside = Beside(self, self._begin(), among)
+    def open_beside(
+        self, among: list[Callable[["Workload"], None]], in_flush: list[Callable[["Workload"], None]]
+    ) -> None:
+        """Another process opens the store too; see `Beside` for what it may do in the middle of other operations."""
+        self.beside = Beside(self, among, in_flush)
 
     @property
     def used(self) -> list[bytes]:
@@ -74,14 +79,15 @@ class Workload:
 
     _settled: ClassVar[dict[str, Any]] = {"retention_interval_ms": 0}  # a thread would make no trace twice
 
-    def _begin(self) -> Store:
+    def begin(self) -> Store:
+        """Opens the store."""
         return diskstream.open(self.path, files=self.files, clock=self.world.clock, **self._settled, **self.options)
 
-    def _open(self) -> Store:
+    def opened(self) -> Store:
         """Opens the store, again as often as the opening is killed, or the disk fails."""
         while True:
             try:
-                return self._begin()
+                return self.begin()
             except Killed:
                 self.note("killed while opening the store")
                 self.files.revive()
@@ -119,12 +125,15 @@ class Workload:
 
     def _bury(self) -> None:
         """Takes the dead process away, and opens the store as the next one, which may die as well."""
+        if self.beside is not None:
+            self.beside.bury()
+            return
         self.note("killed")
         self.counts["killed processes"] += 1
         self._let_go()
         if self.rng.random() < 0.3:
             self.files.kill_in(self.rng.randint(0, 12), self.rng)
-        self._next()
+        self.go_next()
         while True:
             try:
                 look_at_all(self.store)
@@ -132,18 +141,19 @@ class Workload:
             except Killed:
                 self.note("killed while opening a stream")
                 self._let_go()
-                self._next()
+                self.go_next()
             except StorageError as error:
                 self._excused(error)
                 self.files.spare()
                 self._let_go()
-                self._next()
+                self.go_next()
         self.files.spare()
 
-    def _next(self) -> None:
+    def go_next(self) -> None:
+        """The next process opens the store."""
         if self.faults and self.rng.random() < 0.3:
             self.note(self.files.faults.arm(self.rng, recovering=True))
-        self.store = self._open()
+        self.store = self.opened()
         self.files.faults.forget()
         self.view = view_of(self.store)
 
@@ -169,11 +179,21 @@ class Workload:
         if self.rng.random() < 0.5:
             self.files.faults.relieve()
 
+    @contextlib.contextmanager
+    def excusing(self) -> Iterator[None]:
+        """Lets pass an error for which the disk may be blamed."""
+        try:
+            yield
+        except StorageError as error:
+            self._excused(error)
+
     def _go_on(self) -> None:
         """After an error, as a user would: with the same store where no stream is poisoned, else with the next one."""
         poisoned = [name for name, log in self.store._logs.items() if not log.closed and log.ctl.flags & POISONED]
         for name in poisoned:
             self._must_refuse(name)
+            if self.beside is not None:
+                self.beside.must_refuse(name, functools.partial(self._must_refuse, name))
         if (keeper := self.keeper()) is not None:
             keeper.last_error = None
         if self.store.closed or poisoned or self.rng.random() < 0.2:
@@ -189,6 +209,10 @@ class Workload:
 
     def _take_next(self) -> None:
         """Closes what may be poisoned, and opens it again: in the same process, or in the next one."""
+        if self.beside is not None:
+            self.beside.anew()
+            self.note("opened by both")
+            return
         if self.rng.random() < 0.3:
             self._let_go()
         else:
@@ -198,7 +222,7 @@ class Workload:
                 self._excused(error)
             if self.rng.random() < 0.7:
                 leave_view(self.view, cleanly=self.rng.random() < 0.7)
-        self._next()
+        self.go_next()
         self.note("opened")
 
     def heal(self) -> None:
@@ -224,10 +248,16 @@ class Workload:
         self.note("close")
         if self.beside is not None:
             keeps = self.used
-            self.store.close()
+            try:
+                self.store.close()
+            except StorageError as error:
+                self._excused(error)
+                self.beside.anew()
+                self.settle()
+                return
             for name in keeps:
                 self.promises.kept(name, self.position)
-            self.store = self._begin()
+            self.store = self.opened()
             return
         _, alive = self.attempt(self.store.close)
         if not alive:
@@ -240,7 +270,7 @@ class Workload:
             self.files.note_view()
             self._meddle()
         self.note("open")
-        self._next()
+        self.go_next()
 
     def _meddle(self) -> None:
         """Somebody removed the view, or put back an older one."""
@@ -302,13 +332,14 @@ class Workload:
 
     def plain(self, action: Callable[[], object], *, keeps: Sequence[bytes] = ()) -> bool:
         """Does what changes nothing that a caller sees, and makes streams durable."""
-        with contextlib.nullcontext() if self.beside is None or keeps else self.beside.meanwhile():
+        marks = {name: len(self.promises.now[name].states) for name in keeps}
+        with contextlib.nullcontext() if self.beside is None else self.beside.meanwhile(flushing=bool(keeps)):
             _, alive = self.attempt(action)
         if not alive:
             self.settle()
             return False
-        for name in keeps:
-            self.promises.kept(name, self.position)
+        for name, mark in marks.items():
+            self.promises.kept(name, self.position, mark - 1)
         return True
 
     def _names_kept(self) -> None:

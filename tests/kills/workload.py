@@ -117,7 +117,7 @@ class Follower(Workload):
             return
         leave_view(self.view, cleanly=cleanly)
         self.note("open")
-        self._next()
+        self.go_next()
 
 
 class Doomed(Follower):
@@ -179,7 +179,7 @@ class Judge(Follower):
         self.compare()
         self.store.close()
         leave_view(self.view)
-        self._next()
+        self.go_next()
         self.compare()
         checked(self.store)
         self.store.close()
@@ -201,12 +201,12 @@ class Careful(Follower):
         self.told: list[StorageError | RemoteError] = []
         super().__init__(script, root, world)
 
-    def _open(self) -> Store:
+    def opened(self) -> Store:
         try:
-            return super()._open()
+            return super().opened()
         except StorageError as error:
             self.told.append(error)
-            return super()._open()
+            return super().opened()
 
     def attempt(self, action: Callable[[], _T]) -> tuple[_T | None, bool]:
         """Does it; after an error, what became of it is looked for."""
@@ -233,7 +233,7 @@ class Careful(Follower):
         except StorageError as error:
             self.told.append(error)
         leave_view(self.view)
-        self._next()
+        self.go_next()
 
     def run(self) -> None:
         """The whole script, and what is there in the end. That it is sound is for others to find."""
