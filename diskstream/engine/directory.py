@@ -1,12 +1,14 @@
 """A store's directory: making it, checking it, and the streams in it."""
 
 import contextlib
+import errno
 import json
 import os
 import re
 import secrets
 import time
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -186,16 +188,33 @@ def _make_store(path: Path, files: Files, *, create: bool) -> None:
     files.sync_dir(path)
 
 
+@contextlib.contextmanager
+def _within(streams: Path, action: str) -> Iterator[None]:
+    """Does something below `streams`.
+
+    Raises:
+        StorageError: the disk said no, or the whole store is gone from here.
+    """
+    try:
+        with wrapped(streams, action):
+            yield
+    except FileNotFoundError as error:
+        if is_there(streams):
+            raise
+        gone = "the store is not there any more: it was removed or moved while it was open; open it where it is now"
+        raise StorageError(str(streams.parent), action, errno.ENOENT, gone) from error
+
+
 def list_streams(streams: Path) -> list[bytes]:
     """The names of all streams, in byte order."""
-    with wrapped(streams, "list"), os.scandir(streams) as entries:
+    with _within(streams, "list"), os.scandir(streams) as entries:
         found = [names.decode_directory(Path(entry.path)) for entry in entries if entry.is_dir(follow_symlinks=False)]
     return sorted(name for name in found if name is not None)
 
 
 def unreadable_names(streams: Path) -> list[Path]:
     """Directories that ought to be streams, but whose names cannot be read."""
-    with wrapped(streams, "list"), os.scandir(streams) as entries:
+    with _within(streams, "list"), os.scandir(streams) as entries:
         folders = [Path(entry.path) for entry in entries if not entry.name.startswith(".") and entry.is_dir()]
     return sorted(folder for folder in folders if names.decode_directory(folder) is None)
 
@@ -209,7 +228,8 @@ def create_stream(streams: Path, name: bytes, files: Files) -> Path:
     if is_there(target):
         return target
     fresh = streams / f".new-{secrets.token_hex(8)}"
-    files.mkdir(fresh)
+    with _within(streams, "create"):
+        files.mkdir(fresh)
     header, frame = first_segment(uuid.uuid4().bytes, secrets.randbits(32), time.time_ns() // 1_000_000)
     with files.create(names.log_path(fresh, 1)) as log:
         log.write(header + frame + bytes(INITIAL_BYTES - len(header) - len(frame)))
@@ -238,16 +258,18 @@ def rename_stream(streams: Path, old: bytes, new: bytes, files: Files) -> Path:
     source, target = streams / names.encode_name(old), streams / names.encode_name(new)
     if names.is_long(source.name) or names.is_long(target.name):
         write_name(source, [old, new], files)
-    files.rename(source, target)
-    files.sync_dir(streams)
+    with _within(streams, "rename"):
+        files.rename(source, target)
+        files.sync_dir(streams)
     return target
 
 
 def hide_stream(streams: Path, name: bytes, files: Files) -> Path:
     """Takes a stream's name away; the caller holds the store's lock. Returns where its files are."""
     hidden = streams / f".deleted-{secrets.token_hex(8)}"
-    files.rename(streams / names.encode_name(name), hidden)
-    files.sync_dir(streams)
+    with _within(streams, "delete"):
+        files.rename(streams / names.encode_name(name), hidden)
+        files.sync_dir(streams)
     return hidden
 
 
@@ -270,7 +292,7 @@ def _remove_tree(directory: Path, files: Files) -> None:
 
 def sweep(streams: Path, files: Files) -> int:
     """Removes what an interrupted creation or removal left; the caller holds the store's lock. Returns how many."""
-    with wrapped(streams, "list"), os.scandir(streams) as entries:
+    with _within(streams, "list"), os.scandir(streams) as entries:
         left = [Path(entry.path) for entry in entries if entry.name.startswith((".new-", ".deleted-"))]
     for directory in left:
         _remove_tree(directory, files)

@@ -1,15 +1,16 @@
-"""The background thread of a store: flushes on time, reserves IDs ahead, seals, removes what is dropped."""
+"""The background of a store: flushes on time, reserves IDs ahead, seals, cleans up, misses files that others removed."""
 
 import threading
 from collections.abc import Callable
 
 from diskstream.engine import seal
-from diskstream.engine.log import StreamLog, StreamMoved
-from diskstream.errors import DiskstreamError
+from diskstream.engine.log import FLAG_MOVED, StreamLog, StreamMoved
+from diskstream.errors import DiskstreamError, PoisonedError
 
 __all__ = ["Keeper"]
 
 _HOUSEKEEPING_S = 1.0
+_REMOVED = "its files were removed while it was open, and what was added since then with them"
 
 
 class Keeper:
@@ -79,6 +80,9 @@ class Keeper:
             log.flush()
 
     def _attend(self, log: StreamLog) -> None:
+        if log.page.was_removed() and not log.ctl.flags & FLAG_MOVED:  # who deletes or renames a stream says so first
+            log.ctl.poison(_REMOVED)
+            raise PoisonedError(str(log.directory), _REMOVED)
         log.reserve_ahead()
         seal.reap(log)
         self._notice(log)

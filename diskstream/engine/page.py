@@ -56,6 +56,8 @@ class Page:
 
     def __init__(self, fd: int, ctl: Ctl, *, alone: bool) -> None:
         self._fd, self.ctl, self.alone = fd, ctl, alone
+        ours = os.fstat(fd)
+        self._identity = ours.st_dev, ours.st_ino  # a number of a descriptor may be another file's later
         self.same_boot = ctl.ready and bytes(ctl.boot) == boot_id()
         self.was_poisoned = ctl.ready and bool(ctl.flags & POISONED)
 
@@ -136,6 +138,13 @@ class Page:
     def is_at(self, path: Path) -> bool:
         """Whether the page still is the file at `path`."""
         return self._is_at(self._fd, path)
+
+    def was_removed(self) -> bool:
+        """Whether the page has no name any more: another that is made in its place would share no lock with it."""
+        with contextlib.suppress(OSError):  # closed by another thread just now
+            found = os.fstat(self._fd)
+            return found.st_nlink == 0 and (found.st_dev, found.st_ino) == self._identity
+        return False
 
     @classmethod
     def private(cls) -> "Page":

@@ -213,7 +213,7 @@ PATCHES: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "changed before the flush": changed_before_the_flush,
     "a roll forgets what is pending": roll_forgets,
     "a roll takes an old view": roll_takes_the_view_as_it_is,
-    "a stale view is trusted": stale_view_trusted,
+    "an index is trusted over the log: a stale view": stale_view_trusted,
     "rebuilt and not written": rebuilt_and_not_written,
     "a log removed before its audit is kept": log_removed_before_its_audit_is_kept,
     "committed before the flush": committed_before_the_flush,

@@ -14,6 +14,7 @@ PARTS = (
     "bytes",
     "crowd",
     "fuzz",
+    "sanitize",
     "kills",
     "resources",
 )

@@ -176,6 +176,6 @@ PROMISES: tuple[Promise, ...] = (
             "tests/fuzz/test_targets.py::test_every_function_of_the_core_that_takes_bytes_is_in_a_target",
             "native/fuzz/tests/replay.rs::every_input_of_the_corpus_passes",
         ),
-        ("fuzz",),
+        ("fuzz", "sanitize"),
     ),
 )

@@ -1,6 +1,7 @@
 //! Fields of an entry as callers give them: a mapping or pairs, of bytes, text and numbers.
 
 use diskstream_core::rows::RowsEncoder;
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyByteArray, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString};
 
@@ -40,9 +41,14 @@ fn slow_bytes<R>(value: &Bound<'_, PyAny>, each: impl FnOnce(&[u8]) -> R) -> PyR
             None
         };
         if let Some(kind) = plain {
-            let text = kind.call_method1("__repr__", (value,));
-            let text =
-                text.map_err(|error| errors::argument(py, &format!("a number that cannot be written: {error}")))?;
+            // One with more digits than Python writes is wrong to give; whatever else came in between is not our word.
+            let text = kind.call_method1("__repr__", (value,)).map_err(|error| {
+                if error.is_instance_of::<PyValueError>(py) {
+                    errors::argument(py, &format!("a number that cannot be written: {error}"))
+                } else {
+                    error
+                }
+            })?;
             return Ok(each(text.cast::<PyString>()?.to_str()?.as_bytes()));
         }
         if let Ok(bytes) = value.cast::<PyByteArray>() {

@@ -1,0 +1,92 @@
+"""A store whose directory somebody removes under its processes: they are told, and take no more."""
+
+import contextlib
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import diskstream
+from diskstream import PoisonedError, StorageError, Store
+
+
+@pytest.fixture
+def removed(tmp_path: Path) -> Iterator[Store]:
+    store = diskstream.open(tmp_path / "store")
+    store.stream("a").add({"n": "1"})
+    shutil.rmtree(tmp_path / "store")
+    yield store
+    with contextlib.suppress(StorageError):  # what was added is gone, unless the stream was being moved already
+        store.close()
+
+
+def keeps_house(store: Store) -> None:
+    """What the background does once a second."""
+    keeper = store._keeper
+    assert keeper is not None
+    keeper._each(keeper._attend)
+
+
+def test_a_stream_without_files_takes_no_more(removed: Store) -> None:
+    keeps_house(removed)
+    with pytest.raises(PoisonedError, match="its files were removed while it was open"):
+        removed.stream("a").add({"n": "2"})
+
+
+def test_a_stream_without_its_control_page_takes_no_more(tmp_path: Path) -> None:
+    # Another process would make another page, with other locks, and both would write.
+    store = diskstream.open(tmp_path / "store")
+    store.stream("a").add({"n": "1"})
+    (tmp_path / "store" / "streams" / "a" / "ctl").unlink()
+    keeps_house(store)
+    with pytest.raises(PoisonedError, match="removed"):
+        store.stream("a").add({"n": "2"})
+    with pytest.raises(PoisonedError):
+        store.close()
+    with diskstream.open(tmp_path / "store") as again:
+        assert [entry["n"] for entry in again.stream("a").range()] == [b"1"]
+        again.stream("a").add({"n": "2"})
+
+
+def test_a_stream_that_is_deleted_or_renamed_is_no_such_case(tmp_path: Path) -> None:
+    with diskstream.open(tmp_path / "store") as store, diskstream.open(tmp_path / "store") as other:
+        for name in ("a", "b"):
+            store.stream(name).add({"n": "1"})
+            other.stream(name).add({"n": "2"})
+        other.delete("a")
+        other.rename("b", "c")
+        keeps_house(store)
+        assert store._keeper is not None
+        assert store._keeper.last_error is None
+        store.stream("a").add({"n": "3"})
+        assert len(store.stream("a")) == 1
+        assert len(store.stream("c")) == 2
+
+
+def test_a_store_that_was_moved_goes_on(tmp_path: Path) -> None:
+    with diskstream.open(tmp_path / "store") as store:
+        store.stream("a").add({"n": "1"})
+        (tmp_path / "store").rename(tmp_path / "moved")
+        keeps_house(store)
+        store.stream("a").add({"n": "2"})
+        (tmp_path / "moved").rename(tmp_path / "store")
+    with diskstream.open(tmp_path / "store") as again:
+        assert len(again.stream("a")) == 2
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        Store.streams,
+        Store.seal,
+        Store.compact,
+        Store.verify,
+        lambda store: store.delete("a"),
+        lambda store: store.rename("a", "b"),
+        lambda store: store.stream("new").add({"n": "1"}),
+    ],
+)
+def test_work_on_what_is_gone_is_an_error_of_ours(removed: Store, use: Callable[[Store], object]) -> None:
+    with pytest.raises(StorageError, match="removed or moved while it was open"):
+        use(removed)
