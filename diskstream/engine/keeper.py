@@ -1,4 +1,4 @@
-"""The background of a store: flushes on time, reserves IDs ahead, seals, cleans up, misses files that others removed."""
+"""The background of a store: flushes on time, reserves IDs ahead, seals, cleans up, misses files that others remove."""
 
 import threading
 from collections.abc import Callable
