@@ -78,3 +78,15 @@ def test_a_stream_that_is_there_is_not_restored_over_and_the_way_out_is_a_word_o
     assert "replace=" not in refused
     run(*words, "--as", "t")
     assert run("len", "t").stdout == "5\n"
+
+
+def test_an_id_that_does_not_rise_is_told_with_the_last_one_and_a_way_out(run: Run) -> None:
+    result = run("add", "s", "n=6", "--id", "4-0", code=1)
+    assert "4-0 is not above 5-0, the last ID of stream s" in result.stderr
+    assert "hint: IDs only rise: without --id the store chooses the next one" in result.stderr
+    assert "-" in run("add", "s", "n=6").stdout
+
+
+@pytest.mark.parametrize(("ids", "told"), [(["1-0"], "1 entry\n"), (["1-0", "2-0"], "2 entries\n")])
+def test_what_would_be_deleted_is_counted_in_words(run: Run, ids: list[str], told: str) -> None:
+    assert run("del", "s", *ids, "--dry-run").stdout == f"would delete {told}"

@@ -7,8 +7,10 @@ from pathlib import Path
 import click
 
 import diskstream
+from diskstream import IDOrderError
+from diskstream.cli.failure import Failure
 from diskstream.cli.options import FSYNC, as_bytes, directory_option, json_option, stream_argument
-from diskstream.cli.output import write_json
+from diskstream.cli.output import text, write_json
 
 
 @click.command("add")
@@ -29,7 +31,13 @@ def command(
             raise click.UsageError(f"{field!r} is not NAME=VALUE")
         pairs.append((name, value))
     with diskstream.open(directory, fsync=fsync) as store:
-        added = store.stream(stream).add(pairs, id=entry_id)
+        found = store.stream(stream)
+        try:
+            added = found.add(pairs, id=entry_id)
+        except IDOrderError:
+            last = found.info().last_generated_id
+            problem = f"{entry_id} is not above {last}, the last ID of stream {text(stream)} in {directory}"
+            raise Failure(problem, hint="IDs only rise: without --id the store chooses the next one") from None
     if as_json:
         write_json({"id": added})
     else:

@@ -25,10 +25,14 @@ def command(stream: bytes, ids: tuple[str, ...], *, dry_run: bool, force: bool, 
         wanted = dict.fromkeys(parse_id(given) for given in ids)
         deleted = sum(found.get(each) is not None for each in wanted)
         if not dry_run and deleted:
-            ask(f"Delete {deleted:,} entries of stream {text(stream)}?", force=force)
+            ask(f"Delete {deleted:,} {_noun(deleted)} of stream {text(stream)}?", force=force)
             deleted = found.delete(*wanted)
             store.sync()
     if as_json:
         write_json({"stream": stream, "deleted": deleted, "dry_run": dry_run})
     else:
-        click.echo(f"would delete {deleted:,} entries" if dry_run else str(deleted))
+        click.echo(f"would delete {deleted:,} {_noun(deleted)}" if dry_run else str(deleted))
+
+
+def _noun(count: int) -> str:
+    return "entry" if count == 1 else "entries"
