@@ -5,7 +5,7 @@ from diskstream.backups.making import Made, Settings, make_backup
 from diskstream.backups.manifest import Header, KeptStream, Manifest, read_manifest
 from diskstream.backups.pruning import prune, superfluous
 from diskstream.backups.repository import Backup, BackupError, Repository, find_backup
-from diskstream.backups.restoring import Restored, Wanted, restore
+from diskstream.backups.restoring import Planned, Restored, Wanted, plan, restore
 
 __all__ = [
     "Backup",
@@ -15,6 +15,7 @@ __all__ = [
     "KeptStream",
     "Made",
     "Manifest",
+    "Planned",
     "Repository",
     "Restored",
     "Seen",
@@ -24,6 +25,7 @@ __all__ = [
     "find_backup",
     "has_its_files",
     "make_backup",
+    "plan",
     "prune",
     "read_manifest",
     "restore",

@@ -5,7 +5,7 @@ import errno
 import fcntl
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from shutil import rmtree
@@ -30,7 +30,7 @@ from diskstream.store_files import Files, check_filesystem, copy_file, digest_fi
 from diskstream.stream import Stream
 from diskstream.system_calls import wrapped
 
-__all__ = ["Restored", "Wanted", "restore"]
+__all__ = ["Planned", "Restored", "Wanted", "plan", "restore"]
 
 _JOBS = ("archives", "commits", "replays", "staging")
 
@@ -85,6 +85,46 @@ class Restored:
     rules: dict[bytes, RetentionRule] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Planned:
+    """What `restore` would do.
+
+    Attributes:
+        streams: the names that they would have.
+        entries: how many there would be; with `Wanted.until`, at the most.
+        files, size_bytes: what would be read of the backup.
+        into_store: whether there is a store at the target, which would get them.
+    """
+
+    streams: list[bytes]
+    entries: int
+    files: int
+    size_bytes: int
+    into_store: bool
+
+
+def plan(backup: Backup, target: Path, wanted: Wanted | None = None) -> Planned:
+    """What `restore` would do with the same arguments; nothing is made, and nothing of the backup's files is read.
+
+    Raises:
+        BackupError, NoSuchStreamError, StreamExistsError, StorageError: as `restore`.
+    """
+    chosen = wanted or Wanted()
+    with wrapped(target, "look at"), backup.used():
+        manifest, into_store = _looked_up(backup, target, chosen)
+        streams = _chosen(backup, manifest, chosen)
+        names = [chosen.name or os.fsencode(stream.name) for stream in streams]
+        if into_store:
+            with stores.open(target, read_only=True, create=False) as store:
+                _must_be_free(store, names)
+        else:
+            _must_be_empty(target)
+        places = {stream.path for stream in streams}
+        files = [kept for kept in manifest.files.values() if _is_wanted(kept.path, places, chosen)]
+        size_bytes = sum(kept.size_bytes for kept in files)
+        return Planned(names, sum(stream.entries for stream in streams), len(files), size_bytes, into_store)
+
+
 def restore(backup: Backup, target: Path, wanted: Wanted | None = None) -> Restored:
     """Makes a store at `target`, which must be missing or empty; or streams of the store there, whose names are free.
 
@@ -95,22 +135,28 @@ def restore(backup: Backup, target: Path, wanted: Wanted | None = None) -> Resto
         StorageError: the disk said no. Nothing is at the target then.
     """
     chosen = wanted or Wanted()
-    if target.resolve().is_relative_to(backup.path.resolve()):
-        raise BackupError(target, "it is within the backup", "name a directory elsewhere")
     with wrapped(target, "use"), backup.used():
-        manifest = read_manifest(backup.path)
+        manifest, into_store = _looked_up(backup, target, chosen)
         streams = _chosen(backup, manifest, chosen)
-        if (target / "store.json").exists():
-            if not chosen.streams:
-                raise BackupError(
-                    target, "there is a store already", "name another directory, or the streams that it is to get"
-                )
+        if into_store:
             return _into_store(backup, target, streams, chosen)
         with _hidden(target) as fresh:
             restored = _Making(backup, manifest, fresh, chosen).run(streams)
             _put_in_place(fresh, target)
         restored.path = target
         return restored
+
+
+def _looked_up(backup: Backup, target: Path, wanted: Wanted) -> tuple[Manifest, bool]:
+    """What the backup has, and whether there is a store at the target."""
+    if target.resolve().is_relative_to(backup.path.resolve()):
+        raise BackupError(target, "it is within the backup", "name a directory elsewhere")
+    into_store = (target / "store.json").exists()
+    if into_store and not wanted.streams:
+        raise BackupError(
+            target, "there is a store already", "name another directory, or the streams that it is to get"
+        )
+    return read_manifest(backup.path), into_store
 
 
 def _chosen(backup: Backup, manifest: Manifest, wanted: Wanted) -> list[KeptStream]:
@@ -134,7 +180,23 @@ def _chosen(backup: Backup, manifest: Manifest, wanted: Wanted) -> list[KeptStre
     return found
 
 
+def _is_wanted(path: str, places: Container[str], wanted: Wanted) -> bool:
+    """Whether a file of the backup is, where these are the directories of the streams that are."""
+    place, _, name = path.rpartition("/")
+    if path == "store.json" or place in places:
+        return True
+    if wanted.streams:
+        return False
+    # What jobs have completed they have not, at an earlier moment: they commit it again.
+    return name == "store.json" or (path.split("/", maxsplit=1)[0] in _JOBS and wanted.until is None)
+
+
 # --- a new store ------------------------------------------------------------------------------------------------------
+
+
+def _must_be_empty(target: Path) -> None:
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise BackupError(target, "there is something already", "name a directory that is empty or missing")
 
 
 @contextlib.contextmanager
@@ -145,8 +207,7 @@ def _hidden(target: Path) -> Iterator[Path]:
         BackupError: the target is not free, or somebody else is restoring to it.
     """
     files = Files()
-    if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise BackupError(target, "there is something already", "name a directory that is empty or missing")
+    _must_be_empty(target)
     missing = [folder for folder in target.parents if not folder.exists()]
     for folder in reversed(missing):
         files.mkdir(folder)
@@ -208,7 +269,7 @@ class _Making:
     def run(self, streams: Sequence[KeptStream]) -> Restored:
         """Copies, goes back in time where that is wanted, reads back, and makes it durable."""
         moved = {stream.path: self._place(stream) for stream in streams}
-        listed = [kept for kept in self._manifest.files.values() if self._is_wanted(kept.path, moved)]
+        listed = [kept for kept in self._manifest.files.values() if _is_wanted(kept.path, moved, self._wanted)]
         if self._wanted.on_total is not None:
             self._wanted.on_total(2 * sum(kept.size_bytes for kept in listed))
         for kept in listed:
@@ -233,15 +294,6 @@ class _Making:
         if self._wanted.name is None:
             return stream.path
         return f"streams/{directory_of(self._wanted.name)}"
-
-    def _is_wanted(self, path: str, moved: dict[str, str]) -> bool:
-        place, _, name = path.rpartition("/")
-        if path == "store.json" or place in moved:
-            return True
-        if self._wanted.streams:
-            return False
-        # What jobs have completed they have not, at an earlier moment: they commit it again.
-        return name == "store.json" or (path.split("/", maxsplit=1)[0] in _JOBS and self._wanted.until is None)
 
     def _copy(self, kept: Kept, moved: dict[str, str]) -> None:
         place, _, name = kept.path.rpartition("/")
@@ -344,6 +396,12 @@ _WAY_OUT = "diskstream backup verify says what else is damaged; an older backup 
 # --- streams of a store -----------------------------------------------------------------------------------------------
 
 
+def _must_be_free(store: stores.Store, names: Iterable[bytes]) -> None:
+    for name in names:
+        if store.exists(name):
+            raise StreamExistsError(name)
+
+
 def _into_store(backup: Backup, target: Path, streams: Sequence[KeptStream], wanted: Wanted) -> Restored:
     """Copies streams into a store, each under a hidden name until it is whole and durable."""
     restored = Restored(target)
@@ -356,9 +414,7 @@ def _into_store(backup: Backup, target: Path, streams: Sequence[KeptStream], wan
             _open_quiet(target, seal="background") as store,
         ):
             names = {os.fsencode(stream.name): wanted.name or os.fsencode(stream.name) for stream in streams}
-            for name in names.values():
-                if store.exists(name):
-                    raise StreamExistsError(name)
+            _must_be_free(store, names.values())
             for own, name in names.items():
                 hidden = TEMPORARY + b"restore-" + hashlib.sha256(name).hexdigest()[:16].encode()
                 store.delete(hidden)  # of a restore that was killed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +13,7 @@ import click
 from rich.filesize import decimal
 
 import diskstream
-from diskstream.backups import Restored, Wanted, find_backup, restore
+from diskstream.backups import Backup, Planned, Restored, Wanted, find_backup, plan, restore
 from diskstream.cli.consent import consent_options
 from diskstream.cli.failure import Failure
 from diskstream.cli.moments import END, end_bound, start_bound
@@ -74,7 +75,7 @@ def command(*, backup: Path | None, target: str, name: bytes | None, **options: 
             as_json=given.as_json,
         )
         return
-    _refuse(given, ("start", "end", "replace", "dry_run"), "restoring to a Redis")
+    _refuse(given, ("start", "end", "replace"), "restoring to a Redis")
     if backup is None:
         raise click.UsageError("name a BACKUP")
     _restore_to_directory(backup, target, name, given)
@@ -87,24 +88,41 @@ def _refuse(given: SimpleNamespace, names: tuple[str, ...], where: str) -> None:
 
 
 def _restore_to_directory(backup: Path, target: str, name: bytes | None, given: SimpleNamespace) -> None:
-    with bytes_progress("restoring") as (on_total, on_bytes):
-        wanted = Wanted(given.streams, name, given.until, damaged=given.damaged, on_total=on_total, on_bytes=on_bytes)
-        found = find_backup(backup)
-        try:
-            restored = restore(found, Path(target).absolute(), wanted)
-        except diskstream.StreamExistsError as error:
-            what = f"the store {target} has a stream {text(error.name)} already"
-            raise Failure(what, hint="--as gives the restored one another name") from None
+    found, path = find_backup(backup), Path(target).absolute()
+    wanted = Wanted(given.streams, name, given.until, damaged=given.damaged)
+    try:
+        if given.dry_run:
+            _say_plan(plan(found, path, wanted), found, path, given)
+            return
+        with bytes_progress("restoring") as (on_total, on_bytes):
+            restored = restore(found, path, replace(wanted, on_total=on_total, on_bytes=on_bytes))
+    except diskstream.StreamExistsError as error:
+        what = f"the store {target} has a stream {text(error.name)} already"
+        raise Failure(what, hint="--as gives the restored one another name") from None
     if given.as_json:
         write_json(_facts(found.name, restored))
     else:
         ways = Counter(how.way for how in restored.streams.values())
         listed = ", ".join(f"{count:,} {way}" for way, count in ways.items())
         click.echo(
-            f"{restored.path}: {len(restored.streams):,} streams ({listed or 'none'}), {restored.entries:,} entries, "
-            f"{decimal(restored.size_bytes)} of files, from {found.name}"
+            f"{restored.path}: {len(restored.streams):,} streams ({listed or 'none'}), {restored.entries:,} entries"
+            f"{f', {decimal(restored.size_bytes)} of files' if restored.files else ''}, from {found.name}"
         )
     _tell_rules(restored)
+
+
+def _say_plan(planned: Planned, found: Backup, path: Path, given: SimpleNamespace) -> None:
+    if given.as_json:
+        facts = {"streams": planned.streams, "entries": planned.entries, "files": planned.files}
+        facts |= {"size_bytes": planned.size_bytes, "into_store": planned.into_store, "dry_run": True}
+        write_json({"backup": found.name, "path": path, **facts})
+        return
+    kind = "the store" if planned.into_store else "a new store,"
+    most = " at the most" if given.until is not None else ""
+    click.echo(
+        f"would restore to {kind} {path}: {len(planned.streams):,} streams, {planned.entries:,} entries{most}, "
+        f"{decimal(planned.size_bytes)} of files, from {found.name}"
+    )
 
 
 def _tell_rules(restored: Restored) -> None:

@@ -184,3 +184,50 @@ def test_the_programs_in_tools_are_the_same(program: str, tmp_path: Path) -> Non
     )
     assert done.returncode == 0, done.stderr
     assert "Usage:" in done.stdout
+
+
+def everything_below(path: Path) -> list[tuple[str, int, int]]:
+    return sorted((str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in path.rglob("*"))
+
+
+@pytest.mark.parametrize(
+    "words", [("--to", "new"), ("--to", "new", "-s", "a", "--as", "b"), ("--to", "store", "-s", "a", "--as", "b")]
+)
+def test_a_dry_run_of_a_restore_says_what_it_would_do_and_makes_nothing(
+    run: Run, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    with diskstream.open(tmp_path / "store") as store:
+        names = store.streams()
+        assert b"b" not in names
+        store.rename(names[0], "a")
+    run("backup", "kept")
+    before = everything_below(tmp_path)
+    (told,) = objects(run("restore", "kept", *words, "--dry-run", "--json"))
+    assert everything_below(tmp_path) == before
+    assert told["dry_run"]
+    assert f"{told['entries']:,} entries" in run("restore", "kept", *words, "--dry-run").stdout
+    (done,) = objects(run("restore", "kept", *words, "--json"))
+    assert told["entries"] == done["entries"]
+    assert told["into_store"] == (words[1] == "store")
+    assert len(told["streams"]) == len(done["streams"])
+    if not told["into_store"]:
+        assert (told["files"], told["size_bytes"]) == (done["files"], done["size_bytes"])
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--to", "store"), "there is a store already"),
+        (("--to", "store", "-s", "a"), "has a stream a already"),
+        (("--to", "kept"), "there is something already"),
+        (("--to", "new", "-s", "nobody"), "nobody"),
+    ],
+)
+def test_a_dry_run_of_a_restore_is_refused_as_the_restore_is(
+    run: Run, tmp_path: Path, words: tuple[str, ...], told: str
+) -> None:
+    with diskstream.open(tmp_path / "store") as store:
+        store.rename(store.streams()[0], "a")
+    run("backup", "kept")
+    for more in (["--dry-run"], []):
+        assert told in run("restore", "kept", *words, *more, code=1).stderr
