@@ -286,8 +286,8 @@ class StreamLog:
         self._follow()
         following = names.log_path(self.directory, self.native.tail[0] + 1)
         if is_there(following):
-            # It died between the rename and the publishing of a roll.
-            self.files.sync_dir(self.directory)
+            self.files.sync_dir(self.directory)  # it died between the rename and the publishing of a roll
+            self.file.pwrite_sync(*recovery.left_behind_mark(self.native.tail[0] + 1))
             self.enter(self.native.tail[0] + 1)
         found = recovery.settle_left(self.directory, self.files, self.file, self.native, self.ctl)
         if found is not None:

@@ -239,8 +239,9 @@ def find_many(log: StreamLog, ids: list[EntryID]) -> dict[EntryID, Entry]:
     """Those of `ids` that are live entries."""
     found: dict[EntryID, Entry] = {}
     rest = sorted(set(ids))
+    enough = 1 if len(rest) <= FEWEST_ROWS else len(rest)  # neighbours are in one piece; others are few a piece
     while rest:
-        found_blocks = blocks(log, rest[0], rest[-1], enough=1 if len(rest) <= FEWEST_ROWS else ROWS_AT_ONCE)
+        found_blocks = blocks(log, rest[0], rest[-1], enough=enough)
         # A node may end before the first ID that is wanted: the next one begins behind it.
         block = next((each for each in found_blocks if each.id_at(each.row_count - 1) >= rest[0]), None)
         if block is None:
@@ -252,6 +253,7 @@ def find_many(log: StreamLog, ids: list[EntryID]) -> dict[EntryID, Entry]:
             if entry is not None:
                 found[entry_id] = entry
         rest = rest[len(here) :]
+        enough = 1 if len(rest) <= FEWEST_ROWS else ROWS_AT_ONCE
     return found
 
 
@@ -320,6 +322,7 @@ def locate(log: StreamLog, ids: list[EntryID]) -> list[tuple[EntryID, int, int]]
         here = rest[: bisect_right(rest, last)] or rest[:1]
         found += [(entry_id, number, position) for entry_id, position in block.positions(here)]
         rest = rest[len(here) :]
+        enough = 1 if len(rest) <= FEWEST_ROWS else ROWS_AT_ONCE
     return found
 
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from diskstream._native import LOG_HEADER_BYTES
 from diskstream.engine import names, recovery
+from diskstream.engine.looks import is_there
 from diskstream.errors import LimitError, StorageError
 
 if TYPE_CHECKING:
@@ -41,9 +42,18 @@ def begin_next(log: "StreamLog") -> None:
         with log.files.create(temporary) as new:
             new.write(header + frame + bytes(-(-size // 4096) * 4096 - len(header) - len(frame)))
             new.sync()
-        log.files.rename(temporary, path)
     except BaseException:
         log.files.unlink(temporary)
+        raise
+    # From the rename on nobody may append to the old segment: whatever ends this between here and the publishing, a
+    # death, an exception of a signal handler or a failing disk, whoever comes next looks whether the new one is there.
+    log.ctl.raise_flags(FLAG_CHECK)
+    try:
+        log.files.rename(temporary, path)
+    except StorageError:
+        if not is_there(path):
+            log.ctl.clear_flags(FLAG_CHECK)
+            log.files.unlink(temporary)
         raise
     try:
         log.files.sync_dir(log.directory)
@@ -55,8 +65,5 @@ def begin_next(log: "StreamLog") -> None:
     except StorageError as error:
         log.ctl.poison(f"the change to segment {number} failed: {error}")
         raise
-    except BaseException:
-        # Interrupted: whoever comes next finishes this, as after the death of a process.
-        log.ctl.raise_flags(FLAG_CHECK)
-        raise
+    log.ctl.clear_flags(FLAG_CHECK)
     log.on_roll()
