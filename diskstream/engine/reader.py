@@ -322,7 +322,6 @@ def locate(log: StreamLog, ids: list[EntryID]) -> list[tuple[EntryID, int, int]]
         here = rest[: bisect_right(rest, last)] or rest[:1]
         found += [(entry_id, number, position) for entry_id, position in block.positions(here)]
         rest = rest[len(here) :]
-        enough = 1 if len(rest) <= FEWEST_ROWS else ROWS_AT_ONCE
     return found
 
 

@@ -24,11 +24,15 @@ from tests.crash.faults import Faults
 from tests.crash.pages import Pages
 from tests.crash.view import Image, image_of
 
-__all__ = ["Killed", "RecordedLog", "RecordedNewFile", "RecordingFiles"]
+__all__ = ["Interrupted", "Killed", "RecordedLog", "RecordedNewFile", "RecordingFiles"]
 
 
 class Killed(BaseException):
     """The process is gone: nothing that the code would do now happens."""
+
+
+class Interrupted(BaseException):
+    """A signal handler raised this behind a call: the process lives, and goes on."""
 
 
 class RecordingFiles(Files):
@@ -59,6 +63,7 @@ class RecordingFiles(Files):
         self._next = len(self.start) + 1
         self._dead = False
         self._left: int | None = None
+        self._undisturbed: int | None = None
         self._rng = random.Random(0)
         self.pages = Pages()
 
@@ -73,9 +78,22 @@ class RecordingFiles(Files):
         """Lets the process die in the call after the next `calls` ones; a write is then done in part."""
         self._left, self._rng = calls, rng
 
+    def interrupt_in(self, calls: int) -> None:
+        """Lets a signal come behind the call after the next `calls` ones: what that call does has happened."""
+        self._undisturbed = calls
+
+    def done(self) -> None:
+        """A call has returned, and the interpreter looks for signals."""
+        if self._undisturbed is None or self._dead:
+            return
+        self._undisturbed -= 1
+        if self._undisturbed < 0:
+            self._undisturbed = None
+            raise Interrupted
+
     def spare(self) -> bool:
-        """Takes `kill_in` back. Returns whether the process is dead already."""
-        self._left = None
+        """Takes `kill_in` and `interrupt_in` back. Returns whether the process is dead already."""
+        self._left = self._undisturbed = None
         return self._dead
 
     def revive(self) -> None:
@@ -99,7 +117,7 @@ class RecordingFiles(Files):
         self._left -= 1
         if self._left >= 0:
             return False
-        self._dead, self._left = True, None
+        self._dead, self._left, self._undisturbed = True, None, None
         self.pages.die()
         return True
 
@@ -160,13 +178,14 @@ class RecordingFiles(Files):
         self._begin("create", path)
         new = RecordedNewFile(self, self._number(), path)
         self._note(Enter(*self._parts(path), new.inode))
-        return new
+        return new  # an open file is in nobody's hands yet: an interrupt behind this is one behind the first write
 
     def rename(self, source: Path, target: Path) -> None:
         """Gives another name."""
         self._begin("rename", target)
         super().rename(source, target)
         self._note(Move(*self._parts(source), *self._parts(target)))
+        self.done()
 
     def link(self, source: Path, target: Path) -> None:
         """Gives a second name."""
@@ -174,6 +193,7 @@ class RecordingFiles(Files):
         super().link(source, target)
         directory, name = self._parts(source)
         self._note(Enter(*self._parts(target), self.names.directories[directory][name]))
+        self.done()
 
     def unlink(self, path: Path) -> None:
         """Removes a file."""
@@ -182,6 +202,7 @@ class RecordingFiles(Files):
         super().unlink(path)
         if known:
             self._note(Leave(*self._parts(path)))
+        self.done()
 
     def mkdir(self, path: Path) -> None:
         """Makes a directory."""
@@ -190,6 +211,7 @@ class RecordingFiles(Files):
         super().mkdir(path)
         if not known:
             self._note(Enter(*self._parts(path), self._number(), is_directory=True))
+        self.done()
 
     def rmdir(self, path: Path) -> None:
         """Removes a directory."""
@@ -198,6 +220,7 @@ class RecordingFiles(Files):
         super().rmdir(path)
         if known:
             self._note(Leave(*self._parts(path)))
+        self.done()
 
     def sync_dir(self, path: Path) -> None:
         """Makes names durable."""
@@ -207,6 +230,7 @@ class RecordingFiles(Files):
         directory = self.names.find("" if relative == "." else relative)
         assert directory is not None, path
         self.events.append(SyncDir(directory))
+        self.done()
 
     # --- control pages ------------------------------------------------------------------------------------------------
 
@@ -342,6 +366,7 @@ class RecordedNewFile(NewFile):
             raise Killed
         if error is not None:
             raise error
+        self.files.done()
 
     def sync(self) -> None:
         """fsync: data and size, not the name."""
@@ -352,3 +377,4 @@ class RecordedNewFile(NewFile):
             raise error
         super().sync()
         self.files.events.append(Flush(self.inode))
+        self.files.done()

@@ -143,6 +143,7 @@ def _record(
     files.note_ctl()
     work = Workload(files, world, rng, options, promises)
     work.kills, work.faults = kills, faults
+    work.interrupts = rng.choice((0.0, 0.0, 0.1))
     if rng.random() < 0.6:
         work.open_beside(ops.AMONG, ops.IN_FLUSH)
         work.counts["traces of two processes"] += 1

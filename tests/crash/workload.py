@@ -14,7 +14,7 @@ from tests.crash.beside import Beside
 from tests.crash.effects import Effect, Outcome, paths
 from tests.crash.model import ID, Names, Promises, State, Timeline
 from tests.crash.observe import Violation, look_at_all
-from tests.crash.recorder import Killed, RecordingFiles
+from tests.crash.recorder import Interrupted, Killed, RecordingFiles
 from tests.crash.view import leave_view, put_view, view_of
 from tests.crash.world import StillKeeper, World
 
@@ -31,6 +31,7 @@ class Workload:
     Attributes:
         options: of the store.
         kills: how likely an operation is killed in its course.
+        interrupts: how likely a signal handler raises in its course, and the process goes on.
         faults: how likely the disk begins to fail in the course of an operation.
         counts: what was done, and what befell it.
         may_flush: whether an operation may wait for a flush: not one beside a flush.
@@ -40,7 +41,7 @@ class Workload:
         self, files: RecordingFiles, world: World, rng: random.Random, options: dict[str, Any], promises: Promises
     ) -> None:
         self.files, self.world, self.rng, self.options, self.promises = files, world, rng, options, promises
-        self.kills = self.faults = 0.0
+        self.kills = self.interrupts = self.faults = 0.0
         self.may_flush = True
         self.path = files.root / "store"
         self.log: list[str] = []
@@ -101,10 +102,20 @@ class Workload:
         """
         if self.rng.random() < self.kills:
             self.files.kill_in(min(int(self.rng.expovariate(0.15)), 40), self.rng)
+        if self.rng.random() < self.interrupts:
+            self.files.interrupt_in(int(self.rng.expovariate(0.3)))
         if self.faults and self.rng.random() < self.faults:
             self.note(self.files.faults.arm(self.rng))
         try:
             result = action()
+        except Interrupted:
+            self.note("interrupted")
+            self.counts["interrupted operations"] += 1
+            self.files.spare()
+            self._names_in_doubt = True
+            if self.store.closed:
+                self._take_next()
+            return None, False
         except Killed:
             self._bury()
             return None, False
@@ -227,7 +238,7 @@ class Workload:
 
     def heal(self) -> None:
         """The disk is well for good, and whatever it did is put right."""
-        self.kills = self.faults = 0.0
+        self.kills = self.interrupts = self.faults = 0.0
         self.files.faults.relieve()
         if self.files.faults.fired:
             self._take_next()
