@@ -10,7 +10,7 @@ import lmdb
 import pytest
 
 from diskstream import Commit, Stream
-from diskstream.engine import audit, state
+from diskstream.engine import audit, roll, state
 from diskstream.engine.log import FLAG_CHECK, StreamLog
 from diskstream.engine.pending import StreamPending
 from diskstream.engine.state import View
@@ -208,6 +208,20 @@ def left_unchecked(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(StreamLog, "_revalidate", revalidate)
 
 
+def interrupted_roll_forgotten(patch: pytest.MonkeyPatch) -> None:
+    """Who was stopped in a roll goes on in the old segment, though the new one has its name."""
+    whole = roll.begin_next
+
+    def begin_next(log: StreamLog) -> None:
+        try:
+            whole(log)
+        except BaseException:
+            log.ctl.clear_flags(FLAG_CHECK)
+            raise
+
+    patch.setattr(roll, "begin_next", begin_next)
+
+
 PATCHES: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "delivered before the flush": delivered_before_the_flush,
     "changed before the flush": changed_before_the_flush,
@@ -219,5 +233,6 @@ PATCHES: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "committed before the flush": committed_before_the_flush,
     "committed behind its rows": committed_behind_its_rows,
     "ruled before the flush": ruled_before_the_flush,
+    "a roll that was interrupted is forgotten": interrupted_roll_forgotten,
     "a flush vouches for what came meanwhile": vouched_for_what_came_meanwhile,
 }
