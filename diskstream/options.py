@@ -8,7 +8,7 @@ from diskstream.errors import ArgumentError
 
 __all__ = ["Options"]
 
-_INTERVAL = re.compile(r"^interval=(\d+)(?:ms)?$")
+_INTERVAL = re.compile(r"interval=([0-9]{1,9})(?:ms)?")  # at most eleven days
 
 
 def _check(name: str, value: object, low: int, high: int) -> None:
@@ -58,10 +58,12 @@ class Options:
         Raises:
             ArgumentError: one is out of its range.
         """
-        if str(self.fsync) not in ("always", "everysec", "os") and not _INTERVAL.match(str(self.fsync)):
+        if str(self.fsync) not in ("always", "everysec", "os") and not _INTERVAL.fullmatch(str(self.fsync)):
             raise ArgumentError(f"fsync must be 'always', 'everysec', 'interval=MS' or 'os', not {self.fsync!r}")
         if self.seal not in ("background", "manual"):
             raise ArgumentError(f"seal must be 'background' or 'manual', not {self.seal!r}")
+        if self.clock is not None and not callable(self.clock):
+            raise ArgumentError(f"clock must be a function that gives milliseconds, not {self.clock!r}")
         if not isinstance(self.audit, bool):
             raise ArgumentError(f"audit must be True or False, not {self.audit!r}")
         _check("segment_bytes", self.segment_bytes, 8 << 10, 1 << 30)
@@ -81,7 +83,7 @@ class Options:
         """Milliseconds between background flushes; None where there are none."""
         if self.fsync == "everysec":
             return 1000
-        match = _INTERVAL.match(self.fsync)
+        match = _INTERVAL.fullmatch(self.fsync)
         return int(match[1]) if match else None
 
     @property

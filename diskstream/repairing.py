@@ -5,14 +5,26 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from diskstream.engine import names
+from diskstream.engine.directory import refuse_backup
 from diskstream.engine.files import Files
 from diskstream.engine.losses import Loss
 from diskstream.engine.repair import Repair
-from diskstream.engine.repair_store import Wishes, repair_store
+from diskstream.engine.repair_store import Wishes, must_be_store, repair_store
 from diskstream.engine.verify import ignore
 from diskstream.options import Options
 
-__all__ = ["Loss", "Repair", "repair"]
+__all__ = ["Loss", "Repair", "check_repairable", "repair"]
+
+
+def check_repairable(path: str | os.PathLike[str]) -> None:
+    """Whether `repair` would begin at all: to be asked before a person is.
+
+    Raises:
+        NotAStoreError: nothing says that this is a store.
+        ReadOnlyError: it is a backup.
+    """
+    must_be_store(Path(path).absolute())
+    refuse_backup(Path(path).absolute())
 
 
 def repair(

@@ -26,6 +26,7 @@ from diskstream.engine.segment import SharedCache
 from diskstream.engine.state import View, open_view
 from diskstream.errors import (
     ArgumentError,
+    ArgumentTypeError,
     ClosedError,
     DiskstreamError,
     NoSuchStreamError,
@@ -75,7 +76,10 @@ def open(  # `diskstream.open`, as `gzip.open` and `dbm.open`
     if unknown:
         near = difflib.get_close_matches(unknown[0], known, n=1)
         raise ArgumentError(f"no such option: {unknown[0]}" + (f"; did you mean {near[0]}?" if near else ""))
-    where: object = os.fspath(path)
+    try:
+        where: object = os.fspath(path)
+    except TypeError:
+        raise ArgumentTypeError(f"the path of a store is text or a Path, not {type(path).__name__}") from None
     if not isinstance(where, str) or "\0" in where or not where:
         raise ArgumentError(f"the path of a store must be text without NUL, not {where!r}")
     whole = Path(where).absolute()
@@ -191,12 +195,16 @@ class Store(Upkeep):
         return Stream(self, names.as_name(name))
 
     def streams(self, pattern: str | bytes | None = None) -> list[bytes]:
-        """The names of all streams, in byte order; of those that match a glob pattern, where one is given."""
+        """The names of all streams, in byte order; of those that match a glob pattern, where one is given.
+
+        Raises:
+            ArgumentError: the pattern can be the name of no stream.
+        """
         self._check_open()
         found = directory.list_streams(self._streams)
         if pattern is None:
             return found
-        wanted = pattern.encode() if isinstance(pattern, str) else pattern
+        wanted = names.as_name(pattern) if pattern else b""
         return [name for name in found if fnmatch.fnmatchcase(name, wanted)]
 
     def __iter__(self) -> Iterator[Stream]:

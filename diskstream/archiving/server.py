@@ -127,12 +127,16 @@ class Server:
     def named(self, pattern: bytes, *, others: bool = True) -> list[tuple[bytes, str]]:
         """The keys that a pattern means, in byte order, with their types; one without wildcards means itself.
 
+        So does one with brackets or a backslash alone, where there is a key of that very name.
+
         Args:
             pattern: as KEYS has them; not empty.
             others: name keys that are no streams, too.
         """
         if not has_wildcard(pattern):
             return [(pattern, self.kind(pattern))]
+        if not any(mark in pattern for mark in b"*?") and (kind := self.kind(pattern)) != "none":
+            return [(pattern, kind)]
         streams = not others and self.facts.version >= _SCAN_TYPE_SINCE
         words: list[Any] = ["MATCH", pattern, "COUNT", _SCAN_AT_ONCE, *(["TYPE", "stream"] if streams else [])]
         kinds: dict[bytes, str] = {}

@@ -14,6 +14,7 @@ import click
 import diskstream
 from diskstream.cli.failure import Failure
 from diskstream.cli.standard_files import fill_closed, forget_output, print_anything
+from diskstream.cli.stopping import told_to_end
 
 _MODULES = {
     "add": "add",
@@ -50,6 +51,18 @@ _MODULES = {
     "verify": "verify",
 }
 
+# What becomes of work that SIGINT or SIGTERM ended.
+_AGAIN = {
+    "backup": "run it again: it takes over what was copied",
+    "compact": "run it again: what was compacted is",
+    "export": "run it again: nothing is at its place before it is whole, and files of parts that are there stay",
+    "import": "run it again: it goes on where it stopped",
+    "repair": "run it again: it finishes what was begun",
+    "restore": "run it again: nothing is at its place before it is whole",
+    "seal": "run it again: what was sealed is",
+    "verify": "run it again",
+}
+
 
 class _Verbs(click.Group):
     """Loads a verb's module when it is named, and turns errors of the library into a message and an exit status."""
@@ -67,11 +80,14 @@ class _Verbs(click.Group):
     def main(self, *args: Any, **extra: Any) -> Any:
         fill_closed()
         print_anything()
-        return super().main(*args, **extra)
+        with told_to_end():
+            return super().main(*args, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise Failure("it was stopped before it was done", hint=_AGAIN.get(ctx.invoked_subcommand or "")) from None
         except BrokenPipeError:
             raise  # whoever read has had enough: click ends it without a word
         except diskstream.InvalidIDError as error:

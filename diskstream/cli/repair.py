@@ -13,7 +13,7 @@ from diskstream.cli.failure import Failure
 from diskstream.cli.options import as_bytes, directory_option, json_option
 from diskstream.cli.output import plain, text, write_json
 from diskstream.cli.progress import reading_progress
-from diskstream.repairing import Loss, Repair, repair
+from diskstream.repairing import Loss, Repair, check_repairable, repair
 from diskstream.verifying import bytes_to_verify
 
 __all__ = ["command"]
@@ -55,6 +55,7 @@ def command(
     Exit status 1 where something could not be repaired, and with --dry-run where there is something to repair.
     """
     if not dry_run:
+        check_repairable(directory)
         ask(f"Repair {directory}? What cannot be read leaves the streams; it stays in quarantine/.", force=force)
     done: list[Repair] = []
     said = 0

@@ -164,7 +164,12 @@ def _make_store(path: Path, files: Files, *, create: bool) -> None:
     if not is_there(path):
         missing = [folder for folder in (path, *path.parents) if not is_there(folder)]
         for folder in reversed(missing):
-            files.mkdir(folder)
+            try:
+                files.mkdir(folder)
+            except (FileExistsError, FileNotFoundError):
+                raise NotAStoreError(
+                    str(folder), "it is a link to nothing, or no directory can be made there"
+                ) from None
             files.sync_dir(folder.parent)
     check_filesystem(path)
     foreign = [entry.name for entry in children(path) if entry.name not in _OURS and not entry.name.endswith(".tmp")]

@@ -209,7 +209,7 @@ class StreamLog:
         if self.options.clock is None:
             return None
         now: object = self.options.clock()
-        if not isinstance(now, int) or not 0 <= now < 1 << 64:
+        if not isinstance(now, int) or isinstance(now, bool) or not 0 <= now < 1 << 64:
             raise ArgumentError(f"the clock must give milliseconds as an int of 64 bits, not {now!r}")
         return now
 

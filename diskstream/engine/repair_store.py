@@ -19,7 +19,7 @@ from diskstream.engine.verify import Progress
 from diskstream.errors import ArgumentError, CorruptionError, DiskstreamError, NotAStoreError
 from diskstream.options import Options
 
-__all__ = ["Wishes", "nested_stores", "repair_store"]
+__all__ = ["Wishes", "must_be_store", "nested_stores", "repair_store"]
 
 _UUID = re.compile(rb"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _MAX_JSON_BYTES = 1 << 16
@@ -51,6 +51,12 @@ def nested_stores(path: Path) -> list[Path]:
     return [each for each in found if (each / "streams").is_dir()]
 
 
+def must_be_store(path: Path) -> None:
+    """Refuses a directory of which nothing says that it is a store, whole or damaged."""
+    if not (path / "store.json").exists() and not (path / "streams").is_dir():
+        raise NotAStoreError(str(path), "there is neither a store.json nor a directory streams")
+
+
 def repair_store(
     path: Path, files: Files, options: Options, wishes: Wishes, progress: Progress, *, dry_run: bool
 ) -> Iterator[Repair]:
@@ -64,8 +70,7 @@ def repair_store(
         StoreBusyError: somebody has it open.
         ArgumentError: the uuid that was given is none.
     """
-    if not (path / "store.json").exists() and not (path / "streams").is_dir():
-        raise NotAStoreError(str(path), "there is neither a store.json nor a directory streams")
+    must_be_store(path)
     directory.check_filesystem(path)
     if not dry_run:
         directory.refuse_backup(path)

@@ -54,7 +54,8 @@ class Shape:
     def fitted(self, batch: pa.RecordBatch, stream: bytes) -> pa.RecordBatch:
         """A batch of a scan in the schema of what is written."""
         pa = self._pa
-        ms, seq = batch.column("id_ms"), batch.column("id_seq")
+        first = batch.schema.names.index("id_seq") + 1  # by place: a field may be called as the others are
+        ms, seq = batch.column(first - 2), batch.column(first - 1)
         arrays: list[Any] = [pa.repeat(pa.scalar(stream, pa.binary()), batch.num_rows)] if self.named else []
         if self._as_text:
             arrays = [names.view(pa.string()) for names in arrays]
@@ -64,7 +65,6 @@ class Shape:
         else:
             arrays += [ms, seq]
         if self.columns:
-            first = batch.schema.names.index("id_seq") + 1  # by place: a field may be called as the others are
             some = batch.columns[first : first + len(self.columns)]
             if self.empty:
                 filled = [column for column, values in zip(self.columns, some, strict=True) if _has_value(values)]

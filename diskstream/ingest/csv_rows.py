@@ -85,6 +85,11 @@ def csv_rows(
             fields, raw, reason = body.split(delimiter), line, ""
         if reason:
             yield BadRow(start, reason, raw)
+        elif names is None and b'"' not in line and b"\r" in body:
+            yield BadRow(
+                start, "ends its rows with carriage returns alone: make newlines of them (tr '\\r' '\\n')", raw
+            )
+            return
         elif names is None:
             names = fields
         elif len(fields) != len(names):

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from diskstream.ingest.csv_rows import csv_rows
 from diskstream.ingest.entry_rows import entry_rows
@@ -31,6 +31,10 @@ _FORMATS: dict[str, Format] = {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
 }
+
+# What begins so is no text, and no row of it means anything.
+_MAGIC_BYTES = 4
+_COMPRESSED = {b"\x1f\x8b": ("gzip", "gzip -dc"), b"\x28\xb5\x2f\xfd": ("zstd", "zstd -dc")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +64,17 @@ class Source:
                 file = sys.stdin.buffer if self.path == STDIN else stack.enter_context(Path(self.path).open("rb"))
             except OSError as error:
                 raise InputError(f"cannot be opened: {error.strerror or error}", file=self.name) from error
+            self._refuse_compressed(file)
             lines = reading_lines(file, name=self.name, encoding=self.encoding, on_read=on_read)
             yield from self._parser(stack.enter_context(lines))
+
+    def _refuse_compressed(self, file: Any) -> None:
+        head = file.peek(_MAGIC_BYTES) if hasattr(file, "peek") else b""
+        for magic, (kind, program) in _COMPRESSED.items():
+            if head.startswith(magic):
+                file_format = "" if self.format == "auto" else f" --format {self.format}"
+                hint = f"{program} {self.name} | diskstream import -{file_format} ..."
+                raise InputError(f"is compressed ({kind})", file=self.name, hint=hint)
 
     def _parser(self, lines: Lines) -> Iterator[Row | BadRow]:
         suffix = Path(self.path).suffix.lower()

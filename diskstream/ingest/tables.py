@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 TABLES: Final = {".arrow": "arrow", ".feather": "arrow", ".parquet": "parquet"}
 """Names of files end so."""
 
+_RESERVED: Final = ("id_ms", "id_seq", "id", "ts")
 _MAGIC: Final = b"ARROW1"  # of an Arrow file; a stream has none
 _ROWS_AT_ONCE: Final = 8192
 
@@ -33,8 +34,8 @@ def table_format(source: Source) -> str | None:
 
 
 def load_tables(stream: diskstream.Stream, sources: Iterable[Source], options: LoadOptions) -> LoadReport:
-    """Appends every row of the files: fields as `Stream.add_arrow` finds them, IDs where ``id_ms`` and ``id_seq``, or
-    ``id``, are columns, and else those of now.
+    """Appends every row of the files: a column a field, or the list ``fields``; IDs where ``id_ms`` and ``id_seq``, or
+    ``id`` as text, are columns, and else those of now.
 
     Raises:
         InputError: a file cannot be read as what it is, or a row cannot be an entry; `written` says how many rows
@@ -43,9 +44,8 @@ def load_tables(stream: diskstream.Stream, sources: Iterable[Source], options: L
     report, resumption = LoadReport(stream.name), Resumption(stream, options.key, again=options.again)
     for source in sources:
         with _reading(source, report):
-            for batch in _batches(Path(source.path), table_format(source)):
-                names = set(batch.schema.names)
-                ids = "columns" if {"id_ms", "id_seq"} <= names or "id" in names else "auto"
+            for found in _batches(Path(source.path), table_format(source)):
+                batch, ids = _told_apart(found)
                 for begin in range(0, batch.num_rows, _ROWS_AT_ONCE):
                     part = batch.slice(begin, _ROWS_AT_ONCE)
                     _add(stream, part, ids, resumption, report)
@@ -55,6 +55,35 @@ def load_tables(stream: diskstream.Stream, sources: Iterable[Source], options: L
                         options.on_read(part.nbytes)
     resumption.finish()
     return report
+
+
+def _told_apart(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, str]:
+    """The batch with a prefix for columns that are fields though `Stream.add_arrow` leaves out such names; and its IDs.
+
+    What is no ID of the row, nor its time once more, is data, whatever it is called. (`stream` is not.)
+    """
+    pa = import_arrow("an import of tables")
+    names = batch.schema.names
+    types = pa.types
+    texts = (types.is_string, types.is_large_string, types.is_string_view)
+    in_parts = {"id_ms", "id_seq"} <= set(names)
+    in_text = "id" in names and any(is_text(batch["id"].type) for is_text in texts)
+    used = {"id_ms", "id_seq"} if in_parts else {"id"} if in_text else set()
+    if in_parts and "ts" in names and _is_time_of(batch["ts"], batch["id_ms"]):
+        used.add("ts")
+    renamed = [f"field:{name}" if name in _RESERVED and name not in used else name for name in names]
+    return batch.rename_columns(renamed), "columns" if used else "auto"
+
+
+def _is_time_of(times: pa.Array, id_ms: pa.Array) -> bool:
+    """Whether a column says the milliseconds of the IDs once more."""
+    pa = import_arrow("an import of tables")
+    if not pa.types.is_timestamp(times.type):
+        return False
+    try:
+        return bool(times.cast(pa.timestamp("ms")).cast(pa.int64()).equals(id_ms.cast(pa.int64())))
+    except pa.ArrowInvalid:  # finer than milliseconds, or out of range
+        return False
 
 
 def _add(stream: diskstream.Stream, part: pa.RecordBatch, ids: str, resumption: Resumption, report: LoadReport) -> None:

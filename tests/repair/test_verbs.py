@@ -121,6 +121,17 @@ def test_repair_asks_shows_a_plan_and_says_what_is_lost(run: Run, folder: Path) 
     assert run("len", "race").stdout == "400\n"
 
 
+def test_nobody_is_asked_about_what_is_no_store(run: Run, tmp_path: Path) -> None:
+    told = run("repair", "--dir", str(tmp_path / "nowhere"), given="y\n", code=1)
+    assert "is not a diskstream store" in told.stderr
+    assert "[y/N]" not in told.output
+    run("backup", str(tmp_path / "backups"))
+    (backup,) = (path for path in (tmp_path / "backups").iterdir() if path.is_dir())
+    told = run("repair", "--dir", str(backup), given="y\n", code=1)
+    assert "it is a backup, which never changes" in told.stderr
+    assert "[y/N]" not in told.output
+
+
 def test_repair_as_json_is_an_object_a_line(run: Run, folder: Path) -> None:
     flip(folder / "00000003.log", 4096 + 20)
     (report,) = objects(run("repair", "--force", "--json"))

@@ -1,0 +1,67 @@
+"""Long work that is told to end, by Ctrl-C or by a manager of services: one line, a way on, and nothing half made."""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import diskstream
+
+ROWS = 4_000
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    with diskstream.open(tmp_path / "store", fsync="os") as filled:
+        filled.stream("s").add_many([{"n": number, "text": "x" * 200} for number in range(ROWS)])
+    return tmp_path / "store"
+
+
+def stopped(number: signal.Signals, place: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """The verb, sent the signal once it has made something at its place."""
+    program = [sys.executable, "-m", "diskstream", *words]
+    with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        while process.poll() is None and not any(place.iterdir()):
+            pass
+        process.send_signal(number)
+        out, err = process.communicate(timeout=60)
+        return subprocess.CompletedProcess(program, process.returncode, out, err)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_backup_that_is_stopped_says_that_the_next_one_goes_on(
+    tmp_path: Path, store: Path, number: signal.Signals
+) -> None:
+    place = tmp_path / "backups"
+    place.mkdir()
+    done = stopped(number, place, "backup", str(place), "--dir", str(store), "--rate", "20kB")
+    assert done.returncode == 1, done.stderr
+    assert "error: it was stopped before it was done" in done.stderr
+    assert "hint: run it again" in done.stderr
+    assert "Traceback" not in done.stderr
+    again = subprocess.run(
+        [sys.executable, "-m", "diskstream", "backup", str(place), "--dir", str(store)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert again.returncode == 0, again.stderr
+    assert f"{ROWS:,} entries" in again.stdout
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_export_that_is_stopped_leaves_nothing_half_made(
+    tmp_path: Path, store: Path, number: signal.Signals
+) -> None:
+    with diskstream.open(store, fsync="os") as filled:
+        for _ in range(80):  # long enough to be met in its midst
+            filled.stream("s").add_many([{"n": number, "text": "x" * 200} for number in range(ROWS)])
+    place = tmp_path / "place"
+    place.mkdir()
+    done = stopped(number, place, "export", "s", "--dir", str(store), "-o", str(place / "out.csv"))
+    assert done.returncode == 1, done.stderr
+    assert "error: it was stopped before it was done" in done.stderr
+    assert "hint: run it again" in done.stderr
+    assert list(place.iterdir()) == []
