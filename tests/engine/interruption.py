@@ -83,52 +83,122 @@ def _interrupted(store: Store, work: Callable[[Store], object], nth: int) -> str
     return interruption.place or None
 
 
-def _usable(path: Path) -> str:
-    """What another opening of the store gets done, in a thread of its own: a lock that nobody gives up stops it."""
-    done: list[str] = []
+Contents = dict[bytes, list[EntryID]]
+
+
+def _contents(store: Store) -> Contents:
+    return {name: [entry.id for entry in store.stream(name).range()] for name in store.streams()}
+
+
+def _made(path: Path) -> Store:
+    store = diskstream.open(path, **SMALL)
+    for number in range(10):
+        store.stream("x").add({"n": str(number)}, EntryID(number + 1, 0))
+        if number == 5:
+            store.stream("x").seal()
+    return store
+
+
+def _others_roll(store: Store, path: Path) -> str:
+    """Another opening of the store adds and rolls, in a thread of its own: a lock that nobody gives up stops it."""
 
     def use() -> None:
+        with diskstream.open(path, **SMALL) as other:
+            for name in other.streams():
+                other.stream(name).add({"n": "other"}, "900-0")
+                other.stream(name).seal()
+            other.stream("z").add({"n": "other"})
+
+    said = _in_time(use)
+    with contextlib.suppress(diskstream.StorageError):  # which may say that the stream must be opened again
+        store.close()
+    return said
+
+
+def _others_add(store: Store, path: Path) -> str:
+    """Another opening adds, and nobody rolls."""
+
+    def use() -> None:
+        with diskstream.open(path, **SMALL) as other:
+            for name in other.streams():
+                other.stream(name).add({"n": "other"}, "900-0")
+
+    said = _in_time(use)
+    with contextlib.suppress(diskstream.StorageError):
+        store.close()
+    return said
+
+
+def _goes_on(store: Store, path: Path) -> str:
+    """Who was interrupted goes on with the same store, as far as it lets him, and closes it; nobody else comes."""
+
+    def use() -> None:
+        with store if not store.closed else diskstream.open(path, **SMALL) as same:
+            for name in same.streams():
+                same.stream(name).add({"n": "same"}, "900-0")
+
+    return _in_time(use)
+
+
+def _in_time(use: Callable[[], None]) -> str:
+    done: list[str] = []
+
+    def told() -> None:
         try:
-            with diskstream.open(path, **SMALL) as other:
-                for name in other.streams():
-                    other.stream(name).add({"n": "other"}, "900-0")
-                    other.stream(name).seal()
-                    assert next(other.stream(name).revrange(count=1)).id == EntryID(900, 0)
-                other.stream("z").add({"n": "other"})
+            use()
             done.append("usable")
         except Exception as error:  # noqa: BLE001  # shown with the place that it came after
             done.append(f"{type(error).__name__}: {error}")
 
-    user = threading.Thread(target=use, daemon=True)
+    user = threading.Thread(target=told, daemon=True)
     user.start()
     user.join(LIMIT_S / 8)
     return done[0] if done else "locked for ever"
 
 
+_AFTER = (_goes_on, _others_add, _others_roll)
+
+
+# Works of two steps, each whole: what is there between them.
+_BETWEEN: dict[str, Callable[[Contents], Contents]] = {
+    "add, trimming": lambda before: {b"x": [*before[b"x"], EntryID(90, 1)]},
+    "new stream": lambda before: {**before, b"y": []},
+}
+
+
+def _is_right(found: Contents, possible: list[Contents]) -> bool:
+    """Whether all is as the work found it, left it or has it in between, and what was added since is there, last."""
+    others = {name: ids for name, ids in found.items() if name != b"z"}
+    is_there = all(ids[-1:] == [EntryID(900, 0)] for ids in others.values())
+    return is_there and {name: ids[:-1] for name, ids in others.items()} in possible
+
+
 def interrupt_everywhere(name: str) -> None:
-    """Does a work again and again, interrupted a moment later each time; says whatever is not usable then."""
+    """Does a work again and again, interrupted a moment later each time; says whatever is not right then."""
     nth, moments = 1, 0
     with fast_directory() as directory:
+        with _made(directory / "whole") as store:
+            before = _contents(store)
+            WORKS[name](store)
+        with diskstream.open(directory / "whole", **SMALL) as store:
+            possible = [before, _contents(store)]
+        if name in _BETWEEN:
+            possible.append(_BETWEEN[name](before))
         while True:
-            store = diskstream.open(directory / f"{nth}", **SMALL)
-            for number in range(10):
-                store.stream("x").add({"n": str(number)}, EntryID(number + 1, 0))
-                if number == 5:
-                    store.stream("x").seal()
-            place = _interrupted(store, WORKS[name], nth)
+            place: str | None = ""
+            for what in _AFTER:
+                path = directory / f"{nth}{what.__name__}"
+                store = _made(path)
+                place = _interrupted(store, WORKS[name], nth)
+                if place is None:
+                    break
+                said = what(store, path)
+                with diskstream.open(path, **SMALL) as again:
+                    problems, found = again.verify().problems, _contents(again)
+                if said != "usable" or problems or not _is_right(found, possible):
+                    say(f"after Ctrl-C at moment {nth}, {place}, {what.__name__}: {said}, {problems}, {found}")
             if place is None:
                 break
-            found = _usable(directory / f"{nth}")
-            if found != "usable":
-                say(f"after Ctrl-C at moment {nth}, {place}: {found}")
-            # Who was interrupted closes, which may say that the stream must be opened again.
-            with contextlib.suppress(diskstream.StorageError):
-                store.close()
-            with diskstream.open(directory / f"{nth}", **SMALL) as again:
-                problems = again.verify().problems
-                newest = [next(again.stream(name).revrange(count=1)).id for name in again.streams() if name != b"z"]
-            if problems or newest != [EntryID(900, 0)] * len(newest):
-                say(f"after Ctrl-C at moment {nth}, {place}: {problems}, {newest}")
             moments += 1
             # Every moment at first, then further and further apart: long works repeat themselves.
             nth += 1 + nth // 40
