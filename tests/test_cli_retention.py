@@ -93,7 +93,9 @@ def test_what_the_library_refuses_is_told_without_secrets(run: Run, directory: P
     assert "hush" not in result.output
     assert "holds no user and no password" in result.stderr
     run("set", "nobody", "--max-entries", "5", code=1)
-    run("set", "jobs", "--max-entries", str(2**63), code=1)
+    run("set", "jobs", "--max-entries", str(2**63), code=2)
+    told = run("set", "jobs", "--max-entries", "5", "--ref", "ACKED", "--to", "file:///cold", code=2)
+    assert "those moved to cold storage stay readable" in told.stderr
     assert kept(directory) == (100, None)
 
 

@@ -239,6 +239,8 @@ def _taken_out(id_field: bytes, pairs: Pairs) -> tuple[diskstream.EntryID, Pairs
         entry_id = parse_id(pairs[at][1])
     except diskstream.InvalidIDError:
         raise ValueError(f"has {shown(pairs[at][1])} where its ID should be") from None
+    if entry_id == diskstream.EntryID(0, 0):
+        raise ValueError("has the ID 0-0, which no entry can have")
     if len(pairs) == 1:
         raise ValueError("has nothing but its ID, and an entry needs at least one field")
     return entry_id, pairs[:at] + pairs[at + 1 :]

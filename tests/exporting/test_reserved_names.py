@@ -110,3 +110,13 @@ def test_a_compressed_file_is_refused_with_the_way_to_read_it(tmp_path: Path, su
         told = run("import", file, "--dir", str(tmp_path / "store"), "--stream", "again", *more, code=1).stderr
         assert f"is compressed ({kind})" in told
         assert f"{program} {file} | diskstream import -" in told
+
+
+def test_the_id_that_no_entry_can_have_is_a_bad_row_like_others(tmp_path: Path) -> None:
+    rows = ['{"id": "0-0", "fields": {"n": "0"}}', '{"id": "1-0", "fields": {"n": "1"}}']
+    (tmp_path / "rows.jsonl").write_text("\n".join(rows) + "\n")
+    words = ["import", str(tmp_path / "rows.jsonl"), "--format", "entries", "--dir", str(tmp_path / "store")]
+    assert "0-0, which no entry can have" in run(*words, "--stream", "s", code=1).stderr
+    run(*words, "--stream", "s", "--on-error", "skip")
+    with diskstream.open(tmp_path / "store") as store:
+        assert [str(entry.id) for entry in store.stream("s").range()] == ["1-0"]

@@ -56,9 +56,11 @@ def command(
         raise click.UsageError("--on-trim moves: say where, with --to")
     if max_age_ms is None and max_bytes is None and max_entries is None and not on_trim:
         raise click.UsageError("give one of --max-age, --max-bytes and --max-entries, or --on-trim")
-    rule = diskstream.RetentionRule(
-        max_age_ms=max_age_ms, max_bytes=max_bytes, max_entries=max_entries, ref=ref.upper(), to=to, on_trim=on_trim
-    )
+    limits = {"max_age_ms": max_age_ms, "max_bytes": max_bytes, "max_entries": max_entries}
+    try:
+        rule = diskstream.RetentionRule(**limits, ref=ref.upper(), to=to, on_trim=on_trim)
+    except diskstream.ArgumentError as error:
+        raise click.UsageError(str(error)) from None
     # No background of its own: nothing goes by the rule of before while somebody thinks about the question.
     with diskstream.open(directory, read_only=dry_run, create=False, retention_interval_ms=0) as store:
         found = existing_stream(store, stream)
