@@ -61,6 +61,9 @@ WORKS: dict[str, Callable[[Store], object]] = {
     "add, trimming": lambda store: store.stream("x").add({"n": "new"}, "90-1", maxlen=5),
     "delete entries": lambda store: store.stream("x").delete("3-0", "7-0"),
     "seal": lambda store: store.stream("x").seal(),
+    "read": lambda store: store.stream("x").group("g", create=False).consumer("d").read(count=3),
+    "ack": lambda store: store.stream("x").group("g", create=False).ack("1-0", "3-0"),
+    "claim": lambda store: store.stream("x").group("g", create=False).consumer("d").claim("1-0", "2-0", "4-0"),
     "compact": lambda store: store.stream("x").compact(),
     "new stream": lambda store: store.stream("y").add({"n": "1"}, "1-0"),
     "delete": lambda store: store.delete("x"),
@@ -83,11 +86,18 @@ def _interrupted(store: Store, work: Callable[[Store], object], nth: int) -> str
     return interruption.place or None
 
 
-Contents = dict[bytes, list[EntryID]]
+# Of each stream its entries, and what its groups have pending, with how often each was delivered.
+Contents = dict[bytes, tuple[list[EntryID], list[tuple[EntryID, bytes, int]]]]
 
 
 def _contents(store: Store) -> Contents:
-    return {name: [entry.id for entry in store.stream(name).range()] for name in store.streams()}
+    return {name: _contents_of(store.stream(name)) for name in store.streams()}
+
+
+def _contents_of(stream: diskstream.Stream) -> tuple[list[EntryID], list[tuple[EntryID, bytes, int]]]:
+    ids = [entry.id for entry in stream.range()]
+    groups = [stream.group(group.name, create=False) for group in stream.groups()]
+    return ids, [(row.id, row.consumer, row.deliveries) for group in groups for row in group.pending_range()]
 
 
 def _made(path: Path) -> Store:
@@ -96,6 +106,7 @@ def _made(path: Path) -> Store:
         store.stream("x").add({"n": str(number)}, EntryID(number + 1, 0))
         if number == 5:
             store.stream("x").seal()
+    store.stream("x").group("g", start="0").consumer("c").read(count=4)
     return store
 
 
@@ -161,16 +172,16 @@ _AFTER = (_goes_on, _others_add, _others_roll)
 
 # Works of two steps, each whole: what is there between them.
 _BETWEEN: dict[str, Callable[[Contents], Contents]] = {
-    "add, trimming": lambda before: {b"x": [*before[b"x"], EntryID(90, 1)]},
-    "new stream": lambda before: {**before, b"y": []},
+    "add, trimming": lambda before: {b"x": ([*before[b"x"][0], EntryID(90, 1)], before[b"x"][1])},
+    "new stream": lambda before: {**before, b"y": ([], [])},
 }
 
 
 def _is_right(found: Contents, possible: list[Contents]) -> bool:
     """Whether all is as the work found it, left it or has it in between, and what was added since is there, last."""
     others = {name: ids for name, ids in found.items() if name != b"z"}
-    is_there = all(ids[-1:] == [EntryID(900, 0)] for ids in others.values())
-    return is_there and {name: ids[:-1] for name, ids in others.items()} in possible
+    is_there = all(ids[-1:] == [EntryID(900, 0)] for ids, _ in others.values())
+    return is_there and {name: (ids[:-1], pending) for name, (ids, pending) in others.items()} in possible
 
 
 def interrupt_everywhere(name: str) -> None:
