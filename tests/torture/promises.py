@@ -86,8 +86,10 @@ PROMISES: tuple[Promise, ...] = (
             "tests/torture/test_torture.py::test_a_short_form_of_each_part_finds_nothing",
             "tests/crowd/test_planted.py",
             "tests/processes/test_processes.py",
+            "tests/engine/test_interrupt.py::test_ctrl_c_at_any_moment_leaves_the_store_usable",
+            "tests/engine/test_roll_cut_short.py",
         ),
-        ("crowd",),
+        ("crowd", "power"),
     ),
     Promise(
         "Meanwhile a reader passes over nothing and sees nothing twice; a group gives each entry to one consumer, "
