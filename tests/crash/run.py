@@ -163,8 +163,8 @@ def _record(
     promises.was_full |= files.faults.no_room > 0
     files.note_ctl()
     files.note_view()
-    # Who dies beside another leaves half-made files, which go with the next recovery: so something is found.
-    is_clean = not work.counts["processes killed beside another"]
+    # Who dies beside another, or is interrupted, leaves half-made files: the next recovery finds them.
+    is_clean = not work.counts["processes killed beside another"] and not work.counts["interrupted operations"]
     return _Trace(files, promises, files.position if is_clean else files.position + 1), work
 
 
