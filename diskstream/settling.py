@@ -26,5 +26,7 @@ def settle(store: Store) -> None:
     """
     owed = store._owed
     while owed:
+        log = next(iter(owed))
         with contextlib.suppress(StreamMoved):  # whoever moved the stream, or closed it, has flushed it
-            owed.pop().flush()
+            log.flush()
+        owed.discard(log)  # not before: where this was interrupted, it is still owed

@@ -18,7 +18,7 @@ from diskstream.delivering import Wanted, read_groups
 from diskstream.engine import directory, names
 from diskstream.engine.files import Files
 from diskstream.engine.keeper import Keeper
-from diskstream.engine.log import StreamLog, StreamMoved
+from diskstream.engine.log import FLAG_MOVED, StreamLog, StreamMoved
 from diskstream.engine.looks import is_folder, refuse_link
 from diskstream.engine.page import APPEND, Page
 from diskstream.engine.recovery import RecoveryReport
@@ -86,6 +86,10 @@ def open(  # `diskstream.open`, as `gzip.open` and `dbm.open`
     if any("\ud800" <= char <= "\udfff" for char in str(whole)):
         raise ArgumentError(f"the path of a store must be UTF-8, which {str(whole)!r} is not: rename the directory")
     return Store(whole, Options(**options), read_only=read_only, create=create, files=files or Files())
+
+
+class _OtherError(Exception):
+    """The stream is not the one that was meant."""
 
 
 class Store(Upkeep):
@@ -164,12 +168,12 @@ class Store(Upkeep):
             StorageError: a last flush failed. The store is closed all the same.
         """
         with self._mutex:
-            if self._closed:
-                return
+            if self._closed and not self._logs:
+                return  # where an interrupt ended the first call, this one goes on
             self._closed = True
-            keeper, self._keeper = self._keeper, None
-        if keeper is not None:
-            keeper.stop()
+        if self._keeper is not None:
+            self._keeper.stop()
+        self._keeper = None
         self._retainer.stop()
         for log in self._logs.values():
             log.native.end_waits()
@@ -225,11 +229,18 @@ class Store(Upkeep):
 
     def delete(self, name: str | bytes) -> bool:
         """Removes a stream with all that belongs to it. Returns whether there was one."""
-        key = names.as_name(name)
+        return self._delete(names.as_name(name), None)
+
+    def _delete(self, key: bytes, is_it: Callable[[StreamLog], bool] | None) -> bool:
+        """The same, if the stream is the one that is meant: this is asked where nobody can change it any more."""
         with self._mutex, self._lock_names():
             if not self.exists(key):
                 return False
-            self._remove(key)
+            try:
+                hidden = self._hide(key, is_it)
+            except _OtherError:
+                return False
+            directory.remove_hidden(hidden, self._files)
         self._page.ctl.ring()
         return True
 
@@ -246,11 +257,19 @@ class Store(Upkeep):
                 raise NoSuchStreamError(source)
             if source == target:
                 return
-            if self.exists(target):
-                if not replace:
-                    raise StreamExistsError(target)
-                self._remove(target)
-            self._move(source, lambda: directory.rename_stream(self._streams, source, target, self._files), flush=True)
+            if not replace and self.exists(target):
+                raise StreamExistsError(target)
+            hidden: list[Path] = []
+
+            def give_name(_: StreamLog | None) -> Path:
+                directory.note_names(self._streams, source, target, self._files)
+                if self.exists(target):  # it goes only now, when all that may fail before has not
+                    hidden.append(self._hide(target, None))
+                return directory.rename_stream(self._streams, source, target, self._files)
+
+            self._move(source, give_name, flush=True)
+            for each in hidden:
+                directory.remove_hidden(each, self._files)
         self._page.ctl.ring()
 
     def _lock_names(self) -> Guard:
@@ -260,22 +279,32 @@ class Store(Upkeep):
             raise ReadOnlyError(str(self.path))
         return self._page.ctl.locked(APPEND)
 
-    def _remove(self, name: bytes) -> None:
+    def _hide(self, name: bytes, is_it: Callable[[StreamLog], bool] | None) -> Path:
+        """Takes a stream's name away. Returns where its files are, which are to be removed."""
+
+        def hide(log: StreamLog | None) -> Path:
+            if is_it is not None and (log is None or not is_it(log)):
+                raise _OtherError
+            return directory.hide_stream(self._streams, name, self._files)
+
         with contextlib.suppress(DiskstreamError, StreamMoved):  # a damaged stream can be deleted all the same
             log = self._log(name, create=False)
-            if log is not None and log.native.group_count[1]:
+            if is_it is None and log is not None and log.native.group_count[1]:
                 with log.locked():
                     log.prepare()
                     log.pending.forget()
-        hidden = self._move(name, lambda: directory.hide_stream(self._streams, name, self._files), flush=False)
-        directory.remove_hidden(hidden, self._files)
+        return self._move(name, hide, flush=False)
 
-    def _move(self, name: bytes, move: Callable[[], Path], *, flush: bool) -> Path:
-        """Moves a stream's directory, so that every process notices: see `StreamLog.leave`. Returns its new place."""
+    def _move(self, name: bytes, move: Callable[[StreamLog | None], Path], *, flush: bool) -> Path:
+        """Moves a stream's directory, so that every process notices: see `StreamLog.leave`. Returns its new place.
+
+        `move` is given the log, locked; None of a stream that is damaged.
+        """
         places: list[Path] = []
+        log: StreamLog | None = None
 
         def once() -> Path:
-            places.append(move())
+            places.append(move(log))
             return places[0]
 
         while not places:
@@ -290,8 +319,11 @@ class Store(Upkeep):
                 log.leave(once, flush=flush)
             except StreamMoved:
                 pass
-            finally:
-                self._forget(name, log)
+            except BaseException:
+                if places or log.ctl.flags & FLAG_MOVED:
+                    self._forget(name, log)
+                raise  # where it has not moved it stays open: what was added is still to be flushed
+            self._forget(name, log)
         return places[0]
 
     def _log(self, name: bytes, *, create: bool) -> StreamLog | None:

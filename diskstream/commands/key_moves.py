@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from diskstream.commands.failures import no_key
 from diskstream.commands.key_records import Key, KeyRecords, Record, gone, places, put
 from diskstream.commands.replies import Failure
-from diskstream.commands.versions import identity, version
+from diskstream.commands.versions import identity, version, version_of
 from diskstream.copying import copy_stream, temporary_name
 from diskstream.store import Store
 from diskstream.stream import Stream
@@ -146,13 +146,8 @@ class MovingKeys:
         raise Failure("ERR the stream is being written to by another process: try again")
 
     def _withdraw(self, at: Key, before: object) -> bool:
-        """Removes a stream if it is as it was `before`: its name goes first, so that nobody can write to it then."""
-        store, hidden = self._place_store(at[0]), temporary_name()
-        store.rename(at[1], hidden)
-        if version(store.stream(hidden)) == before:
-            return store.delete(hidden)
-        store.rename(hidden, at[1], replace=False)
-        return False
+        """Removes a stream if it is as it was `before`, which is looked at where nobody can write to it any more."""
+        return self._place_store(at[0])._delete(at[1], lambda log: version_of(log) == before)
 
     def swap(self, first: int, second: int) -> None:
         """Swaps two databases: their numbers, not their directories."""

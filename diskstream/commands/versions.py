@@ -5,7 +5,7 @@ from typing import Any
 from diskstream.membership import looked
 from diskstream.stream import Stream
 
-__all__ = ["identity", "version"]
+__all__ = ["identity", "version", "version_of"]
 
 
 def identity(stream: Stream | None) -> bytes:
@@ -25,10 +25,12 @@ def version(stream: Stream | None) -> object:
     Not the place in its log: marks and rolls, which happen by themselves, change that too.
     """
 
-    def look(log: Any) -> object:
-        groups = log.native.groups()
-        consumers = tuple(tuple(log.native.consumers(group[0])) for group in groups)
-        windows = log.native.windows(0)[:2]
-        return log.native.uuid, log.native.counters(), tuple(groups), consumers, windows
+    return None if stream is None else stream._use(lambda log: looked(log, version_of), None)
 
-    return None if stream is None else stream._use(lambda log: looked(log, look), None)
+
+def version_of(log: Any) -> object:
+    """The same of a log whose append lock the caller holds."""
+    groups = log.native.groups()
+    consumers = tuple(tuple(log.native.consumers(group[0])) for group in groups)
+    windows = log.native.windows(0)[:2]
+    return log.native.uuid, log.native.counters(), tuple(groups), consumers, windows

@@ -26,6 +26,7 @@ __all__ = [
     "describe",
     "hide_stream",
     "list_streams",
+    "note_names",
     "open_store",
     "refuse_backup",
     "remove_hidden",
@@ -258,11 +259,20 @@ def write_name(directory: Path, candidates: list[bytes], files: Files) -> None:
     files.sync_dir(directory)
 
 
-def rename_stream(streams: Path, old: bytes, new: bytes, files: Files) -> Path:
-    """Gives a stream another, free name, in one step; the caller holds the store's lock. Returns its new place."""
+def note_names(streams: Path, old: bytes, new: bytes, files: Files) -> None:
+    """What comes before a renaming and changes nothing: the stream's directory knows both names, if it must."""
     source, target = streams / names.encode_name(old), streams / names.encode_name(new)
     if names.is_long(source.name) or names.is_long(target.name):
-        write_name(source, [old, new], files)
+        with _within(streams, "rename"):
+            write_name(source, [old, new], files)
+
+
+def rename_stream(streams: Path, old: bytes, new: bytes, files: Files) -> Path:
+    """Gives a stream another, free name, in one step, behind `note_names`; the caller holds the store's lock.
+
+    Returns its new place.
+    """
+    source, target = streams / names.encode_name(old), streams / names.encode_name(new)
     with _within(streams, "rename"):
         files.rename(source, target)
         files.sync_dir(streams)

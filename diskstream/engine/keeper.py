@@ -4,8 +4,8 @@ import threading
 from collections.abc import Callable
 
 from diskstream.engine import seal
-from diskstream.engine.log import FLAG_MOVED, StreamLog, StreamMoved
-from diskstream.errors import DiskstreamError, PoisonedError
+from diskstream.engine.log import FLAG_CHECK, FLAG_MOVED, StreamLog, StreamMoved
+from diskstream.errors import PoisonedError
 
 __all__ = ["Keeper"]
 
@@ -30,7 +30,7 @@ class Keeper:
     ) -> None:
         self._logs, self._seals, self._notice = logs, seals, notice
         self._wake, self._stop = threading.Event(), threading.Event()
-        self.last_error: DiskstreamError | None = None
+        self.last_error: Exception | None = None
         self._threads = [threading.Thread(target=self._keep_house, name="diskstream-keeper", daemon=True)]
         if interval_ms is not None:
             # A thread of its own, so that sealing never delays a flush.
@@ -54,7 +54,8 @@ class Keeper:
 
     def _flush(self, every_s: float) -> None:
         while not self._stop.wait(every_s):
-            self._each(self._flush_one)
+            # That somebody died under the lock is no reason to flush nothing: the next to append looks at what he left.
+            self._each(self._flush_one, FLAG_CHECK)
 
     def _keep_house(self) -> None:
         while not self._stop.is_set():
@@ -62,16 +63,16 @@ class Keeper:
             self._wake.clear()
             self._each(self._attend)
 
-    def _each(self, attend: Callable[[StreamLog], None]) -> None:
+    def _each(self, attend: Callable[[StreamLog], None], despite: int = 0) -> None:
         for log in self._logs():
             if self._stop.is_set():
                 return
             try:
-                if not (log.closed or log.read_only or log.fault is not None or log.ctl.flags):
+                if not (log.closed or log.read_only or log.fault is not None or log.ctl.flags & ~despite):
                     attend(log)
             except StreamMoved:
                 pass
-            except DiskstreamError as error:
+            except Exception as error:  # noqa: BLE001  # of a clock that is not ours, say: others are still to be flushed
                 if not log.closed:
                     self.last_error = error
 

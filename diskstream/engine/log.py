@@ -284,11 +284,7 @@ class StreamLog:
         if self.ctl.flags & POISONED:  # a flush now would prove nothing
             raise PoisonedError(str(self.directory), self.ctl.poison_text)
         self._follow()
-        following = names.log_path(self.directory, self.native.tail[0] + 1)
-        if is_there(following):
-            self.files.sync_dir(self.directory)  # it died between the rename and the publishing of a roll
-            self.file.pwrite_sync(*recovery.left_behind_mark(self.native.tail[0] + 1))
-            self.enter(self.native.tail[0] + 1)
+        roll.finish(self)
         found = recovery.settle_left(self.directory, self.files, self.file, self.native, self.ctl)
         if found is not None:
             self.report = self.report or RecoveryReport(self.directory)
@@ -476,8 +472,8 @@ class StreamLog:
             self.refresh()
             if flush and self.fault is None:
                 self.retry(self.native.flush, held=True)
-            self.ctl.raise_flags(FLAG_MOVED)
             try:
+                self.ctl.raise_flags(FLAG_MOVED)
                 place = move()
             except BaseException:
                 if is_there(self.directory):

@@ -11,7 +11,7 @@ from diskstream.errors import LimitError, StorageError
 if TYPE_CHECKING:
     from diskstream.engine.log import StreamLog
 
-__all__ = ["INITIAL_BYTES", "MAX_SEGMENTS", "begin_next"]
+__all__ = ["INITIAL_BYTES", "MAX_SEGMENTS", "begin_next", "finish"]
 
 FLAG_CHECK = 4
 INITIAL_BYTES = 16 << 10
@@ -55,6 +55,25 @@ def begin_next(log: "StreamLog") -> None:
             log.ctl.clear_flags(FLAG_CHECK)
             log.files.unlink(temporary)
         raise
+    _enter(log, number)
+    log.ctl.clear_flags(FLAG_CHECK)
+    log.on_roll()
+
+
+def finish(log: "StreamLog") -> None:
+    """Goes on in the segment behind the present one, if somebody who began it was stopped before he published it.
+
+    The caller holds the append lock, and publishes where the log ends.
+
+    Raises:
+        StorageError: the disk said no; the stream takes no more writes.
+    """
+    number = log.native.tail[0] + 1
+    if is_there(names.log_path(log.directory, number)):
+        _enter(log, number)
+
+
+def _enter(log: "StreamLog", number: int) -> None:
     try:
         log.files.sync_dir(log.directory)
         # Should the new file get lost, the old one must not be taken for the active one.
@@ -65,5 +84,3 @@ def begin_next(log: "StreamLog") -> None:
     except StorageError as error:
         log.ctl.poison(f"the change to segment {number} failed: {error}")
         raise
-    log.ctl.clear_flags(FLAG_CHECK)
-    log.on_roll()

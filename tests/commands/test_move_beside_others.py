@@ -1,0 +1,60 @@
+"""MOVE while other processes write to the stream: what they were told is there is under the key, in one database."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import diskstream
+from diskstream import EntryID, Stream
+from diskstream.commands import key_moves
+from diskstream.commands.keyspace import Keyspace
+from diskstream.commands.versions import version as version_now
+
+
+@pytest.fixture
+def keyspace(tmp_path: Path) -> Iterator[Keyspace]:
+    with Keyspace(tmp_path / "s", fsync="always") as opened:
+        opened.store(0).stream("x").add({"n": "1"})
+        yield opened
+
+
+def found(keyspace: Keyspace) -> set[EntryID]:
+    return {entry.id for database in (0, 1) for entry in keyspace.store(database).stream("x").range()}
+
+
+@pytest.mark.parametrize("interrupted_at", [None, 3, 4])
+def test_what_others_add_meanwhile_stays_under_the_key(
+    tmp_path: Path, keyspace: Keyspace, monkeypatch: pytest.MonkeyPatch, interrupted_at: int | None
+) -> None:
+    told: list[EntryID] = []
+    looks = 0
+
+    with diskstream.open(tmp_path / "s", fsync="always") as other:
+
+        def version(stream: Stream | None) -> object:
+            nonlocal looks
+            looks += 1
+            if looks == 2:  # the copy is made, and what it was made of is looked at once more
+                told.extend(other.stream("x").add_many([{"n": "2"}]))
+            if looks == interrupted_at:
+                raise KeyboardInterrupt
+            return version_now(stream)
+
+        monkeypatch.setattr(key_moves, "version", version)
+        try:
+            assert keyspace.move(0, b"x", 1)
+        except KeyboardInterrupt:
+            assert interrupted_at is not None
+        assert told
+        assert set(told) <= found(keyspace)
+        assert not [name for name in keyspace.store(0).streams() if name.startswith(b"\0")]
+
+
+def test_a_stream_that_is_not_the_one_that_was_looked_at_is_not_removed(keyspace: Keyspace) -> None:
+    store = keyspace.store(0)
+    assert not store._delete(b"x", lambda _: False)
+    assert len(store.stream("x")) == 1
+    store.stream("x").add({"n": "2"})
+    assert store._delete(b"x", lambda log: log.native.counters()[0] == 2)
+    assert store.streams() == []
