@@ -6,7 +6,7 @@ import stat
 import zlib
 from pathlib import Path
 
-from diskstream.engine.view_pages import PagesDamaged, check_pages, read_rows
+from diskstream.engine.view_pages import PagesDamaged, read_rows
 
 __all__ = ["ViewState", "check", "is_obstructed", "is_row", "place_of", "to_be_removed", "unsound"]
 
@@ -83,12 +83,14 @@ def place_of(view: Path, uuid: bytes) -> bytes | None:
 
 
 def unsound(view: Path) -> bool:
-    """Whether LMDB must not be given the files of a view that nobody has open. Rows are not read for that."""
+    """Whether the files of a view that nobody has open must go: LMDB would fail on them, or a row is another one.
+
+    Each row is looked at: where the key of one has changed, nobody who looks for it would come upon its checksum.
+    """
     data = view / "data.mdb"
     if not os.path.lexists(data):
         return False
     try:
-        check_pages(data)
+        return not all(is_row(key, value) for key, value in read_rows(data))
     except (PagesDamaged, OSError):
         return True
-    return False

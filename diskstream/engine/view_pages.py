@@ -22,7 +22,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Self
 
-__all__ = ["MAGIC", "PagesDamaged", "check_pages", "read_rows"]
+__all__ = ["MAGIC", "PagesDamaged", "read_rows"]
 
 _PAGE = struct.Struct("<QHHHH")
 _META = struct.Struct("<IIQQ")
@@ -59,27 +59,15 @@ class _Tree:
     root: int
 
 
-def check_pages(data: Path) -> None:
-    """Looks at every page that LMDB could come upon. Nobody may be writing meanwhile.
-
-    Raises:
-        PagesDamaged: one is not what LMDB wrote.
-        OSError: the file cannot be read.
-    """
-    with _opened(data) as file:
-        for _ in file.rows(with_values=False):
-            pass
-
-
 def read_rows(data: Path) -> Iterator[tuple[bytes, bytes]]:
-    """Every key with its value, in order.
+    """Every key with its value, in order, past every page that LMDB could come upon. Nobody may be writing meanwhile.
 
     Raises:
         PagesDamaged: a page is not what LMDB wrote.
         OSError: the file cannot be read.
     """
     with _opened(data) as file:
-        yield from file.rows(with_values=True)
+        yield from file.rows()
 
 
 def _opened(data: Path) -> "_File":
@@ -102,8 +90,8 @@ class _File:
     def __exit__(self, *_: object) -> None:
         os.close(self._fd)
 
-    def rows(self, *, with_values: bool) -> Iterator[tuple[bytes, bytes]]:
-        """Goes through the free pages and then the rows; values are empty where they are not wanted."""
+    def rows(self) -> Iterator[tuple[bytes, bytes]]:
+        """Goes through the free pages and then the rows."""
         size = os.fstat(self._fd).st_size
         if size == 0:
             return  # LMDB makes it anew
@@ -113,12 +101,12 @@ class _File:
         self._used = bytearray(pages)
         self._used[:2] = b"\1\1"
         before = -1
-        for key, value in self._walk(free, with_values=True):
+        for key, value in self._walk(free):
             number = _number(key)
             _insist(before < number < transaction or number == transaction > before)
             before = number
             self._take_free(value)
-        yield from self._walk(main, with_values=with_values)
+        yield from self._walk(main)
 
     def _newest_meta(self) -> tuple[_Tree, _Tree, int]:
         """The trees of the last transaction, and its number."""
@@ -178,7 +166,7 @@ class _File:
         _insist(_HEADER_BYTES < lower <= upper <= self._page_bytes and lower % 2 == 0)
         return page
 
-    def _walk(self, tree: _Tree, *, with_values: bool) -> Iterator[tuple[bytes, bytes]]:
+    def _walk(self, tree: _Tree) -> Iterator[tuple[bytes, bytes]]:
         """The nodes of all leaves, in order, if the tree is what its meta page says."""
         if tree.root == _NO_ROOT:
             _insist((tree.depth, tree.branches, tree.leaves, tree.overflows, tree.entries) == (0, 0, 0, 0, 0))
@@ -204,14 +192,9 @@ class _File:
                 _insist(high is None or _is_less(key, high, integers=integers))
                 before = key
                 entries += 1
-                value = b""
                 if flags == _BIG:
                     overflows += self._take_overflow(place, size)
-                    if with_values:
-                        value = self._read(place * self._page_bytes + _HEADER_BYTES, size)
-                elif with_values:
-                    value = self._read(place, size)
-                yield key, value
+                yield key, self._read(place * self._page_bytes + _HEADER_BYTES if flags == _BIG else place, size)
         _insist((branches, leaves, overflows, entries) == (tree.branches, tree.leaves, tree.overflows, tree.entries))
 
     def _nodes(self, page: bytes) -> Iterator[tuple[int, int, int, int, bytes]]:
