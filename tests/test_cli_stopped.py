@@ -10,6 +10,13 @@ import pytest
 import diskstream
 
 ROWS = 4_000
+# Whoever runs the tests in the background may have them ignore SIGINT, and children inherit that.
+HEARS_SIGINT = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from diskstream.cli import main
+main()
+"""
 
 
 @pytest.fixture
@@ -21,7 +28,7 @@ def store(tmp_path: Path) -> Path:
 
 def stopped(number: signal.Signals, place: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """The verb, sent the signal once it has made something at its place."""
-    program = [sys.executable, "-m", "diskstream", *words]
+    program = [sys.executable, "-c", HEARS_SIGINT, *words]
     with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         while process.poll() is None and not any(place.iterdir()):
             pass
