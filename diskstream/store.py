@@ -106,7 +106,7 @@ class Store(Upkeep):
 
     def _begin(self) -> None:
         """What an opening has of its own in each process."""
-        self._mutex = threading.RLock()
+        self._mutex, self._closing = threading.RLock(), threading.RLock()
         self._logs: dict[bytes, StreamLog] = {}
         fetched = cold_cache(self.path, self.options, self._files, read_only=self.read_only)
         self._cache = SharedCache(self.options.cache_bytes, fetched)
@@ -167,25 +167,33 @@ class Store(Upkeep):
         Raises:
             StorageError: a last flush failed. The store is closed all the same.
         """
-        with self._mutex:
-            if self._closed and not self._logs:
-                return  # where an interrupt ended the first call, this one goes on
-            self._closed = True
+        with self._closing:  # a second thread waits for the first; where an interrupt ended that one, this goes on
+            with self._mutex:
+                if self._closed and self._view is None:
+                    return
+                self._closed = True
+            self._let_go()
+
+    def _let_go(self) -> None:
         if self._keeper is not None:
             self._keeper.stop()
         self._keeper = None
         self._retainer.stop()
-        for log in self._logs.values():
+        logs = list(self._logs.values())
+        for log in logs:
             log.native.end_waits()
-        for ctl in (self._page.ctl, *(log.ctl for log in self._logs.values())):
+        for ctl in (self._page.ctl, *(log.ctl for log in logs)):
             ctl.ring()  # whoever waits in this process finds the store closed
             ctl.wake_queue(1 << 20)
-        with contextlib.ExitStack() as stack:
-            stack.callback(self._page.close)
-            for log in self._logs.values():
-                stack.callback(log.close)
-        self._logs.clear()
-        self._view = None
+        try:
+            with contextlib.ExitStack() as stack:
+                stack.callback(self._page.close)
+                for log in logs:
+                    stack.callback(log.close)
+        finally:
+            self._logs = {name: log for name, log in self._logs.items() if not log.closed}
+            if not self._logs:
+                self._view = None
 
     def _check_open(self) -> None:
         if self._closed:
@@ -265,7 +273,12 @@ class Store(Upkeep):
                 directory.note_names(self._streams, source, target, self._files)
                 if self.exists(target):  # it goes only now, when all that may fail before has not
                     hidden.append(self._hide(target, None))
-                return directory.rename_stream(self._streams, source, target, self._files)
+                try:
+                    return directory.rename_stream(self._streams, source, target, self._files)
+                except BaseException:
+                    for each in hidden:
+                        directory.bring_back(self._streams, each, target, self._files)
+                    raise
 
             self._move(source, give_name, flush=True)
             for each in hidden:
@@ -285,14 +298,11 @@ class Store(Upkeep):
         def hide(log: StreamLog | None) -> Path:
             if is_it is not None and (log is None or not is_it(log)):
                 raise _OtherError
+            if log is not None and log.native.group_count[1]:
+                with contextlib.suppress(DiskstreamError):  # the view is made anew where this or what follows fails
+                    log.pending.forget()
             return directory.hide_stream(self._streams, name, self._files)
 
-        with contextlib.suppress(DiskstreamError, StreamMoved):  # a damaged stream can be deleted all the same
-            log = self._log(name, create=False)
-            if is_it is None and log is not None and log.native.group_count[1]:
-                with log.locked():
-                    log.prepare()
-                    log.pending.forget()
         return self._move(name, hide, flush=False)
 
     def _move(self, name: bytes, move: Callable[[StreamLog | None], Path], *, flush: bool) -> Path:

@@ -21,6 +21,7 @@ from diskstream.errors import NetworkFilesystemError, NewerFormatError, NotAStor
 
 __all__ = [
     "FOLDERS",
+    "bring_back",
     "check_filesystem",
     "create_stream",
     "describe",
@@ -286,6 +287,14 @@ def hide_stream(streams: Path, name: bytes, files: Files) -> Path:
         files.rename(streams / names.encode_name(name), hidden)
         files.sync_dir(streams)
     return hidden
+
+
+def bring_back(streams: Path, hidden: Path, name: bytes, files: Files) -> None:
+    """Gives a stream that was hidden its name back, unless another has it; the caller holds the store's lock."""
+    if not is_there(streams / names.encode_name(name)):
+        with contextlib.suppress(StorageError):  # what hindered the caller hinders this too: it tells of the first
+            files.rename(hidden, streams / names.encode_name(name))
+            files.sync_dir(streams)
 
 
 def remove_hidden(hidden: Path, files: Files) -> None:

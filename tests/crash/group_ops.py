@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from diskstream import Group as OpenGroup
+from diskstream.store_files import directory_of
 from tests.crash import foretold
 from tests.crash.effects import Added, Effect, Foretold, Grouped, Outcome, Trimmed
 from tests.crash.foretold import Claim
@@ -215,7 +216,7 @@ def read_ripe(w: Workload) -> None:
     def again(state: State) -> State:
         return foretold.ripe(state, call.key, call.consumer, count, idle, call.now)[0]
 
-    some_are_cold = any(w.path.glob("streams/*/*.cold"))
+    some_are_cold = any((w.path / "streams" / directory_of(call.name)).glob("*.cold"))
     only_claimed: list[bool] = []
 
     def new(state: State) -> State:

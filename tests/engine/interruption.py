@@ -112,30 +112,26 @@ def _made(path: Path) -> Store:
 
 def _others_roll(store: Store, path: Path) -> str:
     """Another opening of the store adds and rolls, in a thread of its own: a lock that nobody gives up stops it."""
-
-    def use() -> None:
-        with diskstream.open(path, **SMALL) as other:
-            for name in other.streams():
-                other.stream(name).add({"n": "other"}, "900-0")
-                other.stream(name).seal()
-            other.stream("z").add({"n": "other"})
-
-    said = _in_time(use)
-    with contextlib.suppress(diskstream.StorageError):  # which may say that the stream must be opened again
-        store.close()
-    return said
+    return _others(store, path, roll=True)
 
 
 def _others_add(store: Store, path: Path) -> str:
     """Another opening adds, and nobody rolls."""
+    return _others(store, path, roll=False)
 
+
+def _others(store: Store, path: Path, *, roll: bool) -> str:
     def use() -> None:
         with diskstream.open(path, **SMALL) as other:
             for name in other.streams():
                 other.stream(name).add({"n": "other"}, "900-0")
+                if roll:
+                    other.stream(name).seal()
+            if roll:
+                other.stream("z").add({"n": "other"})
 
     said = _in_time(use)
-    with contextlib.suppress(diskstream.StorageError):
+    with contextlib.suppress(diskstream.StorageError):  # which may say that the stream must be opened again
         store.close()
     return said
 

@@ -1,6 +1,7 @@
 """Renaming, deleting, closing and flushing that fail or are interrupted between two steps: what was there stays, and is
 still made durable."""
 
+import errno
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -9,10 +10,12 @@ from typing import Any
 import pytest
 
 import diskstream
-from diskstream import DiskFullError, StorageError, Store, settling
+from diskstream import ClosedError, DiskFullError, EntryID, StorageError, Store, settling
 from diskstream.engine.files import Files, NewFile
 from diskstream.engine.log import FLAG_CHECK, FLAG_MOVED, StreamLog
+from diskstream.engine.state import open_view
 from tests.engine.sample import log_of
+from tests.engine.stand_ins import Watched, failure
 
 
 class Failing(Files):
@@ -36,6 +39,16 @@ class Failing(Files):
 
 def is_durable(log: StreamLog) -> bool:
     return bool(log.ctl.durable == log.ctl.written)
+
+
+def interrupt_once(where: object, name: str) -> None:
+    """The next call of a method is interrupted as it begins; the one behind it is whole."""
+
+    def interrupted(*_: object) -> None:
+        delattr(where, name)
+        raise KeyboardInterrupt
+
+    setattr(where, name, interrupted)
 
 
 def flushes(store: Store) -> None:
@@ -82,6 +95,34 @@ def test_a_renaming_for_which_there_is_no_room_leaves_the_target(tmp_path: Path)
         files.fails_in = ""
         assert [entry.id for entry in store.stream(new).range()] == [kept]
         assert len(store.stream("x")) == 1
+
+
+def test_a_renaming_whose_last_step_fails_brings_the_target_back(tmp_path: Path) -> None:
+    class FailingLast(Failing):
+        """Takes the target's name away, and gives it to nobody."""
+
+        def rename(self, source: Path, target: Path) -> None:
+            if source.name == "x":
+                self._perhaps("last", lambda: StorageError(str(source), "rename", 5, "planted"))
+            super().rename(source, target)
+
+    files = FailingLast()
+    with (
+        diskstream.open(tmp_path / "s", fsync="always", files=files) as store,
+        diskstream.open(tmp_path / "s", fsync="always") as other,
+    ):
+        store.stream("x").add({"x": "1"})
+        kept = [each.stream("y").add({"y": "1"}) for each in (store, other)]
+        files.fails_in = "last"
+        with pytest.raises(StorageError, match="planted"):
+            store.rename("x", "y")
+        files.fails_in = ""
+        kept += [each.stream("y").add({"y": "2"}) for each in (store, other)]
+        assert [entry.id for entry in store.stream("y").range()] == kept
+        assert len(store.stream("x")) == 1
+    with diskstream.open(tmp_path / "s") as store:
+        assert [entry.id for entry in store.stream("y").range()] == kept
+        assert store.verify().problems == []
 
 
 # --- what failed to go is still made durable --------------------------------------------------------------------------
@@ -158,21 +199,67 @@ def test_one_error_ends_no_flushing(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert is_durable(log)
 
 
+# --- what the view knows of a stream ----------------------------------------------------------------------------------
+
+
+def with_rows(store: Store) -> list[EntryID]:
+    """Makes a stream of which the view has more rows than the log keeps in memory. Returns what is pending."""
+    stream = store.stream("x")
+    ids = stream.add_many([{"n": number} for number in range(40)])
+    stream.group("g", start="0").consumer("c").read(count=40)
+    stream.seal()
+    return ids
+
+
+def rows_of(store: Store, uuid: bytes) -> list[bytes]:
+    """The keys of what the view has of a stream."""
+
+    def look(txn: Any) -> list[bytes]:
+        return [bytes(key) for key, _ in txn.cursor() if bytes(key).startswith(uuid)]
+
+    return open_view(store.path / "view").read(look)
+
+
+@pytest.mark.parametrize("reopened", [False, True])
+def test_a_stream_that_failed_to_go_has_what_was_pending(tmp_path: Path, reopened: bool) -> None:
+    files = Failing()
+    with diskstream.open(tmp_path / "s", pending_rows=4, files=files) as store:
+        ids = with_rows(store)
+        files.fails_in = "rename"
+        with pytest.raises(StorageError, match="planted"):
+            store.delete("x")
+        files.fails_in = ""
+        if not reopened:
+            assert [row.id for row in store.stream("x").group("g", create=False).pending_range(count=40)] == ids
+    with diskstream.open(tmp_path / "s", pending_rows=4) as store:
+        assert [row.id for row in store.stream("x").group("g", create=False).pending_range(count=40)] == ids
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        lambda store: store.delete("x"),
+        lambda store: store._delete(b"x", lambda _: True),
+        lambda store: (store.stream("y").add({"n": "1"}), store.rename("y", "x")),
+    ],
+)
+def test_nothing_of_a_stream_that_went_is_left_in_the_view(tmp_path: Path, work: Callable[[Store], object]) -> None:
+    with diskstream.open(tmp_path / "s", pending_rows=4) as store:
+        with_rows(store)
+        uuid = log_of(store).native.uuid
+        assert rows_of(store, uuid)
+        work(store)
+        assert rows_of(store, uuid) == []
+
+
 # --- a second call goes on where the first one was interrupted --------------------------------------------------------
 
 
 def test_a_store_whose_closing_was_interrupted_is_closed_by_the_next_call(tmp_path: Path) -> None:
     store = diskstream.open(tmp_path / "s", fsync="interval=600000")
     store.stream("x").add({"n": "1"})
-    log, keeper = log_of(store), store._keeper
-    assert keeper is not None
-    stop = keeper.stop
-
-    def interrupted() -> None:
-        keeper.stop = stop  # type: ignore[method-assign]
-        raise KeyboardInterrupt
-
-    keeper.stop = interrupted  # type: ignore[method-assign]
+    log = log_of(store)
+    interrupt_once(store._keeper, "stop")
     with pytest.raises(KeyboardInterrupt):
         store.close()
     assert not is_durable(log)
@@ -189,15 +276,59 @@ def test_a_flush_that_was_interrupted_is_still_owed(tmp_path: Path) -> None:
         settling.put_off(store)
         log = log_of(store)
         group.ack(*ids)
-        whole = log.flush
-
-        def interrupted() -> None:
-            log.flush = whole  # type: ignore[method-assign]
-            raise KeyboardInterrupt
-
-        log.flush = interrupted  # type: ignore[method-assign]
+        interrupt_once(log, "flush")
         with pytest.raises(KeyboardInterrupt):
             settling.settle(store)
         assert not is_durable(log)
         settling.settle(store)
         assert is_durable(log)
+
+
+def test_a_store_that_two_threads_close_is_closed_when_either_call_returns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = diskstream.open(tmp_path / "s", fsync="interval=600000")
+    for name in ("x", "y"):
+        store.stream(name).add({"n": "1"})
+    logs = [log_of(store, name) for name in (b"x", b"y")]
+    in_first, go_on = threading.Event(), threading.Event()
+    seen: list[bool] = []
+    whole = StreamLog.close
+
+    def close(log: StreamLog) -> None:
+        in_first.set()
+        go_on.wait(30)
+        whole(log)
+
+    monkeypatch.setattr(StreamLog, "close", close)
+
+    def second() -> None:
+        store.close()
+        seen.extend(is_durable(log) for log in logs)
+
+    threads = [threading.Thread(target=work) for work in (store.close, second)]
+    threads[0].start()
+    assert in_first.wait(30)
+    threads[1].start()
+    assert not seen
+    go_on.set()
+    for thread in threads:
+        thread.join(30)
+    assert seen == [True, True]
+
+
+def test_a_store_whose_last_flush_failed_is_closed(tmp_path: Path) -> None:
+    ill = threading.Event()
+
+    def broken(kind: str, path: Path) -> None:
+        if ill.is_set() and kind == "flush":
+            raise failure(path, kind, errno.EIO)
+
+    store = diskstream.open(tmp_path / "s", fsync="interval=600000", files=Watched(broken))
+    store.stream("x").add({"n": "1"})
+    ill.set()
+    with pytest.raises(StorageError):
+        store.close()
+    store.close()
+    with pytest.raises(ClosedError):
+        store.streams()

@@ -25,7 +25,9 @@ from tests.rot.seen import SeenStream, Witness, look_at_all, verified
 
 __all__ = ["SUBJECTS", "Subject"]
 
-_NOT_ITS_OWN = ("place", ".cold", "/archives/", "/replays/")
+# What is in object storage, and how far archives and replays had come, is not the repair's to mend. The latter only
+# where it is damaged.
+_ELSEWHERE, _MARKS = ("place", ".cold"), ("/archives/", "/replays/")
 
 
 def one_in(count: int, number: int) -> bool:
@@ -255,6 +257,9 @@ class SmallStore(Subject):
                 witness.offend(f"{name[:20]!r}: what was there before it was opened again is not")
         witness.attempt("again: close", store.close)
 
+    def _has_cold(self, folder: str) -> bool:
+        return any(path.endswith(".cold") and _folder(path) == folder for path in self._segments)
+
     def _repair(self, witness: Witness) -> None:
         reports = witness.attempt("repair", lambda: list(diskstream.repair(self.root / "store")))
         if reports is None:
@@ -262,15 +267,15 @@ class SmallStore(Subject):
         if not verified(self.root / "store", Witness(self.root), "repaired"):
             after = Witness(self.root)
             verified(self.root / "store", after, "repaired")
-            if any("is missing" in told for told in after.told):
+            gone = [path for path, what in self.damage.changed.items() if what is None and path in self._segments]
+            if any(self._has_cold(_folder(path)) for path in gone):
                 # Where others are in object storage the missing one may be there, too: the user says that it is not.
                 list(diskstream.repair(self.root / "store", give_up=True))
                 after = Witness(self.root)
                 verified(self.root / "store", after, "given up")
-            # What is in object storage, what is no file, and how far archives and replays had come (which nobody can
-            # know who has lost it) is not the repair's to mend.
+            marks = tuple(part for part in _MARKS if any(part in path for path in self.damage.changed))
             whole = not any(isinstance(what, Foreign) for what in self.damage.changed.values())
-            if whole and not all(any(part in told for part in _NOT_ITS_OWN) for told in after.told):
+            if whole and not all(any(part in told for part in (*_ELSEWHERE, *marks)) for told in after.told):
                 witness.offend(f"repaired, and verify still finds {after.told}")
         store = witness.attempt("open after the repair", self.open)
         if store is not None:
