@@ -153,6 +153,9 @@ class StreamLog:
             self.fault = recovery.fault_of(self.directory, number, native.scan())
         if page.ctl.flags & POISONED:
             with page.ctl.locked(APPEND):
+                if page.ctl.written[0] != number:  # rolled before it was poisoned: what is to be cured is elsewhere
+                    file.close()
+                    return None
                 recovery.cure(page, file, native)
         return file, native
 

@@ -59,7 +59,7 @@ class Page:
         ours = os.fstat(fd)
         self._identity = ours.st_dev, ours.st_ino  # a number of a descriptor may be another file's later
         self.same_boot = ctl.ready and bytes(ctl.boot) == boot_id()
-        self.was_poisoned = ctl.ready and bool(ctl.flags & POISONED)
+        self.was_poisoned = bool(ctl.flags & POISONED)  # even if who made it anew was killed before it was ready
 
     @classmethod
     def open(cls, files: Files, path: Path) -> "Page":

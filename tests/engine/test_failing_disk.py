@@ -11,6 +11,7 @@ import pytest
 
 import diskstream
 from diskstream import DiskFullError, PoisonedError, StorageError, Store
+from diskstream.engine.files import Files, LogFileLike
 from tests.engine.careful import at_each_step, numbers
 from tests.engine.children import child, until
 from tests.engine.sample import SMALL, log_of
@@ -221,3 +222,44 @@ def test_wherever_the_disk_fails_once_nothing_acknowledged_is_lost_and_work_goes
         kinds.add(work.step.failed[0])
         assert work.errors, f"{work.label}: nobody was told"
     assert kinds >= EVERY_STEP - {"store" if fsync == "always" else "pwrite"}
+
+
+def test_who_joins_a_poisoned_stream_that_was_just_rolled_cures_the_new_segment(tmp_path: Path) -> None:
+    """The joiner had opened the old segment, waited for the lock, and published its end as the stream's."""
+    told: list[int] = []
+
+    class Meanwhile(Files):
+        def open_log(self, path: Path, *, writable: bool) -> LogFileLike:
+            file = super().open_log(path, writable=writable)
+            if not told:
+                told.append(0)
+                store.seal()
+                store.stream("x").add({"n": 1})
+                log_of(store).ctl.poison("planted")
+            return file
+
+    with pytest.raises(PoisonedError), diskstream.open(tmp_path / "s", fsync="interval=600000") as store:
+        store.stream("x").add({"n": 0})
+        with diskstream.open(tmp_path / "s", files=Meanwhile()) as other:
+            assert numbers(other) == [0, 1]
+            other.stream("x").add({"n": 2})
+            assert numbers(store) == [0, 1, 2]
+            log_of(store).ctl.poison("planted, so that the last word is told as well")
+    with diskstream.open(tmp_path / "s") as store:
+        assert numbers(store) == [0, 1, 2]
+        assert store.verify().ok
+
+
+def test_a_page_whose_maker_was_killed_before_it_was_ready_is_as_poisoned_as_it_was(tmp_path: Path) -> None:
+    disk = Disk()
+    with opened(tmp_path / "s", disk) as store:
+        store.stream("x").add({"n": 0})
+        page = log_of(store).directory / "ctl"
+        log_of(store).ctl.poison("planted")
+        made = page.read_bytes()
+        log_of(store).abandon()
+    page.write_bytes(bytes(8) + made[8:16] + bytes(len(made) - 16))  # killed as it made the page anew
+    disk.done.clear()
+    with opened(tmp_path / "s", disk) as store:
+        assert numbers(store) == [0]
+        assert "pwrite" in disk.done

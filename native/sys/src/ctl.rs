@@ -94,14 +94,15 @@ impl Ctl {
     /// What pthread_mutex_init(3) says.
     pub fn init(&self, generation: u64, flags: u32) -> io::Result<()> {
         self.u64(0).store(0, Ordering::SeqCst);
-        for offset in (8..PAGE_BYTES).step_by(8) {
+        // Never without them in between: who is killed here leaves a page that is as poisoned as it was.
+        self.u32(12).store(flags, Ordering::SeqCst);
+        for offset in (16..PAGE_BYTES).step_by(8) {
             self.u64(offset).store(0, Ordering::Relaxed);
         }
         for lock in [Lock::Append, Lock::Flush, Lock::Maintenance] {
             self.lock(lock).init()?;
         }
         self.u32(8).store(VERSION, Ordering::Relaxed);
-        self.u32(12).store(flags, Ordering::Relaxed);
         self.set(Word::Generation, generation);
         self.u64(0).store(MAGIC, Ordering::SeqCst);
         Ok(())
