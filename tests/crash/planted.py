@@ -14,6 +14,7 @@ from diskstream.engine import audit, roll, state
 from diskstream.engine.log import FLAG_CHECK, StreamLog
 from diskstream.engine.pending import StreamPending
 from diskstream.engine.state import View
+from tests.crash import ops
 from tests.crash.events import Event, Flush, Pin, SyncDir, Tree
 from tests.crash.recorder import RecordingFiles
 
@@ -158,6 +159,7 @@ def log_removed_before_its_audit_is_kept(patch: pytest.MonkeyPatch) -> None:
         return next(calls) % 3 == 0 and whole(*given)
 
     patch.setattr(audit, "write", write)
+    patch.setitem(ops.WEIGHTS, ops.seal, 40)  # a log goes when it is sealed
 
 
 def committed_before_the_flush(patch: pytest.MonkeyPatch) -> None:
