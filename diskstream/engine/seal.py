@@ -5,6 +5,7 @@ every position, so the log needs no word of it. Compacting renumbers positions: 
 must be durable before the inputs go.
 """
 
+import contextlib
 import os
 import secrets
 from collections.abc import Callable, Iterable
@@ -18,7 +19,7 @@ from diskstream.engine.log import StreamLog
 from diskstream.engine.looks import is_there
 from diskstream.engine.page import MAINTENANCE
 from diskstream.engine.segment import SegmentGone, open_sealed, read_back, whole_blocks
-from diskstream.errors import CorruptionError, ReadOnlyError
+from diskstream.errors import CorruptionError, ReadOnlyError, StorageError
 
 __all__ = ["CompactReport", "Progress", "compact", "ignore", "reap", "seal_rolled", "snapshot_frame", "unsealed"]
 
@@ -154,7 +155,13 @@ def _write(
     except BaseException:
         log.files.unlink(temporary)
         raise
-    log.files.sync_dir(log.directory)
+    try:
+        log.files.sync_dir(log.directory)
+    except StorageError:
+        # A second flush would prove nothing of a name that the first one failed to write: it is to be given anew.
+        with contextlib.suppress(StorageError):
+            log.files.unlink(target)
+        raise
 
 
 def reap(log: StreamLog) -> int:

@@ -263,3 +263,24 @@ def test_a_page_whose_maker_was_killed_before_it_was_ready_is_as_poisoned_as_it_
     with opened(tmp_path / "s", disk) as store:
         assert numbers(store) == [0]
         assert "pwrite" in disk.done
+
+
+def test_a_sealed_file_whose_name_failed_to_become_durable_is_named_anew(tmp_path: Path) -> None:
+    """The name was there, and the next seal flushed the directory once more, which proves nothing after a failure."""
+    disk = Disk("sync_dir")
+    with opened(tmp_path / "s", disk, seal="manual") as store:
+        for number in range(5):
+            store.stream("x").add({"n": number})
+        log_of(store).roll()
+        disk.ill = True
+        with pytest.raises(StorageError):
+            store.seal()
+        disk.ill = False
+        assert numbers(store) == [0, 1, 2, 3, 4]
+        disk.done.clear()
+        assert store.seal() == 1
+        assert disk.done.index("rename") < disk.done.index("sync_dir")
+        assert numbers(store) == [0, 1, 2, 3, 4]
+    with diskstream.open(tmp_path / "s") as store:
+        assert numbers(store) == [0, 1, 2, 3, 4]
+        assert store.verify().ok
