@@ -95,7 +95,7 @@ def claim(log: StreamLog, group: int, consumer: int, ids: Sequence[EntryID], opt
         count = deliveries + 1 if options.count_up else deliveries
         if options.retry_count is not None:
             count = options.retry_count
-        claimed.append((entry_id, entry, now - delivered_ms if owner else -1, deliveries))
+        claimed.append((entry_id, entry, max(0, now - delivered_ms) if owner else -1, deliveries))
         given[entry_id] = (entry_id, at, min(count, MAX_DELIVERIES))
         rows[entry_id] = (entry_id, consumer, at, count)
     records: list[tuple[object, ...]] = []
@@ -140,7 +140,7 @@ def autoclaim(
             if entry is None:
                 deleted.append(entry_id)
             elif not owner or options.min_idle_ms <= 0 or now - delivered_ms >= options.min_idle_ms:
-                claimed.append((entry_id, entry, now - delivered_ms if owner else -1, deliveries))
+                claimed.append((entry_id, entry, max(0, now - delivered_ms) if owner else -1, deliveries))
     records: list[tuple[object, ...]] = []
     if deleted:
         records.append(("end", group, deleted))
@@ -183,4 +183,5 @@ def nack(log: StreamLog, group: int, ids: Sequence[EntryID], mode: str, retry_co
     if rows:
         _change(log, [("refuse", group, rows)], now)
         log.ctl.wake_queue(1 << 20, group)
+        log.ctl.ring()  # a server's clients stand in no queue
     return len(rows)

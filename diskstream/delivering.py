@@ -188,7 +188,7 @@ class Reading:
                 entry = found.get(entry_id)
                 if (entry is None and not gone) or self._is_full(made):
                     continue
-                idle = now - time_ms if consumer else -1
+                idle = max(0, now - time_ms) if consumer else -1
                 made.append(delivery(entry, entry_id, self.owner, idle, deliveries, text))
                 room -= 1
                 if entry is not None:

@@ -191,6 +191,7 @@ class Group(WireGroup):
                 return False
             log.retry(lambda: log.native.change([("destroy", group)], now_ms(log)), held=True)
             log.ctl.wake_queue(1 << 20, group)  # whoever waits for its entries learns that it is gone
+            log.ctl.ring()  # a server's clients stand in no queue
             return True
 
         done: bool | None = self.stream._use(lambda log: locked(log, remove), None)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import redis
+
 from diskstream.archiving.server import Server, members
 from diskstream.copying import ConsumerState, GroupState, PendingState
 from diskstream.errors import RemoteError
@@ -27,9 +29,15 @@ def groups_of(server: Server, key: bytes) -> list[GroupState]:
         try:
             found.append(_group(server, key, members(each)))
         except RemoteError as error:
-            if "NOGROUP" not in str(error):  # it was destroyed since they were listed
+            if not _is_gone(error):
                 raise
     return sorted(found, key=lambda group: group.name)
+
+
+def _is_gone(error: RemoteError) -> bool:
+    """Whether the group was destroyed since they were listed; other errors may have that word in a name."""
+    cause = error.__cause__  # of a pipeline its text names the command first
+    return isinstance(cause, redis.ResponseError) and str(cause).rpartition("caused error: ")[2].startswith("NOGROUP")
 
 
 def _group(server: Server, key: bytes, facts: dict[bytes, Any]) -> GroupState:

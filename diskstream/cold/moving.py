@@ -152,6 +152,7 @@ class _Mover:
                 return None
             stub = self._put(segment, sound)
         catalogue.keep(self._place, catalogue.Record(self._store, self._name, stub))
+        self._place.remove(catalogue.released_path(stub.path))  # of when it was not needed: the time begins anew
         return described(segment, stub.path) if self._cold.leave(stub) else None
 
     def _put(self, segment: Kept, sound: Sound) -> Stub:

@@ -85,7 +85,7 @@ class Keeper:
             log.ctl.poison(_REMOVED)
             raise PoisonedError(str(log.directory), _REMOVED)
         log.reserve_ahead()
-        seal.reap(log)
+        seal.reap(log, wait=False)  # another process may compact for hours
         self._notice(log)
         if self._seals and seal.unsealed(log):
             seal.seal_rolled(log, wait=False)

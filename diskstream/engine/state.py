@@ -70,6 +70,10 @@ _MAX_READERS = 2048
 # View for each directory in each process, shared by whoever opens the store; it goes when the last one lets go.
 _OPEN: "weakref.WeakValueDictionary[tuple[int, str], View]" = weakref.WeakValueDictionary()
 _OPENING = threading.Lock()
+# Environments of the parent in which a thread was as it forked: closing one would wait for that thread for ever.
+_LEFT: list[lmdb.Environment] = []
+# How long who closes an environment waits for the threads that are in it.
+_PATIENCE_S = 5.0
 
 
 def open_view(path: Path) -> "View":
@@ -82,7 +86,23 @@ def open_view(path: Path) -> "View":
         return view
 
 
+# Views into which no thread comes while this process forks.
+_SHUT: "list[View]" = []
+
+
+def _before_fork() -> None:
+    for view in list(_OPEN.values()):
+        view.shut()
+        _SHUT.append(view)
+
+
+def _go_on() -> None:
+    while _SHUT:
+        _SHUT.pop().open_again()
+
+
 def _after_fork() -> None:
+    _SHUT.clear()
     global _OPENING  # noqa: PLW0603  # a thread that is not here may have held it
     _OPENING = threading.Lock()
     for view in list(_OPEN.values()):
@@ -90,7 +110,7 @@ def _after_fork() -> None:
     _OPEN.clear()
 
 
-os.register_at_fork(after_in_child=_after_fork)
+os.register_at_fork(before=_before_fork, after_in_parent=_go_on, after_in_child=_after_fork)
 
 
 _DAMAGED = (
@@ -279,12 +299,25 @@ class View:
         if self._env is not None:
             self.close()
 
+    def shut(self) -> None:
+        """Lets no thread begin a transaction, and waits for those in one; until `open_again`."""
+        self._gate.acquire()
+        self._gate.wait_for(lambda: self._inside == 0, _PATIENCE_S)
+
+    def open_again(self) -> None:
+        """Ends what `shut` began."""
+        self._gate.release()
+
     def after_fork(self) -> None:
         """Lets go of what is the parent's."""
+        inside = self._inside
         self._mutex, self._gate, self._inside = threading.RLock(), threading.Condition(), 0
         env, self._env = self._env, None
         if env is not None:
-            env.close()  # in a forked child this touches nothing that is shared
+            if inside:
+                _LEFT.append(env)  # closing it would end transactions of threads that are not here, and wait for them
+            else:
+                env.close()  # in a forked child this touches nothing that is shared
             os.close(self._fd)
             self._fd = -1
 
@@ -321,9 +354,13 @@ class View:
         while True:
             if write and not is_there(self.path):
                 self._begin_again()
-            env = self._environment()
             with self._gate:
                 self._inside += 1
+            try:
+                env = self._environment()
+            except BaseException:
+                self._left()
+                raise
             try:
                 with env.begin(write=write) as txn:
                     return action(txn)
@@ -340,23 +377,31 @@ class View:
             except lmdb.Error as error:
                 raise _as_ours(self.path, error) from error
             finally:
-                with self._gate:
-                    self._inside -= 1
-                    self._gate.notify_all()
+                self._left()
             # The map may only be moved while no thread is inside a transaction.
             with self._gate:
                 self._gate.wait_for(lambda: self._inside == 0)
                 again(env)
 
+    def _left(self) -> None:
+        with self._gate:
+            self._inside -= 1
+            self._gate.notify_all()
+
     def _begin_again(self) -> None:
-        """The directory was removed under us: what is open has no name any more, so it is opened anew."""
-        with self._mutex:
-            env, self._env = self._env, None
-            if env is not None:
-                env.close()
-            if self._fd >= 0:
-                os.close(self._fd)
-                self._fd = -1
+        """The directory was removed under us: what is open has no name any more, so it is opened anew.
+
+        Not before the last thread has left its transaction; the caller is in none.
+        """
+        with self._gate:
+            is_left = self._gate.wait_for(lambda: self._inside == 0, _PATIENCE_S)
+            with self._mutex:
+                env, self._env = self._env, None
+                if env is not None and is_left:
+                    env.close()  # one that somebody is still in goes with him
+                if self._fd >= 0:
+                    os.close(self._fd)
+                    self._fd = -1
 
     def _follow_growth(self, env: lmdb.Environment) -> None:
         env.set_mapsize(0)  # another process has grown it

@@ -137,3 +137,21 @@ def test_a_folder_that_is_not_there_is_a_mistake_and_not_an_empty_one(stream: St
         with pytest.raises(RemoteError, match="there is no such folder"):
             look()
     assert not (tmp_path / "mistyped").exists()
+
+
+def test_what_was_needed_meanwhile_is_noted_anew(
+    stream: Stream, folder_place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The note of the first time stayed, and the object went at once, under the backups that still rested on it."""
+    now = [1_000 * DAY_MS]
+    monkeypatch.setattr("diskstream.cold.sweeping.now_ms", lambda: now[0])
+    move_out(stream, folder_place, older_than_ms=0)
+    bring_back(stream)
+    noted = sweep(stream._store, folder_place, older_than_ms=30 * DAY_MS).noted
+    assert noted
+    now[0] += 10 * DAY_MS
+    move_out(stream, folder_place, older_than_ms=0)
+    now[0] += 30 * DAY_MS
+    stream._store.delete("x")
+    last = sweep(stream._store, folder_place, older_than_ms=30 * DAY_MS)
+    assert (len(last.noted), last.removed) == (len(noted), [])

@@ -147,7 +147,8 @@ impl Overlay {
     /// Pending rows from `from` on (before `until`), in the order asked for.
     pub fn range(&mut self, order: Order, from: Key, until: Option<Key>) -> Box<dyn Iterator<Item = Pending> + '_> {
         use std::ops::Bound::{Excluded, Included, Unbounded};
-        if until.is_some_and(|until| until <= from) {
+        // In the order of IDs nothing is behind the greatest one, where `from` begins with 1.
+        if until.is_some_and(|until| until <= from) || (order == Order::ById && from.0 > 0) {
             return Box::new(std::iter::empty());
         }
         let keys = (Included(from), until.map_or(Unbounded, Excluded));

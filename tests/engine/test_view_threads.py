@@ -1,0 +1,55 @@
+"""A view that is thrown away, or a fork, while other threads are in its transactions."""
+
+import os
+import threading
+from pathlib import Path
+
+from diskstream.engine import state
+from diskstream.engine.state import View, open_view
+from tests.engine.children import LIMIT_S
+
+
+def _in_a_transaction(view: View) -> tuple[threading.Thread, threading.Event]:
+    """A thread that is in one until the event says that it may leave."""
+    inside, leave = threading.Event(), threading.Event()
+
+    def stay(txn: object) -> None:
+        inside.set()
+        leave.wait(LIMIT_S)
+
+    thread = threading.Thread(target=view.read, args=(stay,))
+    thread.start()
+    assert inside.wait(LIMIT_S)
+    return thread, leave
+
+
+def test_a_view_is_thrown_away_when_the_last_thread_has_left_it(tmp_path: Path) -> None:
+    view = open_view(tmp_path / "view")
+    view.write(lambda txn: txn.put(b"key", b"value"))
+    thread, leave = _in_a_transaction(view)
+    discards = threading.Thread(target=view.discard)
+    discards.start()
+    assert view._env is not None
+    leave.set()
+    for each in (thread, discards):
+        each.join(LIMIT_S)
+        assert not each.is_alive()
+    assert view.read(lambda txn: txn.get(b"key")) is None
+    view.close()
+
+
+def test_a_fork_waits_for_the_threads_in_a_transaction_and_the_child_goes_on(tmp_path: Path) -> None:
+    view = open_view(tmp_path / "view")
+    view.write(lambda txn: txn.put(b"key", b"value"))
+    thread, leave = _in_a_transaction(view)
+    threading.Timer(0.05, leave.set).start()
+    pid = os.fork()
+    if pid == 0:
+        found = open_view(tmp_path / "view").read(lambda txn: txn.get(b"key"))
+        os._exit(0 if found == b"value" else 1)
+    assert not thread.is_alive() or leave.is_set()
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    thread.join(LIMIT_S)
+    assert view.read(lambda txn: txn.get(b"key")) == b"value"  # and so does the parent
+    assert not state._SHUT
+    view.close()
