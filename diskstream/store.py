@@ -144,6 +144,7 @@ class Store(Upkeep):
             self._begin()
         except (DiskstreamError, OSError) as error:  # its directory may be gone: the other stores must still go on
             self._closed, self._ended_by = True, f", which a fork could not open again ({error}),"
+            self._logs, self._view, self._keeper = {}, None, None  # there is nothing to be closed
 
     # --- life ---------------------------------------------------------------------------------------------------------
 

@@ -93,7 +93,6 @@ _SHUT: "list[View]" = []
 def _before_fork() -> None:
     for view in list(_OPEN.values()):
         view.shut()
-        _SHUT.append(view)
 
 
 def _go_on() -> None:
@@ -302,6 +301,7 @@ class View:
     def shut(self) -> None:
         """Lets no thread begin a transaction, and waits for those in one; until `open_again`."""
         self._gate.acquire()
+        _SHUT.append(self)  # before the wait, which an interrupt may end: the gate is opened again all the same
         self._gate.wait_for(lambda: self._inside == 0, _PATIENCE_S)
 
     def open_again(self) -> None:

@@ -13,6 +13,7 @@ import diskstream
 from diskstream import ClosedError, DiskFullError, EntryID, StorageError, Store, settling
 from diskstream.engine.files import Files, NewFile
 from diskstream.engine.log import FLAG_CHECK, FLAG_MOVED, StreamLog
+from diskstream.engine.page import MAINTENANCE
 from diskstream.engine.state import open_view
 from tests.engine.sample import log_of
 from tests.engine.stand_ins import Watched, failure
@@ -332,3 +333,23 @@ def test_a_store_whose_last_flush_failed_is_closed(tmp_path: Path) -> None:
     store.close()
     with pytest.raises(ClosedError):
         store.streams()
+
+
+def test_who_closes_does_not_wait_for_another_who_compacts(tmp_path: Path) -> None:
+    """What is to be removed is left to a later look: a compaction may take hours."""
+    done = threading.Event()
+    with diskstream.open(tmp_path / "s") as store, diskstream.open(tmp_path / "s") as other:
+        store.stream("x").add({"n": "1"})
+        keeper, log = store._keeper, log_of(store)
+        assert keeper is not None
+
+        def attend() -> None:
+            keeper._attend(log)
+            done.set()
+
+        with log_of(other).ctl.locked(MAINTENANCE):
+            looks = threading.Thread(target=attend)
+            looks.start()
+            attended = done.wait(30)
+        looks.join(30)
+        assert attended

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from diskstream.engine import state
 from diskstream.engine.state import View, open_view
-from tests.engine.children import LIMIT_S
+from tests.engine.children import LIMIT_S, until
 
 
 def _in_a_transaction(view: View) -> tuple[threading.Thread, threading.Event]:
@@ -29,6 +29,7 @@ def test_a_view_is_thrown_away_when_the_last_thread_has_left_it(tmp_path: Path) 
     thread, leave = _in_a_transaction(view)
     discards = threading.Thread(target=view.discard)
     discards.start()
+    until(lambda: bool(view._gate._waiters))  # type: ignore[attr-defined]
     assert view._env is not None
     leave.set()
     for each in (thread, discards):

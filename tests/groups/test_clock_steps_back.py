@@ -1,0 +1,23 @@
+"""A clock that steps back while entries are pending: nothing has been idle for less than no time."""
+
+import itertools
+from pathlib import Path
+
+import diskstream
+
+
+def test_no_idle_time_is_below_zero(tmp_path: Path) -> None:
+    times = itertools.count(1_000_000, -1)
+    with diskstream.open(tmp_path / "s", clock=lambda: next(times)) as store:
+        stream = store.stream("x")
+        ids = stream.add_many([{"n": number} for number in range(3)])
+        group = stream.group("g", start="0")
+        group.consumer("c").read(count=3)
+        given = [
+            *group.consumer("d").claim(ids[0]),
+            *group.consumer("d").autoclaim(0, count=3).entries,
+            *group.consumer("e").read(count=3, claim_ms=0),
+        ]
+        assert {each.id for each in given} == set(ids)
+        # -1 would say that nobody had it.
+        assert {each.idle_ms for each in given} == {0}
