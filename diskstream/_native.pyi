@@ -393,6 +393,7 @@ class Log:
         """
     @property
     def names_bytes(self) -> int: ...  # That names of groups, consumers and messages take, about
+    def past_names_bytes(self, now_ms: int) -> int: ...  # Of these, what the next message has forgotten
     @property
     def group_count(self) -> tuple[int, bool]: ...  # Groups, and whether there ever was one or an idempotent message
     def groups(self) -> list[tuple[int, bytes, EntryID, int | None, int, int, int]]:

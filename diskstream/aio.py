@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 from diskstream import store as _store
 from diskstream._native import Delivery, Entry, EntryID
 from diskstream.aio_groups import Consumer, Group
+from diskstream.aio_waits import waited
 from diskstream.commits import AddOptions, Commit
 from diskstream.engine.seal import CompactReport
 from diskstream.engine.verify import VerifyReport
@@ -114,7 +115,7 @@ class Store:
         stop = threading.Event()
         read = functools.partial(self.sync_store.read_group, group, consumer, positions, stop=stop, **options)
         try:
-            return await asyncio.to_thread(read)
+            return await (waited(read) if options.get("block") is not None else asyncio.to_thread(read))
         finally:
             stop.set()
 
@@ -147,7 +148,7 @@ async def _blocking(read: Callable[[float | None], _T], block: float | None) -> 
     until = None if block == 0 else loop.time() + block
     while True:
         left = _SLICE_S if until is None else min(_SLICE_S, until - loop.time())
-        found = await asyncio.to_thread(read, left if left > 0 else None)
+        found = await waited(functools.partial(read, left if left > 0 else None))
         if found or left <= 0:
             return found
 

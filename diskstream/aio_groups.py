@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from diskstream._native import Delivery
+from diskstream.aio_waits import waited
 from diskstream.consumer import Consumer as _Consumer
 from diskstream.group import Group as _Group
 from diskstream.group_info import AutoClaim, ConsumerInfo, GroupInfo, PendingEntry, PendingSummary
@@ -96,7 +97,8 @@ class Consumer:
             return store.read_group(group.name, self.sync_consumer.name, positions, stop=stop, **options)
 
         try:
-            return (await asyncio.to_thread(read)).get(stream.name, [])
+            found = await (waited(read) if options.get("block") is not None else asyncio.to_thread(read))
+            return found.get(stream.name, [])
         finally:
             stop.set()
 

@@ -21,6 +21,7 @@ from diskstream.checked_json import with_check
 from diskstream.engine.files import open_regular, reading, wrapped
 from diskstream.errors import ChangedError, ReadOnlyError
 from diskstream.store import Store
+from diskstream.store_files import store_uuid
 
 __all__ = ["Checkpoints"]
 
@@ -93,8 +94,10 @@ class Checkpoints:
             self._store._files.sync_dir(self._store.path)
 
     @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
-        """Keeps others from archiving into this store.
+    def locked(self) -> Iterator[str]:
+        """Keeps others from archiving into this store. Gives the store's identity, and where it is.
+
+        A copy of the store, which has the same identity, is somewhere else: on another machine, or in another file.
 
         Raises:
             ChangedError: somebody does; the message says who.
@@ -115,7 +118,9 @@ class Checkpoints:
                 os.ftruncate(fd, 0)
                 os.pwrite(fd, f"process {os.getpid()} on {socket.gethostname()}\n".encode(), 0)
             self._sweep()
-            yield
+            about = os.fstat(fd)
+            where = f"{socket.gethostname()} {about.st_dev} {about.st_ino}".encode()
+            yield f"{store_uuid(self._store.path)}@{hashlib.sha256(where).hexdigest()[:16]}"
         finally:
             os.close(fd)
 

@@ -32,6 +32,7 @@ OWNED = 1 << 63
 SEALED, VIEW = 9, 10  # reasons, as native/python/src/errors.rs numbers them
 _UNLIMITED = 2**62
 _BYTES_AT_ONCE = 1 << 20
+_LEAST_LOOK_MS = 10
 _NEW = MAX_ID  # what `>` stands for, as in Redis
 
 
@@ -121,8 +122,18 @@ def next_blocks(log: StreamLog, group: int, limit: int, *, enough: int = _UNLIMI
 class Reading:
     """One consumer's read of one stream, under the append lock."""
 
-    def __init__(self, log: StreamLog, owner: "Group", group: int, consumer: int, wanted: Wanted) -> None:
-        self.log, self.owner, self.group, self.consumer, self.wanted = log, owner, group, consumer, wanted
+    def __init__(self, log: StreamLog, owner: "Group", group: int, consumer: bytes, wanted: Wanted) -> None:
+        self.log, self.owner, self.group, self.wanted = log, owner, group, wanted
+        self._name = consumer
+        self._number: int | None = None
+        self._unripe = OWNED, 0, 0  # where those begin, in the order of times, that `ripe` has not looked at
+
+    @property
+    def consumer(self) -> int:
+        """The consumer's number. One that is not there is made: as late as this, since somebody may have deleted it."""
+        if self._number is None:
+            self._number = consumer_number(self.log, self.group, self._name)
+        return self._number
 
     def new(self, room: int, promised: int) -> list[Delivery]:
         """The next entries of the group, but for those promised to waiters."""
@@ -152,17 +163,22 @@ class Reading:
         """What nobody has, and what others have had for too long: in the order of Redis's CLAIM."""
         now = now_ms(self.log)
         oldest = now - (self.wanted.claim_ms or 0)
-        until = (OWNED | (oldest + 1), 0, 0) if oldest >= 0 else (OWNED, 0, 0)  # nobody's entries are always ripe
-        rows = self.log.pending.rows(self.group, BY_TIME, (0, 0, 0), until)
+        if oldest >= 0:
+            self._unripe = OWNED | (oldest + 1), 0, 0  # nobody's entries are always ripe
+        rows = self.log.pending.rows(self.group, BY_TIME, (0, 0, 0), self._unripe)
         return self._again(rows, room, now, gone=False)
 
     def ripens_in_s(self) -> float | None:
-        """Seconds until the next entry has lain long enough; None where nothing is pending."""
+        """Seconds until the next entry has lain long enough; None where that is no matter.
+
+        What was ripe when `ripe` looked and was not given is gone: nobody waits for that.
+        """
         if self.wanted.claim_ms is None:
             return None
-        row = self.log.pending.first(self.group, BY_TIME, (OWNED, 0, 0))
-        since = now_ms(self.log) if row is None else row[2]
-        return max(0.0, (since + self.wanted.claim_ms - now_ms(self.log)) / 1000)
+        row = self.log.pending.first(self.group, BY_TIME, self._unripe)
+        if row is None:
+            return max(self.wanted.claim_ms, _LEAST_LOOK_MS) / 1000  # of what is delivered from now on
+        return max(0.0, (row[2] + self.wanted.claim_ms - now_ms(self.log)) / 1000)
 
     def history(self, after: EntryID, room: int) -> list[Delivery]:
         """The consumer's own pending entries behind `after`."""
@@ -213,9 +229,17 @@ class _Place:
     owner: "Group"
     after: EntryID
     turn: Turn | None = None
+    queue: int = 0  # the number of the group whose queue that is in, once it is known
     bell: tuple[Ctl, int] | None = None
     ripens_in_s: float | None = None
     looked: bool = False  # only the first look of a call counts as an attempt of the consumer's
+
+    def is_for(self, group: int) -> None:
+        """Leaves the queue of a group that was destroyed, and made anew as this one: nobody is served there."""
+        if self.turn is not None and self.queue not in (0, group):
+            self.turn.leave()
+            self.turn = None
+        self.queue = group
 
 
 def _look(place: _Place, log: StreamLog, consumer: bytes, wanted: Wanted, *, waits: bool) -> list[Delivery]:
@@ -233,16 +257,17 @@ def _look_held(place: _Place, log: StreamLog, consumer: bytes, wanted: Wanted, *
     with log.locked():
         log.prepare()
         group = group_number(log, place.owner)
-        number = consumer_number(log, group, consumer)
-        reading = Reading(log, place.owner, group, number, wanted)
+        reading = Reading(log, place.owner, group, consumer, wanted)
         if place.after != _NEW:
             wanted.claims = False
             entries = reading.history(place.after, wanted.room)
-            seen(log, group, number)
+            seen(log, group, reading.consumer)
         else:
+            if not place.looked:
+                _ = reading.consumer  # a read makes it; who is deleted while it waits is not made again by waiting on
             entries = _take(reading, log, place, wanted, waits=waits)
             if not entries and not place.looked:
-                seen(log, group, number)
+                seen(log, group, reading.consumer)
         place.looked = True
         log.pending.relieve()
     return entries
@@ -250,6 +275,7 @@ def _look_held(place: _Place, log: StreamLog, consumer: bytes, wanted: Wanted, *
 
 def _take(reading: Reading, log: StreamLog, place: _Place, wanted: Wanted, *, waits: bool) -> list[Delivery]:
     group = reading.group
+    place.is_for(group)
     entries = reading.ripe(wanted.room) if wanted.claims else []
     room = wanted.room - len(entries)
     while room > 0 and not (entries and wanted.spent >= wanted.bytes_limit):
@@ -258,7 +284,7 @@ def _take(reading: Reading, log: StreamLog, place: _Place, wanted: Wanted, *, wa
         # come first. Where each takes one, one is left for each.
         if not (promised and waits and wanted.count != 1):
             try:
-                entries += reading.new(room, promised)
+                entries += reading.new(room, promised) if not place.looked or has_more(log, group) else []
             except Away:
                 if not entries:
                     raise
@@ -392,6 +418,8 @@ def read_groups(
             bells = [place.bell for place in places.values() if place.bell is not None]
             wait_turns(turns, bells, max(slice_s, 0.0005))
             store._check_open()
+            if wanted.stop is not None and wanted.stop.is_set():
+                return {}  # nobody would see what it was given; who waits behind it is
     finally:
         for place in places.values():
             if place.turn is not None:

@@ -107,6 +107,8 @@ def check_room(log: StreamLog) -> None:
     """
     size = log.native.names_bytes
     if size >= MAX_NAMES_BYTES:
+        size -= log.native.past_names_bytes(now_ms(log))  # which go with the next message
+    if size >= MAX_NAMES_BYTES:
         raise LimitError("the names of groups, consumers and messages together", MAX_NAMES_BYTES, size)
 
 

@@ -73,7 +73,7 @@ def _mirror(stream: Stream, before: GroupState, after: GroupState) -> bool:
             for rows_at_once in _parts(iter(rows)) if rows else iter([[]]):
                 _assign(stream, after.name, consumer, rows_at_once)
             changed = True
-    for unowned in _parts(iter(sorted(news.get(b"", []), key=lambda row: row.delivered_ms))):
+    for unowned in _parts(iter(sorted(news.get(None, []), key=lambda row: row.delivered_ms))):
         _refuse(stream, after.name, unowned)
         changed = True
     for name in known.keys() - {consumer.name for consumer in after.consumers}:
@@ -82,20 +82,23 @@ def _mirror(stream: Stream, before: GroupState, after: GroupState) -> bool:
     return changed
 
 
-def _owner(group: GroupState, row: PendingState) -> bytes:
-    return group.consumers[row.consumer].name if row.consumer >= 0 else b""
+def _owner(group: GroupState, row: PendingState) -> bytes | None:
+    """Who has an entry: a consumer, which may be called b"", or nobody."""
+    return group.consumers[row.consumer].name if row.consumer >= 0 else None
 
 
-def _news(after: GroupState, held: dict[EntryID, tuple[bytes, int, int]]) -> dict[bytes, list[PendingState]]:
-    """The pending entries that are not held as they are, by who has them; b"" is nobody."""
-    found: dict[bytes, list[PendingState]] = {}
+def _news(
+    after: GroupState, held: dict[EntryID, tuple[bytes | None, int, int]]
+) -> dict[bytes | None, list[PendingState]]:
+    """The pending entries that are not held as they are, by who has them."""
+    found: dict[bytes | None, list[PendingState]] = {}
     for row in after.pending:
         owner = _owner(after, row)
         was = held.get(row.id)
         if (
             was is not None
             and (was[0], was[2]) == (owner, row.deliveries)
-            and (not owner or abs(was[1] - row.delivered_ms) <= _SAME_DELIVERY_MS)
+            and (owner is None or abs(was[1] - row.delivered_ms) <= _SAME_DELIVERY_MS)
         ):
             continue
         found.setdefault(owner, []).append(row)

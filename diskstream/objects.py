@@ -193,6 +193,16 @@ class Place:
             raise RemoteError(self.url, f"{path} is no file")
         return int(info.size)
 
+    def changed_ms(self, path: str) -> int:
+        """When an object was put, in milliseconds since 1970, by the clock there; 0 where that is not said.
+
+        Raises:
+            RemoteError: the storage does not answer, or refuses.
+        """
+        full = self._full(path)
+        info = self._again(f"look at {path}", lambda: self._call(lambda: self._files.get_file_info(full)))
+        return (info.mtime_ns or 0) // 1_000_000
+
     def check_there(self) -> None:
         """Makes sure that something can be looked for here: a folder that is not there holds nothing by mistake only.
 

@@ -13,7 +13,7 @@ from diskstream.errors import ArgumentError, RemoteError
 if TYPE_CHECKING:
     from redis import Redis
 
-__all__ = ["check_url", "connect", "shown", "telling"]
+__all__ = ["check_url", "connect", "is_passing", "shown", "telling"]
 
 _SCHEMES = ("redis", "rediss", "unix")
 
@@ -71,6 +71,15 @@ def telling(url: str, doing: str) -> Iterator[None]:
         raise  # there is no other: the last kind is the root of all
 
 
+def is_passing(error: RemoteError) -> bool:
+    """Whether the same may be done a moment later: the connection broke off, or it took too long."""
+    import redis
+
+    return isinstance(error.__cause__, redis.ConnectionError | redis.TimeoutError) and not isinstance(
+        error.__cause__, redis.AuthenticationError
+    )
+
+
 def connect(url: str, *, timeout_s: float = 30.0) -> Redis:
     """A client that answers in bytes, does not try again by itself, and has been heard to answer.
 
@@ -98,6 +107,10 @@ def connect(url: str, *, timeout_s: float = 30.0) -> Redis:
     try:
         with telling(url, "connect"):
             client.ping()
+    except RemoteError as error:
+        if url.startswith("rediss:") and is_passing(error) and "certificate" not in str(error):
+            error.hint = "does it speak TLS at this port? redis:// is without"
+        raise
     except TypeError as error:  # of the connection, which is made only now: a setting that there is not
         raise ArgumentError(f"{shown(url)!r} is no address of a Redis: {error}") from None
     return client

@@ -139,9 +139,9 @@ def trim_references(log: StreamLog) -> None:
         first = EntryID(0, 0) if entry is None else entry.id
     else:
         first = reader.first_id(log)
-    bound = MAX_ID if first == EntryID(0, 0) else first
+    until = (1, 0, 0) if first == EntryID(0, 0) else (0, first.ms, first.seq)
     for group in holding:
-        rows = log.pending.rows(group, BY_ID, (0, 0, 0), (0, bound.ms, bound.seq))
+        rows = log.pending.rows(group, BY_ID, (0, 0, 0), until)
         old = [row[0] for row in rows]
         for at in range(0, len(old), _AT_ONCE):
             part = old[at : at + _AT_ONCE]

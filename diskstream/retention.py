@@ -1,5 +1,6 @@
 """What a trim keeps: a number of entries, or everything from an ID on."""
 
+import contextlib
 from dataclasses import dataclass
 from typing import Self
 
@@ -7,7 +8,7 @@ from diskstream.counts import check_count
 from diskstream.engine import trimming
 from diskstream.engine.fetching import fetch_ahead
 from diskstream.engine.log import StreamLog
-from diskstream.errors import ArgumentError
+from diskstream.errors import ArgumentError, DiskFullError
 from diskstream.ids import EntryID, IDLike, parse_id
 from diskstream.references import DELREF, KEEPREF, check_ref, is_any_pending, trim
 from diskstream.trim_marks import moves_on_trim, raise_mark
@@ -78,6 +79,14 @@ class Trim:
             view = trimming.first_kept(log, self.maxlen or 0)
             if view is not None:  # what is pending below the first entry goes too: which one is that?
                 fetch_ahead(log, [view.first])
+
+    def apply_behind(self, log: StreamLog) -> None:
+        """The same behind an append: who was told that there is no room would add again what is there.
+
+        Where there is none for the trim, the next append trims.
+        """
+        with contextlib.suppress(DiskFullError):
+            self.apply(log)
 
     def apply(self, log: StreamLog) -> int:
         """Trims a stream whose append lock is held. Returns how many entries went.

@@ -228,7 +228,7 @@ class Stream(Grouped, Committing, Retained, Scanned, WireAdding, WireReading):
                 log.prepare()
                 added = log.native.add_many(listed, given, False, True, log.now(), record)
                 if added is not None:
-                    trim.apply(log)
+                    trim.apply_behind(log)
             if durable or log.options.is_always:
                 log.flush()
             return (added,)
@@ -480,7 +480,7 @@ def _add_once(
         return found
     added = log.native.add(fields, *id, False, True, log.now(), message)
     if trim is not None:
-        trim.apply(log)
+        trim.apply_behind(log)
     return added
 
 

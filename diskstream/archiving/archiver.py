@@ -18,8 +18,8 @@ from diskstream.archiving.server import Server, has_wildcard
 from diskstream.archiving.stream_copy import StreamCopy
 from diskstream.checkpoints import Checkpoints
 from diskstream.errors import ArgumentError, ChangedError, CorruptionError, DiskstreamError, FormatError, RemoteError
+from diskstream.redis_link import is_passing
 from diskstream.store import Store
-from diskstream.store_files import store_uuid
 
 __all__ = ["ArchiveResult", "Archiver", "check_server"]
 
@@ -33,6 +33,9 @@ _MOST_WAITED_FOR = 256
 _MOST_SKIPPED = 100
 _FEW_ENTRIES = 1000
 _PAUSE_S = 0.1
+# Of a stream whose connection breaks off while the server is there: how often in a row, and how long it rests.
+_MOST_BREAKS = 4
+_LONGEST_REST_S = 30.0
 
 
 @dataclass
@@ -93,6 +96,8 @@ class Archiver:
         self._pace = Pace(options.rate)
         self._copies: dict[bytes, StreamCopy] = {}
         self._failed: dict[bytes, ArchiveReport] = {}
+        self._awaited: dict[bytes, ArchiveReport] = {}
+        self._breaks: dict[bytes, tuple[int, float]] = {}
         self._skipped: dict[bytes, str] = {}
         self._told: dict[bytes, set[str]] = {}
         self._lease: Lease | None = None
@@ -111,7 +116,11 @@ class Archiver:
         """
         halt = stop or threading.Event()
         try:
-            with self._checkpoints.locked(), self._leased(), ThreadPoolExecutor(self._options.jobs) as pool:
+            with (
+                self._checkpoints.locked() as identity,
+                self._leased(identity),
+                ThreadPoolExecutor(self._options.jobs) as pool,
+            ):
                 try:
                     stopped = self._rounds(pool, halt)
                 except BaseException:
@@ -120,16 +129,16 @@ class Archiver:
         finally:
             for reader in self._readers:
                 reader.close()
-        reports = [*(copy.report for copy in self._copies.values()), *self._failed.values()]
+        reports = [*(copy.report for copy in self._copies.values()), *self._failed.values(), *self._awaited.values()]
         reports.sort(key=lambda report: report.stream)
         return ArchiveResult(reports, sorted(self._skipped.items()), stopped)
 
     @contextlib.contextmanager
-    def _leased(self) -> Iterator[None]:
+    def _leased(self, identity: str) -> Iterator[None]:
         if not self._options.trim:
             yield
             return
-        self._lease = Lease(self._server, store_uuid(self._store.path))
+        self._lease = Lease(self._server, identity)
         try:
             yield
         finally:
@@ -144,7 +153,7 @@ class Archiver:
             return stop.is_set()
         found_at, cost = time.monotonic(), 0.0
         carry_at = found_at + _GROUPS_EVERY_S
-        while not stop.is_set() and (self._going() or any(map(has_wildcard, self._patterns))):
+        while not stop.is_set() and (self._going() or self._awaited or any(map(has_wildcard, self._patterns))):
             now = time.monotonic()
             if now - found_at >= max(_KEYS_EVERY_S, _KEYS_SHARE * cost):
                 self._find_keys(stop, others=False)
@@ -172,20 +181,40 @@ class Archiver:
     def _one(self, copy: StreamCopy, stop: threading.Event, *, groups: bool) -> int:
         if stop.is_set() and not self._options.follow:
             return 0
-        try:
-            return self._round_of(copy, groups=groups)
-        finally:
-            self._remark(copy.report)
+        breaks, rested_at = self._breaks.get(copy.key, (0, 0.0))
+        if breaks and time.monotonic() < rested_at and not stop.is_set():
+            return 0
+        copied = 0
+        while True:
+            try:
+                copied += self._round_of(copy, groups=groups)
+            finally:
+                self._remark(copy.report)
+            breaks, rested_at = self._breaks.get(copy.key, (0, 0.0))
+            if not breaks or self._options.follow or stop.wait(rested_at - time.monotonic()):
+                return copied
 
     def _round_of(self, copy: StreamCopy, *, groups: bool) -> int:
         try:
-            return copy.round(self._reader(), groups=groups)
+            copied = copy.round(self._reader(), groups=groups)
+            self._breaks.pop(copy.key, None)
+            return copied
         except (ChangedError, CorruptionError, FormatError, ArgumentError) as error:
             _give_up(copy.report, error)
         except RemoteError as error:
             self._server.call("ask whether it is there", "PING")  # then it is this stream alone
-            _give_up(copy.report, error)
+            self._broke(copy, error)
         return 0
+
+    def _broke(self, copy: StreamCopy, error: RemoteError) -> None:
+        """A connection that breaks off is made anew, after a rest; who was refused is not asked again."""
+        breaks = self._breaks.get(copy.key, (0, 0.0))[0] + 1
+        if not is_passing(error) or (breaks >= _MOST_BREAKS and not self._options.follow):
+            self._breaks.pop(copy.key, None)
+            _give_up(copy.report, error)
+            return
+        self._breaks[copy.key] = breaks, time.monotonic() + min(_LONGEST_REST_S, _PAUSE_S * 2 ** min(breaks, 10))
+        copy.report.note(f"tried again: {error}")
 
     def _remark(self, report: ArchiveReport) -> None:
         """Tells what is new of a stream."""
@@ -222,7 +251,7 @@ class Archiver:
         try:
             self._server.call("wait", "XREAD", "COUNT", 1, "BLOCK", _WAIT_MS, "STREAMS", *keys, *after)
         except RemoteError as error:
-            if "WRONGTYPE" not in str(error):
+            if not str(error.__cause__).startswith("WRONGTYPE"):  # a key may have that word in its name
                 raise
             stop.wait(_WAIT_MS / 1000)  # the round says which one it is
 
@@ -235,8 +264,12 @@ class Archiver:
             for key, kind in self._server.named(pattern, others=others):
                 if key in self._copies or key in self._failed or key.startswith(OURS):
                     continue
+                if kind != "none":
+                    self._awaited.pop(key, None)
                 if kind == "stream" or (exact and kind == "none" and self._checkpoints.read(key) is not None):
                     self._add(key, stop)
+                elif exact and kind == "none" and self._options.follow:
+                    self._await(key)
                 elif exact:
                     what = "there is no such key" if kind == "none" else f"the key is a {kind}, not a stream"
                     hint = "patterns are those of KEYS: *, ?, [ab]" if kind == "none" else None
@@ -244,6 +277,12 @@ class Archiver:
                     self._remark(self._failed[key])
                 elif others and kind != "none" and len(self._skipped) < _MOST_SKIPPED:
                     self._skipped[key] = kind
+
+    def _await(self, key: bytes) -> None:
+        if key not in self._awaited:
+            self._awaited[key] = ArchiveReport(key, error="there is no such key", hint="it was waited for")
+            if self._options.on_remark is not None:
+                self._options.on_remark(key, "there is no such key yet: it is waited for")
 
     def _add(self, key: bytes, stop: threading.Event) -> None:
         try:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import threading
+from contextlib import closing
 from typing import Any
 
 from diskstream.archiving.entries import EntriesReader
+from diskstream.archiving.pace import Pace
 from diskstream.archiving.reports import ArchiveReport
 from diskstream.archiving.server import Server
 from diskstream.digests import NOTHING, Digest
@@ -12,14 +15,26 @@ from diskstream.errors import ChangedError
 from diskstream.ids import MIN_ID, EntryID
 from diskstream.stream import Stream
 
-__all__ = ["compare"]
+__all__ = ["compare", "compare_entries"]
 
 _AT_ONCE = 1000
 _AT_ONCE_BYTES = 8 << 20
 
 
-def compare(reader: EntriesReader, copy: Stream, start: EntryID, end: EntryID, report: ArchiveReport) -> Digest:
-    """Compares what earlier runs copied with what the source has of it. Returns the digest of the copy's entries.
+def compare(
+    reader: EntriesReader,
+    copy: Stream,
+    start: EntryID,
+    end: EntryID,
+    report: ArchiveReport,
+    *,
+    pace: Pace,
+    stop: threading.Event,
+) -> Digest | None:
+    """Compares what earlier runs copied with what the source has of it.
+
+    Returns:
+        The digest of the copy's entries; None where it was stopped before it knew.
 
     Where digests differ, entry is compared with entry. Those that are in the copy alone were deleted at the source
     since, which is noted.
@@ -29,6 +44,8 @@ def compare(reader: EntriesReader, copy: Stream, start: EntryID, end: EntryID, r
         copy: the copy.
         start, end: IDs, both included; `start` is above 0-0.
         report: takes the note.
+        pace: how fast the source is read.
+        stop: ends it.
 
     Raises:
         ChangedError: an entry differs, or the copy lacks one.
@@ -37,18 +54,27 @@ def compare(reader: EntriesReader, copy: Stream, start: EntryID, end: EntryID, r
     copy.wait_durable(end)
     ours = copy.digest(start, end)
     theirs = NOTHING
-    for _, batch in reader.read(copy.name, start.prev() or MIN_ID, end):
-        if batch is not None:
-            theirs += batch.digest
+    with closing(reader.read(copy.name, start.prev() or MIN_ID, end, ahead=not pace.is_limited)) as replies:
+        for _, batch in replies:
+            if batch is not None:
+                theirs += batch.digest
+                pace.passed(batch.digest.entries, stop)
+            if stop.is_set():
+                return None
     if ours != theirs:
-        alone = _one_by_one(reader.server, copy, start, end)
+        alone = compare_entries(reader.server, copy, start, end)
         if alone:
             report.note(f"{alone:,} entries that an earlier run copied are not at the source any more")
     return ours
 
 
-def _one_by_one(server: Server, copy: Stream, start: EntryID, end: EntryID) -> int:
-    """Entries that are in the copy alone."""
+def compare_entries(server: Server, copy: Stream, start: EntryID, end: EntryID) -> int:
+    """Compares entry with entry. Returns how many are in the copy alone.
+
+    Raises:
+        ChangedError: an entry differs, or the copy lacks one.
+        RemoteError: the server failed or refused.
+    """
     alone = 0
     following: EntryID | None = start
     while following is not None and following <= end:
@@ -58,9 +84,9 @@ def _one_by_one(server: Server, copy: Stream, start: EntryID, end: EntryID) -> i
         # No more than there can be if all is well: one too many is enough to tell.
         for entry_id, pairs in _theirs(server, copy.name, following, last, len(ours) + 1):
             if entry_id not in ours:
-                raise _differs(copy, f"it lacks the entry {entry_id}, which the source has")
+                raise _differs(server, copy, f"the copy lacks its entry {entry_id}")
             if ours.pop(entry_id) != pairs:
-                raise _differs(copy, f"its entry {entry_id} is not that of the source")
+                raise _differs(server, copy, f"its entry {entry_id} is another one")
         alone += len(ours)
         following = last.next()
     return alone
@@ -73,9 +99,9 @@ def _theirs(
     return [(EntryID(each), list(zip(words[::2], words[1::2], strict=True))) for each, words in reply]
 
 
-def _differs(copy: Stream, what: str) -> ChangedError:
+def _differs(server: Server, copy: Stream, what: str) -> ChangedError:
     return ChangedError(
-        f"the copy of {copy.name!r}",
-        what,
+        server.shown,
+        f"the stream {copy.name!r} is not the one that was copied: {what}",
         "the source was made anew, or somebody changed the copy; archive to another directory, and compare the two",
     )

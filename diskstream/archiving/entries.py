@@ -70,8 +70,7 @@ class EntriesReader:
         self._count = 1  # the next stream may have large entries
         reply = EntriesReply(_FRAME_BYTES)
         try:
-            with telling(self.server.url, f"read the stream {key!r}"):
-                self._ask(key, following, upto)
+            self._ask(key, following, upto)
             while not finished:
                 with telling(self.server.url, f"read the stream {key!r}"):
                     frames, batch = self._take(reply, key)
@@ -103,15 +102,16 @@ class EntriesReader:
             self._count = max(1, min(self._max_count, _REPLY_BYTES // each, _GROWTH * self._count))
 
     def _ask(self, key: bytes, start: EntryID, upto: EntryID) -> None:
-        connection = self._connection
-        if connection is None:
-            pool = self.server.client.connection_pool
-            connection = pool.connection_class(**{**pool.connection_kwargs, "protocol": 2})
-            connection.connect()
-            self._connection = connection
-        self._asked = self._count
-        words = ("XRANGE", key, bytes(start), bytes(upto), "COUNT", self._asked)
-        connection.send_packed_command(connection.pack_command(*words), check_health=False)
+        with telling(self.server.url, f"read the stream {key!r}"):
+            if self._connection is None:
+                pool = self.server.client.connection_pool
+                connection = pool.connection_class(**{**pool.connection_kwargs, "protocol": 2})
+                connection.connect()
+                self._connection = connection
+            self._asked = self._count
+            words = ("XRANGE", key, bytes(start), bytes(upto), "COUNT", self._asked)
+            packed = self._connection.pack_command(*words)
+            self._connection.send_packed_command(packed, check_health=False)
 
     def _take(self, reply: EntriesReply, key: bytes) -> tuple[list[PackedRows], Batch | None]:
         import redis

@@ -57,7 +57,7 @@ def _group(server: Server, key: bytes, facts: dict[bytes, Any]) -> GroupState:
             if owner and owner not in places:  # made since they were listed
                 places[owner] = len(consumers)
                 consumers.append(ConsumerState(owner, now, now))
-            place = places[owner] if owner else -1
+            place = places.get(owner, -1)  # nobody has it, where no consumer is called ''
             pending.append(PendingState(EntryID(entry_id), place, max(0, now - max(0, idle)), int(deliveries)))
         start = pending[-1].id.next() if len(rows) == _PENDING_AT_ONCE else None
     return GroupState(

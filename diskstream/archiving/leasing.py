@@ -1,9 +1,10 @@
 """One archiver at a time trims a stream: a key in the Redis says who does.
 
-The lease of stream K is the string ``diskstream:archiver:K``; it holds the store's identity, who holds it, and a random
-word, and expires unless it is renewed. The script that trims looks at it in the same step, so an archiver that lost its
-lease trims nothing. An archiver takes over the lease of one before it that wrote into the same store: the store's own
-lock proves that it is dead.
+The lease of stream K is the string ``diskstream:archiver:K``; it holds the store's identity and where it is, who holds
+it, and a random word, and expires unless it is renewed. The script that trims looks at it in the same step, so an
+archiver that lost its lease trims nothing. An archiver takes over the lease of one before it that wrote into the same
+store: the store's own lock proves that it is dead. Of a store with the same identity elsewhere (one that was moved, or
+a backup of it that was restored) nobody knows: then it waits for as long as a lease lasts, whether it is renewed.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import os
 import secrets
 import socket
 import threading
+import time
 
 from diskstream import errors
 from diskstream.archiving.server import Server
@@ -24,8 +26,9 @@ RESTORING_PREFIX = b"diskstream:restoring:"
 OURS = (LEASE_PREFIX, RESTORING_PREFIX)
 _LEASE_MS = 30_000
 _RENEW_EVERY_S = 8.0
+_LOOK_EVERY_S = 0.5
 
-# KEYS: the lease. ARGV: our value, the store's identity, milliseconds.
+# KEYS: the lease. ARGV: our value, the first word of it, milliseconds.
 _TAKE = """
 local held = redis.call('GET', KEYS[1])
 if held and held ~= ARGV[1] and string.match(held, '^(%S+)') ~= ARGV[2] then return held end
@@ -39,14 +42,24 @@ class Lease:
     """The right to trim some streams, renewed in the background until it is released."""
 
     def __init__(self, server: Server, identity: str) -> None:
+        """Takes none yet.
+
+        Args:
+            server: where.
+            identity: of the store, and where it is: ``uuid@place``.
+        """
         self._server, self._identity = server, identity
         self.value = f"{identity} process {os.getpid()} on {socket.gethostname()} {secrets.token_hex(8)}"
         self._keys: set[bytes] = set()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def take(self, key: bytes) -> bool:
+    def take(self, key: bytes, stop: threading.Event | None = None) -> bool:
         """Takes the lease of a stream, or renews it.
+
+        Args:
+            key: the stream.
+            stop: ends the waiting for one that a store with the same identity has.
 
         Returns:
             False where the server has no room for it; the trim itself then makes some.
@@ -55,14 +68,16 @@ class Lease:
             ChangedError: another archiver has it; the message says who.
             RemoteError: the server failed or refused.
         """
-        name = LEASE_PREFIX + key
-        import redis
-
+        until = time.monotonic() + _LEASE_MS / 1000 + _LOOK_EVERY_S
         try:
-            held = self._server.call(
-                f"take the lease of {key!r}", "EVAL", _TAKE, 1, name, self.value, self._identity, _LEASE_MS
-            )
+            held = self._ask(key)
+            while held and stop is not None and self._is_of_a_copy(held) and time.monotonic() < until:
+                if stop.wait(_LOOK_EVERY_S):
+                    break
+                held = self._ask(key)
         except errors.RemoteError as error:
+            import redis
+
             if isinstance(error.__cause__, redis.exceptions.OutOfMemoryError):
                 return False
             raise
@@ -78,6 +93,15 @@ class Lease:
             self._thread = threading.Thread(target=self._renew, name="diskstream archiver's lease", daemon=True)
             self._thread.start()
         return True
+
+    def _ask(self, key: bytes) -> bytes | None:
+        """Takes a lease. Returns whose it is, where it is another's."""
+        words = "EVAL", _TAKE, 1, LEASE_PREFIX + key, self.value, self._identity, _LEASE_MS
+        held: bytes | None = self._server.call(f"take the lease of {key!r}", *words)
+        return held
+
+    def _is_of_a_copy(self, held: bytes) -> bool:
+        return held.partition(b" ")[0].partition(b"@")[0] == self._identity.partition("@")[0].encode()
 
     def holds(self, key: bytes) -> bool:
         """Whether the lease of a stream was taken, as far as is known."""

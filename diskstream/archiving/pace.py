@@ -16,6 +16,11 @@ class Pace:
         self._mutex = threading.Lock()
         self._free_at = time.monotonic()
 
+    @property
+    def is_limited(self) -> bool:
+        """Whether there is a limit."""
+        return self._rate is not None
+
     def passed(self, entries: int, stop: threading.Event) -> None:
         """Waits until these entries are paid for, or `stop` is set."""
         if self._rate is None or not entries:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from diskstream.archiving.marks import Mark
 from diskstream.archiving.options import ArchiveOptions
-from diskstream.archiving.server import Server, StreamFacts
+from diskstream.archiving.server import Server, SourceEntry, StreamFacts
 from diskstream.checkpoints import Checkpoints
 from diskstream.errors import ChangedError
+from diskstream.ids import MIN_ID
 from diskstream.stream import Stream
 
-__all__ = ["check_copy", "check_kept", "check_source"]
+__all__ = ["check_copy", "check_kept", "check_samples", "check_server_is_same", "check_source"]
 
 
 def _start_anew(checkpoints: Checkpoints, stream: bytes) -> str:
@@ -47,6 +49,38 @@ def check_copy(server: Server, copy: Stream, mark: Mark | None, facts: StreamFac
             "restored from an older state or made anew, or entries were added to the copy",
             _start_anew(checkpoints, copy.name),
         )
+    upto = server.entry_upto(copy.name, last) if last > MIN_ID else None
+    check_samples(server, copy, mark, (facts.first, upto))
+
+
+def check_samples(server: Server, copy: Stream, mark: Mark, samples: Iterable[SourceEntry | None]) -> None:
+    """Whether some entries of the source are in the copy, as far as it goes. One that the copy lost is no matter.
+
+    Raises:
+        ChangedError: they are others: the source is another stream, under the same key.
+    """
+    last = copy.last_id()
+    for sample in samples:
+        if sample is None or sample.id > last:
+            continue
+        ours = copy.get(sample.id)
+        if ours is None and not _was_deleted_from(copy, mark):
+            what = f"the copy lacks its entry {sample.id}"
+        elif ours is not None and ours.pairs != sample.pairs:
+            what = f"its entry {sample.id} is another one"
+        else:
+            continue
+        raise ChangedError(
+            server.shown,
+            f"the stream {copy.name!r} is not the one that was copied up to {last}: {what}",
+            "the source was made anew, or somebody changed the copy; archive to another directory, and compare the two",
+        )
+
+
+def _was_deleted_from(copy: Stream, mark: Mark) -> bool:
+    """Whether entries that were read back are not in the copy any more."""
+    behind = mark.verified_to.next()
+    return len(copy) - (0 if behind is None else copy.count_from(behind)) < mark.verified.entries
 
 
 def check_kept(copy: Stream) -> None:
@@ -65,13 +99,11 @@ def check_kept(copy: Stream) -> None:
         )
 
 
-def check_source(
-    server: Server, mark: Mark, facts: StreamFacts, options: ArchiveOptions, checkpoints: Checkpoints
-) -> Mark:
-    """Whether the source is the one that was copied before. Returns the mark to go on with.
+def check_server_is_same(server: Server, mark: Mark, options: ArchiveOptions) -> None:
+    """Whether the server is the one that was copied from.
 
     Raises:
-        ChangedError: it is another server, or its stream was made anew or restored.
+        ChangedError: it is another one, or another database of it.
     """
     # The name of a server may change, its replication ID may; another database of it is another source.
     same = mark.source == server.shown or (
@@ -83,6 +115,17 @@ def check_source(
             f"the copy of {mark.stream!r} was made from {mark.source}, which is another server",
             "archive to another directory (--to); if it is the same data at a new address, give --accept-changed once",
         )
+
+
+def check_source(
+    server: Server, mark: Mark, facts: StreamFacts, options: ArchiveOptions, checkpoints: Checkpoints
+) -> Mark:
+    """Whether the source is the one that was copied before. Returns the mark to go on with.
+
+    Raises:
+        ChangedError: it is another server, or its stream was made anew or restored.
+    """
+    check_server_is_same(server, mark, options)
     behind = facts.last_id < mark.drained_to
     fewer = (
         facts.entries_added is not None and mark.drained_added is not None and facts.entries_added < mark.drained_added

@@ -49,7 +49,8 @@ _CONSUMERS_SINCE = (6, 2)
 # What a key is at one moment, as far as somebody who adds to it would change that.
 _LOOK = """
 local kind = redis.call('TYPE', KEYS[1]).ok
-if kind ~= 'stream' then return kind end
+if kind == 'none' then return kind end
+if kind ~= 'stream' then return kind .. ' ' .. redis.sha1hex(redis.call('DUMP', KEYS[1])) end
 local info = redis.call('XINFO', 'STREAM', KEYS[1])
 for i = 1, #info, 2 do if info[i] == 'last-generated-id' then return kind .. ' ' .. info[i + 1] end end
 return kind

@@ -9,7 +9,7 @@ from diskstream.errors import RemoteError
 from diskstream.ids import EntryID
 from diskstream.redis_link import connect, shown, telling
 
-__all__ = ["Server", "ServerFacts", "StreamFacts", "has_wildcard", "members"]
+__all__ = ["Server", "ServerFacts", "SourceEntry", "StreamFacts", "has_wildcard", "members"]
 
 _SCAN_AT_ONCE = 1000
 _SCAN_TYPE_SINCE = (6,)
@@ -43,7 +43,7 @@ class StreamFacts:
         last_id: the greatest ID ever added, or set.
         entries_added: entries ever added; None where the server is older than 7.
         max_deleted_id: the greatest ID that was deleted; None likewise.
-        first_id: the ID of the first entry; None where there is none.
+        first, last: the entries of the least and of the greatest ID; None where there are none.
         groups: consumer groups.
         ttl_ms: milliseconds until the key expires; None where it does not.
     """
@@ -52,9 +52,30 @@ class StreamFacts:
     last_id: EntryID
     entries_added: int | None
     max_deleted_id: EntryID | None
-    first_id: EntryID | None
+    first: SourceEntry | None
+    last: SourceEntry | None
     groups: int
     ttl_ms: int | None
+
+
+@dataclass(frozen=True)
+class SourceEntry:
+    """An entry as a server tells it.
+
+    Attributes:
+        id: its ID.
+        pairs: its names and values.
+    """
+
+    id: EntryID
+    pairs: list[tuple[bytes, bytes]]
+
+
+def _entry(reply: Any) -> SourceEntry | None:
+    if not reply:
+        return None
+    entry_id, words = reply
+    return SourceEntry(EntryID(entry_id), list(zip(words[::2], words[1::2], strict=True)))
 
 
 def members(reply: Any) -> dict[bytes, Any]:
@@ -119,6 +140,12 @@ class Server:
 
     # --- keys ---------------------------------------------------------------------------------------------------------
 
+    def is_empty(self) -> bool:
+        """Whether the database has no key at all."""
+        reply = self.call("ask what it holds", "INFO", "keyspace")
+        text = reply.decode("utf-8", "replace") if isinstance(reply, bytes) else str(reply)
+        return f"db{self.database}:" not in text
+
     def kind(self, key: bytes) -> str:
         """The type of a key; ``none`` where there is none."""
         reply = self.call(f"look at {key!r}", "TYPE", key)
@@ -174,16 +201,21 @@ class Server:
             if isinstance(reply, Exception):
                 raise reply
         found = members(reply)
-        first = found.get(b"first-entry")
         return StreamFacts(
             length=int(found[b"length"]),
             last_id=EntryID(found[b"last-generated-id"]),
             entries_added=_maybe(found.get(b"entries-added")),
             max_deleted_id=EntryID(found[b"max-deleted-entry-id"]) if b"max-deleted-entry-id" in found else None,
-            first_id=EntryID(first[0]) if first else None,
+            first=_entry(found.get(b"first-entry")),
+            last=_entry(found.get(b"last-entry")),
             groups=int(found[b"groups"]),
             ttl_ms=ttl if isinstance(ttl, int) and ttl >= 0 else None,
         )
+
+    def entry_upto(self, key: bytes, upto: EntryID) -> SourceEntry | None:
+        """The last entry of a stream that is not behind an ID; None where there is none."""
+        found = self.call(f"read the stream {key!r}", "XREVRANGE", key, bytes(upto), "-", "COUNT", 1)
+        return _entry(found[0] if found else None)
 
 
 def _maybe(value: Any) -> int | None:

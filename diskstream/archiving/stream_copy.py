@@ -36,15 +36,15 @@ from diskstream.archiving.leasing import Lease
 from diskstream.archiving.marks import Mark, load, save
 from diskstream.archiving.options import ArchiveOptions
 from diskstream.archiving.pace import Pace
-from diskstream.archiving.recognising import check_copy, check_kept, check_source
+from diskstream.archiving.recognising import check_copy, check_kept, check_samples, check_server_is_same, check_source
 from diskstream.archiving.reports import ArchiveReport
-from diskstream.archiving.server import Server, StreamFacts
+from diskstream.archiving.server import Server, SourceEntry, StreamFacts
 from diskstream.archiving.trimming import trim_source
 from diskstream.checkpoints import Checkpoints
 from diskstream.copying import GroupState
-from diskstream.digests import Digest
+from diskstream.digests import NOTHING, Digest
 from diskstream.errors import ChangedError, IDOrderError, RemoteError
-from diskstream.ids import MIN_ID, EntryID
+from diskstream.ids import MAX_ID, MIN_ID, EntryID
 from diskstream.mirroring import mirror_groups
 from diskstream.store import Store
 
@@ -76,6 +76,7 @@ class StreamCopy:
         self.report = ArchiveReport(key)
         self._mark: Mark | None = None
         self._groups: list[GroupState] | None = None
+        self._samples: tuple[SourceEntry | None, SourceEntry | None] = (None, None)
 
     @property
     def key(self) -> bytes:
@@ -118,15 +119,24 @@ class StreamCopy:
                     raise
             facts = self._server.stream(self.key)
         if facts is None:
+            mark = load(self._checkpoints, self.key) if self._mark is None else None
+            if mark is not None:
+                check_server_is_same(self._server, mark, self._options)
             self.report.gone = True
+            if self._server.is_empty():
+                self.report.note("the database of the source is empty: was it flushed?")
             self.report.note("the key is not at the source any more: it was deleted, or has expired; the copy stays")
             return
         self.report.gone = False
         self.report.source_entries, self.report.expires_ms = facts.length, facts.ttl_ms
         if self._mark is None:
-            self._begin(reader, facts)
+            if not self._begin(reader, facts):
+                return
         else:
             check_source(self._server, self._mark, facts, self._options, self._checkpoints)
+        if self._mark is not None and (facts.first, facts.last) != self._samples:
+            check_samples(self._server, self.copy, self._mark, (facts.first, facts.last))
+            self._samples = facts.first, facts.last
         self._copy(reader, facts)
         if self._stop.is_set() and self.copy.last_id() < facts.last_id:
             return
@@ -135,8 +145,8 @@ class StreamCopy:
 
     # --- beginning ----------------------------------------------------------------------------------------------------
 
-    def _begin(self, reader: EntriesReader, facts: StreamFacts) -> None:
-        """Finds out where to go on, and that both sides are those of before."""
+    def _begin(self, reader: EntriesReader, facts: StreamFacts) -> bool:
+        """Finds out where to go on, and that both sides are those of before. Returns whether it was not stopped."""
         self._take_lease()
         mark = load(self._checkpoints, self.key)
         if mark is not None:
@@ -154,18 +164,27 @@ class StreamCopy:
                 drained_added=added,
             )
             save(self._checkpoints, mark)
-        self._mark = mark
         if self._options.on_expected is not None:
             self._options.on_expected(left_to_copy(mark, facts, self.copy) or 0)
-        if self._lease is not None and facts.first_id is not None and facts.first_id <= mark.verified_to:
-            # What this run may trim it has compared itself, whatever was done to the source since the last one.
-            compare(reader, self.copy, facts.first_id, mark.verified_to, self.report)
+        # What this run may trim it has compared itself, whatever was done to the source since the last one.
+        first = MAX_ID if self._lease is None or facts.first is None else facts.first.id
+        if first <= mark.verified_to and self._compare(reader, first, mark.verified_to) is None:
+            return False
         last, following = self.copy.last_id(), mark.verified_to.next()
-        if following is not None and following <= last:
-            self._verified(last, compare(reader, self.copy, following, last, self.report))
+        tail = following is not None and following <= last
+        compared = self._compare(reader, following, last) if tail and following else NOTHING
+        if compared is None:
+            return False
+        self._mark = mark
+        if tail:
+            self._verified(last, compared)
+        return True
+
+    def _compare(self, reader: EntriesReader, start: EntryID, end: EntryID) -> Digest | None:
+        return compare(reader, self.copy, start, end, self.report, pace=self._pace, stop=self._stop)
 
     def _take_lease(self) -> None:
-        if self._lease is not None and not self._lease.take(self.key):
+        if self._lease is not None and not self._lease.take(self.key, self._stop):
             self.report.note("the source had no room for a lease: nothing but this store's lock kept others away")
 
     # --- copying ------------------------------------------------------------------------------------------------------
@@ -250,9 +269,10 @@ class StreamCopy:
             upto=mark.verified_to,
             least_added=None if mark.drained_added is None else max(0, mark.drained_added),
             unacknowledged=self._options.trim_unacknowledged,
+            held_back=self.report.held_back,
         )
         if done.entries and not self._lease.holds(self.key):
-            self._lease.take(self.key)  # there may be room for it now
+            self._lease.take(self.key, self._stop)  # there may be room for it now
         self.report.trimmed += done.entries
         self.report.source_entries = max(0, self.report.source_entries - done.entries)
         self.report.held_back = done.held_back
@@ -281,6 +301,11 @@ class StreamCopy:
             self.report.find(
                 f"a gap: {missed:,} entries between {mark.drained_to} and {facts.last_id} were {how} at the source by "
                 "others before they were copied"
+            )
+        elif missed < 0:
+            self.report.find(
+                f"{-missed:,} more entries came between {mark.drained_to} and {facts.last_id} than were added: the "
+                "source was made anew since, or lost some; the copy has those of before and of after"
             )
         fresh = replace(
             mark,

@@ -1,17 +1,27 @@
 """Taking entries away at the source, once their copy was read back.
 
 One script does it, so that what it looks at is what it trims. It trims nothing where the stream is gone, is not the one
-that was copied (its last ID or its count of entries lies below what was seen before, or the first or the last entry
-that would go is not what the copy has under its ID), or somebody else has the lease; and unless told otherwise nothing
-that a group was not given yet, or has not acknowledged. What the first and the last entry are is asked for before, and
-told to the script again: it trims only while they are the same.
+that was copied (its last ID or its count of entries lies below what was seen before), or somebody else has the lease;
+unless told otherwise nothing that a group was not given yet, or has not acknowledged; and nothing but entries that the
+copy has: it trims only where the checksum of all that would go, IDs and contents, is the one it was told. Where it is
+another one the script says which entries there are, each of them is looked for in the copy, and it is asked again.
+
+The checksum of entries is a chain: S of nothing is '', and for each hundred entries, the last ones being fewer::
+
+    S = hex(SHA-1(S, and of each entry: its ID, ' ', its names and values with a 0 between each two, a 0))
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import islice
+from typing import Any
 
+from diskstream import Entry
+from diskstream.archiving.comparing import compare_entries
 from diskstream.archiving.leasing import LEASE_PREFIX, Lease
 from diskstream.archiving.server import Server
 from diskstream.errors import ChangedError
@@ -22,23 +32,34 @@ __all__ = ["Trimmed", "trim_source"]
 
 _MOST_LOOKS = 100
 STEP_ENTRIES = 10_000  # of one call: the server does nothing else meanwhile
+_STEP_BYTES = 8 << 20
+_LINK_ENTRIES = 100
+_SPARSE = 64  # reading one entry costs about as much as so many in a row
 _MINID_SINCE = (6, 2)
 
 # KEYS: the stream, the lease. ARGV: our lease, MINID, the least last ID, the least entries added or '', whether to keep
-# what groups need, whether XTRIM knows MINID; the first and the last entry that may go, or '' to be told which they
-# are; the ID of the last one. Numbers of 64 bits are compared as text: Lua's have 53.
+# what groups need, whether XTRIM knows MINID, the checksum of what may go, how many entries and bytes may go at once.
+# Numbers of 64 bits are compared and counted up as text: Lua's have 53.
 _TRIM = """
 local function less(a, b) if #a ~= #b then return #a < #b end return a < b end
+local function split(id) return string.match(id, '^(%d+)-(%d+)$') end
 local function below(a, b)
-  local am, as = string.match(a, '^(%d+)-(%d+)$')
-  local bm, bs = string.match(b, '^(%d+)-(%d+)$')
+  local am, as = split(a)
+  local bm, bs = split(b)
   if am ~= bm then return less(am, bm) end
   return less(as, bs)
 end
+local function plus_one(number)
+  local kept, digit, nines = string.match(number, '^(%d-)([0-8]?)(9*)$')
+  if digit == '' then return '1' .. string.rep('0', #nines) end
+  return kept .. string.char(string.byte(digit) + 1) .. string.rep('0', #nines)
+end
+local greatest = '18446744073709551615'
 local function following(id)
-  local ms, seq = string.match(id, '^(%d+)-(%d+)$')
-  if #seq > 15 then return id end
-  return ms .. '-' .. string.format('%.0f', tonumber(seq) + 1)
+  local ms, seq = split(id)
+  if seq ~= greatest then return ms .. '-' .. plus_one(seq) end
+  if ms ~= greatest then return plus_one(ms) .. '-0' end
+  return id
 end
 local function fact(reply, name)
   for i = 1, #reply, 2 do if reply[i] == name then return reply[i + 1] end end
@@ -62,30 +83,28 @@ if ARGV[5] == '1' then
     end
   end
 end
-local function mark(entries)
-  for _, entry in ipairs(entries) do
-    if below(entry[1], bound) then
-      local parts = {}
-      for i, part in ipairs(entry[2]) do parts[i] = #part .. ':' .. part end
-      return entry[1] .. ' ' .. redis.sha1hex(table.concat(parts))
-    end
+local sum, ids, bytes, start = '', {}, 0, '0-0'
+while start do
+  local some = redis.call('XRANGE', KEYS[1], start, bound, 'COUNT', 100)
+  start = #some == 100 and following(some[100][1])
+  local parts = {}
+  for _, entry in ipairs(some) do
+    if not below(entry[1], bound) then start = false break end
+    if #ids >= tonumber(ARGV[8]) or bytes >= tonumber(ARGV[9]) then bound, start = entry[1], false break end
+    ids[#ids + 1] = entry[1]
+    parts[#parts + 1] = entry[1] .. ' ' .. table.concat(entry[2], '\\0') .. '\\0'
+    bytes = bytes + #parts[#parts]
   end
-  return ''
+  if #parts > 0 then sum = redis.sha1hex(sum .. table.concat(parts)) end
 end
-local first = mark(redis.call('XRANGE', KEYS[1], '-', bound, 'COUNT', 1))
-local final = mark(redis.call('XRANGE', KEYS[1], ARGV[9], ARGV[9]))
-if first == '' then return {'trimmed', 0, bound} end
-if ARGV[7] ~= first or ARGV[8] ~= final then return {'look', first, final} end
+if #ids == 0 then return {'trimmed', 0, bound} end
+if sum ~= ARGV[7] then return {'look', sum, bound, ids} end
 if ARGV[6] == '1' then return {'trimmed', redis.call('XTRIM', KEYS[1], 'MINID', bound), bound} end
 local removed = 0
-while true do
-  local some = {}
-  for _, entry in ipairs(redis.call('XRANGE', KEYS[1], '-', bound, 'COUNT', 1000)) do
-    if below(entry[1], bound) then some[#some + 1] = entry[1] end
-  end
-  if #some == 0 then return {'trimmed', removed, bound} end
-  removed = removed + redis.call('XDEL', KEYS[1], unpack(some))
+for i = 1, #ids, 1000 do
+  removed = removed + redis.call('XDEL', KEYS[1], unpack(ids, i, math.min(i + 999, #ids)))
 end
+return {'trimmed', removed, bound}
 """
 
 
@@ -113,6 +132,7 @@ def trim_source(
     upto: EntryID,
     least_added: int | None,
     unacknowledged: bool,
+    held_back: bool = False,
 ) -> Trimmed:
     """Trims the source of a copy, in steps, up to `upto`, which was read back.
 
@@ -123,65 +143,125 @@ def trim_source(
         upto: the last entry that may go.
         least_added: the count of entries added at the source cannot be below this; None: not known.
         unacknowledged: whether also what groups still need may go.
+        held_back: whether groups held it back the last time. Then the copy is not read before something can go.
 
     Raises:
         ChangedError: the stream is not the one that was copied, or another archiver trims it.
         RemoteError: the server failed or refused.
     """
     key = copy.name
-    entries, done, held_back = 0, None, False
-    words = [upto, "" if least_added is None else least_added, int(not unacknowledged)]
-    minid = int(server.facts.version >= _MINID_SINCE)
-    start = behind.next()
-    while start is not None and start <= upto and not held_back:
-        last = copy.id_further(start, STEP_ENTRIES)
-        last = upto if last is None else min(last, upto)
-        bound = last.next()
-        if bound is None:
-            break  # behind the last possible ID there is no other to name
-        named: tuple[bytes, bytes] = (b"", b"")
-        for _ in range(_MOST_LOOKS):
-            status, removed, found = server.call(
-                f"trim the stream {key!r}",
-                *("EVAL", _TRIM, 2, key, LEASE_PREFIX + key, lease.value, bytes(bound), *map(_word, words), minid),
-                *(*named, bytes(last)),
-            )
-            if status != b"look":
-                break
-            named = removed, found
-            for mark in filter(None, named):  # the last one may be gone, or be needed by a group
-                _check_entry(server, copy, mark)
-        else:
-            raise ChangedError(server.shown, f"others remove entries of the stream {key!r} all the time", "stop them")
-        if status == b"gone":
-            break  # deleted, or expired: there is nothing to trim, and the next round says so
-        _check(server, key, status, found)
-        entries += int(removed)
-        reached = EntryID(found)
-        held_back = reached < bound
-        before = reached.prev()
-        if before is not None and before > behind:
-            done = before
-        start = bound
-    return Trimmed(entries, done, held_back)
+    whole = upto.next()
+    if whole is None:
+        return Trimmed(0, None, held_back=False)  # behind the last possible ID there is no other to name
+    words = [bytes(upto), "" if least_added is None else least_added, int(not unacknowledged)]
+    words.append(int(server.facts.version >= _MINID_SINCE))
+    entries, done, reached, removed = 0, behind, behind.next() or whole, -1
+    ahead: _Step | None = None
+
+    def ask(bound: EntryID, checksum: str) -> list[Any]:
+        given = (key, LEASE_PREFIX + key, lease.value, bytes(bound), *words, checksum, STEP_ENTRIES, _STEP_BYTES)
+        reply: list[Any] = server.call(f"trim the stream {key!r}", "EVAL", _TRIM, 2, *given)
+        return reply
+
+    with ThreadPoolExecutor(1, thread_name_prefix="diskstream trim") as beside:
+        while reached < whole and removed:
+            step = _NO_STEP if held_back else _fitting(ahead, reached) or _step(copy, reached, upto)
+            asking = beside.submit(ask, whole, step.checksum)
+            ahead = _behind(copy, step, upto)  # while the server is at it
+            status, told, found, *ids = asking.result()
+            for _ in range(_MOST_LOOKS):
+                if status != b"look":
+                    break
+                checksum = _looked(server, copy, [EntryID(each) for each in ids[0]], told)
+                status, told, found, *ids = ask(EntryID(found), checksum)
+            else:
+                what = f"others remove entries of the stream {key!r} all the time"
+                raise ChangedError(server.shown, what, "stop them")
+            if status == b"gone":
+                break  # deleted, or expired: there is nothing to trim, and the next round says so
+            _check(server, key, status, found)
+            reached, removed = EntryID(found), int(told)
+            entries += removed
+            done = max(done, reached.prev() or done)
+            held_back = reached < whole and not removed
+    return Trimmed(entries, done if done > behind else None, held_back)
 
 
-def _check_entry(server: Server, copy: Stream, mark: bytes) -> None:
-    """Makes sure that an entry which would go is what the copy has under its ID."""
-    entry_id, _, digest = mark.partition(b" ")
-    entry = copy.get(entry_id)
-    parts = [] if entry is None else [part for pair in entry.pairs for part in pair]
-    found = hashlib.sha1(b"".join(b"%d:%s" % (len(part), part) for part in parts), usedforsecurity=False)
-    if entry is None or found.hexdigest().encode() != digest:
-        raise ChangedError(
-            server.shown,
-            f"the stream {copy.name!r} is not the one that was copied: its entry {entry_id.decode()} is another one",
-            "somebody deleted and made it anew, or another one took its name; nothing more of it was trimmed",
-        )
+@dataclass(frozen=True)
+class _Step:
+    """What goes in one step, if the source has what the copy has.
+
+    Attributes:
+        after: behind what it begins.
+        first, last: its entries; None where there are none, or nobody looked.
+        checksum: of them.
+    """
+
+    after: EntryID | None
+    first: EntryID | None
+    last: EntryID | None
+    checksum: str
 
 
-def _word(value: object) -> object:
-    return bytes(value) if isinstance(value, EntryID) else value
+_NO_STEP = _Step(None, None, None, "")
+
+
+def _step(copy: Stream, start: EntryID, upto: EntryID) -> _Step:
+    plain: list[bytes] = []
+    first = last = None
+    size_bytes = 0
+    for entry in copy.range(start, upto, count=STEP_ENTRIES):
+        if size_bytes >= _STEP_BYTES:
+            break
+        first, last = first or entry.id, entry.id
+        plain.append(_plain(entry))
+        size_bytes += len(plain[-1])
+    return _Step(start.prev(), first, last, _checksum(plain))
+
+
+def _behind(copy: Stream, step: _Step, upto: EntryID) -> _Step | None:
+    """The step behind one."""
+    start = None if step.last is None else step.last.next()
+    return None if start is None or start > upto else _step(copy, start, upto)
+
+
+def _fitting(ahead: _Step | None, reached: EntryID) -> _Step | None:
+    """What was made ready, if it is the step that begins with `reached`."""
+    if ahead is None or ahead.after is None or ahead.first is None:
+        return None
+    return ahead if ahead.after < reached <= ahead.first else None
+
+
+def _plain(entry: Entry) -> bytes:
+    words = b"\0".join([part for pair in entry.pairs for part in pair])
+    return b"%b %b\0" % (bytes(entry.id), words)
+
+
+def _checksum(plain: Iterable[bytes]) -> str:
+    """As the script finds it, of entries as `_plain` writes them."""
+    found, rest = "", iter(plain)
+    while link := list(islice(rest, _LINK_ENTRIES)):
+        found = hashlib.sha1(b"".join([found.encode(), *link]), usedforsecurity=False).hexdigest()
+    return found
+
+
+def _looked(server: Server, copy: Stream, ids: list[EntryID], checksum: bytes) -> str:
+    """Makes sure that all entries which would go are in the copy, as they are. Returns their checksum there."""
+    ours = _checksum(map(_plain, _named(copy, ids)))
+    if ours.encode() != checksum:
+        compare_entries(server, copy, ids[0], ids[-1])  # says which one it is, if they did not change meanwhile
+    return ours
+
+
+def _named(copy: Stream, ids: list[EntryID]) -> Iterator[Entry]:
+    """Those of these entries that the copy has: read in one go, unless most of what lies between is not wanted."""
+    behind = ids[-1].next()
+    between = copy.count_from(ids[0]) - (0 if behind is None else copy.count_from(behind))
+    if between > _SPARSE * len(ids):
+        yield from filter(None, map(copy.get, ids))
+        return
+    wanted = set(ids)
+    yield from (entry for entry in copy.range(ids[0], ids[-1]) if entry.id in wanted)
 
 
 def _check(server: Server, key: bytes, status: bytes, found: bytes) -> None:

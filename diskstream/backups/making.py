@@ -231,6 +231,8 @@ class _Making:
             # One that is not there was deleted, or renamed to a name that was not on the list: look again.
             if all((lease / "streams" / directory_of(each)).exists() for each in wanted):
                 break
+        else:
+            raise BackupError(store.path, "streams come and go all the time", "run this again when fewer do")
         for place in sorted((self._leases[part] / "streams").iterdir()):
             moment = moments.get(place.name)
             found = _Found(part, _below(part, f"streams/{place.name}"), uuid_of(place), moment)

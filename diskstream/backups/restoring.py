@@ -354,7 +354,7 @@ class _Making:
             if how.rest is None:
                 copy_until(earlier.stream(own), target, until, lambda _: None)
             else:
-                add_entries(target, earlier.stream(own).range(*how.rest))
+                add_entries(target, iter(how.entries))
             store.sync()
 
     def _check(self, damaged: set[str]) -> None:

@@ -1,9 +1,10 @@
 """An earlier moment of a stream: by cutting its log where that is possible, else by copying what was there then."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from diskstream import Entry
 from diskstream import store as stores
 from diskstream.copying import GroupState, StreamState, fill, state_of
 from diskstream.errors import CorruptionError
@@ -24,10 +25,12 @@ class Rewound:
         way: ``whole`` where nothing is later; ``cut``: all is as it was just before the first later entry was added;
             ``copied``: the entries are exact, groups and counters as near as can be known.
         rest: where a batch is of both times, the IDs between which its earlier entries lie.
+        entries: these, as they were when the batch was added.
     """
 
     way: str
     rest: tuple[EntryID, EntryID] | None = None
+    entries: tuple[Entry, ...] = field(default=(), repr=False)
 
 
 def rewind_files(source: Path, target: Path, names: tuple[bytes, bytes], until: EntryID, files: Files) -> Rewound:
@@ -47,19 +50,22 @@ def rewind_files(source: Path, target: Path, names: tuple[bytes, bytes], until: 
     """
     if _last_id(source.parent.parent, names[0]) <= until:
         return Rewound("whole")
-    cut = find_cut(source, until)
     try:
+        cut = find_cut(source, until)
         last = _cut(cut, target, names[1], files)
         if last <= until:
             return Rewound("cut")
-        offset, entries = cut.batch
+        offset, entries, behind = cut.batch
         if entries > 1:  # its first entries are earlier, its last ones are not
+            _cut(replace(cut, end=behind), target, names[1], files)  # before whatever was removed of it since
+            with stores.open(target.parent.parent, read_only=True, create=False) as opened:
+                earlier = list(opened.stream(names[1]).revrange(until, count=entries))
             last = _cut(replace(cut, end=offset), target, names[1], files)
             after = last.next()
             if last <= until and after is not None:
-                return Rewound("cut", (after, until))
+                return Rewound("cut", (after, until), tuple(each for each in earlier[::-1] if each.id >= after))
     except CorruptionError:
-        pass  # segments of that moment are gone: compacted, or trimmed
+        pass  # segments of that moment are gone, compacted or trimmed; or the last ID was set back
     for path in target.iterdir():
         files.unlink(path)
     files.rmdir(target)

@@ -7,6 +7,7 @@ import io
 import os
 import re
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ from diskstream.ingest import (
     load_tables,
     parse_timezone,
     table_format,
+    version_of,
 )
 
 LINE_COLUMN = "line"
@@ -164,16 +166,41 @@ def command(files: tuple[str, ...], directory: Path, stream: str, as_json: bool,
     """
     started = time.perf_counter()
     groups = _group(files, stream, options)
-    base = _load_options(options)
-    for sources in groups.values():
-        _check_tables(sources, base)
+    # Each stream has options of its own: what was learnt of the year in one says nothing of another.
+    loads = {name: _load_options(options) for name in groups}
+    for name, sources in groups.items():
+        _check_tables(sources, loads[name])
+    _check_rejects(options["rejects"], groups)
+    keys = {name: _key(name, sources, options, groups) for name, sources in groups.items()}
     with diskstream.open(directory, fsync=fsync) as store:
+        streams = {name: store.stream(os.fsencode(name)) for name in groups}
+        version = None if options["again"] else version_of((streams[name], keys[name]) for name in groups)
+        over: list[Callable[[], None]] = []
         for name, sources in groups.items():
-            key = _key(name, sources, options)
-            report = _import(store, os.fsencode(name), sources, replace(base, key=key))
+            given = replace(loads[name], key=keys[name], version=version)
+            report, finish = _import(streams[name], sources, given)
+            over.append(finish)
             store.sync()
-            write_report(report, time.perf_counter() - started, disorder=base.disorder, as_json=as_json)
+            write_report(report, time.perf_counter() - started, disorder=given.disorder, as_json=as_json)
             started = time.perf_counter()
+        _close_rejects(options["rejects"])
+        for finish in over:  # only now: what fails before is gone on with, and not imported once more
+            finish()
+        store.sync()
+
+
+def _check_rejects(rejects: Any, groups: dict[str, list[Source]]) -> None:
+    """Rejected rows are not written over what is read."""
+    path = str(getattr(rejects, "name", ""))
+    for sources in groups.values() if Path(path).is_file() else ():
+        if any(Path(source.path).exists() and Path(source.path).samefile(path) for source in sources):
+            raise click.UsageError(f"{path} is imported: keep rejected rows elsewhere")
+
+
+def _close_rejects(rejects: Any) -> None:
+    """Has all of them on their way to the disk, or fails."""
+    if rejects is not None:
+        getattr(rejects, "close_intelligently", rejects.flush)()  # a file that was never needed is not made
 
 
 def _group(files: tuple[str, ...], stream: str, options: dict[str, Any]) -> dict[str, list[Source]]:
@@ -201,17 +228,22 @@ def _group(files: tuple[str, ...], stream: str, options: dict[str, Any]) -> dict
 _NO_MATTER = ("rejects", "sort_memory", "check", "again", "on_error")
 
 
-def _key(stream: str, sources: list[Source], options: dict[str, Any]) -> str:
+def _key(stream: str, sources: list[Source], options: dict[str, Any], groups: dict[str, list[Source]]) -> str:
     """What names an import of files; empty where there is something else."""
-    if any(not Path(source.path).is_file() for source in sources):
+    if any(not Path(source.path).is_file() for several in groups.values() for source in several):
         return ""
     files = []
     for source in sources:
         path = Path(source.path).resolve()
         status = path.stat()
-        files.append([str(path), status.st_size, status.st_mtime_ns])
-    how = {name: value for name, value in options.items() if name not in _NO_MATTER}
-    return key_of({"stream": stream, "files": files, "how": how})
+        # The name as it was given is in each row where it is a field, and with it where batches end.
+        given = [] if options["file_field"] is None else [source.path]
+        files.append([str(path), status.st_size, status.st_mtime_ns, *given])
+    facts: dict[str, Any] = {"stream": stream, "files": files}
+    facts["how"] = {name: value for name, value in options.items() if name not in _NO_MATTER}
+    if len(groups) > 1:
+        facts["beside"] = sorted(str(Path(source.path).resolve()) for several in groups.values() for source in several)
+    return key_of(facts)
 
 
 def _check_tables(sources: list[Source], base: LoadOptions) -> None:
@@ -263,13 +295,18 @@ def _load_options(options: dict[str, Any]) -> LoadOptions:
     )
 
 
-def _import(store: diskstream.Store, name: bytes, sources: list[Source], base: LoadOptions) -> LoadReport:
-    with import_progress(name, sources) as (on_read, on_written):
+def _import(
+    stream: diskstream.Stream, sources: list[Source], base: LoadOptions
+) -> tuple[LoadReport, Callable[[], None]]:
+    """What became of them, and what says that it is over."""
+    with import_progress(stream.name, sources) as (on_read, on_written):
         options = replace(base, on_read=on_read, on_written=on_written)
         try:
             if table_format(sources[0]):
-                return load_tables(store.stream(name), sources, options)
-            return Loader(store.stream(name), options).load(sources)
+                report, resumption = load_tables(stream, sources, options)
+                return report, resumption.finish
+            loader = Loader(stream, options)
+            return loader.load(sources), loader.finish
         except InputError as error:
             raise Failure(str(error), hint=_way_out(error, can_go_on=bool(base.key))) from error
 

@@ -74,6 +74,8 @@ def adopt(
             stubs = [each.stub for each in known if (each.stub.number, each.stub.generation) == wanted]
             sound = (each for each in stubs if _is_sound(cold, each, segment, report, place=there, progress=progress))
             found = next(sound, None)
+            if found is not None and not dry_run:
+                there.remove(catalogue.released_path(found.path))  # of when it was not needed: the time begins anew
             if found is None or not (dry_run or cold.adopt(found)):
                 report.missing.append(described(segment))
             else:

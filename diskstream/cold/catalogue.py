@@ -8,6 +8,7 @@ changed. One of another kind says since when a segment's object is no stream's a
     <store>/<stream>/NNNNNNNN.gG.<sha256 prefix>.seg                        an object
     <store>/catalogue/<stream>/NNNNNNNN.gG.<sha256 prefix>.json             its record
     <store>/catalogue/<stream>/NNNNNNNN.gG.<sha256 prefix>.released.json    when it was first seen to be nobody's
+    <store>/catalogue/clock.json                                            when a sweep began to remove, by its clock
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from diskstream.objects import Object, Place
 __all__ = [
     "MAX_RECORD_BYTES",
     "Record",
+    "clock_ms",
     "keep",
     "noted",
     "object_path",
@@ -95,10 +97,12 @@ def released_path(path: str) -> str:
     return record_path(path).removesuffix(".json") + ".released.json"
 
 
-def noted(place: Place, store: str, stream: str) -> set[str]:
-    """Where it is said of a stream's objects that nobody needs them, as far as the storage lists it."""
+def noted(place: Place, store: str, stream: str) -> dict[str, int]:
+    """Where it is said of a stream's objects that nobody needs them, as far as the storage lists it; and since when
+    that stands there, in milliseconds since 1970 by the storage's clock, 0 where it does not tell.
+    """
     listed = place.objects(f"{store}/catalogue/{stream}")
-    return {each.path for each in listed if each.path.endswith(".released.json")}
+    return {each.path: each.changed_ms for each in listed if each.path.endswith(".released.json")}
 
 
 def release(place: Place, path: str, now_ms: int) -> None:
@@ -110,6 +114,18 @@ def release(place: Place, path: str, now_ms: int) -> None:
     facts = {"format": _FORMAT, "kind": "released", "path": path, "released_ms": now_ms}
     place.remove(released_path(path))  # one that cannot be read
     put_small(place, released_path(path), _packed(facts))
+
+
+def clock_ms(place: Place, store: str, now_ms: int) -> int:
+    """The storage's clock, in milliseconds since 1970, as told for an object that is put there now; 0: it does not say.
+
+    Raises:
+        RemoteError: the storage does not answer, or refuses.
+    """
+    path = f"{store}/catalogue/clock.json"
+    place.remove(path)
+    put_small(place, path, _packed({"format": _FORMAT, "kind": "clock", "now_ms": now_ms}))
+    return place.changed_ms(path)
 
 
 def released_ms(place: Place, path: str) -> int | None:

@@ -1,7 +1,8 @@
 """Removing objects that no stream needs any more: in two steps, so that nothing goes on one look.
 
 A trim, a delete or a compaction touches no storage: what it drops leaves an object that nobody needs. The first sweep
-that sees one says so in the catalogue, with the time; a later one removes it, when that was said long enough ago.
+that sees one says so in the catalogue, with the time; a later one removes it, when that was said long enough ago, by
+the clock here and by the storage's.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from dataclasses import dataclass, field
 
 from diskstream.cold import catalogue
 from diskstream.cold_segments import MISSING, needed_paths, opened, uuid_of
-from diskstream.errors import ArgumentError, NoSuchStreamError
+from diskstream.errors import ArgumentError, NoSuchStreamError, RemoteError
 from diskstream.objects import Object, Place
 from diskstream.store import Store
 from diskstream.store_files import store_uuid
@@ -23,6 +24,7 @@ from diskstream.stream import Stream
 
 __all__ = ["SweepReport", "Unneeded", "sweep"]
 
+_CLOCKS_APART_MS = 300_000
 _OBJECT = re.compile(r"(?P<number>\d{8,})(?:\.g(?P<generation>\d+))?\.[0-9a-f]{16}(-\d+)?\.seg")
 
 
@@ -118,26 +120,47 @@ class _Sweeper:
         self._progress = progress
         self._store, self._place, self._report, self._older_than_ms = store, place, report, older_than_ms
         self._uuid, self._now_ms = store_uuid(store.path), now_ms()
+        self._clock_is_checked = False
 
     def sweep(self) -> None:
         """Goes through the streams that the place knows, one after the other; nobody moves one that is looked at."""
-        known: dict[str, Stream] = {}
-        for stream in self._store:
-            identity = uuid_of(stream)
-            if identity is not None:
-                known[str(uuid.UUID(bytes=identity))] = stream
+        owners = [each for each in self._place.folders(self._uuid) if _is_uuid(each)]
+        # Only now: who has a folder there is a stream by now, or none any more, and then nobody moves what is in it.
+        known = self._streams()
         needed = needed_paths(self._store.path)
-        for owner in self._place.folders(self._uuid):
-            if not _is_uuid(owner):
-                continue  # the catalogue, and what is not ours
+        for owner in owners:
             if owner not in known:
                 self._one(owner, needed, set())
                 continue
             with contextlib.suppress(NoSuchStreamError), opened(known[owner], dry_run=self._report.dry_run) as cold:
+                if str(uuid.UUID(bytes=cold.uuid)) != owner:
+                    continue  # another stream took the name meanwhile
                 segments = cold.segments()
                 stubs = {each.stub.path for each in segments if each.stub is not None}
                 missing = {(each.number, each.generation) for each in segments if each.where == MISSING}
                 self._one(owner, needed | stubs, missing)
+
+    def _streams(self) -> dict[str, Stream]:
+        """All streams by their uuids, at one moment: none is overlooked that is renamed while names are listed."""
+        store = self._store
+        with contextlib.ExitStack() as stack:
+            if not store.read_only:
+                stack.enter_context(store._mutex)  # in the order in which the store takes the two
+                stack.enter_context(store._lock_names())
+            identities = [(uuid_of(stream), stream) for stream in store]
+        return {str(uuid.UUID(bytes=identity)): stream for identity, stream in identities if identity is not None}
+
+    def _check_clock(self) -> None:
+        """Nothing goes by its age while nobody knows what time it is."""
+        if self._clock_is_checked or self._report.dry_run or self._place.address.scheme == "file":
+            return
+        there_ms = catalogue.clock_ms(self._place, self._uuid, self._now_ms)
+        if there_ms and abs(there_ms - now_ms()) > _CLOCKS_APART_MS:
+            what = (
+                f"nothing goes by its age: the clock there is at {there_ms} ms since 1970, the one here at {now_ms()}"
+            )
+            raise RemoteError(self._place.url, what, "set the clock of this machine")
+        self._clock_is_checked = True
 
     def _one(self, owner: str, needed: set[str], missing: set[tuple[int, int]]) -> None:
         noted = catalogue.noted(self._place, self._uuid, owner)
@@ -150,6 +173,8 @@ class _Sweeper:
             since = None
             if catalogue.released_path(each.path) in noted:
                 since = catalogue.released_ms(self._place, each.path)
+                if since is not None:  # a clock that was behind when it was noted does not make it older
+                    since = max(since, noted[catalogue.released_path(each.path)])
             if each.path in needed or (int(match["number"]), int(match["generation"] or 0)) in missing:
                 self._keep(each, since)
             elif self._older_than_ms == 0 or (since is not None and since <= self._now_ms - self._older_than_ms):
@@ -157,6 +182,8 @@ class _Sweeper:
             else:
                 self._wait(Unneeded(each.path, owner, each.size_bytes, since))
         # A lease may have been made since the first look. Now no stub of this stream comes or goes but by a trim.
+        if going and self._older_than_ms:
+            self._check_clock()
         still = needed_paths(self._store.path) if going else set()
         for unneeded in going:
             if unneeded.path in still:

@@ -20,6 +20,7 @@ _MEANINGLESS = (
     "ERR The %s ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by "
     "specifying a proper ID, or use the > ID to get new messages. The %s ID would just return an empty result set."
 )
+_GONE_AGAIN_S = 0.1  # how often a wait looks again at what may be claimed and is not to be had
 _WHERE = b" in XREADGROUP with GROUP option"
 
 
@@ -92,6 +93,8 @@ class _GroupRead:
             try:
                 group = self.caller.keyspace.stream(self.database, key).group(self.group, create=False)
                 left = group.ripens_in_s(self.asked.claim_ms or 0)
+                if left == 0:  # ripe, and the look before this wait did not take it: its entry is gone
+                    left = _GONE_AGAIN_S
             except (DiskstreamError, Failure, OSError):
                 left = 0.0  # the next look tells
             if left is not None:

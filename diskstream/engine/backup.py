@@ -137,13 +137,14 @@ class Cut:
         path: the log file.
         number: its segment's number.
         end: what is at this offset, and behind it, did not happen yet.
-        batch: the offset of the last frame with entries before the cut, and how many they are; (0, 0) without one.
+        batch: the offset of the last frame with entries before the cut, how many they are, and where it ends; zeros
+            without one.
     """
 
     path: Path
     number: int
     end: int
-    batch: tuple[int, int]
+    batch: tuple[int, int, int]
 
 
 def find_cut(place: Path, until: EntryID) -> Cut:
@@ -161,25 +162,35 @@ def find_cut(place: Path, until: EntryID) -> Cut:
         finally:
             file.close()
     path = names.log_path(place, number)
-    batch = (0, 0)
-    for offset, kind, entries, first, payload in _frames(path, end):
-        last = first if kind == _ENTRIES else _set_id(payload) if kind == _SET_ID else None
-        if last is not None and last > until:
-            return Cut(path, number, offset, batch)
-        if kind == _ENTRIES:
-            batch = offset, entries
-    return Cut(path, number, end, batch)
+    batch = (0, 0, 0)
+    cut: Cut | None = None
+    added = False
+    for (offset, behind), kind, entries, first, payload in _frames(path, end):
+        if kind not in (_ENTRIES, _SET_ID):
+            continue
+        if (first if kind == _ENTRIES else _set_id(payload)) > until:
+            cut = cut or Cut(path, number, offset, batch)
+            added = added or kind == _ENTRIES
+        elif added:
+            raise CorruptionError(str(path), "log", offset, "IDs that rise", "a last ID that was set back")
+        else:
+            cut = None  # the last ID was set, and set back: nothing later was added yet
+            batch = (offset, entries, behind) if kind == _ENTRIES else batch
+    return cut or Cut(path, number, end, batch)
 
 
-def _frames(path: Path, end: int) -> Iterator[tuple[int, int, int, EntryID, bytes]]:
-    """Offset, kind, entries, first ID and the payload's beginning of each frame of a log that was found whole."""
+def _frames(path: Path, end: int) -> Iterator[tuple[tuple[int, int], int, int, EntryID, bytes]]:
+    """Offset and end, kind, entries, first ID and the payload's beginning of each frame of a log found whole."""
     with wrapped(path, "read"), reading(path) as file:
         at = LOG_HEADER_BYTES
         while at < end:
             data = os.pread(file.fileno(), _FRAME_HEADER.size + 16, at)
+            if len(data) < _FRAME_HEADER.size:
+                raise CorruptionError(str(path), "log", at, f"{end} bytes", "fewer: it was cut")
             _, length, kind, _, _, entries, _, _, _, _, ms, seq, _, _ = _FRAME_HEADER.unpack_from(data)
-            yield at, kind, entries, EntryID(ms, seq), data[_FRAME_HEADER.size :]
-            at += _FRAME_HEADER.size + -(-length // 8) * 8
+            behind = at + _FRAME_HEADER.size + -(-length // 8) * 8
+            yield (at, behind), kind, entries, EntryID(ms, seq), data[_FRAME_HEADER.size :]
+            at = behind
 
 
 def _set_id(payload: bytes) -> EntryID:
@@ -199,6 +210,9 @@ def cut_log(cut: Cut, target: Path, files: Files) -> None:
         left = cut.end - LOG_HEADER_BYTES
         while left:
             data = file.read(min(left, _AT_ONCE))
+            if not data:
+                what = f"{cut.end} bytes", f"{cut.end - left}: it was cut"
+                raise CorruptionError(str(cut.path), "log", cut.end - left, *what)
             new.write(data)
             left -= len(data)
         new.write(bytes(-cut.end % 4096 + 4096))

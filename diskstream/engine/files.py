@@ -199,12 +199,13 @@ class Files:
 
     def sync_dir(self, path: Path) -> None:
         """Makes the names in a directory durable."""
-        with wrapped(path, "flush"):
+        with wrapped(path, "open"):
             fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            try:
+        try:
+            with wrapped(path, "flush"):
                 os.fsync(fd)
-            finally:
-                os.close(fd)
+        finally:
+            os.close(fd)
 
     def open_ctl(self, path: Path) -> tuple[int, Ctl]:
         """Opens (or makes) a control page: descriptor and mapping. It outlives no restart, so nothing is synced."""

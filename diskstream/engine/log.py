@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from diskstream._native import EntryID, Guard, Log, RowSegment
-from diskstream.engine import audit, frontier, names, recovery, roll, spare
+from diskstream.engine import audit, frontier, names, recovery, roll, spare, torn
 from diskstream.engine.files import Files, LogFileLike
 from diskstream.engine.looks import is_there
 from diskstream.engine.page import APPEND, FLUSH, MAINTENANCE, POISONED, Page
@@ -35,9 +35,7 @@ __all__ = ["StreamLog", "StreamMoved"]
 # Reasons, as native/python/src/errors.rs numbers them.
 EXTEND, ROLL, FOLLOW, CHECK, MOVED, FRONTIER, ROTTEN, CLOSED = range(1, 9)
 
-FLAG_CHECK = 4
-FLAG_MOVED = 2
-FLAG_ROTTEN = 8
+FLAG_MOVED, FLAG_CHECK, FLAG_ROTTEN = 2, 4, 8
 
 _MAX_STEP_BYTES = 4 << 20
 # Under `always` the zeros are flushed together with the next commit, which must not wait for long.
@@ -58,6 +56,8 @@ class StreamLog:
     Safe under threads. A process that was forked must not use its parent's: the store opens a new one.
     """
 
+    fault = torn.KeptFault()
+
     def __init__(
         self,
         directory: Path,
@@ -70,7 +70,7 @@ class StreamLog:
     ) -> None:
         self.directory, self.files, self.options, self.read_only = directory, files, options, read_only
         self.report: RecoveryReport | None = None
-        self.fault: CorruptionError | None = None
+        self.fault = None
         self._mutex = threading.RLock()
         self._closed = self._retired = False
         self.on_roll: Callable[[], None] = lambda: None
@@ -273,9 +273,9 @@ class StreamLog:
         if self.read_only:
             raise ReadOnlyError(str(self.directory))
         with self._mutex:
-            flags = self.ctl.flags
-            if flags & FLAG_CHECK:
+            if self.ctl.flags & FLAG_CHECK:
                 self._revalidate()
+            flags = self.ctl.flags
             if flags & POISONED:
                 raise PoisonedError(str(self.directory), self.ctl.poison_text)
             if flags & FLAG_ROTTEN:
@@ -288,11 +288,14 @@ class StreamLog:
             raise PoisonedError(str(self.directory), self.ctl.poison_text)
         self._follow()
         roll.finish(self)
-        found = recovery.settle_left(self.directory, self.files, self.file, self.native, self.ctl)
+        found = torn.settle_left(self.directory, self.files, self.file, self.native, self.ctl)
+        number, end, lsn, _ = self.native.tail
         if found is not None:
             self.report = self.report or RecoveryReport(self.directory)
             self.report.findings.append(found)
-        number, end, lsn, _ = self.native.tail
+            if found.kind == "rotten":  # what comes next would be written over it
+                self.fault = torn.rot(self.directory, self.native, found)
+                self.ctl.raise_flags(FLAG_ROTTEN)
         self.ctl.publish(number, end, lsn)
         self.ctl.clear_flags(FLAG_CHECK)
 
@@ -428,7 +431,7 @@ class StreamLog:
             if (number, generation) in listed:
                 continue  # a repaired log may list again what it dropped before
             self.segments.forget(number, generation)
-            if self.options.audit and generation == 0 and number > oldest:
+            if self.options.audit and generation == 0 and number >= oldest:
                 audit.rescue(self.directory, self.files, self.native, number, self.options.compression_level)
             self.files.unlink(names.segment_path(self.directory, number, generation))
             self.files.unlink(names.cold_path(self.directory, number, generation))  # the object is nobody's then
@@ -438,17 +441,15 @@ class StreamLog:
         self.files.sync_dir(self.directory)  # so that no later opening finds them again, and reports it
         return len(dropped)
 
-    def _let_go(self) -> None:
+    def _let_go(self, *, waits: bool = True) -> None:
         self.native.close()
         # What another thread has under way ends first; whatever begins from now on finds the log closed.
-        for lock in (APPEND, FLUSH):
+        for lock in (APPEND, FLUSH) if waits else ():
             with self.ctl.locked(lock):
                 pass
-        self.segments.close()
-        for file in self._logs.values():
-            file.close()
-        self.page.close()
-        self._whereabouts.close()
+        files = [file.close for file in self._logs.values()]
+        for close in (self.pending.close, self.segments.close, *files, self.page.close, self._whereabouts.close):
+            close()
 
     def _close_cleanly(self) -> None:
         self.retry(self.native.flush)
@@ -486,10 +487,10 @@ class StreamLog:
                 frontier.retract_moved(self.native, self.file)
             self.files.unlink(place / "ctl")
 
-    def abandon(self) -> None:
-        """Lets go without a word to the disk: the stream is gone from here."""
+    def abandon(self, *, waits: bool = True) -> None:
+        """Lets go without a word to the disk: the stream is gone from here. Who counts as killed waits for nobody."""
         self._closed = True
-        self._let_go()
+        self._let_go(waits=waits)
 
     def after_fork(self) -> None:
         """Lets go of what is the parent's, touching no lock: a thread that is not here may have held it."""

@@ -49,7 +49,8 @@ def owner_in(directory: Path, files: dict[Path, Owner], streams: Path) -> bytes 
     """The identity of the stream whose directory it is; None where no file says any.
 
     Where files are of several streams, those of streams that live in another directory were put here by mistake. Of
-    the others the one with the most files is right, or, of two with as many, that of the active log.
+    the others the one with the most files is right; of two with as many, the one of which more files are what their
+    names say, and else that of the active log.
 
     Args:
         directory: of the stream, or what stands for it.
@@ -57,14 +58,17 @@ def owner_in(directory: Path, files: dict[Path, Owner], streams: Path) -> bytes 
         streams: where all streams of the store are.
     """
     count: dict[bytes, int] = {}
-    for identity, _, _ in files.values():
+    rightly: dict[bytes, int] = {}
+    for path, (identity, *which) in files.items():
+        parsed = names.parse_file(path.name)
         count[identity] = count.get(identity, 0) + 1
+        rightly[identity] = rightly.get(identity, 0) + (parsed is not None and [*parsed[1:]] == which)
     if len(count) > 1:
         strange = {identity for identity in count if _lives_elsewhere(identity, directory.name, streams)}
         count = {identity: each for identity, each in count.items() if identity not in strange} or count
     newest = max((path for path in files if path.suffix == ".log"), default=None, key=lambda path: path.name)
     active = None if newest is None else files[newest][0]
-    return max(count, default=None, key=lambda identity: (count[identity], identity == active))
+    return max(count, default=None, key=lambda identity: (count[identity], rightly[identity], identity == active))
 
 
 def _lives_elsewhere(identity: bytes, name: str, streams: Path) -> bool:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from diskstream._native import EntryID
 from diskstream.engine import state
 from diskstream.engine.state import BY_ID, View, ViewDamaged
+from diskstream.engine.whereabouts import StreamMoved
 from diskstream.errors import CorruptionError, LimitError, StorageError
 
 if TYPE_CHECKING:
@@ -46,10 +47,20 @@ class StreamPending:
 
     def __init__(self, log: "StreamLog", view: View) -> None:
         self._log: StreamLog = weakref.proxy(log)  # which holds this
-        self._view = view
+        self._kept: View | None = view
         self._later_rows = 0
         self._agreements = 0  # how often the overlays may have begun anew
         self.last_error: StorageError | LimitError | None = None
+
+    @property
+    def _view(self) -> View:
+        if self._kept is None:
+            raise StreamMoved
+        return self._kept
+
+    def close(self) -> None:
+        """Lets go of the view, which closes when nobody holds it: whoever keeps an error may keep the log it is of."""
+        self._kept = None
 
     @property
     def _native(self) -> Any:

@@ -15,7 +15,6 @@ import errno
 import os
 import time
 import zlib
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ from diskstream.engine.layouts import LOG_HEADER, SEGMENT_HEADER
 from diskstream.engine.looks import children, is_there, refuse_link, status
 from diskstream.engine.page import Page
 from diskstream.engine.segment import open_sealed, read_back, snapshot_copy
+from diskstream.engine.torn import READ_ONLY, Finding, RecoveryReport, fault_of, settle_tail
 from diskstream.errors import CorruptionError, StorageError
 from diskstream.options import Options
 
@@ -39,52 +39,11 @@ __all__ = [
     "native_log",
     "next_log",
     "recover",
-    "settle_left",
-    "settle_tail",
 ]
 
 FLAG_ROTTEN = 8
 _LEFT_BEHIND_OFFSET = 1536
 _LEFT_BEHIND = b"DSKNEXT1"
-_READ_ONLY = "left as it is; the stream is read-only"
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One thing that an opening found.
-
-    Attributes:
-        kind: ``torn``, ``rotten``, ``missing``, ``unfinished``, ``dropped``, ``unknown`` or ``reserved``.
-        path: the file it is about.
-        offset: where in it.
-        size_bytes: how much of it.
-        action: what was done.
-        detail: what was expected and found.
-    """
-
-    kind: str
-    path: Path
-    offset: int
-    size_bytes: int
-    action: str
-    detail: str = ""
-
-
-@dataclass
-class RecoveryReport:
-    """What opening one stream found, and how long it took.
-
-    Attributes:
-        directory: the stream's directory.
-        findings: in the order in which they were found.
-        seconds: what opening took.
-        same_boot: whether the machine had been running since the stream was last open; no power was cut then.
-    """
-
-    directory: Path
-    findings: list[Finding] = field(default_factory=list)
-    seconds: float = 0.0
-    same_boot: bool = False
 
 
 def native_log(
@@ -226,63 +185,6 @@ def is_left_behind(path: Path) -> bool:
     return False
 
 
-def fault_of(directory: Path, number: int, found: dict[str, Any] | None) -> CorruptionError | None:
-    """The error that a rotten log is read with, from what a scan found."""
-    if found is None or found["kind"] != "rotten":
-        return None
-    at, synced = found["evidence"]
-    return CorruptionError(
-        str(names.log_path(directory, number)),
-        found.get("what", "frame"),
-        found["offset"],
-        f"{found.get('expected', 'a frame')} (frame {found['lsn']} was durable, says the frame at offset {at}, "
-        f"which knows of {synced})",
-        found.get("found", "something else"),
-    )
-
-
-def settle_tail(directory: Path, files: Files, file: LogFileLike, native: Log) -> Finding | None:
-    """Applies the whole frames behind the tail, and cuts what is torn: copy, zero, flush, in this order.
-
-    Returns what was found: torn (and cut), rotten (and left), or None.
-    """
-    found = native.scan()
-    if found is None:
-        return None
-    path = names.log_path(directory, native.tail[0])
-    offset, size = found["offset"], found["end"] - found["offset"]
-    detail = f"expected {found.get('expected')}, found {found.get('found')}"
-    if found["kind"] == "rotten":
-        return Finding("rotten", path, offset, size, _READ_ONLY, detail)
-    quarantine = directory / "quarantine"
-    refuse_link(quarantine)
-    files.mkdir(quarantine)
-    copy = quarantine / f"{path.stem}-{offset:012d}-{time.time_ns():x}.torn"
-    with files.create(copy) as kept:
-        kept.write(file.native.read(offset, size))
-        kept.sync()
-    files.sync_dir(quarantine)
-    files.sync_dir(directory)
-    file.pwrite(offset, bytes(size))
-    file.flush()
-    return Finding("torn", path, offset, size, f"cut; the bytes are kept in {copy}", detail)
-
-
-def settle_left(directory: Path, files: Files, file: LogFileLike, native: Log, ctl: Ctl) -> Finding | None:
-    """The same for what a killed process left under the hands of others, who go on; and makes it durable.
-
-    Raises:
-        StorageError: the disk said no; the stream takes no more writes.
-    """
-    try:
-        found = settle_tail(directory, files, file, native)
-        file.flush()
-    except StorageError as error:
-        ctl.poison(f"what a killed process left could not be made durable: {error}")
-        raise
-    return found
-
-
 def recover(
     directory: Path, files: Files, page: Page, options: Options
 ) -> tuple[LogFileLike, Log, RecoveryReport, CorruptionError | None, int]:
@@ -302,7 +204,7 @@ def recover(
         _check_owner(directory, number, native)
         if fault is not None:
             native.scan()
-            report.findings.append(Finding("rotten", path, fault.offset, 0, _READ_ONLY, str(fault)))
+            report.findings.append(Finding("rotten", path, fault.offset, 0, READ_ONLY, str(fault)))
         found = None if fault is not None else settle_tail(directory, files, file, native)
         if found is not None:
             report.findings.append(found)
@@ -318,10 +220,10 @@ def recover(
             report.findings += _tidy(directory, files, native, options)
             if not page.same_boot:
                 frontier.raise_floor(native, file)
-        _, end, lsn, _ = native.tail
-        page.ctl.publish(number, end, lsn)
         if fault is not None:
             page.ctl.raise_flags(FLAG_ROTTEN)
+        _, end, lsn, _ = native.tail
+        page.ctl.publish(number, end, lsn)
     except BaseException as error:
         if isinstance(error, StorageError):
             # What a failed flush could not write counts as clean from now on: the next opening writes all of it anew.
@@ -361,7 +263,7 @@ def look(
     report = RecoveryReport(directory)
     path = names.log_path(directory, number)
     if fault is not None:
-        report.findings.append(Finding("rotten", path, fault.offset, 0, _READ_ONLY, str(fault)))
+        report.findings.append(Finding("rotten", path, fault.offset, 0, READ_ONLY, str(fault)))
         return file, native, report, fault
     if found is None:
         return file, native, None, None

@@ -66,7 +66,7 @@ def finish(log: "StreamLog") -> None:
     The caller holds the append lock, and publishes where the log ends.
 
     Raises:
-        StorageError: the disk said no; the stream takes no more writes.
+        StorageError: the disk said no; the stream takes no more writes, unless a file could not be opened.
     """
     number = log.native.tail[0] + 1
     if is_there(names.log_path(log.directory, number)):
@@ -82,5 +82,7 @@ def _enter(log: "StreamLog", number: int) -> None:
         _, end, lsn, _ = log.native.tail
         log.ctl.publish(number, end, lsn)
     except StorageError as error:
+        if error.action == "open":
+            raise  # too many files are open: nothing was tried that a second time would prove less, and the flag stays
         log.ctl.poison(f"the change to segment {number} failed: {error}")
         raise

@@ -128,8 +128,7 @@ class GroupsBehind:
                 name = b"lost-consumer-%d" % record.consumer
                 self._notes.append(f"a consumer whose creation is lost is there as {name.decode()}")
                 yield from self._consumer(Record("consumer", number, record.consumer, name=name), pending)
-        if record.kind == "deliver":
-            self._suspect(record)
+        self._suspect(number, _until(record))
         yield from _fitted(record, pending)
         if record.kind == "end":
             self._ended.setdefault(number, set()).update(record.ids)
@@ -156,15 +155,18 @@ class GroupsBehind:
         known[record.consumer] = record.name
         yield record
 
-    def _suspect(self, record: Record) -> None:
-        """What lies between the last delivery before the fault and the first one behind it was delivered in between."""
-        if record.group not in self._suspects or not record.ids:
+    def _suspect(self, group: int, until: ID | None) -> None:
+        """What lies between the last delivery before the fault and the first one behind it was delivered in between.
+
+        So was, perhaps, what a group that moved on passed over; one that moved back is looked at when it moves on.
+        """
+        if group not in self._suspects or until is None:
             return
-        self._suspects.discard(record.group)
-        last = self._native.last_delivered(record.group)
+        last = self._native.last_delivered(group)
         before = (0, 0) if last is None else (last.ms, last.seq)
-        if before < min(record.ids):
-            self._ranges.setdefault(record.group, []).append((before, min(record.ids)))
+        if before < until:
+            self._suspects.discard(group)
+            self._ranges.setdefault(group, []).append((before, until))
 
     # --- at the end ---------------------------------------------------------------------------------------------------
 
@@ -297,6 +299,16 @@ def _fitted(record: Record, pending: _Pending) -> Iterator[Record]:
         yield record
     else:
         yield record
+
+
+def _until(record: Record) -> ID | None:
+    """The ID up to which a record says that a group had been given all before; None where it says nothing of that."""
+    if record.kind == "deliver":
+        return min(record.ids, default=None)
+    if record.kind != "position":  # set by hand, or by a read that wants no acknowledgement
+        return None
+    following = EntryID(*record.last).next()
+    return _LAST if following is None else (following.ms, following.seq)
 
 
 def _parts(ids: Iterator[ID]) -> Iterator[list[ID]]:

@@ -181,13 +181,13 @@ def _size(log: StreamLog, views: Iterable[SegmentView]) -> int:
 
 
 def _groups(
-    views: list[SegmentView], segment_bytes: int, is_here: Callable[[SegmentView], bool]
+    views: list[SegmentView], segment_bytes: int, is_taken: Callable[[SegmentView], bool]
 ) -> list[list[SegmentView]]:
-    """Runs of neighbours that fit into one segment, where there is something to gain. Cold ones are passed over."""
+    """Runs of neighbours that fit into one segment, where there is something to gain, of those that may be taken."""
     groups: list[list[SegmentView]] = []
     room = 0
     for view in views:
-        if not is_here(view):
+        if not is_taken(view):
             room = -1  # none of its neighbours joins another across it
             continue
         share = view.size_bytes * view.live // max(view.entries, 1)
@@ -208,7 +208,13 @@ def compact(log: StreamLog, *, progress: Progress = ignore) -> CompactReport:
         views = log.segments.views()
         before, bytes_before = len(views), _size(log, views)
         dropped = 0
-        for group in _groups(views, log.options.segment_bytes, log.segments.is_here):
+        segments = log.segments
+
+        def is_taken(view: SegmentView) -> bool:
+            """Not what is cold; nor what others rolled just now: what groups did stands in its log alone."""
+            return segments.is_here(view) and not segments.is_rows(view)
+
+        for group in _groups(views, log.options.segment_bytes, is_taken):
             dropped += _compact_group(log, group, progress)
         log.remove_dropped()
         views = log.segments.views()

@@ -66,10 +66,10 @@ def export_directory(
             raise ArgumentError(_difference(directory, manifest.given, asked))
         report = ExportReport(request.format, expected=sum(span.entries for span in manifest.spans))
         report.resumed_entries = report.entries = sum(part.entries for part in manifest.parts)
+        _check_parts(manifest)
         if manifest.complete:
             report.complete_before = True
         else:
-            _check_parts(manifest)
             _remove_rest(manifest)
             settled = request if request.format == "jsonl" else replace(request, columns=_columns(manifest))
             _write_parts(store, settled, manifest, (rows_per_file, progress, report))
@@ -159,7 +159,7 @@ def _runs(batches: Iterator[tuple[pa.RecordBatch, int]], rows: int) -> Iterator[
 
 
 def _check_parts(manifest: Manifest) -> None:
-    """Makes sure that what is noted is there: going on beside a gap would make a whole of it that is none."""
+    """Makes sure that what is noted is there: beside a gap nothing is whole, nor becomes it by going on."""
     for part in manifest.parts:
         path = manifest.directory / part.file
         with failing_at(path, "look at"):

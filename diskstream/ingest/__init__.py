@@ -9,7 +9,7 @@
 from diskstream.ingest.entry_rows import ID_FIELD
 from diskstream.ingest.errors import InputError, InputOrderError
 from diskstream.ingest.load import Loader, LoadOptions, LoadReport
-from diskstream.ingest.resuming import key_of
+from diskstream.ingest.resuming import key_of, version_of
 from diskstream.ingest.rows import BadRow, Row
 from diskstream.ingest.sources import Source, Timestamps
 from diskstream.ingest.tables import load_tables, table_format
@@ -31,4 +31,5 @@ __all__ = [
     "load_tables",
     "parse_timezone",
     "table_format",
+    "version_of",
 ]

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from diskstream.ingest.errors import InputError
 from diskstream.ingest.lines import Lines
 from diskstream.ingest.rows import UTF8_BOM, BadRow, Row, without_newline
 
 _QUOTE = 0x22
+_NO_HEADER = "mend it, or name the columns with --columns"
 
 
 class _MalformedError(Exception):
@@ -77,21 +79,20 @@ def csv_rows(
         if not body and (names is None or len(names) > 1):
             continue
         if len(line) > lines.max_bytes:
-            yield BadRow(start, f"is longer than {lines.max_bytes:,} bytes", line)
-            continue
-        if b'"' in line:
+            fields, raw, reason = list[bytes](), line, f"is longer than {lines.max_bytes:,} bytes"
+        elif b'"' in line:
             fields, raw, reason = _quoted(lines, line, delimiter)
         else:
             fields, raw, reason = body.split(delimiter), line, ""
-        if reason:
-            yield BadRow(start, reason, raw)
-        elif names is None and b'"' not in line and b"\r" in body:
-            yield BadRow(
-                start, "ends its rows with carriage returns alone: make newlines of them (tr '\\r' '\\n')", raw
-            )
-            return
-        elif names is None:
+        if names is None:
+            if not reason and b'"' not in line and b"\r" in body:
+                reason = "ends its rows with carriage returns alone: make newlines of them (tr '\\r' '\\n')"
+            if reason:
+                # Without the names of its columns nothing of a file can be read: this is no row to be left out.
+                raise InputError(f"{reason} (the header)", file=lines.name, line=start, hint=_NO_HEADER)
             names = fields
+        elif reason:
+            yield BadRow(start, reason, raw)
         elif len(fields) != len(names):
             yield BadRow(start, f"has {len(fields)} columns where the header has {len(names)}", raw)
         else:

@@ -23,14 +23,26 @@ def entry_rows(lines: Lines) -> Iterator[Row | BadRow]:
     return json_rows(lines, _pairs)
 
 
+class _Members(dict[str, Any]):
+    """An object, with its members as they stand there: a name may come twice."""
+
+    pairs: list[tuple[str, Any]]
+
+
+def _members(pairs: list[tuple[str, Any]]) -> _Members:
+    found = _Members(pairs)
+    found.pairs = pairs
+    return found
+
+
 def _pairs(text: str) -> Pairs:
-    entry: Any = json.loads(text, parse_int=str, parse_float=str)
+    entry: Any = json.loads(text, parse_int=str, parse_float=str, object_pairs_hook=_members)
     if not isinstance(entry, dict) or "id" not in entry or not ("fields" in entry or "pairs" in entry):
         raise ValueError('is no entry: that is an object with "id" and "fields"')
     found: Any = entry.get("pairs")
     if found is None:
         fields = entry["fields"]
-        found = fields.items() if isinstance(fields, dict) else None
+        found = fields.pairs if isinstance(fields, _Members) else None
     if not isinstance(entry["id"], str) or not (found is not None and all(_is_pair(pair) for pair in found)):
         raise ValueError("is no entry: its ID, and names and values of its fields, are strings")
     pairs = [(encode(name), encode(value)) for name, value in found]

@@ -25,7 +25,8 @@ _CHUNK = 256 * 1024
 class Lines:
     """The lines of a file, each with its `\\n`. `number` is that of the line that `next_line` returned last."""
 
-    def __init__(self, file: BinaryIO, *, max_bytes: int = MAX_ROW_BYTES) -> None:
+    def __init__(self, file: BinaryIO, *, max_bytes: int = MAX_ROW_BYTES, name: str | None = None) -> None:
+        self.name = name  # what messages call the file
         self.number = 0
         self.max_bytes = max_bytes
         self.ends_with_newline = True
@@ -90,7 +91,7 @@ def reading_lines(
 ) -> Iterator[Lines]:
     """The lines of an open file. With `encoding` the bytes are read as that and come out as UTF-8."""
     with io.BufferedReader(_Counted(file, encoding, on_read), _CHUNK) as buffered:
-        lines = Lines(buffered)
+        lines = Lines(buffered, name=name)
         try:
             yield lines
         except UnicodeDecodeError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import TextIO
@@ -56,6 +56,7 @@ class LoadOptions:
     sort_memory_bytes: int = 64 * 1024 * 1024
     check: bool = False
     key: str = ""  # names the import, for one that goes on with it: see `resuming`
+    version: int | None = None  # which import of the same it is, where there are several streams
     again: bool = False  # begin anew, also where an earlier run was interrupted
     on_read: Callable[[int], None] | None = None
     on_written: Callable[[int], None] | None = None
@@ -69,10 +70,13 @@ class Loader:
         self._stream = stream
         self._options = options
         self._digest = blake2b()
-        self._resumption = Resumption(stream, options.key, again=options.again)
+        self._resumption = Resumption(stream, options.key, again=options.again, version=options.version)
 
     def load(self, sources: Iterable[Source]) -> LoadReport:
-        """Append every row of the files. An InputError says how many rows were `written` before it."""
+        """Append every row of the files. An InputError says how many rows were `written` before it.
+
+        It is not over before `finish`: until then the same, run again, passes over what is there.
+        """
         rows = self._good_rows(sources)
         try:
             if self._options.id_field is not None:
@@ -84,10 +88,13 @@ class Loader:
         except InputError as error:
             error.written = self.report.rows + self.report.resumed
             raise
-        self._resumption.finish()
         if self._options.check:
             self._compare()
         return self.report
+
+    def finish(self) -> None:
+        """Nothing of it can fail any more: the next import of the same is another one."""
+        self._resumption.finish()
 
     # --- judging ------------------------------------------------------------------------------------------------------
 
@@ -198,6 +205,7 @@ class Loader:
         commit = self._resumption.next()
         if self._resumption.is_held(commit):
             self.report.resumed += len(batch)
+            self._note(ids, batch)
             return
         explicit = [entry_id for entry_id in ids if entry_id is not None]
         made = self._stream.add_many(batch, ids=explicit or None, commit=commit)
@@ -207,24 +215,32 @@ class Loader:
         self.report.last_id = made[-1]
         self.report.rows += len(batch)
         self.report.value_bytes += sum(len(value) for pairs in batch for _, value in pairs)
-        if self._options.check:
-            for entry_id, pairs in zip(made, batch, strict=True):
-                _digest_entry(self._digest, entry_id, pairs)
+        self._note(made, batch)
         if self._options.on_written is not None:
             self._options.on_written(len(batch))
 
+    def _note(self, ids: Sequence[diskstream.EntryID | None], batch: list[Pairs]) -> None:
+        """What is to be read back. Of an import that goes on the IDs of its first rows are not known any more."""
+        if self._options.check:
+            known = not self._resumption.held
+            for entry_id, pairs in zip(ids, batch, strict=True):
+                _digest_entry(self._digest, entry_id if known else None, pairs)
+
     def _compare(self) -> None:
-        """Read back what was written, and compare digests."""
+        """Read back what was written, by this run and by those that it goes on with, and compare digests."""
         read = blake2b()
-        count = 0
-        if self.report.first_id is not None and self.report.last_id is not None:
-            for entry in self._stream.range(self.report.first_id, self.report.last_id):
-                _digest_entry(read, entry.id, entry.pairs)
+        count, rows = 0, self.report.rows + self.report.resumed
+        first, last, known = self.report.first_id, self.report.last_id, not self._resumption.held
+        if not known:
+            first, last = self._resumption.behind.next(), last or self._stream.last_id()
+        if first is not None and last is not None and rows:
+            for entry in self._stream.range(first, last):
+                _digest_entry(read, entry.id if known else None, entry.pairs)
                 count += 1
-        if (count, read.digest()) != (self.report.rows, self._digest.digest()):
+        if (count, read.digest()) != (rows, self._digest.digest()):
             name = shown(self.report.stream)
             raise InputError(
-                f"the {count:,} entries read back from {name} are not the {self.report.rows:,} rows imported",
+                f"the {count:,} entries read back from {name} are not the {rows:,} rows imported",
                 hint="another process may have appended, trimmed or deleted meanwhile; otherwise run diskstream verify",
             )
         self.report.checked = True
@@ -246,7 +262,7 @@ def _taken_out(id_field: bytes, pairs: Pairs) -> tuple[diskstream.EntryID, Pairs
     return entry_id, pairs[:at] + pairs[at + 1 :]
 
 
-def _digest_entry(digest: blake2b, entry_id: diskstream.EntryID, pairs: Iterable[tuple[bytes, bytes]]) -> None:
+def _digest_entry(digest: blake2b, entry_id: diskstream.EntryID | None, pairs: Iterable[tuple[bytes, bytes]]) -> None:
     parts = [str(entry_id).encode()]
     for name, value in pairs:
         parts += [b"%d,%d;" % (len(name), len(value)), name, value]

@@ -10,17 +10,35 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import diskstream
 from diskstream.commits import COMPLETE, Commit
 
-__all__ = ["Resumption", "key_of"]
+__all__ = ["Resumption", "key_of", "version_of"]
 
 
 def key_of(facts: Mapping[str, object]) -> str:
     """What names an import: the same files, as they are, read in the same way."""
     return hashlib.sha256(json.dumps(facts, sort_keys=True, default=repr).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def version_of(imports: Iterable[tuple[diskstream.Stream, str]]) -> int | None:
+    """Which import of the same this is, where files go to several streams: one that is complete in some is not over.
+
+    Args:
+        imports: the streams, and the key of what is imported to each.
+
+    Returns:
+        The version to go on with, or of a new one; None where nothing of it can be gone on with, or was begun.
+    """
+    found = [stream.committed(f"import {key}".encode()) if key else None for stream, key in imports]
+    begun = [each for each in found if each is not None]
+    if not begun:
+        return None
+    newest = max(version for version, _ in begun)
+    is_over = len(begun) == len(found) and all(each == (newest, COMPLETE) for each in begun)
+    return newest + is_over
 
 
 class Resumption:
@@ -31,13 +49,14 @@ class Resumption:
         held: the batches that an earlier run has added.
     """
 
-    def __init__(self, stream: diskstream.Stream, key: str, *, again: bool = False) -> None:
+    def __init__(self, stream: diskstream.Stream, key: str, *, again: bool = False, version: int | None = None) -> None:
         """Looks how far it has come.
 
         Args:
             stream: what is imported to.
             key: see `key_of`; empty where nobody can go on with it, as with standard input.
             again: begin anew, whatever an earlier run left.
+            version: which import of the same it is: see `version_of`; None goes by this stream alone.
         """
         self._stream, self._key = stream, key
         self._version = self.held = self._next = 0
@@ -48,10 +67,14 @@ class Resumption:
         self._writer, self._start = f"import {key}".encode(), f"import {key} start".encode()
         before = stream.committed(self._writer) if self._key else None
         if before is None:
+            self._version = version or 0
             return
         self._version, part = before
         start = stream.committed(self._start)
-        if part == COMPLETE or again or start is None:
+        if version is not None and version > self._version:
+            self._version = version
+            return
+        if again or start is None or (part == COMPLETE and version is None):
             self._version += 1
             return
         self.behind, self.held, self._begun = diskstream.EntryID(*start), part, True

@@ -34,7 +34,12 @@ _FORMATS: dict[str, Format] = {
 
 # What begins so is no text, and no row of it means anything.
 _MAGIC_BYTES = 4
-_COMPRESSED = {b"\x1f\x8b": ("gzip", "gzip -dc"), b"\x28\xb5\x2f\xfd": ("zstd", "zstd -dc")}
+_COMPRESSED = {
+    b"\x1f\x8b": ("gzip", "gzip -dc"),
+    b"\x28\xb5\x2f\xfd": ("zstd", "zstd -dc"),
+    b"\xfd7zXZ\x00": ("xz", "xz -dc"),
+    b"PK\x03\x04": ("zip", "unzip -p"),
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,15 +33,21 @@ def table_format(source: Source) -> str | None:
     return source.format if source.format in TABLES.values() else None
 
 
-def load_tables(stream: diskstream.Stream, sources: Iterable[Source], options: LoadOptions) -> LoadReport:
+def load_tables(
+    stream: diskstream.Stream, sources: Iterable[Source], options: LoadOptions
+) -> tuple[LoadReport, Resumption]:
     """Appends every row of the files: a column a field, or the list ``fields``; IDs where ``id_ms`` and ``id_seq``, or
     ``id`` as text, are columns, and else those of now.
+
+    Returns:
+        What became of them, and what is to be finished: until then the same, run again, passes over what is there.
 
     Raises:
         InputError: a file cannot be read as what it is, or a row cannot be an entry; `written` says how many rows
             before it were imported.
     """
-    report, resumption = LoadReport(stream.name), Resumption(stream, options.key, again=options.again)
+    report = LoadReport(stream.name)
+    resumption = Resumption(stream, options.key, again=options.again, version=options.version)
     for source in sources:
         with _reading(source, report):
             for found in _batches(Path(source.path), table_format(source)):
@@ -53,8 +59,7 @@ def load_tables(stream: diskstream.Stream, sources: Iterable[Source], options: L
                         options.on_written(part.num_rows)
                     if options.on_read is not None:
                         options.on_read(part.nbytes)
-    resumption.finish()
-    return report
+    return report, resumption
 
 
 def _told_apart(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, str]:

@@ -73,6 +73,8 @@ class TimeParser:
             raise ValueError(f"{self._format!r} is neither one of {names} nor a pattern such as %d/%b/%Y:%H:%M:%S")
         if "%s" in self._format:
             raise ValueError("%s is not known here: name the format epoch")
+        if "%Z" in self._format:
+            raise ValueError("names of zones (%Z) are not known here: give --timezone, or %z for offsets")
         if any(directive in self._format for directive in _YEAR_DIRECTIVES):
             return self._pattern
         if self._year is None:

@@ -1,10 +1,10 @@
 """Which entries are wanted: conditions on the values of their fields."""
 
-import math
 import operator
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
 from typing import Final
 
 from diskstream import Entry
@@ -20,7 +20,7 @@ MAX_PATTERN: Final = 1000
 _MAX_REPETITIONS: Final = 4
 
 _SPLIT: Final = re.compile(rb"(.+?)(!=|>=|<=|!~|=|~|>|<)(.*)", re.DOTALL)
-_NUMBERS: Final[dict[bytes, Callable[[float, float], bool]]] = {
+_NUMBERS: Final[dict[bytes, Callable[[Decimal, Decimal], bool]]] = {
     b">": operator.gt,
     b">=": operator.ge,
     b"<": operator.lt,
@@ -85,17 +85,26 @@ def parse_condition(given: bytes | str) -> Condition:
     return Condition(shown, field, meets, negated=sign.startswith(b"!"))
 
 
-def _number(value: bytes) -> float:
+def _number(value: bytes) -> Decimal | None:
+    """Exactly: of neighbours beyond 2^53, as IDs and nanoseconds are, a float knows every second one, or fewer."""
     if len(value) > _MAX_NUMBER_BYTES or _NUMBER.fullmatch(value) is None:
-        return math.nan  # which meets no comparison
-    return float(value)
+        return None
+    try:
+        return Decimal(value.decode().strip())
+    except InvalidOperation:  # an exponent beyond all reason
+        return None
 
 
-def _compared(compare: Callable[[float, float], bool], given: bytes, shown: str) -> Callable[[bytes], bool]:
+def _compared(compare: Callable[[Decimal, Decimal], bool], given: bytes, shown: str) -> Callable[[bytes], bool]:
     bound = _number(given)
-    if math.isnan(bound):
+    if bound is None:
         raise ArgumentError(f"{shown!r} compares with what is no number")
-    return lambda value: compare(_number(value), bound)
+
+    def meets(value: bytes) -> bool:
+        number = _number(value)
+        return number is not None and compare(number, bound)
+
+    return meets
 
 
 def _found(pattern: bytes, shown: str) -> Callable[[bytes], bool]:

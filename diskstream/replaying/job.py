@@ -89,8 +89,13 @@ class Job:
     on_total: Callable[[int], None] | None = field(default=None, compare=False)
     on_entries: Callable[[int, int], None] | None = field(default=None, compare=False)
 
-    def plan(self, last_id: EntryID) -> Plan:
-        """The plan of this job, where the stream ends with this ID."""
+    def plan(self, stream: Stream) -> Plan:
+        """The plan of this job, for the stream as it is now.
+
+        Raises:
+            CorruptionError: it is damaged where it ends, and more may have followed.
+        """
+        last_id = _sound_end(stream, self.end)
         return Plan(
             str(self.source.resolve()),
             self.stream.decode("utf-8", "surrogateescape"),
@@ -100,6 +105,7 @@ class Job:
             str(self.target),
             str(self.start),
             str(min(self.end, last_id)),
+            identity=_identity(stream),
         )
 
 
@@ -144,7 +150,7 @@ def measure(job: Job) -> Measured:
         As `run_job`.
     """
     with _source(job) as stream:
-        plan, position, resumed = _standing(job, job.plan(stream.last_id()), stream)
+        plan, position, resumed = _standing(job, job.plan(stream), stream)
         if plan.complete:
             return Measured(Replayed(), 0.0, resumed=True, complete=True)
         first, last = plan.within
@@ -197,7 +203,7 @@ def run_job(job: Job) -> Outcome:
         RemoteError, StorageError: the target said no; the next run goes on.
     """
     with _source(job) as stream:
-        plan = job.plan(stream.last_id())
+        plan = job.plan(stream)
         name = job.name or plan.name
         if isinstance(job.target, ToCall):
             done = _send(job, plan, stream, CallSink(job.target.take), MIN_ID)
@@ -205,6 +211,18 @@ def run_job(job: Job) -> Outcome:
         if isinstance(job.target, ToStream):
             return _to_stream(job, job.target, plan, name, stream)
         return _to_redis(job, job.target, plan, name, stream)
+
+
+def _sound_end(stream: Stream, end: EntryID) -> EntryID:
+    """The last ID of a stream. A log that is damaged ends where the damage begins, as far as that tells."""
+    last = stream.last_id()
+    if end > last:
+        stream.count(last, end)  # says so where more may have followed
+    return last
+
+
+def _identity(stream: Stream) -> str:
+    return (stream.identity() or b"").hex()
 
 
 @contextlib.contextmanager
@@ -236,7 +254,7 @@ def _send(job: Job, plan: Plan, stream: Stream, sink: Sink, position: EntryID) -
         job.on_total(max(0, stream.count_from(start) - (0 if beyond is None else stream.count_from(beyond))))
     pacer = job.pacer or Pacer(job.speed, rate=job.rate)
     done = replay(entries, sink, pacer=pacer, where=_conditions(job), on_entries=job.on_entries)
-    if not done.stopped and stream.last_id() < last:
+    if not done.stopped and (_sound_end(stream, job.end) < last or plan.identity not in ("", _identity(stream))):
         raise DataLossError(plan.stream, "it was deleted, or begun anew, while it was replayed", f"up to {last}")
     return done
 

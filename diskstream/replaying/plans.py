@@ -37,6 +37,7 @@ class Plan:
         target: where to, without a password.
         start, end: the first and the last ID, as they were when the replay began.
         complete: whether it is done.
+        identity: of the stream, in hexadecimal; empty where a version wrote it that did not look.
     """
 
     source: str
@@ -48,6 +49,7 @@ class Plan:
     start: str
     end: str
     complete: bool = False
+    identity: str = ""
 
     @property
     def name(self) -> str:
@@ -86,6 +88,7 @@ class Plan:
 
         Raises:
             ArgumentError: it is another.
+            ChangedError: the stream that was replayed was removed, and another made under its name.
         """
         for what in ("source", "stream", "asked", "where", "ids", "target"):
             ours, theirs = getattr(self, what), getattr(other, what)
@@ -93,6 +96,9 @@ class Plan:
                 raise ArgumentError(
                     f"a replay of this name has another {what}: {theirs!r}, not {ours!r}; give this one another name"
                 )
+        if self.identity and other.identity and self.identity != other.identity:
+            what = f"the stream {self.stream} was removed and made anew since the replay began"
+            raise ChangedError(self.source, what, "replay what it is now under another --name")
 
 
 _ANOTHER: Final = "give the replay another --name"

@@ -72,15 +72,28 @@ class RedisSink:
             RemoteError: the key is no stream, or the Redis cannot be asked.
         """
         with telling(self._url, "look up the position"):
-            found = self._client.hget(self._state, "position")
+            found, sent = self._client.hmget(self._state, "position", "sent")
             kind = self._client.type(self._key)
         if kind not in (b"none", b"stream"):
             raise RemoteError(shown(self._url), f"the key {self._shown_key()} is a {kind.decode()}", "name another key")
         self._position = MIN_ID if found is None else EntryID(found.decode())
         if self._position > MIN_ID and kind == b"none":
             what = f"the stream {self._shown_key()}, to which entries were replayed before, is gone"
-            raise ChangedError(shown(self._url), what, "replay it again from its beginning with another --name")
+            raise ChangedError(shown(self._url), what, _ANEW)
+        if self._position > MIN_ID:
+            self._check_same(int(sent or 0))
         return self._position
+
+    def _check_same(self, sent: int) -> None:
+        """Refuses a stream that cannot be the one to which so many entries were added."""
+        assert self._position is not None
+        with telling(self._url, "look up the stream"):
+            info = self._client.xinfo_stream(self._key)
+        last = info["last-generated-id"]
+        behind = self._keep_ids and EntryID(last.decode() if isinstance(last, bytes) else str(last)) < self._position
+        if behind or info.get("entries-added", sent) < sent:  # before Redis 7 there is no such count
+            what = f"the stream {self._shown_key()}, to which entries were replayed before, was begun anew"
+            raise ChangedError(shown(self._url), what, _ANEW)
 
     def last_id(self) -> EntryID:
         """The last ID of the stream; 0-0 where there is none."""
@@ -117,6 +130,7 @@ class RedisSink:
                     words = [word for pair in entry.pairs for word in pair]
                     pipe.execute_command("XADD", self._key, str(entry.id) if self._keep_ids else "*", *words)
                 pipe.hset(self._state, "position", str(entries[-1].id))
+                pipe.hincrby(self._state, "sent", len(entries))
                 self._check(pipe.execute(raise_on_error=False), before)
             except WatchError:
                 raise ChangedError(shown(self._url), "somebody else was faster with these keys", _ALONE) from None
@@ -127,7 +141,8 @@ class RedisSink:
         refused = [answer for answer in answers if isinstance(answer, Exception)]
         if not refused:
             return
-        if len(refused) == len(answers) - 1:
+        self._client.hincrby(self._state, "sent", -len(refused))
+        if len(refused) == len(answers) - 2:  # all but the position and the count
             self._client.hset(self._state, "position", str(before))
         raise refused[0]
 
@@ -141,5 +156,6 @@ class RedisSink:
         return f"the stream {self._shown_key()} has passed the ID {entry_id}, which was to be kept"
 
 
+_ANEW = "replay it again from its beginning with another --name"
 _ALONE = "let one of them end, then run this again: it goes on where it stopped"
 _NEW_IDS = "--ids new gives new IDs; or name another key"

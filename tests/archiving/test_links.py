@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 import redis
 
+from diskstream.errors import RemoteError
+from diskstream.redis_link import connect
 from tests.archiving.world import World
-from tests.conftest import _free_port, _start_redis, _stop
+from tests.conftest import RedisServer, _free_port, _start_redis, _stop
 
 
 @pytest.fixture
@@ -38,6 +40,14 @@ def test_a_unix_socket(tmp_path: Path, sockets: Path) -> None:
             both_ways(f"unix://{sockets / 'redis'}", client, tmp_path / "store")
     finally:
         _stop(process)
+
+
+def test_tls_where_there_is_none(tmp_path: Path, redis_server: RedisServer) -> None:
+    """Who asks for TLS waits for an answer that a server without it never gives."""
+    url = f"rediss://{redis_server.host}:{redis_server.port}"
+    with pytest.raises(RemoteError) as told:
+        connect(url, timeout_s=0.2)
+    assert told.value.hint == "does it speak TLS at this port? redis:// is without"
 
 
 def test_tls(tmp_path: Path) -> None:

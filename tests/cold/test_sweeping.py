@@ -1,16 +1,21 @@
 """What no stream needs is noted first, and removed when that was said long enough ago; what is needed never goes."""
 
 import shutil
+import threading
 from pathlib import Path
 
 import pytest
 
 import diskstream
-from diskstream import Stream, leases
-from diskstream.cold import adopt, bring_back, move_out, sweep
+from diskstream import Stream, cold_segments, leases
+from diskstream.cold import adopt, bring_back, catalogue, move_out, sweep, sweeping
 from diskstream.cold.catalogue import released_path
 from diskstream.cold.listing import catalogued
+from diskstream.cold.sweeping import now_ms
+from diskstream.cold_segments import segments_of
 from diskstream.errors import ArgumentError, ChangedError, CorruptionError, RemoteError
+from diskstream.objects import Place
+from tests.cold.s3_server import place_at
 from tests.cold.world import ENTRIES, filled, names_in, opened, rows
 
 DAY_MS = 86_400_000
@@ -45,7 +50,7 @@ def test_what_is_needed_stays_and_the_rest_goes_in_two_steps(stream: Stream, pla
 def test_what_was_noted_long_ago_goes(stream: Stream, folder_place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     move_out(stream, folder_place, older_than_ms=0)
     stream._store.delete("x")
-    now = [1_000 * DAY_MS]
+    now = [now_ms()]
     monkeypatch.setattr("diskstream.cold.sweeping.now_ms", lambda: now[0])
     noted = sweep(stream._store, folder_place, older_than_ms=30 * DAY_MS).noted
     now[0] += 29 * DAY_MS
@@ -155,3 +160,108 @@ def test_what_was_needed_meanwhile_is_noted_anew(
     stream._store.delete("x")
     last = sweep(stream._store, folder_place, older_than_ms=30 * DAY_MS)
     assert (len(last.noted), last.removed) == (len(noted), [])
+
+
+def test_what_is_adopted_is_noted_anew(
+    stream: Stream, folder_place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    move_out(stream, folder_place, older_than_ms=0)
+    store = stream._store
+    stub = min((tmp_path / "store" / "streams" / "x").glob("*.cold"))
+    path = next(each.stub.path for each in segments_of(stream) if each.stub is not None)
+    catalogue.release(Place(folder_place), path, 0)
+    store.close()
+    stub.unlink()
+    with opened(tmp_path / "store") as again:
+        assert adopt(again.stream("x"), folder_place).adopted
+    assert list((tmp_path / "place").rglob("*.released.json")) == []
+
+
+def test_a_clock_that_was_behind_when_it_was_noted_makes_nothing_old(
+    stream: Stream, folder_place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first sweep wrote 1970, and the second one, a moment later, removed what backups still rested on."""
+    move_out(stream, folder_place, older_than_ms=0)
+    stream._store.delete("x")
+    with monkeypatch.context() as patched:
+        patched.setattr("diskstream.cold.sweeping.now_ms", lambda: 1_000 * DAY_MS)
+        noted = sweep(stream._store, folder_place, older_than_ms=30 * DAY_MS).noted
+    swept = sweep(stream._store, folder_place, older_than_ms=30 * DAY_MS)
+    assert (len(swept.waiting), swept.removed) == (len(noted), [])
+
+
+def test_nothing_goes_by_its_age_where_the_clocks_differ(
+    stream: Stream, s3_port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = place_at(s3_port, tmp_path.name)
+    report = move_out(stream, place, older_than_ms=0)
+    stream._store.delete("x")
+    sweep(stream._store, place, older_than_ms=30 * DAY_MS)
+    monkeypatch.setattr("diskstream.cold.sweeping.now_ms", lambda: now_ms() + 31 * DAY_MS)
+    with pytest.raises(RemoteError, match="nothing goes by its age"):
+        sweep(stream._store, place, older_than_ms=30 * DAY_MS)
+    assert len(sweep(stream._store, place, older_than_ms=0).removed) == len(report.segments)
+
+
+def test_a_stream_that_is_renamed_while_names_are_listed_is_known(
+    stream: Stream, folder_place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under its old name it was gone, under its new one not listed: what it was just moving out was nobody's."""
+    report = move_out(stream, folder_place, older_than_ms=0)
+    store, real = stream._store, cold_segments.uuid_of
+    renaming = threading.Thread(target=store.rename, args=("x", "y"))
+
+    def looked(found: Stream) -> bytes | None:
+        if not renaming.is_alive():
+            renaming.start()
+            renaming.join(0.2)  # it has to wait for the list: so long that it would be through
+            assert renaming.is_alive()
+        return real(found)
+
+    monkeypatch.setattr(sweeping, "uuid_of", looked)
+    try:
+        swept = sweep(store, folder_place, older_than_ms=0)
+    finally:
+        renaming.join()
+    assert swept.removed == []
+    assert len(names_in(tmp_path_of(folder_place), ".seg")) == len(report.segments)
+
+
+def tmp_path_of(place: str) -> Path:
+    """The folder of a place."""
+    return Path(place.removeprefix("file://"))
+
+
+def test_a_stream_that_is_made_and_moved_while_a_sweep_begins_is_known(
+    stream: Stream, folder_place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its object was there, its stub not yet, and the stream was none of those that had been listed before."""
+    tmp_path_of(folder_place).mkdir()
+    store, put, go_on = stream._store, threading.Event(), threading.Event()
+    keep, folders = catalogue.keep, Place.folders
+
+    def kept(place: Place, record: catalogue.Record) -> None:
+        put.set()
+        assert go_on.wait(30)
+        keep(place, record)
+
+    def move() -> None:
+        move_out(filled(store, "z"), folder_place, older_than_ms=0)
+
+    moving = threading.Thread(target=move)
+
+    def listed(place: Place, folder: str) -> list[str]:
+        moving.start()
+        assert put.wait(30)
+        return folders(place, folder)
+
+    monkeypatch.setattr(catalogue, "keep", kept)
+    monkeypatch.setattr(Place, "folders", listed)
+    try:
+        with pytest.raises(ChangedError, match="somebody else is moving segments"):
+            sweep(store, folder_place, older_than_ms=0)
+    finally:
+        go_on.set()
+        moving.join()
+    assert len(rows(store.stream("z"))) == ENTRIES
+    assert store.verify(cold=True).ok

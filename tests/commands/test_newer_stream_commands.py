@@ -1,5 +1,6 @@
 """Stream commands, options and errors that are younger than the Redis which tests can install: 8.2 to 8.10."""
 
+import time
 from collections.abc import Callable
 
 import pytest
@@ -186,3 +187,16 @@ def test_a_wait_with_claim_knows_when_an_entry_ripens(say: Say, run: Callable[[s
     found = waiting.again()
     assert isinstance(found, list)
     assert found[0][1][0][3] == 2  # delivered, and claimed
+
+
+def test_a_wait_with_claim_does_not_hurry_for_an_entry_that_is_gone(say: Say, run: Callable[[str], object]) -> None:
+    say("XADD s 1-1 a b")
+    say("XGROUP CREATE s g 0")
+    say("XREADGROUP GROUP g c STREAMS s >")
+    say("XDEL s 1-1")
+    waiting = run("XREADGROUP GROUP g d BLOCK 0 CLAIM 0 STREAMS s >")
+    assert isinstance(waiting, Waiting)
+    before = time.monotonic()
+    due = waiting.ripe_at()
+    assert due is not None
+    assert due - before >= 0.09

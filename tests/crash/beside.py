@@ -112,7 +112,7 @@ class Beside:
         work.note("killed beside the other process")
         work.counts["processes killed beside another"] += 1
         for log in list(dead._logs.values()):
-            log.abandon()
+            log.abandon(waits=False)
         dead._page.close()
         work.files.revive()
         if work.rng.random() < 0.7:

@@ -8,7 +8,7 @@ from threading import get_ident
 import pytest
 
 from diskstream._native import LogFile
-from diskstream.engine import recovery
+from diskstream.engine import recovery, torn
 from diskstream.engine.files import Files, LogFileLike, NewFile
 from diskstream.engine.page import Page
 from tests.crash.events import Tree
@@ -78,7 +78,7 @@ def failed_recovery_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 def torn_tail_left(patch: pytest.MonkeyPatch) -> None:
     """What is torn is not cut: the next frames are written over it, and something of it shows behind them."""
-    whole = recovery.settle_tail
+    whole = torn.settle_tail
 
     def settle_tail(directory: Path, files: Files, file: LogFileLike, native: object) -> object:
         return whole(directory, files, _Uncut(file), native)  # type: ignore[arg-type]

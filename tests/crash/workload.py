@@ -46,7 +46,7 @@ class Workload:
         self.path = files.root / "store"
         self.log: list[str] = []
         self.counts: Counter[str] = Counter()
-        self._names_in_doubt = False  # the flush of a change of names failed, and there was none since
+        self._names_in_doubt = False  # a change of names was not flushed, and there was none since
         self.store = self.opened()
         self.view = view_of(self.store)  # kept: a store that closes would close it cleanly
         self.beside: Beside | None = None
@@ -137,6 +137,7 @@ class Workload:
     def _bury(self) -> None:
         """Takes the dead process away, and opens the store as the next one, which may die as well."""
         if self.beside is not None:
+            self._names_in_doubt = True  # nobody recovers: what it did not come to flush others do not either
             self.beside.bury()
             return
         self.note("killed")
@@ -171,7 +172,7 @@ class Workload:
     def _let_go(self) -> None:
         """A process that dies closes its descriptors, and says nothing to the disk."""
         for log in list(self.store._logs.values()):  # a process that dies asks nobody
-            log.abandon()
+            log.abandon(waits=False)
         self.store._page.close()
         leave_view(self.view)
         self.files.revive()
@@ -334,7 +335,11 @@ class Workload:
         began = self.position
         _, alive = self.attempt(action)
         if not alive:
+            before = self.promises.now
             self.settle(versions=versions, began=began)
+            if self.promises.now == before:  # it may have come half the way, and have gone back
+                for names in (*versions[:-1], before):
+                    self.promises.named(names, began)
             return False
         for names in versions:
             self.promises.named(names, began)

@@ -197,7 +197,8 @@ def a_removed_entry_that_is_there(ops: Ops) -> None:
 
 
 def a_backup_with_a_hole(ops: Ops) -> None:
-    drop(state(ops, "read backup"), 3)
+    backups = [op.result["streams"]["x"] for op in matching(ops, "read backup")]
+    drop(max(backups, key=lambda found: len(found["keys"])), 3)  # the first one may have been made before anything was
 
 
 def a_backup_without_its_end(ops: Ops) -> None:

@@ -1,13 +1,15 @@
 """What is used after its store was closed says so; what was read before stays what it was."""
 
+import gc
 import threading
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import diskstream
-from diskstream import ClosedError, Store, Stream
+from diskstream import ClosedError, CorruptionError, Store, Stream
 from tests.engine.sample import SMALL, build, rows
 
 Use = Callable[[Store, Stream], object]
@@ -143,3 +145,27 @@ def test_closing_under_the_hands_of_threads_ends_each_in_words_and_loses_nothing
         assert set(added) <= there
     other.stream("x").add({"n": "last"})
     other.close()
+
+
+def test_behind_a_damaged_log_no_view_stays_open(tmp_path: Path) -> None:
+    """Its error held the log, and that the view, until garbage was collected: its files were mapped for so long."""
+    with diskstream.open(tmp_path / "s") as store:
+        stream = store.stream("x")
+        stream.add({"n": 1})
+        stream.group("g", start="0").consumer("c").read()
+        stream.seal()
+    (log,) = (tmp_path / "s" / "streams").glob("*/*.log")
+    data = bytearray(log.read_bytes())
+    data[26] ^= 0x80  # of the header: the state comes from the copy in the sealed segment
+    log.write_bytes(data)
+    gc.disable()
+    try:
+        with diskstream.open(tmp_path / "s") as store:
+            with pytest.raises(CorruptionError):
+                list(store.stream("x").range())
+            assert store.stream("x").group("g", create=False).pending().total == 1
+            assert store._view is not None
+            view = weakref.ref(store._view)
+        assert view() is None
+    finally:
+        gc.enable()

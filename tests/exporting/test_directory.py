@@ -190,8 +190,12 @@ def test_a_time_that_moves_on_does_not_make_it_another_one(tmp_path: Path) -> No
     assert "begun with" in export(tmp_path / "store", tmp_path / "out", "--since", "2h", code=1).stderr
 
 
-def test_a_part_that_is_gone_or_cut_is_told_of(path: Path, tmp_path: Path) -> None:
-    interrupted(path, tmp_path / "out")
+@pytest.mark.parametrize("begin", [interrupted, export])
+def test_a_part_that_is_gone_or_cut_is_told_of(
+    path: Path, tmp_path: Path, begin: Callable[[Path, Path], object]
+) -> None:
+    """Of an export that had come to its end nobody looked: it was complete, with a part that was not there."""
+    begin(path, tmp_path / "out")
     (part, *_) = parts(tmp_path / "out")
     os.truncate(part, 10)
     assert "has 10 bytes" in export(path, tmp_path / "out", code=1).stderr

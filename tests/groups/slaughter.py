@@ -52,7 +52,9 @@ class _Journal:
     """What one worker says."""
 
     def __init__(self, path: Path) -> None:
-        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
+        # A worker that is killed while it writes leaves a part of its line, which is not to begin the next one's.
+        os.ftruncate(self._fd, os.pread(self._fd, os.fstat(self._fd).st_size, 0).rfind(b"\n") + 1)
 
     def note(self, word: str, began_ns: int, ids: list[EntryID]) -> None:
         if ids:

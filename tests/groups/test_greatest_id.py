@@ -23,3 +23,14 @@ def test_a_list_that_ends_with_the_greatest_id_ends(tmp_path: Path) -> None:
         group = store.stream("x").group("g", create=False)
         assert [(row.id, row.consumer) for row in group.pending_range(count=10_000)] == [(each, b"d") for each in ids]
         assert store.verify().ok
+
+
+def test_nothing_is_pending_once_all_was_trimmed_with_its_references(tmp_path: Path) -> None:
+    with diskstream.open(tmp_path / "s", fsync="os") as store:
+        stream = store.stream("x")
+        stream.add_many([{"a": "1"}] * 2, ids=[EntryID(1, 1), GREATEST])
+        group = stream.group("g", start="0")
+        assert len(group.consumer("c").read()) == 2
+        assert stream.trim(maxlen=0, ref="DELREF") == 2
+        assert group.pending_range() == []
+        assert group.pending().total == 0

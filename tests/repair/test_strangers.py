@@ -62,3 +62,11 @@ def test_a_sealed_segment_of_a_stream_that_lives_elsewhere_goes(tmp_path: Path) 
     list(diskstream.repair(store))
     assert held(store, "a") == [b"a"]
     assert held(store, "b") == [b"b"] * (2 * ENTRIES + 1)
+
+
+def test_of_as_many_files_those_are_right_that_are_what_their_names_say(tmp_path: Path) -> None:
+    """The first log of another store's stream stood where the second one was: it was taken for the stream."""
+    store, other = two_streams(tmp_path / "store", 1), two_streams(tmp_path / "other", 0)
+    log_of(store, "a").write_bytes(log_of(other, "b").read_bytes())
+    list(diskstream.repair(store))
+    assert held(store, "a") == [b"a"] * ENTRIES

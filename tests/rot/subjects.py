@@ -267,9 +267,8 @@ class SmallStore(Subject):
         if not verified(self.root / "store", Witness(self.root), "repaired"):
             after = Witness(self.root)
             verified(self.root / "store", after, "repaired")
-            gone = [path for path, what in self.damage.changed.items() if what is None and path in self._segments]
-            if any(self._has_cold(_folder(path)) for path in gone):
-                # Where others are in object storage the missing one may be there, too: the user says that it is not.
+            if any(self._has_cold(_folder(path)) for path in self._segments if path in self.damage.changed):
+                # Where others are in object storage one of which nothing is left may be there, too: the user says no.
                 list(diskstream.repair(self.root / "store", give_up=True))
                 after = Witness(self.root)
                 verified(self.root / "store", after, "given up")

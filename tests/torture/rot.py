@@ -16,6 +16,7 @@ __all__ = ["run"]
 _ROOT = Path(__file__).resolve().parent.parent.parent
 # Each process makes its small store anew, which takes a second; it then tries some ten damages a second.
 _BATCH_S = 60.0
+_SAID = 1500
 _MOST = 20  # violations that are kept
 
 
@@ -52,9 +53,14 @@ class _Running:
         if not is_done:
             code = self._process.returncode
             how = signal.Signals(-code).name if code < 0 else f"code {code}"
-            report.violations.append(f"{under_way}: the process ended with {how} ({place} is left): {errors[-1500:]}")
+            report.violations.append(f"{under_way}: the process ended with {how} ({place} is left): {_ends(errors)}")
         del report.violations[_MOST:]
         return following
+
+
+def _ends(text: str) -> str:
+    """The beginning and the end of what a process said when it died: what it died of, and where."""
+    return text if len(text) <= 2 * _SAID else f"{text[:_SAID]} ... {text[-_SAID:]}"
 
 
 def _is_whole(line: str) -> bool:

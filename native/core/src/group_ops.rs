@@ -94,6 +94,16 @@ fn put_numbers(out: &mut Vec<u8>, tag: u8, numbers: &[u32]) {
 }
 
 impl Op {
+    /// The entries of which the record says who had them before its frame, with their group.
+    pub fn entries(&self) -> Vec<(u32, Id)> {
+        match self {
+            Op::End { group, ids } => ids.iter().map(|(id, _)| (*group, *id)).collect(),
+            Op::Assign { group, rows, .. } => rows.iter().map(|row| (*group, row.id)).collect(),
+            Op::Refuse { group, rows, .. } => rows.iter().map(|(id, ..)| (*group, *id)).collect(),
+            _ => Vec::new(),
+        }
+    }
+
     pub fn put(&self, out: &mut Vec<u8>) {
         match self {
             Op::Create { group, name, last, read } => {

@@ -100,6 +100,18 @@ impl Windows {
         }
     }
 
+    /// The bytes of names that the next message would have forgotten, as [`Windows::note`] does.
+    pub fn past_names_bytes(&self, now_ms: u64) -> u64 {
+        let long_past = now_ms.saturating_sub(GRACE_MS);
+        let of = |(producer, known): (&Vec<u8>, &Producer)| -> u64 {
+            let ids = known.order.iter().map(|message| (message, known.ids.get(message)));
+            ids.take_while(|(_, id)| id.is_some_and(|id| self.is_past(*id, long_past)))
+                .map(|(message, _)| (producer.len() + message.len() + BESIDE_BYTES) as u64)
+                .sum()
+        };
+        self.producers.iter().map(of).sum()
+    }
+
     fn keep(&mut self, producer: &[u8], message: Vec<u8>, id: Id) {
         let known = self.producers.entry(producer.to_vec()).or_default();
         let before = known.first();

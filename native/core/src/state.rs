@@ -219,6 +219,7 @@ impl State {
             Kind::SetId => {
                 let set = SetId::parse(payload)?;
                 self.last_id = set.last;
+                self.trimmed_to = self.trimmed_to.min(set.last); // what comes behind it now was never trimmed
                 self.entries_added = set.entries_added;
                 self.max_deleted = set.max_deleted;
             }

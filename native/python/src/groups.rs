@@ -134,12 +134,14 @@ impl Log {
 #[pymethods]
 impl Log {
     /// Appends one frame with these records, each `(word, arguments...)`: they happen together or not at all. A record
-    /// is completed from the state before the frame. Returns 0, or a reason; under the append lock.
+    /// is completed from the state before the frame, so none may name an entry that another one names. Returns 0, or a
+    /// reason; under the append lock.
     fn change(&self, py: Python<'_>, records: Vec<Row<'_>>, now_ms: u64) -> PyResult<u8> {
         let payload = {
             let active = self.lock_brief(py);
             let mut payload = Vec::new();
             let mut settings: Option<Settings> = None;
+            let mut named = Vec::new();
             for record in &records {
                 let op = op_of(&active.tail.state.groups, record)?;
                 if let Op::Setting { name, value } = &op {
@@ -148,7 +150,13 @@ impl Log {
                     settings.check(name, value).map_err(|error| errors::core(py, &self.path, error))?;
                     settings.set(name, value).map_err(|error| errors::core(py, &self.path, error))?;
                 }
+                named.append(&mut op.entries());
                 op.put(&mut payload);
+            }
+            named.sort_unstable();
+            if named.windows(2).any(|pair| matches!(pair, [one, next] if one == next)) {
+                // Its owner would be counted out twice: nobody could apply the frame any more.
+                return Err(errors::argument(py, "an entry is named twice in one change"));
             }
             payload
         };
@@ -160,6 +168,11 @@ impl Log {
     fn names_bytes(&self, py: Python<'_>) -> u64 {
         let active = self.lock_brief(py);
         active.tail.state.groups.names_bytes + active.tail.state.groups.windows.names_bytes
+    }
+
+    /// How many of these are of messages that are forgotten with the next one.
+    fn past_names_bytes(&self, py: Python<'_>, now_ms: u64) -> u64 {
+        self.lock_brief(py).tail.state.groups.windows.past_names_bytes(now_ms)
     }
 
     /// The number of a group, None where there is no such group.

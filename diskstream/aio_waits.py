@@ -1,0 +1,42 @@
+"""A call that may wait long, awaited: it has a thread of its own.
+
+The threads of `asyncio.to_thread` are few, and all that reads a disk shares them: readers that wait must not hold up
+the append that they wait for.
+"""
+
+import asyncio
+import contextlib
+import contextvars
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+__all__ = ["waited"]
+
+_T = TypeVar("_T")
+
+
+async def waited(call: Callable[[], _T]) -> _T:
+    """What a call returns, or raises. A task that is cancelled does not wait for it."""
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[_T] = loop.create_future()
+    context = contextvars.copy_context()
+
+    def tell(say: Callable[[Any], None], what: object) -> None:
+        def unless_cancelled() -> None:
+            if not answer.done():
+                say(what)
+
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody listens
+            loop.call_soon_threadsafe(unless_cancelled)
+
+    def run() -> None:
+        try:
+            found = context.run(call)
+        except BaseException as error:  # noqa: BLE001  # raised again in the task that waits
+            tell(answer.set_exception, error)
+        else:
+            tell(answer.set_result, found)
+
+    threading.Thread(target=run, name="diskstream waiting").start()
+    return await answer

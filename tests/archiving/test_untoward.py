@@ -1,0 +1,238 @@
+"""What comes in an archiver's way and passes: connections that break off, keys that come late, copies of its store."""
+
+import json
+import shutil
+import signal
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import diskstream
+from diskstream.archiving import ArchiveOptions, Archiver, Server, leasing
+from diskstream.archiving import archiver as archiving
+from diskstream.archiving.entries import EntriesReader
+from diskstream.archiving.restoring import _Restore
+from diskstream.checkpoints import Checkpoints
+from diskstream.mirroring import mirror_groups
+from diskstream.store_files import store_uuid
+from tests.archiving.test_archive import until
+from tests.archiving.test_refused import LEASE, finding
+from tests.archiving.test_restore import archived, restore
+from tests.archiving.world import World
+
+# --- leases -----------------------------------------------------------------------------------------------------------
+
+
+def identity_of(directory: Path) -> str:
+    """Who an archiver into a store is, to those who ask for its leases."""
+    with diskstream.open(directory) as store, Checkpoints(store).locked() as identity:
+        return identity
+
+
+def test_the_lease_that_a_copy_of_the_store_has_is_waited_for_and_not_taken(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A backup that was restored elsewhere took it from the archiver that went on, and both of them trimmed."""
+    monkeypatch.setattr(leasing, "_LOOK_EVERY_S", 0.01)
+    monkeypatch.setattr(leasing, "_LEASE_MS", 200)
+    world.fill("s", 3)
+    world.archive()
+    elsewhere = f"{store_uuid(world.directory)}@{'0' * 16} process 77 on elsewhere 0123"
+    world.client.set(f"{LEASE}s", elsewhere)  # and its owner renews it
+    assert "another archiver, process 77 on elsewhere, trims" in finding(world, "--trim")
+    assert len(world.source("s")) == 3
+    world.client.set(f"{LEASE}s", elsewhere, px=100)  # the store was moved, and nobody is there any more
+    assert world.archive("--trim")["s"]["trimmed"] == 3
+
+
+def test_a_copied_store_is_not_taken_for_the_one_it_was_copied_from(world: World, tmp_path: Path) -> None:
+    world.fill("s", 3)
+    world.archive()
+    shutil.copytree(world.directory, tmp_path / "copy", ignore=shutil.ignore_patterns("ctl"))
+    one, again, other = map(identity_of, (world.directory, world.directory, tmp_path / "copy"))
+    assert one == again
+    assert one != other
+    assert one.partition("@")[0] == other.partition("@")[0] == store_uuid(world.directory)
+
+
+# --- connections ------------------------------------------------------------------------------------------------------
+
+
+def broken(monkeypatch: pytest.MonkeyPatch, key: bytes, breaks: int) -> list[bytes]:
+    """The connection that reads a stream breaks off so many times; the keys of which it did."""
+    done: list[bytes] = []
+    real = EntriesReader._ask
+
+    def ask(self: EntriesReader, name: bytes, *words: Any) -> None:
+        real(self, name, *words)
+        if name == key and len(done) < breaks:
+            done.append(name)
+            self._connection._sock.shutdown(2)
+
+    monkeypatch.setattr(EntriesReader, "_ask", ask)
+    return done
+
+
+def test_a_connection_that_breaks_off_is_made_anew(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One break, of one of many streams, and that stream was given up for good."""
+    for name in ("a", "b"):
+        world.fill(name, 20)
+    assert broken(monkeypatch, b"a", 2) == []
+    reports = world.archive()
+    assert {name: report["entries"] for name, report in reports.items()} == {"a": 20, "b": 20}
+    assert "tried again" in reports["a"]["notes"][0]
+    assert reports["b"]["notes"] == []
+
+
+def test_one_that_breaks_off_each_time_is_told(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.fill("a", 20)
+    done = broken(monkeypatch, b"a", 1000)
+    assert "the connection failed" in finding(world, key="a")
+    assert len(done) == archiving._MOST_BREAKS
+
+
+def test_who_follows_tries_for_as_long_as_it_takes(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archiving, "_LONGEST_REST_S", 0.01)
+    world.fill("a", 20)
+    breaks = 3 * archiving._MOST_BREAKS
+    done = broken(monkeypatch, b"a", breaks)
+    stop, seen = threading.Event(), []
+
+    def count(entries: int, _size: int) -> None:
+        seen.append(entries)
+        if sum(seen) == 20:
+            stop.set()
+
+    options = ArchiveOptions(follow=True, on_entries=count)
+    with Server(world.url) as server, diskstream.open(world.directory) as store:
+        (report,) = Archiver(server, store, [b"a"], options).run(stop).reports
+    assert (len(done), report.entries, report.error) == (breaks, 20, None)
+
+
+# --- keys -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_key_that_comes_later_is_followed(world: World) -> None:
+    """It was given up before it was there, and what came was never copied."""
+    process = world.process("--key", "later", "--follow")
+    try:
+        assert process.stderr is not None
+        assert "it is waited for" in process.stderr.readline()
+        made = world.fill("later", 5)
+        until(lambda: (world.directory / "store.json").exists() and len(world.copy("later")) == 5)
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=30)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 0, err
+    assert [json.loads(line)["entries"] for line in out.splitlines()] == [5]
+    assert world.copy("later") == made
+
+
+def test_a_key_that_never_came_is_told_at_the_end(world: World) -> None:
+    process = world.process("--key", "later", "--follow")
+    try:
+        assert process.stderr is not None
+        assert "it is waited for" in process.stderr.readline()
+        process.send_signal(signal.SIGTERM)
+        out, _ = process.communicate(timeout=30)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 1
+    assert json.loads(out)["error"] == "there is no such key"
+
+
+def test_a_key_that_is_gone_is_looked_for_in_the_right_database(world: World) -> None:
+    """In another one it was "deleted, or has expired", with status 0."""
+    world.fill("s", 3)
+    world.archive()
+    other = World(world.url.removesuffix("9") + "8", world.client, world.directory)
+    assert "which is another server" in finding(other)
+    world.client.delete("s")
+    assert "the database of the source is empty: was it flushed?" in world.archive(key="s")["s"]["notes"]
+
+
+# --- and the rest -----------------------------------------------------------------------------------------------------
+
+
+def test_the_rate_holds_for_what_is_compared_too(world: World) -> None:
+    world.fill("s", 200)
+    world.archive()
+    world.client.xgroup_create("s", "g", "0")  # so that nothing is trimmed
+    report = world.archive("--rate", "1000", "--batch", "10", "--trim")["s"]
+    assert (report["entries"], report["trimmed"]) == (0, 0)
+    assert report["seconds"] >= 0.15
+
+
+def test_a_comparison_ends_when_it_is_told_to(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.fill("s", 200)
+    world.archive()
+    world.client.xgroup_create("s", "g", "0")
+    stop, asked = threading.Event(), []
+    real = EntriesReader._ask
+
+    def ask(self: EntriesReader, *words: Any) -> None:
+        asked.append(words)
+        stop.set()
+        real(self, *words)
+
+    monkeypatch.setattr(EntriesReader, "_ask", ask)
+    with Server(world.url) as server, diskstream.open(world.directory) as store:
+        result = Archiver(server, store, [b"s"], ArchiveOptions(trim=True, rate=1.0)).run(stop)
+    assert result.stopped
+    assert len(asked) == 1
+    assert result.is_good
+
+
+def test_a_consumer_without_a_name_keeps_what_it_has(world: World) -> None:
+    """What it had came over as given back: nobody's."""
+    world.fill("s", 4)
+    world.client.xgroup_create("s", "g", "0")
+    world.client.xreadgroup("g", "", {"s": ">"}, count=2)
+    world.client.xreadgroup("g", "ann", {"s": ">"}, count=1)
+    world.archive()
+    for moved in ("1-1", "3-1"):
+        (group,) = world.state("s").groups
+        owners = {str(row.id): group.consumers[row.consumer].name for row in group.pending if row.consumer >= 0}
+        rows = world.client.xpending_range("s", "g", "-", "+", 9)
+        assert owners == {row["message_id"].decode(): row["consumer"] for row in rows}
+        assert b"" in owners.values()
+        world.client.xclaim("s", "g", "ann" if moved == "1-1" else "", 0, [moved])
+        world.archive()
+
+
+def test_a_consumer_without_a_name_is_told_from_nobody_when_groups_are_mirrored(tmp_path: Path) -> None:
+    with diskstream.open(tmp_path / "store") as store:
+        stream = store.stream("s")
+        stream.add_many([{"n": 1}] * 3, ids=["1-0", "2-0", "3-0"])
+        group = stream.group("g", start="0")
+        group.consumer(b"").read(count=2)
+        wanted = diskstream.copying.state_of(stream).groups
+        group.nack("1-0")
+        assert mirror_groups(stream, wanted)
+        assert [row.consumer for row in group.pending_range()] == [b"", b""]
+        assert not mirror_groups(stream, wanted)
+
+
+def test_a_list_that_is_added_to_meanwhile_is_not_replaced(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only of streams was it looked at what they hold."""
+    archived(world)
+    world.client.delete("s")
+    world.client.rpush("s", "one")
+
+    add = _Restore._add
+
+    def pushed(self: _Restore, entries: list[Any]) -> None:
+        add(self, entries)
+        world.client.rpush("s", "more")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_Restore, "_add", pushed)
+        assert "so it was not replaced" in restore(world, "--replace", "--force", code=1)["said"]
+    assert world.client.lrange("s", 0, 0) == [b"one"]
+    restore(world, "--replace", "--force")
+    assert world.client.type("s") == b"stream"
