@@ -68,7 +68,7 @@ class Keeper:
             if self._stop.is_set():
                 return
             try:
-                if not (log.closed or log.read_only or log.fault is not None or log.ctl.flags & ~despite):
+                if not (log.closed or log.read_only or log.is_damaged or log.ctl.flags & ~despite):
                     attend(log)
             except StreamMoved:
                 pass

@@ -70,7 +70,7 @@ class StreamLog:
     ) -> None:
         self.directory, self.files, self.options, self.read_only = directory, files, options, read_only
         self.report: RecoveryReport | None = None
-        self.fault = None
+        self.fault, self.is_damaged = None, False
         self._mutex = threading.RLock()
         self._closed = self._retired = False
         self.on_roll: Callable[[], None] = lambda: None
@@ -337,7 +337,7 @@ class StreamLog:
                 self.native.scan()
                 number, end, lsn, _ = self.native.tail
                 following = recovery.next_log(self.directory, number)
-                if self.fault is not None or following is None:
+                if self.is_damaged or following is None:
                     break
                 with contextlib.suppress(FileNotFoundError):  # rolled again, and sealed, in between
                     self.enter(following)
@@ -369,7 +369,7 @@ class StreamLog:
 
     def reserve_ahead(self) -> None:
         """Moves the frontier on if the stream is in use, so that no append has to wait for it."""
-        if self.options.is_always or self.read_only or self.fault is not None:
+        if self.options.is_always or self.read_only or self.is_damaged:
             return
         lsn = self.native.tail[2]
         if lsn == self._reserved_lsn:
@@ -395,7 +395,7 @@ class StreamLog:
             flags = self.ctl.flags
             if flags & POISONED and not self.read_only:
                 raise PoisonedError(str(self.directory), self.ctl.poison_text)
-            if not self.read_only and self.fault is None and not flags & FLAG_MOVED:
+            if not (self.read_only or self.is_damaged or flags & FLAG_MOVED):
                 self._close_cleanly()
         except StreamMoved:
             pass  # whoever moved it has flushed it
@@ -474,7 +474,7 @@ class StreamLog:
         """
         with self.ctl.locked(MAINTENANCE), self.locked():
             self.refresh()
-            if flush and self.fault is None:
+            if flush and not self.is_damaged:
                 self.retry(self.native.flush, held=True)
             try:
                 self.ctl.raise_flags(FLAG_MOVED)
@@ -483,7 +483,7 @@ class StreamLog:
                 if is_there(self.directory):
                     self.ctl.clear_flags(FLAG_MOVED)
                 raise
-            if flush and self.fault is None:
+            if flush and not self.is_damaged:
                 frontier.retract_moved(self.native, self.file)
             self.files.unlink(place / "ctl")
 

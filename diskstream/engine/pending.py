@@ -9,7 +9,7 @@ import contextlib
 import weakref
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar, cast
 
 from diskstream._native import EntryID
 from diskstream.engine import state
@@ -42,25 +42,29 @@ def _raw(key: Key) -> bytes:
     return b"".join(part.to_bytes(8) for part in key)
 
 
+class _LetGo:
+    """What stands in the place of a view that was let go of: whatever is asked of it, the log is closed."""
+
+    def __getattr__(self, _name: str) -> NoReturn:
+        raise StreamMoved
+
+
+_LET_GO: Final = _LetGo()
+
+
 class StreamPending:
     """What one opening of a stream does with the view. The caller holds the append lock, and is up to date."""
 
     def __init__(self, log: "StreamLog", view: View) -> None:
         self._log: StreamLog = weakref.proxy(log)  # which holds this
-        self._kept: View | None = view
+        self._view = view
         self._later_rows = 0
         self._agreements = 0  # how often the overlays may have begun anew
         self.last_error: StorageError | LimitError | None = None
 
-    @property
-    def _view(self) -> View:
-        if self._kept is None:
-            raise StreamMoved
-        return self._kept
-
     def close(self) -> None:
         """Lets go of the view, which closes when nobody holds it: whoever keeps an error may keep the log it is of."""
-        self._kept = None
+        self._view = cast("View", _LET_GO)
 
     @property
     def _native(self) -> Any:

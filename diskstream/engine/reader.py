@@ -62,7 +62,7 @@ def numbered_blocks(
     """
     log.refresh()
     _, last, _, _ = log.native.counters()
-    beyond_fault = log.fault is not None and end > last
+    beyond_fault = log.is_damaged and end > last
     end = min(end, last)
     if reverse and beyond_fault and log.fault is not None:
         raise log.fault

@@ -57,21 +57,25 @@ class RecoveryReport:
 class KeptFault:
     """The fault of an open log, without the frames in which it was found; each look gives one of its own to be raised.
 
-    An error that is raised again and again keeps the frames of all who met it, and what these hold.
+    Whether there is one stands in the log's `is_damaged`, which costs a reader nothing to ask. An
+    error that is raised again and again keeps the frames of all who met it, and what these hold.
     """
 
-    def __get__(self, log: object, _owner: type | None = None) -> CorruptionError | None:
+    # Not by vars(): a log whose dictionary somebody asked for is looked up more slowly for ever.
+
+    def __get__(self, log: Any, _owner: type | None = None) -> CorruptionError | None:
         """A fresh one; None where there is none."""
-        kept: CorruptionError | None = vars(log).get("_fault")
+        kept: CorruptionError | None = log._fault
         if kept is None:
             return None
         fresh = type(kept).__new__(type(kept), *kept.args)
         vars(fresh).update(vars(kept))
         return fresh
 
-    def __set__(self, log: object, fault: CorruptionError | None) -> None:
+    def __set__(self, log: Any, fault: CorruptionError | None) -> None:
         """Keeps it."""
-        vars(log)["_fault"] = None if fault is None else fault.with_traceback(None)
+        log.is_damaged = fault is not None
+        log._fault = None if fault is None else fault.with_traceback(None)
 
 
 def fault_of(directory: Path, number: int, found: dict[str, Any] | None) -> CorruptionError | None:

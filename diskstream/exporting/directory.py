@@ -118,15 +118,20 @@ def _write_part(
     file = f"part-{len(manifest.parts):08d}{request.suffix}"
     ids: list[EntryID] = []
     entries = 0
+
+    def write(sink: Any) -> None:
+        nonlocal entries, ids
+        with open_writer(sink, request, shape) as writer:
+            for batch, size_bytes in run:
+                writer.write(shape.fitted(batch, name))
+                entries += batch.num_rows
+                ends = [_id_of(batch, 0), _id_of(batch, batch.num_rows - 1)]
+                ids = [(ids or ends)[0], ends[1]]
+                progress(batch.num_rows, size_bytes)
+
     # A file of that name is of a run that was killed before it noted it.
     path = manifest.directory / file
-    with create_whole(path, replace=True) as sink, open_writer(sink, request, shape) as writer:
-        for batch, size_bytes in run:
-            writer.write(shape.fitted(batch, name))
-            entries += batch.num_rows
-            ends = [_id_of(batch, 0), _id_of(batch, batch.num_rows - 1)]
-            ids = [(ids or ends)[0], ends[1]]
-            progress(batch.num_rows, size_bytes)
+    create_whole(path, write, replace=True)
     size_bytes = path.stat().st_size
     return Part(file, name, entries, ids[0], ids[1], size_bytes)
 

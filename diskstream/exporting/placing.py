@@ -7,10 +7,10 @@ import errno
 import fcntl
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from diskstream.columnar import import_arrow
 from diskstream.errors import ArgumentError, StorageError, storage_error
@@ -22,6 +22,7 @@ __all__ = ["check_outside", "create_whole", "failing_at", "sync_directory"]
 _FLUSH_EVERY_S: Final = 0.005
 # What a user has written for himself, where he says: as the umask has it, as with any other program.
 _MODE: Final = 0o644
+_T = TypeVar("_T")
 
 
 def check_outside(store: Path, path: Path) -> None:
@@ -56,9 +57,8 @@ def _words(error: OSError) -> str:
     return os.strerror(error.errno) if error.errno else str(error)
 
 
-@contextmanager
-def create_whole(path: Path, *, replace: bool) -> Iterator[Any]:
-    """A sink of pyarrow that becomes the file at `path` when the block ends well, and nothing otherwise.
+def create_whole(path: Path, write: Callable[[Any], _T], *, replace: bool) -> _T:
+    """What `write` puts into a sink of pyarrow becomes the file at `path` when it ends well, and nothing otherwise.
 
     Raises:
         ArgumentError: the file is there and `replace` is false; or another export is writing it.
@@ -70,20 +70,22 @@ def create_whole(path: Path, *, replace: bool) -> Iterator[Any]:
         raise _taken(path)
     beside = path.with_name(f".{path.name}.partial")
     with failing_at(path, "write"):
-        claim = _claim(beside)
+        claim = _Claim()
+        # Ctrl-C may come at any instruction. A context manager made of a generator would hear of it too late where it
+        # comes on the way into the block or out of it.
         try:
+            descriptor = claim.take(beside)
             # The lock is on the descriptor that is kept, so what pyarrow opens and closes does not let it go.
-            with _flushed_ahead(claim), import_arrow("an export").OSFile(str(beside), "wb") as sink:
-                yield sink
-            os.fsync(claim)
+            with _flushed_ahead(descriptor), import_arrow("an export").OSFile(str(beside), "wb") as sink:
+                result = write(sink)
+            os.fsync(descriptor)
             _put(beside, path, replace=replace)
             sync_directory(path.parent)
         except BaseException:
-            with contextlib.suppress(FileNotFoundError):
-                beside.unlink()
+            claim.clear_away(beside)
             raise
-        finally:
-            os.close(claim)
+        claim.let_go()
+        return result
 
 
 @contextmanager
@@ -102,33 +104,52 @@ def _flushed_ahead(descriptor: int) -> Iterator[None]:
         except OSError as error:
             failed.append(error)
 
-    thread = threading.Thread(target=flush, name="diskstream-export-flush")
-    thread.start()
+    # Nobody waits for it where an interrupt kept it from being told.
+    thread = threading.Thread(target=flush, name="diskstream-export-flush", daemon=True)
     try:
+        thread.start()
         yield
     finally:
         enough.set()
-        thread.join()
+        if thread.ident is not None:
+            thread.join()
     if failed:
         raise failed[0]
 
 
-def _claim(beside: Path) -> int:
+class _Claim:
     """The file that is written first, held so that nobody else writes it; one that a killed export left is taken."""
-    while True:
-        descriptor = open_regular(beside, os.O_RDWR | os.O_CREAT, _MODE)  # a lock needs one
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def __init__(self) -> None:
+        self._descriptor: int | None = None
+
+    def take(self, beside: Path) -> int:
+        while True:
+            # Kept before it is locked: whoever is interrupted lets go of it.
+            self._descriptor = descriptor = open_regular(beside, os.O_RDWR | os.O_CREAT, _MODE)  # a lock needs one
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise ArgumentError(f"another export is writing {beside}: wait for it, or name another file") from None
             with contextlib.suppress(FileNotFoundError):
                 if os.fstat(descriptor).st_ino == beside.stat().st_ino:
                     return descriptor
-        except BlockingIOError:
+            self.let_go()  # who held it before us has given it its name or removed it
+
+    def clear_away(self, beside: Path) -> None:
+        """Removes what nobody else holds, also where whoever made it was interrupted before he knew that he did."""
+        with contextlib.suppress(OSError, StorageError):
+            if self._descriptor is None:
+                self._descriptor = open_regular(beside, os.O_RDWR, 0)
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.fstat(self._descriptor).st_ino == beside.stat().st_ino:
+                beside.unlink()
+        self.let_go()
+
+    def let_go(self) -> None:
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
             os.close(descriptor)
-            raise ArgumentError(f"another export is writing {beside}: wait for it, or name another file") from None
-        except BaseException:
-            os.close(descriptor)
-            raise
-        os.close(descriptor)  # who held it before us has given it its name or removed it
 
 
 def _put(beside: Path, path: Path, *, replace: bool) -> None:

@@ -44,8 +44,11 @@ def export_file(
         raise ArgumentError(f"{path} is a directory: say how many rows a file of it is to have (--rows-per-file)")
     found = spans(store, request)
     shape = Shape(request, columns_of(store, request, found))
-    with create_whole(path, replace=replace) as sink:
-        report = _write(store, request, (found, shape), sink, progress, streaming=False)
+    report = create_whole(
+        path,
+        lambda sink: _write(store, request, (found, shape), sink, progress, streaming=False),
+        replace=replace,
+    )
     report.size_bytes = path.stat().st_size
     report.files = 1
     return report

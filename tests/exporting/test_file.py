@@ -297,8 +297,11 @@ def test_a_flush_that_fails_while_it_is_written_is_no_success(tmp_path: Path, mo
 
     monkeypatch.setattr(placing, "_FLUSH_EVERY_S", 0.0)
     monkeypatch.setattr(os, "fdatasync", failing)
-    with pytest.raises(diskstream.StorageError, match="Input/output error"):  # noqa: SIM117  # one block, then the other
-        with placing.create_whole(tmp_path / "x", replace=False) as sink:
-            sink.write(b"all of it")
-            assert failed.wait(30)
+
+    def write(sink: Any) -> None:
+        sink.write(b"all of it")
+        assert failed.wait(30)
+
+    with pytest.raises(diskstream.StorageError, match="Input/output error"):
+        placing.create_whole(tmp_path / "x", write, replace=False)
     assert list(tmp_path.iterdir()) == []
