@@ -307,7 +307,7 @@ def _first_kept(log: StreamLog, planned: Plan) -> EntryID:
         SegmentGone: the segments have changed.
     """
     number, position = planned.place
-    views = [view for view in [*log.segments.views(), log.native.active_view()] if view.number <= number]
+    views = [view for view in positions.all_listed(log) if view.number <= number]
     if views and views[-1].number == number and position:
         last = positions.id_at(log, views[-1], position - 1)
     else:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from diskstream._native import EntryID
 from diskstream.engine.log import StreamLog
 from diskstream.engine.peek import peek
+from diskstream.engine.positions import all_listed
 
 __all__ = ["Vitals", "take"]
 
@@ -48,7 +49,7 @@ def take(log: StreamLog) -> Vitals:
     """How the stream is now."""
     log.refresh()
     length, last_id, added, _ = log.native.counters()
-    views = [*log.segments.views(), log.native.active_view()]
+    views = all_listed(log)
     page = peek(log.directory)
     return Vitals(
         length=length,

@@ -24,6 +24,7 @@ def place_of(log: StreamLog, least: EntryID) -> tuple[int, int]:
         SegmentGone: the segments have changed meanwhile: look again.
         CorruptionError: a file is missing or damaged.
     """
+    number = log.native.tail[0]  # before the list, or what is rolled in between would be passed over
     views = log.segments.views()
     low = bisect_left(views, (least.ms, least.seq), key=lambda view: (view.last.ms, view.last.seq))
     if low < len(views):
@@ -32,7 +33,6 @@ def place_of(log: StreamLog, least: EntryID) -> tuple[int, int]:
             return view.number, 0
         positions.opened(log, view)
         return view.number, log.segments.position_of(view, least)[0]
-    number = log.native.tail[0]
     position = log.native.seek(number, least, True)
     if position is None:
         raise SegmentGone
@@ -58,13 +58,12 @@ def entries_within(log: StreamLog, keep_bytes: int, sizes: Sizes) -> int | None:
 
     An entry takes its share of its segment's file, the mean of the entries in it.
     """
-    views = log.segments.views()
+    views = positions.all_listed(log)
     for key in set(sizes) - {(view.number, view.generation) for view in views}:
         del sizes[key]
     left, kept = keep_bytes, 0
-    for view in [log.native.active_view(), *reversed(views)]:
-        active = view.number == log.native.tail[0]
-        size = view.size_bytes if active else _file_bytes(log, view, sizes)
+    for view in reversed(views):
+        size = view.size_bytes if view is views[-1] else _file_bytes(log, view, sizes)
         share = size * view.live // max(view.entries, 1)
         if share > left:
             return kept + left * view.entries // size
@@ -76,9 +75,9 @@ def entries_within(log: StreamLog, keep_bytes: int, sizes: Sizes) -> int | None:
 def size_within(log: StreamLog, sizes: Sizes) -> int:
     """Bytes that live entries take on this machine's disk, by shares as above."""
     total = 0
-    for view in log.segments.views():
+    *views, active = positions.all_listed(log)
+    for view in views:
         total += _file_bytes(log, view, sizes) * view.live // max(view.entries, 1)
-    active = log.native.active_view()
     return total + active.size_bytes * active.live // max(active.entries, 1)
 
 

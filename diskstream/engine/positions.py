@@ -13,7 +13,7 @@ from diskstream.engine.segment import SegmentGone
 from diskstream.errors import CorruptionError
 from diskstream.ids import MAX_ID, MIN_ID
 
-__all__ = ["count_from", "id_at", "id_further", "opened", "position_of"]
+__all__ = ["all_listed", "count_from", "id_at", "id_further", "listed", "opened", "position_of"]
 
 
 def count_from(log: StreamLog, start: EntryID) -> int:
@@ -46,16 +46,40 @@ def id_further(log: StreamLog, start: EntryID, count: int) -> EntryID | None:
 
 def _runs(log: StreamLog, start: EntryID) -> Iterator[tuple[SegmentView, int, int]]:
     """Each segment that holds entries from `start` on, with the positions of the first and behind the last of them."""
-    views = log.segments.views()
-    low = bisect_left(views, (start.ms, start.seq), key=lambda view: (view.last.ms, view.last.seq))
-    for view in views[low:]:
-        first = 0 if view.first >= start else position_of(log, view, start)
-        yield view, max(first, view.trimmed), view.entries
+    for view, is_active in listed(log, start):
+        if not is_active:
+            first = 0 if view.first >= start else position_of(log, view, start)
+            yield view, max(first, view.trimmed), view.entries
+            continue
+        at = log.native.seek(view.number, start)
+        if at is None:
+            raise SegmentGone
+        yield view, max(at, view.trimmed), log.native.visible_entries()
+
+
+def all_listed(log: StreamLog) -> list[SegmentView]:
+    """All segments, the active one last, as of one moment: see `listed`."""
     active = log.native.active_view()
-    at = log.native.seek(active.number, start)
-    if at is None:
-        raise SegmentGone
-    yield active, max(at, active.trimmed), log.native.visible_entries()
+    return [*(view for view in log.segments.views() if view.number < active.number), active]
+
+
+def listed(log: StreamLog, start: EntryID) -> Iterator[tuple[SegmentView, bool]]:
+    """The segments that reach `start` or further, and at last, with a true word, the active one.
+
+    Another thread may follow a roll at any moment: where the list was taken before it and the active segment is asked
+    for behind it, the segment that was rolled would be in neither.
+    """
+    while True:
+        number = log.native.active_view().number
+        views = log.segments.views()
+        low = bisect_left(views, (start.ms, start.seq), key=lambda view: (view.last.ms, view.last.seq))
+        for view in views[low:]:
+            yield view, False
+            start = max(start, view.last.next() or MAX_ID)
+        active = log.native.active_view()
+        if active.number == number:
+            yield active, True
+            return
 
 
 def position_of(log: StreamLog, view: SegmentView, entry_id: EntryID) -> int:

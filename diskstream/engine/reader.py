@@ -93,8 +93,8 @@ def _before(block: Block) -> EntryID:
 
 def _pass(log: StreamLog, start: EntryID, end: EntryID, *, reverse: bool, enough: int) -> Iterator[tuple[int, Block]]:
     """One pass over the segments as they are listed now."""
+    active = log.native.tail[0]  # before the list: what is rolled in between is in it then, and never in neither
     views = log.segments.views()
-    active = log.native.tail[0]
     low = bisect_left(views, (start.ms, start.seq), key=lambda view: (view.last.ms, view.last.seq))
     if not reverse:
         for view in views[low:]:
@@ -273,8 +273,9 @@ def trimmed_to(log: StreamLog) -> EntryID | None:
     """
     while True:
         log.refresh()
+        active = log.native.active_view()
         found = log.native.trimmed_to
-        views = [*log.segments.views(), log.native.active_view()]
+        views = [*log.segments.views(), active]
         if not views[0].trimmed:
             return found
         try:

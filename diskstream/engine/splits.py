@@ -1,12 +1,11 @@
 """Cutting a range of a stream into contiguous pieces, along segments and nodes, by what the indexes say."""
 
-from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from diskstream._native import EntryID, RowSegment, SealedSegment, SegmentView
 from diskstream.engine.log import StreamLog
-from diskstream.engine.positions import opened
+from diskstream.engine.positions import listed, opened
 from diskstream.engine.segment import SegmentGone
 from diskstream.errors import CorruptionError
 from diskstream.ids import MAX_ID, MIN_ID
@@ -66,13 +65,16 @@ def pieces(
 def _pass(
     log: StreamLog, start: EntryID, end: EntryID, limits: tuple[int, int], *, tail: bool, damaged: bool
 ) -> Iterator[Piece]:
-    views = log.segments.views()
-    low = bisect_left(views, (start.ms, start.seq), key=lambda view: (view.last.ms, view.last.seq))
-    for view in views[low:]:
+    for view, is_active in listed(log, start):
+        if not (view.entries and view.live) or view.last < start:
+            continue
         if view.first > end:
             return
-        if not view.live:
-            continue
+        if is_active:
+            if tail:
+                within = max(start, view.first), min(end, view.last)
+                yield from _of_rows(view, within, limits, *_active(log, view))
+            return
         within = max(start, view.first), min(end, view.last)
         try:
             found = list(_of_view(log, view, within, limits))
@@ -81,10 +83,7 @@ def _pass(
                 raise
             found = [Piece(view.number, True, *within, view.entries, view.size_bytes)]
         yield from found
-    active = log.native.active_view()
-    if tail and active.entries and active.live and active.last >= start and active.first <= end:
-        within = max(start, active.first), min(end, active.last)
-        yield from _of_rows(active, within, limits, *_active(log, active))
+        start = max(start, view.last.next() or MAX_ID)
 
 
 def _of_view(

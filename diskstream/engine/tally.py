@@ -74,12 +74,12 @@ def _moment(log: StreamLog) -> tuple[int, int]:
 
 def _place(log: StreamLog, least: EntryID) -> tuple[int, int]:
     """Segment and position of the first entry not below `least`."""
+    number = log.native.tail[0]
     views = log.segments.views()
     low = bisect_left(views, (least.ms, least.seq), key=lambda view: (view.last.ms, view.last.seq))
     if low < len(views):
         view = views[low]
         return view.number, 0 if view.first >= least else position_of(log, view, least)
-    number = log.native.tail[0]
     position = log.native.seek(number, least)
     if position is None:
         raise SegmentGone

@@ -1,0 +1,108 @@
+"""Another thread of the process may follow a roll at any moment: whoever looks at segment after segment misses none."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import diskstream
+from diskstream.engine import limits, positions, reader, splits
+from diskstream.engine.log import StreamLog
+from diskstream.engine.segment import SegmentGone
+
+ENTRIES = 100
+
+
+def rolled(stream: diskstream.Stream) -> None:
+    stream._use(lambda log: log.roll(), None)
+    stream.add({"n": "next"}, id="1000-0")
+
+
+class Rolling:
+    """The segments of a log, behind which the log is rolled once, when they have been listed."""
+
+    def __init__(self, real: Any, roll: Callable[[], None]) -> None:
+        self._real, self._roll, self._done = real, roll, False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+    def views(self) -> Any:
+        found = self._real.views()
+        if not self._done:
+            self._done = True
+            self._roll()
+        return found
+
+
+@pytest.fixture
+def stream(tmp_path: Path) -> Any:
+    with diskstream.open(tmp_path / "s", fsync="os") as store:
+        stream = store.stream("x")
+        stream.add_many([{"n": number} for number in range(ENTRIES)], ids=[f"{n + 1}-0" for n in range(ENTRIES)])
+        yield stream
+
+
+def looked(stream: diskstream.Stream, look: Callable[[StreamLog], Any]) -> Any:
+    """What is seen where the log rolls right behind the list of segments."""
+
+    def on(log: StreamLog) -> Any:
+        real = log.segments
+        log.segments = Rolling(real, lambda: rolled(stream))  # type: ignore[assignment]
+        try:
+            return look(log)
+        finally:
+            log.segments = real
+
+    return stream._use(on, None)
+
+
+END = diskstream.EntryID(ENTRIES, 0)
+BEGIN = diskstream.EntryID(0, 0)
+
+
+def test_a_range_gives_what_was_rolled_meanwhile(stream: diskstream.Stream) -> None:
+    found = looked(stream, lambda log: sum(block.row_count for block in reader.blocks(log, BEGIN, END)))
+    assert found == ENTRIES
+
+
+def test_a_range_backwards_gives_it_too(stream: diskstream.Stream) -> None:
+    found = looked(stream, lambda log: sum(b.row_count for b in reader.blocks(log, BEGIN, END, reverse=True)))
+    assert found == ENTRIES
+
+
+def test_pieces_for_readers_hold_it(stream: diskstream.Stream) -> None:
+    def plan(log: StreamLog) -> int:
+        return sum(
+            piece.entries
+            for piece in splits.pieces(log, BEGIN, END, max_entries=10, max_bytes=1 << 20, tail=True, damaged=False)
+        )
+
+    assert looked(stream, plan) == ENTRIES
+
+
+def test_counting_on_counts_it(stream: diskstream.Stream) -> None:
+    assert looked(stream, lambda log: positions.count_from(log, BEGIN)) in (ENTRIES, ENTRIES + 1)
+    assert stream.id_further("-", 10) == diskstream.EntryID(10, 0)
+
+
+def test_the_entry_that_is_the_nth_from_here_is_the_same(stream: diskstream.Stream) -> None:
+    assert looked(stream, lambda log: positions.id_further(log, BEGIN, 10)) == diskstream.EntryID(10, 0)
+
+
+def test_what_a_rule_would_remove_ends_where_it_should(stream: diskstream.Stream) -> None:
+    def place(log: StreamLog) -> tuple[int, int]:
+        number = log.native.tail[0]
+        try:
+            found = limits.place_of(log, diskstream.EntryID(31, 0))
+        except SegmentGone:  # whoever asks looks again
+            found = limits.place_of(log, diskstream.EntryID(31, 0))
+        return found[0] - number, found[1]
+
+    assert looked(stream, place) == (0, 30)
+
+
+def test_what_segments_hold_is_counted_once(stream: diskstream.Stream) -> None:
+    found = looked(stream, lambda log: sum(view.entries for view in positions.all_listed(log)))
+    assert found in (ENTRIES, ENTRIES + 1)
