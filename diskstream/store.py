@@ -15,7 +15,7 @@ from typing import Any, Self
 from diskstream._native import Delivery, Entry, Guard
 from diskstream.cold_reads import cold_cache
 from diskstream.delivering import Wanted, read_groups
-from diskstream.engine import directory, names
+from diskstream.engine import directory, lease, names
 from diskstream.engine.files import Files
 from diskstream.engine.keeper import Keeper
 from diskstream.engine.log import FLAG_MOVED, StreamLog, StreamMoved
@@ -99,6 +99,7 @@ class Store(Upkeep):
         self.path, self.options, self.read_only, self._files = path, options, read_only, files
         self.recoveries: list[RecoveryReport] = []
         self._streams = path / "streams"
+        self._is_lease = read_only and lease.is_lease(path)
         directory.open_store(path, files, create=create, read_only=read_only)
         self._closed, self._ended_by = False, ""
         self._begin()
@@ -351,6 +352,8 @@ class Store(Upkeep):
                 where = self._streams / names.encode_name(name)
                 if not is_folder(where):
                     if not create:
+                        if self._is_lease:
+                            lease.check(self.path)  # of a lease nothing goes but all of it
                         return None
                     self._create(name)
                 try:

@@ -25,11 +25,23 @@ from diskstream.engine import names
 from diskstream.engine.files import Files, open_regular, reading, wrapped
 from diskstream.engine.log import StreamLog
 from diskstream.engine.looks import children, is_folder, is_there, status
-from diskstream.errors import CorruptionError
+from diskstream.errors import CorruptionError, NotAStoreError
 
-__all__ = ["Moment", "link_damaged", "link_stream", "make", "release", "sweep", "touch"]
+__all__ = [
+    "Moment",
+    "check",
+    "is_lease",
+    "link_damaged",
+    "link_stream",
+    "make",
+    "release",
+    "sweep",
+    "touch",
+    "ttl_of",
+]
 
 _LEASE = "lease.json"
+_GONE = ".gone-"
 _MAX_LEASE_BYTES = 4096
 # Small files of a stream that are replaced as a whole.
 _BESIDE = ("name",)
@@ -219,10 +231,36 @@ def touch(lease: Path) -> None:
         return
 
 
+def check(store: Path) -> None:
+    """Makes sure that a lease that was opened as a store still is one: nothing ever goes from it but all of it.
+
+    Raises:
+        NotAStoreError: it has run out, or was released.
+    """
+    if not is_there(store / _LEASE):
+        raise NotAStoreError(str(store), "the lease has run out or was released: read again, with a longer ttl")
+
+
+def is_lease(store: Path) -> bool:
+    """Whether a store is a lease of another one."""
+    return is_there(store / _LEASE)
+
+
+def ttl_of(lease: Path) -> float | None:
+    """For how many seconds a lease is kept without a use; None where it is none."""
+    with contextlib.suppress(OSError, ValueError, TypeError, KeyError, RecursionError), reading(lease / _LEASE) as file:
+        return float(json.loads(file.read(_MAX_LEASE_BYTES))["ttl_s"])
+    return None
+
+
 def release(lease: Path) -> None:
     """Removes a lease, finished or not. Whoever has its files open goes on reading them."""
-    shutil.rmtree(lease, ignore_errors=True)
-    shutil.rmtree(lease.with_name(f".new-{lease.name}"), ignore_errors=True)
+    going = lease.with_name(_GONE + lease.name.removeprefix(_GONE))
+    # At once, so that nobody finds a part of it and takes that for all there is.
+    with contextlib.suppress(OSError):
+        lease.rename(going)
+    for left in (going, lease, lease.with_name(f".new-{lease.name}")):
+        shutil.rmtree(left, ignore_errors=True)
 
 
 def sweep(store: Path, now_s: float) -> list[Path]:
@@ -231,7 +269,9 @@ def sweep(store: Path, now_s: float) -> list[Path]:
     gone = []
     for lease in children(leases) if is_folder(leases) else []:
         try:
-            if lease.name.startswith("."):
+            if lease.name.startswith(_GONE):
+                until = 0.0  # whoever released it was killed
+            elif lease.name.startswith("."):
                 until = status(lease).st_mtime + _UNFINISHED_S
             else:
                 with reading(lease / _LEASE) as file:

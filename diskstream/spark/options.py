@@ -223,6 +223,10 @@ class ReadOptions(_Options):
         ):
             if all(getattr(self, name) not in (None, (), "") for name in (one, other)):
                 raise ArgumentError(f"options {_spelt(one)} and {_spelt(other)} exclude each other")
+        times = ("starting_timestamp", "ending_timestamp")
+        for name in ("starting_ids", "ending_ids", *times) if self.table != "entries" else ():
+            if getattr(self, name) is not None and not (self.table == "audit" and name in times):
+                raise ArgumentError(f"table={self.table} is read as a whole: it has no {_spelt(name)}")
         return self
 
 

@@ -20,6 +20,7 @@ class Slice:
         first, last: IDs as pairs of numbers, both included.
         entries: at most so many.
         size_bytes: bytes of names and values, about.
+        identity: of the stream that was planned: `Stream.identity`.
     """
 
     stream: bytes
@@ -27,6 +28,7 @@ class Slice:
     last: tuple[int, int]
     entries: int
     size_bytes: int
+    identity: bytes | None = None
 
     @property
     def range(self) -> tuple[EntryID, EntryID]:

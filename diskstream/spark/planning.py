@@ -81,10 +81,13 @@ def slices_of(
     tail: bool = True,
     damaged: bool = False,
 ) -> Iterator[Slice]:
-    """A range as slices of at most so many entries and, about, bytes."""
+    """A range as slices of at most so many entries and, about, bytes. What was trimmed before is no part of it."""
+    identity, trimmed = stream.identity(), stream.trimmed_to()
+    if trimmed is not None:
+        first = max(first, trimmed.next() or MAX_ID)
     for piece in stream.splits(first, last, max_entries=limits[0], max_bytes=limits[1], tail=tail, damaged=damaged):
         low, high = piece.first, piece.last
-        yield Slice(stream.name, (low.ms, low.seq), (high.ms, high.seq), piece.entries, piece.size_bytes)
+        yield Slice(stream.name, (low.ms, low.seq), (high.ms, high.seq), piece.entries, piece.size_bytes, identity)
 
 
 def place_of_read(store: Store, names: list[bytes], options: ReadOptions) -> tuple[str, bool]:
@@ -165,10 +168,8 @@ def _all_slices(
     for name, first, last in ranges:
         stream = store.stream(name)
         try:
-            # What was trimmed before is no loss of this read.
-            begin = max(first, (stream.trimmed_to() or MIN_ID).next() or MAX_ID)
             damaged = options.on_corruption == "skip"
-            slices.extend(slices_of(stream, begin, last, limits, tail=options.include_tail, damaged=damaged))
+            slices.extend(slices_of(stream, first, last, limits, tail=options.include_tail, damaged=damaged))
         except CorruptionError:
             if options.on_corruption == "fail":
                 raise

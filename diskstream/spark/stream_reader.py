@@ -1,7 +1,7 @@
 """The streaming read: positions in streams as offsets, micro-batches as slices of the live store."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -62,6 +62,10 @@ class EntriesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._listed = (now, names)
         return names or list(self.options.streams)
 
+    def _is_chosen(self, name: bytes) -> bool:
+        # Of a pattern, streams that are not there yet may come.
+        return name in self.options.streams or not self.options.streams
+
     def _first_id(self, name: bytes) -> EntryID | str:
         """What the options say of where the read of a stream begins: a word, or the ID behind which it reads."""
         if self.options.starting_timestamp is not None:
@@ -86,8 +90,19 @@ class EntriesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         pieces = stream.splits(tail=False, damaged=self.options.on_corruption == "skip")
         return pieces[-1].last if pieces else MIN_ID
 
-    def _offset(self, positions: dict[bytes, EntryID]) -> dict[str, str]:
-        return offsets.encode(positions, str(self._opened().path), self.options.group)
+    def _offset(
+        self,
+        positions: dict[bytes, EntryID],
+        known: Mapping[bytes, bytes] | None = None,
+        new: Mapping[bytes, EntryID] | None = None,
+    ) -> dict[str, str]:
+        store = self._opened()
+        streams = dict(known or {})
+        for name in positions:
+            identity = store.stream(name).identity()
+            if identity is not None:  # one that is gone may come back as it was
+                streams[name] = identity
+        return offsets.encode(positions, str(store.path), self.options.group, streams=streams, new=new)
 
     def initialOffset(self) -> dict[str, str]:  # noqa: N802  # Spark's name
         """Where a new query begins; asked more than once, it answers the same."""
@@ -97,6 +112,10 @@ class EntriesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             for name in self.options.streams:
                 if not store.exists(name):
                     raise NoSuchStreamError(name)
+            named = self.options.starting_ids.by_stream if self.options.starting_ids else {}
+            unknown = sorted(name for name in named if not self._is_chosen(name))
+            if unknown:
+                raise ArgumentError(f"there are bounds for {unknown[0]!r}, which is none of the streams that are read")
             self._initial = self._offset({name: self._begin(store.stream(name)) for name in names})
         return self._initial
 
@@ -113,19 +132,32 @@ class EntriesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return latest
 
     def latestOffset(self, start: dict[str, str], limit: ReadLimit) -> dict[str, str]:  # noqa: ARG002, N802
-        """Where the next micro-batch ends; `start` where there is nothing for one."""
-        begun = offsets.decode(start)
+        """Where the next micro-batch ends; `start` where there is nothing for one.
+
+        Raises:
+            ArgumentError: the query read streams that are not chosen any more.
+        """
+        begun, known = offsets.decode(start), offsets.identities(start)
+        dropped = sorted(name for name in begun if not self._is_chosen(name))
+        if dropped:
+            raise ArgumentError(
+                f"the checkpoint is of a query that read the stream {as_text(dropped[0])} too, which is none of those "
+                "that are named: name it, or begin with a new checkpoint"
+            )
         latest = self._latest(begun)
         if self._target is not None:
             latest = {name: min(at, self._target.get(name, MIN_ID)) for name, at in latest.items()}
-        store = self._opened()
+        store, new = self._opened(), dict[bytes, EntryID]()
         for name in list(latest):
             # A stream that was not there before is read from its beginning.
             if name not in begun:
-                begun[name] = store.stream(name).trimmed_to() or MIN_ID
-                latest[name] = max(latest[name], begun[name])
+                new[name] = begun[name] = store.stream(name).trimmed_to() or MIN_ID
             latest[name] = max(latest[name], begun[name])
-        return self._offset(self._admission.end(store, begun, latest, draining=self._target is not None))
+        ends = self._admission.end(store, begun, latest, draining=self._target is not None)
+        ended = self._offset(ends, known, {name: at for name, at in new.items() if name in ends})
+        # `%streams` may be missing in a checkpoint of an earlier version: that alone is no batch.
+        same = ends == offsets.decode(start) and (not known or offsets.identities(ended) == known)
+        return start if same else ended
 
     def reportLatestOffset(self) -> dict[str, str] | None:  # noqa: N802  # Spark's name
         """Where the streams end now: what the progress of a query shows as the latest offset."""
@@ -141,23 +173,30 @@ class EntriesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Raises:
             DataLossError: some of it was trimmed away, or a stream was deleted or replaced.
         """
-        store, begun = self._opened(), offsets.decode(start)
+        store, begun = self._opened(), {**offsets.new_ones(end), **offsets.decode(start)}
         ranges: list[tuple[bytes, EntryID, EntryID]] = []
         for name, last in offsets.decode(end).items():
-            stream = store.stream(name)
-            after = begun.get(name, MIN_ID)
-            if self.options.fail_on_data_loss:
-                # A stream that is new, or not yet where the read begins, has lost nothing.
-                is_ahead = last <= after == self._first_id(name)
-                _check_loss(stream, after if name in begun else None, MIN_ID if is_ahead else last)
-            first = after.next()
+            first = begun.get(name, MIN_ID).next()
             if first is not None and first <= last:
                 ranges.append((name, first, last))
         path = str(store.path)
+        self._check_losses(store, begun, start, end)
         runs = partitioned(store, ranges, self.options)
+        self._check_losses(store, begun, start, end)  # what went meanwhile is in no slice, and no task would miss it
         return [EntriesPartition(path, path, run, leased=False) for run in runs] or [
             EntriesPartition(path, path, (), leased=False)
         ]
+
+    def _check_losses(
+        self, store: Store, begun: Mapping[bytes, EntryID], start: dict[str, str], end: dict[str, str]
+    ) -> None:
+        if not self.options.fail_on_data_loss:
+            return
+        known = {**offsets.identities(end), **offsets.identities(start)}
+        for name, last in offsets.decode(end).items():
+            # A stream that is not yet where the read begins has lost nothing.
+            if last > MIN_ID and not last <= begun.get(name, MIN_ID) == self._first_id(name):
+                _check_loss(store.stream(name), begun.get(name), last, known.get(name))
 
     def commit(self, end: dict[str, str]) -> None:
         """Moves the group on. Spark calls it when the next batch is planned: the listener of `register` is earlier."""
@@ -181,13 +220,20 @@ class EntriesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {**self.__dict__, "_store": None, "_initial": None}
 
 
-def _check_loss(stream: Stream, after: EntryID | None, last: EntryID) -> None:
-    """Looks for what went unread: behind `after`, where the stream had been read before, up to `last`."""
+def _check_loss(stream: Stream, after: EntryID | None, last: EntryID, identity: bytes | None) -> None:
+    """Looks for what went unread: behind `after`, where that is known, up to `last`, of the stream of that identity."""
     trimmed = stream.trimmed_to()
     if after is not None and trimmed is not None and trimmed > after:
         raise DataLossError(as_text(stream.name), f"entries up to {trimmed} were trimmed away", f"what follows {after}")
-    if stream.last_id() < last:
-        found = f"it ends at {stream.last_id()}" if stream.exists() else "it is gone"
+    now = stream.identity()
+    found = ""
+    if now is None:
+        found = "it is gone"
+    elif stream.last_id() < last:
+        found = f"it ends at {stream.last_id()}"
+    elif identity not in (None, now):
+        found = "another one is in its place"
+    if found:
         raise DataLossError(
             as_text(stream.name), f"{found}: it was deleted or replaced", f"{after or MIN_ID} to {last}"
         )

@@ -123,11 +123,9 @@ class TableReader(DataSourceReader):
         assert isinstance(partition, StreamPartition)
         if not partition.stream:
             return
-        if partition.leased:
-            leases.touch(Path(partition.path))
         target: Any = to_arrow_schema(self.schema, timezone="UTC")
         stream = store_for_reading(partition.path).stream(partition.stream)
-        rows = self._rows(stream)
+        rows = leases.used(Path(partition.path), self._rows(stream))
         while part := list(islice(rows, _ROWS)):
             columns = [[as_text(partition.stream)] * len(part), *map(list, zip(*part, strict=True))]
             arrays = [pa.array(column, each.type) for column, each in zip(columns, target, strict=True)]

@@ -4,15 +4,15 @@ import json
 import logging
 import secrets
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import diskstream
-from diskstream import leases
-from diskstream.errors import CorruptionError, DataLossError, NotAStoreError
+from diskstream.errors import CorruptionError, NotAStoreError
 from diskstream.ids import EntryID
 from diskstream.spark import versions
+from diskstream.spark.losses import check_there, whole
 from diskstream.spark.names import as_text
 from diskstream.spark.options import ReadOptions
 from diskstream.spark.partitions import EntriesPartition, Slice
@@ -23,7 +23,7 @@ from diskstream.stream import Stream
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["read_entries", "store_for_reading"]
+__all__ = ["opened", "read_entries", "store_for_reading"]
 
 _log = logging.getLogger("diskstream.spark")
 
@@ -39,17 +39,18 @@ def store_for_reading(path: str) -> Store:
     return diskstream.open(path, read_only=True)
 
 
-def _open(partition: EntriesPartition) -> Store:
-    if partition.leased and not Path(partition.path).exists():
-        store_for_reading.cache_clear()
-        seen = "the lease has run out or was removed" if Path(partition.given).exists() else "it is not there"
-        raise NotAStoreError(
-            partition.path,
-            f"{seen}: driver and workers must see the store {partition.given} under the same path, and a DataFrame "
-            "that is used for longer than leaseTtl must be loaded again",
-        )
+def opened(partition: EntriesPartition) -> Store:
+    """The store, or the lease, that a partition is of.
+
+    Raises:
+        NotAStoreError: the worker does not see it, or it is gone.
+    """
     if partition.leased:
-        leases.touch(Path(partition.path))
+        try:
+            check_there(partition.path, partition.given)
+        except NotAStoreError:
+            store_for_reading.cache_clear()
+            raise
     return store_for_reading(partition.path)
 
 
@@ -58,32 +59,22 @@ def read_entries(partition: EntriesPartition, plan: Plan, options: ReadOptions) 
 
     Raises:
         DiskstreamError: the driver has another version.
+        NotAStoreError: the lease ran out, or was released, meanwhile.
         DataLossError: without a lease, entries that were planned are gone.
         CorruptionError: something cannot be read, and is not to be skipped.
     """
     versions.check(partition.version)
-    store = _open(partition)
+    store = opened(partition)
     assemble = plan.assembler(large_ids=options.large_ids)
     for each in partition.slices:
-        stream = store.stream(each.stream)
         text = as_text(each.stream)
-        checked = not partition.leased and options.fail_on_data_loss
-        if checked:
-            _check_loss(stream, each)
-        for batch in _scan(stream, each, plan, options):
+        read = partial(_scan, each=each, plan=plan, options=options)
+        if partition.leased or options.fail_on_data_loss:
+            found = whole(store, each.stream, each.range, read, identity=each.identity)
+        else:
+            found = read(store.stream(each.stream))
+        for batch in found:
             yield assemble(text, batch)
-        if checked:
-            _check_loss(stream, each)
-
-
-def _check_loss(stream: Stream, each: Slice) -> None:
-    first, last = each.range
-    trimmed = stream.trimmed_to()
-    if trimmed is not None and trimmed >= first:
-        raise DataLossError(as_text(stream.name), f"entries up to {trimmed} were trimmed away", f"{first} to {last}")
-    if stream.last_id() < last:
-        found = "it is gone" if not stream.exists() else f"it ends at {stream.last_id()}"
-        raise DataLossError(as_text(stream.name), f"{found}: it was deleted or replaced", f"{first} to {last}")
 
 
 def _scan(stream: Stream, each: Slice, plan: Plan, options: ReadOptions) -> "Iterator[pa.RecordBatch]":

@@ -215,3 +215,13 @@ def test_an_end_without_a_sequence_is_the_whole_millisecond_as_in_xrange() -> No
     assert parsed.starting_ids.of(b"x") == EntryID(5, 0)
     assert parsed.ending_ids.of(b"a") == EntryID(5, 2**64 - 1)
     assert parsed.ending_ids.of(b"b") == EntryID(7, 1)
+
+
+@pytest.mark.parametrize(
+    ("table", "given"),
+    [("pending", {"startingids": "5-0"}), ("audit", {"endingids": "5-0"}), ("groups", {"startingtimestamp": 5})],
+)
+def test_a_table_has_no_bounds_that_it_would_not_heed(table: str, given: dict[str, Any]) -> None:
+    with pytest.raises(ArgumentError, match=f"table={table} is read as a whole"):
+        options(path="/s", table=table, **given).check()
+    options(path="/s", table="audit", startingtimestamp=5).check()

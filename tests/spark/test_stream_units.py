@@ -68,6 +68,11 @@ def _tasks_keep_no_store() -> Iterator[None]:
     store_for_reading.cache_clear()
 
 
+def at(offset: Offset) -> Offset:
+    """The positions of an offset."""
+    return {name: each for name, each in offset.items() if name[0] != "%"}
+
+
 def fill(store: Store, numbers: range, name: str | bytes = "x") -> None:
     """Entries whose IDs are their numbers, from 1 on."""
     for number in numbers:
@@ -85,7 +90,6 @@ def fill(store: Store, numbers: range, name: str | bytes = "x") -> None:
         ({"startingids": None}, [6]),
         ({"startingids": "4-0"}, [4, 5, 6]),
         ({"startingids": '{"x": "5-0"}'}, [5, 6]),
-        ({"startingids": '{"other": "5-0"}'}, [6]),
         ({"startingids": None, "startingtimestamp": 3}, [3, 4, 5, 6]),
         ({"startingids": None, "startingtimestamp": 0}, [1, 2, 3, 4, 5, 6]),
         ({"startingids": "6-0"}, [6]),
@@ -104,7 +108,7 @@ def test_the_first_offset_is_decided_once(store: Store) -> None:
     fill(store, range(1, 4))
     query = Query(store.path, startingids="latest")
     fill(store, range(4, 6))
-    assert query.reader.initialOffset() == {"x": "3-0"}
+    assert at(query.reader.initialOffset()) == {"x": "3-0"}
     assert query.numbers() == [4, 5]
 
 
@@ -143,7 +147,7 @@ def test_a_time_before_all_that_is_left_begins_with_what_is_left(store: Store) -
 def test_the_end_is_never_behind_the_start(store: Store) -> None:
     fill(store, range(1, 4))
     query = Query(store.path, {"x": "100-0"})
-    assert query.latest() == {"x": "100-0"}
+    assert at(query.latest()) == {"x": "100-0"}
 
 
 def test_asking_for_the_end_reads_nothing(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,7 +160,7 @@ def test_asking_for_the_end_reads_nothing(store: Store, monkeypatch: pytest.Monk
     for name in ("splits", "scan", "range", "count_from"):
         monkeypatch.setattr(diskstream.Stream, name, lambda *_: pytest.fail("looked into the stream"))
     for _ in range(100):
-        assert query.latest() == {"x": "99-0"}
+        assert at(query.latest()) == {"x": "99-0"}
 
 
 def test_batches_are_what_came_in_between(store: Store) -> None:
@@ -401,16 +405,6 @@ def test_a_new_stream_that_is_gone_before_it_is_read_is_reported(store: Store) -
     store.delete("s2")
     with pytest.raises(DataLossError, match=r"s2.* it is gone"):
         query.read(query.offset, end)
-
-
-def test_the_checkpoint_of_another_store_is_reported(tmp_path: Path) -> None:
-    with diskstream.open(tmp_path / "one") as one, diskstream.open(tmp_path / "other") as other:
-        fill(one, range(1, 10))
-        fill(other, range(1, 3))
-        fill(other, range(1, 3), "y")
-        query = Query(other.path, Query(one.path).latest(), streams="x,y")
-        with pytest.raises(DataLossError, match="deleted or replaced"):
-            query.batch()
 
 
 # --- offsets ----------------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import diskstream
-from diskstream import EntryID, ReadOnlyError, Store, leases
+from diskstream import EntryID, NotAStoreError, ReadOnlyError, Store, leases
 from diskstream.engine import trimming
 from diskstream.engine.files import Files
 from diskstream.engine.lease import link_stream
@@ -227,6 +227,55 @@ def test_a_released_lease_is_gone_and_who_reads_it_goes_on(small: Store) -> None
     leases.touch(lease)
     assert not lease.exists()
     assert rows(small.stream("x")) == live
+
+
+def test_a_lease_that_goes_while_it_is_read_is_no_end_of_the_stream(tmp_path: Path) -> None:
+    """What a scan had not come to was missing in silence, and an archive called it archived."""
+    with diskstream.open(tmp_path / "s", fsync="os") as store:
+        for _ in range(4):
+            store.stream("x").add_many([{"n": number} for number in range(100)])
+            store.stream("x")._use(lambda log: log.roll(), None)
+        lease = store.lease(["x", "y"])
+        with diskstream.open(lease, read_only=True) as kept:
+            batches = kept.stream("x").scan()
+            assert next(batches).num_rows == 100
+            leases.release(lease)
+            with pytest.raises(NotAStoreError, match="the lease has run out or was released"):
+                list(batches)
+            with pytest.raises(NotAStoreError, match="the lease has run out or was released"):
+                len(kept.stream("x"))
+            with pytest.raises(NotAStoreError, match="the lease has run out or was released"):
+                len(kept.stream("y"))
+
+
+def test_what_was_never_in_a_lease_is_empty_there(small: Store) -> None:
+    with diskstream.open(small.lease(["x"]), read_only=True) as kept:
+        assert len(kept.stream("y")) == 0
+
+
+def test_a_lease_is_in_use_for_as_long_as_it_is_read(small: Store) -> None:
+    lease = small.lease(["x"], ttl_s=0.0)
+    os.utime(lease / "lease.json", (1, 1))
+    assert list(leases.used(lease, range(3))) == [0, 1, 2]
+    assert (lease / "lease.json").stat().st_mtime > 1
+    found = leases.used(lease, range(3))
+    assert next(found) == 0
+    leases.release(lease)
+    with pytest.raises(NotAStoreError, match="run out"):
+        list(found)
+
+
+def test_a_lease_goes_at_once(small: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody finds a part of it and takes that for all; who is killed in the middle leaves nothing for long."""
+    lease = small.lease(["x"])
+    monkeypatch.setattr("diskstream.engine.lease.shutil.rmtree", lambda *_, **__: None)
+    leases.release(lease)
+    monkeypatch.undo()
+    assert not lease.exists()
+    left = list(lease.parent.iterdir())
+    assert [each.name for each in left] == [f".gone-{lease.name}"]
+    small.lease(["x"])
+    assert not left[0].exists()
 
 
 # --- beside a process that appends ------------------------------------------------------------------------------------

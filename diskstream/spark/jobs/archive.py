@@ -5,13 +5,12 @@ manifest. It reads from a lease, so no trim can take away what it is about to re
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import diskstream
-from diskstream import leases
 from diskstream.errors import ArchiveError
 from diskstream.ids import EntryID
 from diskstream.spark.jobs.archive_plan import (
@@ -31,12 +30,16 @@ from diskstream.spark.jobs.parts import PartWriter, archived, discard, verify_pa
 from diskstream.spark.jobs.place import Place
 from diskstream.spark.jobs.run import run_tasks
 from diskstream.spark.jobs.settling import settle
+from diskstream.spark.losses import whole
 from diskstream.spark.options import ReadOptions
+from diskstream.spark.partitions import Slice
 from diskstream.spark.planning import chosen_streams, open_for_planning
 from diskstream.spark.tasks import store_for_reading
 from diskstream.store import Store
+from diskstream.stream import Stream
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import SparkSession
 
 __all__ = ["ArchiveSettings", "ArchiveSummary", "ArchiveTask", "StreamArchived", "archive_slices", "run"]
@@ -97,11 +100,11 @@ def archive_slices(task: ArchiveTask) -> list[ArchivedFile]:
         CorruptionError: the store cannot be read.
         StorageError: the disk says no.
         ArchiveError: what was written cannot be read back.
+        NotAStoreError, DataLossError: the lease ran out, or a store that can have none has lost what was planned.
     """
     if not Path(task.store).exists():
         store_for_reading.cache_clear()
         raise ArchiveError(f"the lease {task.store} is gone: driver and workers must see the store under the same path")
-    leases.touch(Path(task.store))
     place = Place(task.archive)
     store = store_for_reading(task.store)
     made: list[ArchivedFile] = []
@@ -122,11 +125,11 @@ def _write(task: ArchiveTask, store: Store, place: Place, made: list[ArchivedFil
     at: tuple[bytes, str] | None = None
     try:
         for each in task.slices:
-            first, last = each.range
-            scanned = store.stream(each.stream).scan(
-                first, last, layout=shape.layout, columns=shape.columns, batch_rows=_BATCH_ROWS
-            )
-            for batch in scanned:
+
+            def read(stream: Stream, each: Slice = each) -> "Iterator[pa.RecordBatch]":
+                return stream.scan(*each.range, layout=shape.layout, columns=shape.columns, batch_rows=_BATCH_ROWS)
+
+            for batch in whole(store, each.stream, each.range, read, identity=each.identity):
                 for ms, part in cut(archived(batch), hourly=shape.hourly):
                     target = each.stream, folder_of(each.stream, ms, hourly=shape.hourly)
                     if writer is not None and (target != at or writer.size_bytes >= task.max_bytes):

@@ -131,13 +131,12 @@ def _stored(
     if not Path(store).exists():
         store_for_reading.cache_clear()
         raise ArchiveError(f"the lease {store} is gone: driver and workers must see the store under the same path")
-    leases.touch(Path(store))
     scanned = (
         store_for_reading(store)
         .stream(stream)
         .scan(*within, layout=shape.layout, columns=shape.columns, metadata=metadata, batch_rows=_BATCH_ROWS)
     )
-    return map(archived, scanned)
+    return map(archived, leases.used(Path(store), scanned))
 
 
 def _inside(batch: "pa.RecordBatch", within: _Range) -> "pa.RecordBatch":

@@ -10,6 +10,7 @@ import json
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,6 +24,7 @@ from diskstream.spark.jobs.outcome import Guarded, split
 from diskstream.spark.jobs.parts import read_part
 from diskstream.spark.jobs.place import Place
 from diskstream.spark.jobs.run import run_tasks
+from diskstream.spark.losses import whole
 from diskstream.spark.names import as_bytes, as_text
 from diskstream.spark.options import ReadOptions
 from diskstream.spark.partitions import Slice, pack
@@ -30,6 +32,7 @@ from diskstream.spark.planning import chosen_streams, open_for_planning, slices_
 from diskstream.spark.rows import Target
 from diskstream.spark.staging import StagedFile, discard, make_folders, stage
 from diskstream.spark.tasks import store_for_reading
+from diskstream.stream import Stream
 from diskstream.system_calls import read_small
 
 if TYPE_CHECKING:
@@ -157,11 +160,15 @@ def _named(batch: "pa.RecordBatch", stream: str) -> "pa.RecordBatch":
 
 
 def _of_store(work: Work) -> "Iterator[pa.RecordBatch]":
-    leases.touch(Path(work.path))
     store = store_for_reading(work.path)
     for stream, source, first, last in work.parts:
-        for batch in store.stream(as_bytes(source)).scan(first, last, layout="fields", batch_rows=_BATCH_ROWS):
+        within = EntryID(first), EntryID(last)
+        for batch in whole(store, as_bytes(source), within, partial(_scanned, within=within)):
             yield _named(batch, stream)
+
+
+def _scanned(stream: Stream, within: tuple[EntryID, EntryID]) -> "Iterator[pa.RecordBatch]":
+    return stream.scan(*within, layout="fields", batch_rows=_BATCH_ROWS)
 
 
 def _of_archive(work: Work) -> "Iterator[pa.RecordBatch]":

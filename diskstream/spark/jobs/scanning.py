@@ -4,14 +4,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from diskstream import leases
-from diskstream.errors import NotAStoreError
+from diskstream.spark.losses import whole
 from diskstream.spark.options import ReadOptions
-from diskstream.spark.partitions import EntriesPartition
+from diskstream.spark.partitions import EntriesPartition, Slice
 from diskstream.spark.planning import chosen_streams, open_for_planning, plan_entries
-from diskstream.spark.tasks import store_for_reading
+from diskstream.spark.tasks import opened
+from diskstream.stream import Stream
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -53,20 +54,15 @@ def scanned(
 
     Raises:
         NotAStoreError: the worker does not see the store, or the lease has run out.
+        DataLossError: without a lease, entries that were planned are gone.
         CorruptionError: something cannot be read.
     """
-    if partition.leased:
-        if not Path(partition.path).exists():
-            store_for_reading.cache_clear()
-            raise NotAStoreError(
-                partition.path,
-                f"the lease has run out, or this worker does not see {partition.given} under the driver's path",
-            )
-        leases.touch(Path(partition.path))
-    store = store_for_reading(partition.path)
+    store = opened(partition)
     for each in partition.slices:
-        batches = store.stream(each.stream).scan(
-            *each.range, layout=layout, columns=columns, metadata=metadata, batch_rows=_BATCH_ROWS
-        )
-        for batch in batches:
+        how: dict[str, Any] = {"layout": layout, "columns": columns, "metadata": metadata}
+
+        def read(stream: Stream, each: Slice = each, how: dict[str, Any] = how) -> "Iterator[pa.RecordBatch]":
+            return stream.scan(*each.range, **how, batch_rows=_BATCH_ROWS)
+
+        for batch in whole(store, each.stream, each.range, read, identity=each.identity):
             yield each.stream, batch

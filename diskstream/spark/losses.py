@@ -1,0 +1,84 @@
+"""Reading so that nothing goes missing in silence: from a lease that is still there, or with a look for losses."""
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+from diskstream import leases
+from diskstream.errors import DataLossError, NotAStoreError
+from diskstream.ids import EntryID
+from diskstream.spark.names import as_text
+from diskstream.store import Store
+from diskstream.stream import Stream
+
+__all__ = ["check_loss", "check_there", "whole"]
+
+_T = TypeVar("_T")
+
+
+def check_there(path: str, given: str) -> None:
+    """Makes sure that a task sees what was planned for it.
+
+    Raises:
+        NotAStoreError: the lease is gone, or the worker does not see the store.
+    """
+    if not Path(path).exists():
+        seen = "the lease has run out or was removed" if Path(given).exists() else "it is not there"
+        raise NotAStoreError(
+            path,
+            f"{seen}: driver and workers must see the store {given} under the same path, and a DataFrame "
+            "that is used for longer than leaseTtl must be loaded again",
+        )
+
+
+def check_loss(stream: Stream, within: tuple[EntryID, EntryID], identity: bytes | None = None) -> None:
+    """Looks whether what was planned is there.
+
+    Args:
+        stream: as it is now.
+        within: the first and the last ID that were planned: there was an entry at each end, or between.
+        identity: of the stream that was planned, where that is known.
+
+    Raises:
+        DataLossError: some of it was trimmed, or the stream was deleted or replaced.
+    """
+    first, last = within
+    trimmed = stream.trimmed_to()
+    if trimmed is not None and trimmed >= first:
+        raise DataLossError(as_text(stream.name), f"entries up to {trimmed} were trimmed away", f"{first} to {last}")
+    now = stream.identity()
+    found = ""
+    if now is None:
+        found = "it is gone"
+    elif stream.last_id() < last:
+        found = f"it ends at {stream.last_id()}"
+    elif identity not in (None, now):
+        found = "another one is in its place"
+    if found:
+        raise DataLossError(as_text(stream.name), f"{found}: it was deleted or replaced", f"{first} to {last}")
+
+
+def whole(
+    store: Store,
+    name: bytes,
+    within: tuple[EntryID, EntryID],
+    read: Callable[[Stream], Iterable[_T]],
+    *,
+    identity: bytes | None = None,
+) -> Iterator[_T]:
+    """What `read` gives of a stream within a range that was planned, as `check_loss` has it: all of it, or an error.
+
+    A lease never loses an entry but with everything else, and is kept while it is read. A store itself may be trimmed
+    meanwhile, so it is looked at before and behind.
+
+    Raises:
+        NotAStoreError: the lease ran out.
+        DataLossError: the store has lost some of it since.
+    """
+    stream = store.stream(name)
+    if leases.is_lease(store.path):
+        yield from leases.used(store.path, read(stream))
+        return
+    check_loss(stream, within, identity)
+    yield from read(stream)
+    check_loss(stream, within, identity)

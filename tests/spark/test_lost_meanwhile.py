@@ -1,0 +1,177 @@
+"""What goes while a query plans or reads is missed, and never passed over."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import diskstream
+from diskstream import ArgumentError, DataLossError, DiskstreamError, Store, leases
+
+pytest.importorskip("pyspark")
+pytest.importorskip("pyarrow")
+
+from diskstream.spark import planning, stream_reader
+from diskstream.spark.jobs.archive import ArchiveSettings, run
+from diskstream.spark.jobs.manifest import latest
+from diskstream.spark.jobs.parts import PartWriter
+from diskstream.spark.jobs.place import Place
+from tests.spark.archives import no_spark  # noqa: F401  # a fixture
+from tests.spark.test_stream_units import Query, at, fill
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with diskstream.open(tmp_path / "store", fsync="os") as made:
+        yield made
+
+
+def test_what_is_trimmed_between_the_look_and_the_plan_is_missed(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill(store, range(1, 100))
+    query = Query(store.path)
+    end = query.latest()
+    real = planning.partitioned
+
+    def trimming(*given: Any) -> Any:
+        store.stream("x").trim(minid="60-0")
+        return real(*given)
+
+    monkeypatch.setattr(stream_reader, "partitioned", trimming)
+    with pytest.raises(DataLossError, match="entries up to 59-0 were trimmed away"):
+        query.reader.partitions(query.offset, end)
+
+
+def test_what_is_trimmed_from_a_stream_that_is_new_is_missed(store: Store) -> None:
+    fill(store, range(1, 3), "s1")
+    query = Query(store.path, streampattern="*", streams=None)
+    assert [number for _, number in query.batch()] == [1, 2]
+    fill(store, range(1, 100), "s2")
+    query.reader._listed = (0.0, [])
+    end = query.latest()
+    assert at(end) == {"s1": "2-0", "s2": "99-0"}
+    store.stream("s2").trim(minid="60-0")
+    with pytest.raises(DataLossError, match=r"s2.*entries up to 59-0 were trimmed away"):
+        query.reader.partitions(query.offset, end)
+
+
+def test_what_was_trimmed_before_a_stream_was_found_is_not_missed(store: Store) -> None:
+    fill(store, range(1, 10), "s1")
+    query = Query(store.path, streampattern="*", streams=None)
+    fill(store, range(1, 100), "s2")
+    store.stream("s2").trim(minid="60-0")
+    query.reader._listed = (0.0, [])
+    assert len(query.batch()) == 9 + 40
+    assert query.batch() == []
+    fill(store, range(100, 101), "s2")
+    assert query.numbers() == [100]
+
+
+def replaced(store: Store) -> None:
+    store.delete("x")
+    fill(store, range(1000, 1001))
+
+
+def test_another_stream_under_the_name_with_greater_ids_is_noticed(store: Store) -> None:
+    fill(store, range(1, 100))
+    query = Query(store.path, maxentriespertrigger=30)
+    assert query.numbers() == list(range(1, 31))
+    replaced(store)
+    with pytest.raises(DataLossError, match="another one is in its place: it was deleted or replaced"):
+        query.batch()
+
+
+def test_one_that_comes_between_the_plan_and_the_task_is_noticed(store: Store) -> None:
+    fill(store, range(1, 100))
+    query = Query(store.path)
+    planned = query.reader.partitions(query.offset, query.latest())
+    replaced(store)
+    with pytest.raises(DataLossError, match="another one is in its place"):
+        for each in planned:
+            list(query.reader.read(each))
+
+
+def test_where_losses_are_allowed_it_goes_on_in_the_new_one(store: Store) -> None:
+    fill(store, range(1, 10))
+    query = Query(store.path, failondataloss="false")
+    assert len(query.batch()) == 9
+    replaced(store)
+    assert query.numbers() == [1000]
+    assert query.batch() == []
+
+
+def test_the_checkpoint_of_another_store_is_reported(tmp_path: Path) -> None:
+    with diskstream.open(tmp_path / "one") as one, diskstream.open(tmp_path / "other") as other:
+        fill(one, range(1, 10))
+        fill(other, range(1, 3))
+        fill(other, range(1, 3), "y")
+        query = Query(other.path, Query(one.path).latest(), streams="x,y")
+        with pytest.raises(DataLossError, match="deleted or replaced"):
+            query.batch()
+
+
+def test_the_checkpoint_of_another_store_with_smaller_ids_is_noticed(tmp_path: Path) -> None:
+    with diskstream.open(tmp_path / "one") as one, diskstream.open(tmp_path / "other") as other:
+        fill(one, range(1, 10))
+        fill(other, range(1, 100))
+        query = Query(other.path, Query(one.path).latest())
+        with pytest.raises(DataLossError, match="another one is in its place"):
+            query.batch()
+
+
+def test_a_copy_of_the_store_is_the_same_to_a_checkpoint(store: Store, tmp_path: Path) -> None:
+    fill(store, range(1, 10))
+    offset = Query(store.path).latest()
+    store.close()
+    shutil.copytree(store.path, tmp_path / "moved")
+    with diskstream.open(tmp_path / "moved") as moved:
+        fill(moved, range(10, 12))
+    assert Query(tmp_path / "moved", offset).numbers() == [10, 11]
+
+
+def test_a_checkpoint_from_before_streams_were_told_apart_goes_on(store: Store) -> None:
+    fill(store, range(1, 10))
+    query = Query(store.path, {"x": "9-0"})
+    assert query.batch() == []
+    fill(store, range(10, 12))
+    assert query.numbers() == [10, 11]
+    assert query.batch() == []
+
+
+def test_bounds_of_a_stream_that_is_not_read_are_refused(store: Store) -> None:
+    fill(store, range(1, 10))
+    with pytest.raises(ArgumentError, match="there are bounds for b'other', which is none of the streams"):
+        Query(store.path, startingids='{"other": "5-0"}')
+
+
+def test_a_checkpoint_with_streams_that_are_not_named_any_more_is_refused(store: Store) -> None:
+    fill(store, range(1, 10))
+    fill(store, range(1, 10), "y")
+    offset = Query(store.path, streams="x,y").latest()
+    with pytest.raises(ArgumentError, match="read the stream y too"):
+        Query(store.path, offset, streams="x").latest()
+
+
+def test_an_archive_whose_lease_goes_while_it_writes_has_archived_nothing(
+    store: Store,
+    tmp_path: Path,
+    no_spark: Any,  # noqa: F811  # the fixture
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It counted what it had not come to as archived, and an operator may trim up to there."""
+    for name in ("a", "b"):
+        fill(store, range(1, 1000), name)
+    store.close()
+    real = PartWriter.write
+
+    def write(writer: PartWriter, part: Any) -> None:
+        real(writer, part)
+        for lease in (store.path / "leases").iterdir():
+            leases.release(lease)  # as who makes the next one does, once its time is over
+
+    monkeypatch.setattr(PartWriter, "write", write)
+    place = tmp_path / "archive"
+    with pytest.raises(DiskstreamError, match="the lease has run out or was released"):
+        run(no_spark, ArchiveSettings(store=str(store.path), archive=str(place), quiet=True))
+    assert latest(Place(str(place))).streams == {}
