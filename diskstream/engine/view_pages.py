@@ -39,6 +39,7 @@ MAGIC, _VERSION = 0xBEEFC0DE, 1
 _NO_ROOT = 2**64 - 1
 _MAX_DEPTH = 32  # of LMDB's cursors
 _MAX_KEY_BYTES = 511
+_MOST_UNLISTED = 256  # none was seen; that many are no harm
 _PAGE_SIZES = (4096, 8192, 16384, 32768)  # LMDB takes that of the system, and 32 KiB at most
 
 
@@ -107,6 +108,9 @@ class _File:
             before = number
             self._take_free(value)
         yield from self._walk(main)
+        # Behind the end of the file are pages that were taken and given back at once, so that they are listed as free. A
+        # last page further on has LMDB write there, into a file that is nearly all a hole.
+        _insist(self._last + 1 - pages - len(self._unwritten) <= _MOST_UNLISTED)
 
     def _newest_meta(self) -> tuple[_Tree, _Tree, int]:
         """The trees of the last transaction, and its number."""

@@ -31,6 +31,29 @@ def test_what_lmdb_has_written_is_always_sound_and_read_as_lmdb_reads_it(seed: i
         env.close()
 
 
+LAST_PAGE_AT = 136  # in a meta page
+
+
+def test_a_last_page_far_behind_the_end_of_the_file_is_not_believed(tmp_path: Path) -> None:
+    """LMDB went on there: a view of some pages became a file of eight gigabytes, nearly all a hole."""
+    with diskstream.open(tmp_path / "s", **SMALL, pending_rows=1) as store:
+        stream = store.stream("x")
+        stream.add_many([{"n": str(number)} for number in range(50)])
+        stream.group("g", start="0").consumer("ann").read(count=40)
+    data = tmp_path / "s" / "view" / "data.mdb"
+    sound = data.read_bytes()
+    for at in range(LAST_PAGE_AT + 1, LAST_PAGE_AT + 5):
+        for meta in (0, PAGE):
+            changed = bytearray(sound)
+            changed[meta + at] ^= 0x20
+            data.write_bytes(changed)
+            with diskstream.open(tmp_path / "s", **SMALL, pending_rows=1) as store:
+                assert store.stream("x").group("g").consumer("bob").read(count=1) is not None
+                store.stream("x").group("g").set_id("0")
+                assert len(store.stream("x").group("g").consumer("ann").read(count=50)) == 50
+            assert data.stat().st_size < 1 << 24
+
+
 def trials(seed: int, *, is_checked: bool) -> tuple[int, list[int]]:
     """How many damaged files were refused, and the numbers of those that ended a process."""
     command = [sys.executable, "-m", "tests.rot.lmdb_trials", str(seed), "1" if is_checked else "0"]
