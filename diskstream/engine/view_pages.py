@@ -108,8 +108,8 @@ class _File:
             before = number
             self._take_free(value)
         yield from self._walk(main)
-        # Behind the end of the file are pages that were taken and given back at once, so that they are listed as free. A
-        # last page further on has LMDB write there, into a file that is nearly all a hole.
+        # Behind the end of the file are pages that were taken and given back at once: they are listed as free. With a
+        # last page further on LMDB would write there, into a file that is nearly all a hole.
         _insist(self._last + 1 - pages - len(self._unwritten) <= _MOST_UNLISTED)
 
     def _newest_meta(self) -> tuple[_Tree, _Tree, int]:
