@@ -1,6 +1,7 @@
 """diskstream's errors in Redis's words."""
 
 import errno
+import logging
 
 from diskstream.commands.replies import Failure
 from diskstream.errors import (
@@ -18,8 +19,10 @@ from diskstream.errors import (
     StorageError,
 )
 
-__all__ = ["BAD_ID", "SYNTAX", "WRONG_TYPE", "failure_of", "no_group", "no_key"]
+__all__ = ["BAD_ID", "SYNTAX", "WRONG_TYPE", "failure_of", "fault_of", "no_group", "no_key"]
 
+# Only a server answers for what it does not know: see `fault_of`.
+_LOG = logging.getLogger("diskstream.server")
 WRONG_TYPE = b"WRONGTYPE Operation against a key holding the wrong kind of value"
 SYNTAX = "ERR syntax error"
 BAD_ID = "ERR Invalid stream ID specified as stream command argument"
@@ -61,6 +64,15 @@ def failure_of(error: DiskstreamError | OSError, command: str) -> Failure:
     if isinstance(error, ClosedError):
         return Failure("LOADING the store is being closed or opened")
     return Failure(f"ERR {_one_line(error)}")
+
+
+def fault_of(error: Exception, command: str) -> Failure:
+    """What a client of a server is told of a mistake of ours, which the log shows: the other clients are served on.
+
+    A client without a server is a program's own, and meets the error itself.
+    """
+    _LOG.error("a fault in '%s': %s", command, _one_line(error), exc_info=error)
+    return Failure("ERR internal error: the server's log tells of it")
 
 
 def _one_line(error: Exception) -> str:

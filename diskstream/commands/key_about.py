@@ -19,18 +19,17 @@ _RECORD_BYTES = 64  # of a key in memory, about
 
 
 def _encoding(caller: Caller, words: list[bytes]) -> Reply:
-    keyspace, key = caller.keyspace, words[2]
-    kind = keyspace.kind(caller.database, key)
-    if kind is None or kind == "stream":
-        return kind
-    values = keyspace.values(caller.database, key, kind) or ()
+    found = caller.keyspace.held(caller.database, words[2])
+    if found is None:
+        return None
+    kind, values = found
     if kind == "string":
         if re.fullmatch(rb"0|-?[1-9][0-9]{0,18}", values[0]):
             return "int"
         return "embstr" if len(values[0]) <= _EMBEDDED_BYTES else "raw"
     if kind == "set" and all(re.fullmatch(rb"0|-?[1-9][0-9]{0,18}", value) for value in values):
         return "intset"
-    return "listpack"
+    return kind if kind == "stream" else "listpack"
 
 
 def _if_there(value: Reply) -> Run:
@@ -63,12 +62,13 @@ def _usage(caller: Caller, words: list[bytes]) -> Reply:
         if as_int(words[4]) < 0:
             raise Failure(SYNTAX)
     keyspace, key = caller.keyspace, words[2]
-    kind = keyspace.kind(caller.database, key)
-    if kind is None:
+    found = keyspace.held(caller.database, key)
+    if found is None:
         return None
+    kind, values = found
     if kind == "stream":
         return keyspace.stream(caller.database, key).info().size_bytes
-    return len(key) + sum(map(len, keyspace.values(caller.database, key, kind) or ())) + _RECORD_BYTES
+    return len(key) + sum(map(len, values)) + _RECORD_BYTES
 
 
 def _doctor(_caller: Caller, _words: list[bytes]) -> Reply:

@@ -65,12 +65,11 @@ def _flush(*, every: bool) -> Run:
 
 def _dump(caller: Caller, words: list[bytes]) -> Reply:
     keyspace, key = caller.keyspace, words[1]
-    kind = keyspace.kind(caller.database, key)
-    if kind is None:
+    found = keyspace.held(caller.database, key)
+    if found is None:
         return None
-    if kind == "stream":
-        return dump_stream(keyspace.stream(caller.database, key))
-    return dump_values(kind, keyspace.values(caller.database, key, kind) or ())
+    kind, values = found
+    return dump_stream(keyspace.stream(caller.database, key)) if kind == "stream" else dump_values(kind, values)
 
 
 def _restore(caller: Caller, words: list[bytes]) -> Reply:

@@ -218,11 +218,19 @@ class Keyspace(MovingKeys):
 
     def kind(self, database: int, key: bytes) -> str | None:
         """The type of a key, as ``stream``; None where there is none."""
+        found = self.held(database, key)
+        return None if found is None else found[0]
+
+    def held(self, database: int, key: bytes) -> tuple[str, tuple[bytes, ...]] | None:
+        """The type of a key and its elements, those of a stream left out; None where there is no such key.
+
+        Of one look: between two of them the key may expire, or another process remove it.
+        """
         at = self._at(database, key)
         record = self._living(at)
         if record is not None and record.kind:
-            return record.kind
-        return "stream" if self._holds_stream(at) else None
+            return record.kind, record.values
+        return ("stream", ()) if self._holds_stream(at) else None
 
     def names(self, database: int) -> list[bytes]:
         """All keys of a database, in byte order; not to be changed."""
@@ -281,12 +289,12 @@ class Keyspace(MovingKeys):
         Raises:
             Failure: the key is of another type than `kind`.
         """
-        found = self.kind(database, key)
+        found = self.held(database, key)
         if found is None:
             return None
-        if found != kind:
+        if found[0] != kind:
             raise Failure(WRONG_TYPE)
-        return self._records.known[self._at(database, key)].values
+        return found[1]
 
     def put_values(
         self, database: int, key: bytes, kind: str, values: tuple[bytes, ...], *, expires: int | None = None

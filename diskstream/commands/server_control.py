@@ -141,12 +141,12 @@ def _object(caller: Caller, words: list[bytes]) -> Reply:
 
 
 def _digest_of(caller: Caller, database: int, key: bytes) -> str:
-    kind = caller.keyspace.kind(database, key)
-    if kind is None:
+    found = caller.keyspace.held(database, key)
+    if found is None:
         return "0" * 40
+    kind, values = found
     if kind == "stream":
         return digest(caller.keyspace.stream(database, key))
-    values = caller.keyspace.values(database, key, kind) or ()
     return hashlib.sha1(repr((kind, values)).encode(), usedforsecurity=False).hexdigest()
 
 

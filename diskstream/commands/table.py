@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from diskstream.commands.caller import Caller
-from diskstream.commands.failures import failure_of
+from diskstream.commands.failures import failure_of, fault_of
 from diskstream.commands.replies import ErrorReply, Failure, Reply
 from diskstream.commands.waiting import Waiting
 from diskstream.errors import DiskstreamError
@@ -90,7 +90,7 @@ def find(table: Table, words: list[bytes]) -> Command:
 
 
 def call(command: Command, caller: Caller, words: list[bytes]) -> "Reply | Waiting":
-    """Calls a command that was found. What goes wrong becomes an `ErrorReply`."""
+    """Calls a command that was found. What goes wrong becomes an `ErrorReply`; without a server, what is known of."""
     assert command.run is not None
     try:
         return command.run(caller, words)
@@ -98,3 +98,7 @@ def call(command: Command, caller: Caller, words: list[bytes]) -> "Reply | Waiti
         return ErrorReply(failure.text)
     except (DiskstreamError, OSError) as error:  # the latter where the directory was removed, say
         return ErrorReply(failure_of(error, command.name).text)
+    except Exception as error:
+        if caller.host is None:
+            raise
+        return ErrorReply(fault_of(error, command.name).text)

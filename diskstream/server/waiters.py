@@ -5,7 +5,7 @@ import itertools
 import math
 from collections.abc import Callable, Hashable, Iterable, Iterator
 
-from diskstream.commands.failures import failure_of
+from diskstream.commands.failures import failure_of, fault_of
 from diskstream.commands.replies import ErrorReply, Failure, Reply
 from diskstream.commands.waiting import Waiting
 from diskstream.errors import DiskstreamError
@@ -48,6 +48,8 @@ class Waiter:
             return ErrorReply(failure.text)
         except (DiskstreamError, OSError) as error:
             return ErrorReply(failure_of(error, self.connection.caller.last_command).text)
+        except Exception as error:  # noqa: BLE001  # its wait ends; those of others go on
+            return ErrorReply(fault_of(error, self.connection.caller.last_command).text)
 
 
 class Waiters:
