@@ -23,7 +23,7 @@ import fcntl
 import heapq
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ from typing import Any
 from diskstream import store as _store
 from diskstream._native import Entry, EntryID
 from diskstream.commands.replies import Failure
-from diskstream.errors import CorruptionError, ReadOnlyError
+from diskstream.errors import CorruptionError, DiskstreamError, ReadOnlyError
 from diskstream.ids import MIN_ID
 from diskstream.system_calls import open_regular, wrapped
 
@@ -122,6 +122,14 @@ class KeyRecords:
             self._store = _store.open(path, segment_bytes=1 << 20, cache_bytes=1 << 20, audit=False, **kept)
             self._stream = self._store.stream(_NAME)
             self._last_id = self._stream.last_id
+        try:
+            self._begin()
+        except BaseException:
+            with contextlib.suppress(DiskstreamError, OSError):  # that it cannot be read is what is told
+                self.close()
+            raise
+
+    def _begin(self) -> None:
         self.refresh()
         if not self.read_only and self._at == MIN_ID:
             with self.changing():
@@ -257,6 +265,14 @@ class KeyRecords:
                 if record is not None and record.expires == expires:
                     found.append(key)
         return found
+
+    def due_again(self, keys: Iterable[Key]) -> None:
+        """Takes back keys that `due` has named and that could not be removed: it names them once more."""
+        with self._mutex:
+            for key in keys:
+                record = self.known.get(key)
+                if record is not None and record.expires is not None:
+                    heapq.heappush(self._due, (record.expires, key))
 
     def after_fork(self) -> None:
         """In a forked child: the threads that held the locks are the parent's."""

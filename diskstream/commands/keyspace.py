@@ -1,5 +1,7 @@
 """The databases of a directory: streams, and what else a key can be."""
 
+import contextlib
+import logging
 import os
 import threading
 import time
@@ -19,6 +21,7 @@ from diskstream.commands.settings import Settings
 from diskstream.commands.statistics import Statistics
 from diskstream.commands.versions import identity, version
 from diskstream.copying import TEMPORARY
+from diskstream.errors import DiskstreamError
 from diskstream.store import Store
 from diskstream.stream import Stream
 
@@ -26,6 +29,7 @@ __all__ = ["DATABASES", "Keyspace"]
 
 DATABASES = 16
 
+_LOG = logging.getLogger("diskstream.server")
 # Streams by name that are kept at hand for each database: what is beyond is looked up again, no more.
 _AT_HAND = 4096
 # What a store takes for the name of a stream, in bytes; keys of other types may be longer.
@@ -49,6 +53,7 @@ class Keyspace(MovingKeys):
         statistics: what INFO counts.
         sweeps: whether `expire_due` does anything (DEBUG SET-ACTIVE-EXPIRE).
         compacting: held while BGREWRITEAOF is under way.
+        must_reopen: whether a reopening ended half done: until another one has come to its end, nothing can be used.
     """
 
     def __init__(self, path: str | os.PathLike[str], **options: Any) -> None:
@@ -56,7 +61,7 @@ class Keyspace(MovingKeys):
         self.options = options
         self.settings = Settings(options, self.path)
         self.statistics = Statistics()
-        self.sweeps = True
+        self.sweeps, self.must_reopen = True, False
         self._puts_off = False
         self.compacting = threading.Lock()
         self._mutex = threading.RLock()
@@ -148,21 +153,39 @@ class Keyspace(MovingKeys):
         self._records.sync()
 
     def reopen(self, **options: Any) -> None:
-        """Closes everything and opens it again from disk, with `options` changed."""
+        """Closes everything and opens it again from disk, with `options` changed.
+
+        Raises:
+            DiskstreamError: something cannot be opened. Then all is as it was, but closed, until this is called again.
+        """
         with self._mutex:
-            self.close()
-            self.options = {**self.options, **options}
+            self.must_reopen, before = True, self.options
+            try:
+                self.close()
+            except (DiskstreamError, OSError) as error:  # all are closed, and what is on disk is looked at anew
+                _LOG.error("%s: the store is opened anew as it is on disk", error)  # expected, and no place of ours
             self._streams, self._listings = {}, {}
-            self._place_store(0)
-            self._records = KeyRecords(self.path / "keys", DATABASES, self.options)
+            self.options = {**before, **options}
+            try:
+                self._place_store(0)
+                self._records = KeyRecords(self.path / "keys", DATABASES, self.options)
+            except BaseException:
+                self.options = before
+                raise
+            self.must_reopen = False
 
     def close(self) -> None:
-        """Closes all stores."""
+        """Closes all stores. Closing twice is fine.
+
+        Raises:
+            StorageError: a last flush failed. All stores are closed all the same.
+        """
         with self._mutex:
             stores, self._stores = self._stores, {}
-        for store in stores.values():
-            store.close()
-        self._records.close()
+        with contextlib.ExitStack() as closing:
+            closing.callback(self._records.close)
+            for store in stores.values():
+                closing.callback(store.close)
 
     def _after_fork(self) -> None:
         self._mutex, self.compacting = threading.RLock(), threading.Lock()
@@ -348,12 +371,25 @@ class Keyspace(MovingKeys):
         """Removes keys that have expired, a hundred at most. Returns (database, key) of those that were there.
 
         For the server's loop: otherwise a key goes when somebody looks for it.
+
+        Raises:
+            DiskstreamError: one could not be removed, and none was. Those that could not be are due as before.
         """
         if not self.sweeps or self._records.read_only:
             return []
         self._records.refresh()
         moment = self.now_ms() if now is None else now
-        ended = [at for at in self._records.due(moment, _DUE_AT_ONCE) if self._expire(at, moment)]
+        ended: list[Key] = []
+        left: dict[Key, DiskstreamError | OSError] = {}
+        for at in self._records.due(moment, _DUE_AT_ONCE):
+            try:
+                if self._expire(at, moment):
+                    ended.append(at)
+            except (DiskstreamError, OSError) as error:  # of a damaged stream, say: the others go all the same
+                left[at] = error
+        self._records.due_again(left)
+        if left and not ended:
+            raise next(iter(left.values()))
         return [(self._records.places.index(place), key) for place, key in ended]
 
     def count_expiring(self, database: int) -> int:

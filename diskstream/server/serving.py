@@ -11,7 +11,7 @@ from typing import Self
 
 from diskstream.commands.caller import Caller
 from diskstream.commands.keyspace import Keyspace
-from diskstream.errors import DiskstreamError
+from diskstream.errors import DiskstreamError, PoisonedError
 from diskstream.server.accepting import Door
 from diskstream.server.connection import Connection
 from diskstream.server.counts import Counts
@@ -205,20 +205,25 @@ class Server:
         return as_text(self.counts, gauges_of(self))
 
     def _each_second(self, now: float) -> None:
-        """Removes what has expired, and opens stores anew where writes have failed: the disk may be well again."""
+        """Opens stores anew where writes have failed, since the disk may be well again; removes what has expired."""
         runner = self.loop.runner
+        if runner.poisoned or self.keyspace.must_reopen:
+            try:
+                self.keyspace.reopen()
+            except (DiskstreamError, OSError) as error:
+                _LOG.error("could not open the stores anew: %s; tried again in a second", error)  # expected
+                return
+            runner.poisoned = False
+            _LOG.warning("opened the stores anew after a failed write")
+            self._watch_again()
         try:
             expired = self.keyspace.expire_due()
-            if expired:
-                runner.waiters.serve(expired, now)
-            if runner.poisoned:
-                runner.poisoned = False
-                self.keyspace.reopen()
-                _LOG.warning("opened the stores anew after a failed write")
-                self._watch_again()
-        except (DiskstreamError, OSError) as error:
-            runner.poisoned = True
-            _LOG.error("%s; tried again in a second", error)  # expected, and no place of ours
+        except (DiskstreamError, OSError) as error:  # on a full disk, say: nothing is wrong with the stores for that
+            runner.poisoned = isinstance(error, PoisonedError)
+            _LOG.error("could not remove what has expired: %s; tried again in a second", error)  # expected
+            return
+        if expired:
+            runner.waiters.serve(expired, now)
 
     def _watch_again(self) -> None:
         """The stores are others now: their bells too."""

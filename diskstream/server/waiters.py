@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from diskstream.commands.failures import failure_of, fault_of
 from diskstream.commands.replies import ErrorReply, Failure, Reply
 from diskstream.commands.waiting import Waiting
-from diskstream.errors import DiskstreamError
+from diskstream.errors import ClosedError, DiskstreamError
 from diskstream.server.connection import Connection
 
 __all__ = ["UNBLOCKED", "Key", "Waiter", "Waiters"]
@@ -46,6 +46,8 @@ class Waiter:
             return self.waiting.again()
         except Failure as failure:
             return ErrorReply(failure.text)
+        except ClosedError:
+            return None  # until the stores are open again, which is when everybody is looked at
         except (DiskstreamError, OSError) as error:
             return ErrorReply(failure_of(error, self.connection.caller.last_command).text)
         except Exception as error:  # noqa: BLE001  # its wait ends; those of others go on

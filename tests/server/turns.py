@@ -69,6 +69,11 @@ class Turns:
         self.server.loop.turn()
         self.listen()
 
+    def second(self) -> None:
+        """The turn in which a second is over."""
+        self.server.loop._second = 0.0
+        self.turn()
+
     def listen(self) -> None:
         """Hears what came for the clients."""
         for client, end in enumerate(self.ends):

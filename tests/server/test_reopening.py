@@ -1,0 +1,99 @@
+"""Stores that the server opens anew by itself: what is in the way is tried again each second, and reads go on."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from diskstream import DiskFullError, PoisonedError, StorageError, store
+from diskstream.commands.key_records import KeyRecords
+from diskstream.engine.log import StreamLog
+from tests.server.client import packed
+from tests.server.turns import Turns
+
+
+@pytest.fixture
+def turns(tmp_path: Path) -> Iterator[Turns]:
+    with Turns(tmp_path / "store", 2, enable_debug_command="yes") as made:
+        made.turn([packed("XADD", "s", "1-1", "a", "b") + packed("SET", "k", "v")])
+        yield made
+
+
+def heard(turns: Turns, *words: str) -> bytes:
+    turns.heard[0].clear()
+    turns.turn([packed(*words)])
+    return bytes(turns.heard[0])
+
+
+def fails(*_of: object, **_how: object) -> None:
+    raise StorageError("somewhere", "flush", 5, "Input/output error")
+
+
+def test_a_flush_that_fails_while_stores_are_closed_is_the_last_of_it(
+    turns: Turns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store `keys` was closed, and never opened again: LOADING was the answer to everything."""
+    with monkeypatch.context() as patched:
+        patched.setattr(StreamLog, "_close_cleanly", fails)
+        turns.server.loop.runner.poisoned = True
+        turns.second()
+    assert not turns.server.loop.runner.poisoned
+    assert heard(turns, "XLEN", "s") == b":1\r\n"
+    assert heard(turns, "GET", "k") == b"$1\r\nv\r\n"
+
+
+@pytest.mark.parametrize("words", [("DEBUG", "RELOAD"), ("CONFIG", "SET", "appendfsync", "always"), ()])
+def test_stores_that_cannot_be_opened_are_opened_once_they_can(
+    turns: Turns, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    turns.turn([b"", packed("XREAD", "BLOCK", 0, "STREAMS", "s", "$")])
+    with monkeypatch.context() as patched:
+        patched.setattr(store, "open", fails)
+        if words:
+            assert heard(turns, *words).startswith(b"-")
+        turns.server.loop.runner.poisoned = not words
+        for _ in range(2):
+            turns.second()
+    turns.second()
+    assert heard(turns, "XLEN", "s") == b":1\r\n"
+    assert heard(turns, "GET", "k") == b"$1\r\nv\r\n"
+    assert heard(turns, "CONFIG", "GET", "appendfsync").endswith(b"everysec\r\n")
+    assert not turns.heard[1]
+    turns.turn([packed("XADD", "s", "2-1", "a", "b")])
+    assert bytes(turns.heard[1]).count(b"2-1") == 1  # who waits, waits on
+
+
+def test_a_key_that_cannot_be_removed_closes_no_store(turns: Turns, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a full disk, say. What is due is tried again each second; nothing is wrong with the stores."""
+    keyspace = turns.server.keyspace
+    keyspace.put_values(0, b"due", "string", (b"v",), expires=1)
+    opened = keyspace.store(0)
+
+    def is_full(*_of: object) -> None:
+        raise DiskFullError("somewhere", "write", 28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(KeyRecords, "write", is_full)
+        for _ in range(2):
+            turns.second()
+    assert keyspace.store(0) is opened
+    assert heard(turns, "XLEN", "s") == b":1\r\n"
+    turns.second()
+    assert keyspace.statistics.expired == 1
+
+
+def test_a_store_of_keys_that_takes_no_more_writes_is_opened_anew(
+    turns: Turns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keyspace = turns.server.keyspace
+    keyspace.put_values(0, b"due", "string", (b"v",), expires=1)
+
+    def takes_no_more(*_of: object) -> None:
+        raise PoisonedError("somewhere", "a flush failed")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(KeyRecords, "write", takes_no_more)
+        turns.second()
+    assert turns.server.loop.runner.poisoned
+    turns.second()
+    assert keyspace.statistics.expired == 1
