@@ -1,11 +1,10 @@
 """Several changes, one flush: under `always`, for who keeps all answers back until what they rest on is durable."""
 
-import contextlib
-
 from diskstream.engine.log import StreamMoved
+from diskstream.errors import DiskstreamError
 from diskstream.store import Store
 
-__all__ = ["put_off", "settle"]
+__all__ = ["owes", "put_off", "settle"]
 
 
 def put_off(store: Store) -> None:
@@ -22,11 +21,22 @@ def settle(store: Store) -> None:
     """Returns when everything that was changed before is durable: one flush for each stream.
 
     Raises:
-        StorageError: a flush failed; the stream takes no more writes until it is reopened.
+        StorageError: a flush failed; the stream takes no more writes until it is reopened. It is owed no more: whoever
+            hears of it gives none of the answers that rest on it.
     """
     owed = store._owed
     while owed:
         log = next(iter(owed))
-        with contextlib.suppress(StreamMoved):  # whoever moved the stream, or closed it, has flushed it
+        try:
             log.flush()
+        except StreamMoved:
+            pass  # whoever moved the stream, or closed it, has flushed it
+        except (DiskstreamError, OSError):
+            owed.discard(log)
+            raise
         owed.discard(log)  # not before: where this was interrupted, it is still owed
+
+
+def owes(store: Store) -> bool:
+    """Whether answers are kept back that rest on what is not durable, or was not when it was closed."""
+    return bool(store._owed)

@@ -63,6 +63,8 @@ class Keyspace(MovingKeys):
         self.statistics = Statistics()
         self.sweeps, self.must_reopen = True, False
         self._puts_off = False
+        # Of a store that was closed before `settle` came: the answers that rest on it are still kept back.
+        self._lost: DiskstreamError | OSError | None = None
         self.compacting = threading.Lock()
         self._mutex = threading.RLock()
         self._stores: dict[int, Store] = {}
@@ -145,6 +147,9 @@ class Keyspace(MovingKeys):
         """
         for store in self._stores.values():
             settling.settle(store)
+        lost, self._lost = self._lost, None
+        if lost is not None:
+            raise lost
 
     def sync(self) -> None:
         """Makes everything durable."""
@@ -185,7 +190,15 @@ class Keyspace(MovingKeys):
         with contextlib.ExitStack() as closing:
             closing.callback(self._records.close)
             for store in stores.values():
-                closing.callback(store.close)
+                closing.callback(self._close, store)
+
+    def _close(self, store: Store) -> None:
+        try:
+            store.close()
+        except (DiskstreamError, OSError) as error:
+            if settling.owes(store):
+                self._lost = error
+            raise
 
     def _after_fork(self) -> None:
         self._mutex, self.compacting = threading.RLock(), threading.Lock()

@@ -97,3 +97,44 @@ def test_a_store_of_keys_that_takes_no_more_writes_is_opened_anew(
     assert turns.server.loop.runner.poisoned
     turns.second()
     assert keyspace.statistics.expired == 1
+
+
+@pytest.mark.parametrize("words", [("DEBUG", "RELOAD"), ("CONFIG", "SET", "appendfsync", "everysec"), ()])
+def test_what_was_answered_in_the_turn_of_a_reopening_is_on_disk_or_nobody_hears_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    """The stores that owed the flush were forgotten before it failed, and the acknowledgement was answered with 1."""
+    with Turns(tmp_path / "store", 2, appendfsync="always", enable_debug_command="yes") as turns:
+        read = packed("XREADGROUP", "GROUP", "g", "c", "STREAMS", "s", ">")
+        turns.turn([packed("XADD", "s", "1-1", "a", "b") + packed("XGROUP", "CREATE", "s", "g", "0") + read])
+        turns.heard[0].clear()
+        with monkeypatch.context() as patched:
+            patched.setattr(StreamLog, "flush", fails)
+            patched.setattr(StreamLog, "_close_cleanly", fails)
+            turns.server.loop.runner.poisoned = not words
+            turns.server.loop._second = 0.0
+            turns.turn([packed("XACK", "s", "g", "1-1"), packed(*words) if words else b""])
+        assert not turns.heard[0]
+        assert turns.connections[0].closed
+        for _ in range(2):
+            turns.second()
+        assert not turns.server.loop.runner.poisoned
+
+
+def test_a_flush_that_failed_is_told_of_once(turns: Turns, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who comes after the reopening has nothing to do with it."""
+    keyspace = turns.server.keyspace
+    heard(turns, "CONFIG", "SET", "appendfsync", "always")
+    turns.turn(
+        [packed("XGROUP", "CREATE", "s", "g", "0") + packed("XREADGROUP", "GROUP", "g", "c", "STREAMS", "s", ">")]
+    )
+    heard(turns, "PING")
+    with monkeypatch.context() as patched:
+        patched.setattr(StreamLog, "flush", fails)
+        turns.turn([packed("XACK", "s", "g", "1-1")])
+        assert turns.connections[0].closed
+        patched.setattr(StreamLog, "_close_cleanly", fails)
+        turns.second()
+    turns.turn([b"", packed("XLEN", "s")])
+    assert bytes(turns.heard[1]) == b":1\r\n"
+    keyspace.settle()
