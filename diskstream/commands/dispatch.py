@@ -3,6 +3,7 @@
 from time import perf_counter_ns
 
 from diskstream.commands.caller import Caller, Transaction
+from diskstream.commands.moments import UNREAD
 from diskstream.commands.replies import QUEUED, ErrorReply, Failure, Reply
 from diskstream.commands.table import Command, Table, call, find
 from diskstream.commands.waiting import Waiting
@@ -45,7 +46,12 @@ def dispatch(table: Table, caller: Caller, words: list[bytes]) -> "Reply | Waiti
             return _refused(caller, command, b"ERR Command not allowed inside a transaction")
         return _queued(caller, transaction, command, words)
     caller.last_command = name
-    return run(command, caller, words)
+    moment = caller.keyspace.moment
+    moment.at = UNREAD
+    try:
+        return run(command, caller, words)
+    finally:
+        moment.at = None
 
 
 def _queued(caller: Caller, transaction: Transaction, command: Command, words: list[bytes]) -> Reply:

@@ -138,9 +138,9 @@ def _pop_or_wait(caller: Caller, words: list[bytes]) -> "Reply | Waiting":
     def look(*, first: bool = False) -> Reply | None:
         for key in keys:
             kind = caller.keyspace.kind(database, key)
-            if kind == "list":
-                return [key, _take(caller, key, left=left)]
-            if kind is not None and first:
+            if kind == "list" and (taken := _take(caller, key, left=left)) is not None:
+                return [key, taken]
+            if kind not in (None, "list") and first:
                 raise Failure(WRONG_TYPE)
         return None
 

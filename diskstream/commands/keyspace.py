@@ -16,6 +16,7 @@ from diskstream.commands.failures import WRONG_TYPE
 from diskstream.commands.key_moves import MovingKeys
 from diskstream.commands.key_records import Key, KeyRecords, Record, clear, gone, put
 from diskstream.commands.listing import Listing, Order, ordered
+from diskstream.commands.moments import Moment
 from diskstream.commands.replies import Failure
 from diskstream.commands.settings import Settings
 from diskstream.commands.statistics import Statistics
@@ -51,6 +52,7 @@ class Keyspace(MovingKeys):
     Attributes:
         settings: what CONFIG says.
         statistics: what INFO counts.
+        moment: that of the command which runs.
         sweeps: whether `expire_due` does anything (DEBUG SET-ACTIVE-EXPIRE).
         compacting: held while BGREWRITEAOF is under way.
         must_reopen: whether a reopening ended half done: until another one has come to its end, nothing can be used.
@@ -62,6 +64,7 @@ class Keyspace(MovingKeys):
         self.settings = Settings(options, self.path)
         self.statistics = Statistics()
         self.sweeps, self.must_reopen = True, False
+        self.moment = Moment()
         self._puts_off = False
         # Of a store that was closed before `settle` came: the answers that rest on it are still kept back.
         self._lost: DiskstreamError | OSError | None = None
@@ -207,7 +210,10 @@ class Keyspace(MovingKeys):
     # --- keys ---------------------------------------------------------------------------------------------------------
 
     def now_ms(self) -> int:
-        """Milliseconds since 1970 of the store's clock."""
+        """Milliseconds since 1970 of the store's clock; one and the same while a command runs."""
+        return self.moment.now(self._clock)
+
+    def _clock(self) -> int:
         clock = self.options.get("clock")
         return int(time.time() * 1000) if clock is None else int(clock())
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Hashable, Iterable, Iterator
 
 from diskstream.commands.failures import failure_of, fault_of
+from diskstream.commands.moments import UNREAD
 from diskstream.commands.replies import ErrorReply, Failure, Reply
 from diskstream.commands.waiting import Waiting
 from diskstream.errors import ClosedError, DiskstreamError
@@ -42,6 +43,8 @@ class Waiter:
 
     def look(self) -> Reply | None:
         """The reply, where there is one by now."""
+        moment = self.connection.caller.keyspace.moment
+        moment.at = UNREAD
         try:
             return self.waiting.again()
         except Failure as failure:
@@ -52,6 +55,8 @@ class Waiter:
             return ErrorReply(failure_of(error, self.connection.caller.last_command).text)
         except Exception as error:  # noqa: BLE001  # its wait ends; those of others go on
             return ErrorReply(fault_of(error, self.connection.caller.last_command).text)
+        finally:
+            moment.at = None
 
 
 class Waiters:
