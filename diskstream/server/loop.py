@@ -270,6 +270,7 @@ class Loop:
                 replies.append(reply)
         if not plain:
             return
+        now = self.runner.now
         sizes = send_each([each.fd for each in plain], replies)
         for connection, reply, sent in zip(plain, replies, sizes, strict=True):
             connection.dirty = False
@@ -278,6 +279,7 @@ class Loop:
                 continue
             connection.replies = []
             self._counts.bytes_out += sent
+            connection.caller.last_used = now
             if sent < len(reply):
                 connection.out += reply[sent:]
             self._settle_if_needed(connection)
@@ -287,10 +289,13 @@ class Loop:
         if connection.closed:
             return
         try:
-            self._counts.bytes_out += connection.flush()
+            sent = connection.flush()
         except OSError:
             self.close(connection)
             return
+        if sent:
+            self._counts.bytes_out += sent
+            connection.caller.last_used = self.runner.now
         self._settle_if_needed(connection)
 
     def _settle_if_needed(self, connection: Connection) -> None:
@@ -354,7 +359,9 @@ class Loop:
         if not timeout:
             return
         for connection in list(self.connections.values()):
-            if connection.waiter is None and not connection.paused and now - connection.caller.last_used > timeout:
+            if connection.waiter is not None or connection.paused or connection.replies:
+                continue
+            if now - connection.caller.last_used > timeout:
                 self._counts.idle += 1
                 _LOG.info("closing %s: idle for %d s", connection, timeout)
                 self.close(connection)

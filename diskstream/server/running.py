@@ -351,6 +351,7 @@ class Runner:
 
     def _finished(self, connection: Connection, reply: Reply) -> None:
         """A wait has ended."""
+        connection.caller.last_used = self.now
         if connection.caller.reply_mode == "on":
             self._answer(connection, reply)
         elif connection.caller.reply_mode == "skipping":
@@ -404,7 +405,7 @@ class Runner:
             self._paused_until = 0.0
             paused, self._paused = self._paused, []
             for connection in paused:
-                connection.paused = False
+                connection.paused, connection.caller.last_used = False, now
             self.resumed += paused
 
     def _is_paused(self, connection: Connection, words: list[bytes]) -> bool:
