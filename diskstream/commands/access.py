@@ -17,6 +17,8 @@ _NO_PASSWORD = (
     "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration "
     "is correct?"
 )
+# Redis's user is locked out then. Here there is no other who could let it in again, and an empty password lets in all.
+_NO_WAY_IN = "ERR the default user is left without a password: name one behind '>', or say 'nopass' to let everybody in"
 _GRANTS = frozenset({b"on", b"allkeys", b"~*", b"%rw~*", b"allchannels", b"&*", b"allcommands", b"+@all"})
 
 
@@ -91,15 +93,19 @@ def _get_user(caller: Caller, words: list[bytes]) -> Reply:
 def _set_user(caller: Caller, words: list[bytes]) -> Reply:
     if words[2] != b"default":
         raise Failure("ERR there is one user, 'default': no other can be made")
-    password = _password(caller)
+    password: bytes | None = _password(caller)
     for rule in words[3:]:
         if rule.startswith(b">"):
-            password = rule[1:]
-        elif rule.lower() in (b"nopass", b"resetpass"):
+            password = rule[1:] or None
+        elif rule.lower() == b"nopass":
             password = b""
+        elif rule.lower() == b"resetpass":
+            password = None
         elif rule.lower() not in _GRANTS:
             shown = rule[:128].decode("utf-8", "replace")
             raise Failure(f"ERR Error in ACL SETUSER modifier '{shown}': the default user may always do everything")
+    if password is None:
+        raise Failure(_NO_WAY_IN)
     text = password.decode("utf-8", "surrogateescape")
     caller.keyspace.settings.put("requirepass", text)
     if caller.host is not None:

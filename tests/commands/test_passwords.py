@@ -1,0 +1,35 @@
+"""ACL SETUSER: everybody is let in where it says so in so many words, and nowhere else."""
+
+import pytest
+
+from tests.commands.world import Ours, Refused
+
+
+@pytest.fixture
+def guarded(ours: Ours) -> Ours:
+    assert ours.run("ACL SETUSER default >secret") == b"OK"
+    return ours
+
+
+@pytest.mark.parametrize(
+    "rules", ["resetpass", ">other resetpass", "nopass resetpass", "resetpass on +@all", ">", "RESETPASS"]
+)
+def test_a_password_is_not_taken_away_by_the_way(guarded: Ours, rules: str) -> None:
+    """RESETPASS alone leaves a Redis user with no way in; here it let in everybody."""
+    refused = guarded.run(f"ACL SETUSER default {rules}")
+    assert isinstance(refused, Refused)
+    assert refused.count(b"nopass") == 1
+    assert isinstance(Ours(guarded.keyspace).run("AUTH wrong"), Refused)
+    assert Ours(guarded.keyspace).run("AUTH secret") == b"OK"
+
+
+def test_a_password_is_replaced(guarded: Ours) -> None:
+    assert guarded.run("ACL SETUSER default resetpass >another on") == b"OK"
+    assert isinstance(Ours(guarded.keyspace).run("AUTH secret"), Refused)
+    assert Ours(guarded.keyspace).run("AUTH another") == b"OK"
+
+
+@pytest.mark.parametrize("rules", ["nopass", "resetpass nopass"])
+def test_who_says_so_lets_everybody_in(guarded: Ours, rules: str) -> None:
+    assert guarded.run(f"ACL SETUSER default {rules}") == b"OK"
+    assert b"nopass" in guarded.run("ACL LIST")[0]
