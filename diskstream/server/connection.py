@@ -49,6 +49,7 @@ class Connection:
         parser: of its bytes.
         plain: the same, where the native core reads from the socket and writes to it; None with TLS.
         replies: not encoded yet.
+        reply_bytes: what the larger of those have, of names and values.
         protocol: the one they are for.
         out: encoded, not sent yet.
         pending: commands that came and must not run yet: it waits, is paused, or does not read its replies.
@@ -79,6 +80,7 @@ class Connection:
         "protocol",
         "receive",
         "replies",
+        "reply_bytes",
         "send",
         "sock",
         "waiter",
@@ -92,6 +94,7 @@ class Connection:
         self.plain = parser if isinstance(sock, socket.socket) and isinstance(parser, RequestParser) else None
         self.receive, self.send = sock.recv, sock.send
         self.replies: list[Reply] = []
+        self.reply_bytes = 0
         self.protocol = caller.protocol
         self.out = bytearray()
         self.pending: deque[list[bytes] | AddRun | CommandRun] = deque()
@@ -111,7 +114,7 @@ class Connection:
         """Turns the replies so far into bytes: they may be large, or the protocol changes."""
         if self.replies:
             self.out += self._encode(self.replies, resp3=self.protocol == 3)  # noqa: PLR2004  # RESP3
-            self.replies = []
+            self.replies, self.reply_bytes = [], 0
 
     def only_reply(self) -> bytes | None:
         """What is to be sent, where that is one small thing over a plain socket; None where it takes more thought."""
@@ -135,7 +138,7 @@ class Connection:
                 data = only.data
             else:
                 data = self._encode(self.replies, resp3=self.protocol == 3)  # noqa: PLR2004  # RESP3
-            self.replies = []
+            self.replies, self.reply_bytes = [], 0
             if len(data) <= _PIECE_BYTES:
                 try:
                     sent = self.send(data)

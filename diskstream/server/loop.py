@@ -277,7 +277,7 @@ class Loop:
             if sent < 0:
                 self.close(connection)
                 continue
-            connection.replies = []
+            connection.replies, connection.reply_bytes = [], 0
             self._counts.bytes_out += sent
             connection.caller.last_used = now
             if sent < len(reply):

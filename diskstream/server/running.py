@@ -32,7 +32,7 @@ Run = AddRun | CommandRun
 Commands = Sequence[list[bytes] | Run]
 Arrived = list[tuple[Connection, Commands]]
 
-# A reply of so many bytes is encoded at once, so that a turn's replies never fill the memory.
+# Replies of so many bytes are encoded at once, so that a turn's replies never fill the memory.
 _LARGE_BYTES = 64 << 10
 _POISONED = b"takes no more writes"
 # What a browser says that a page has told to talk to this machine; the commands would stand in what it posts.
@@ -294,18 +294,18 @@ class Runner:
             connection.dirty = True
             self.dirty.append(connection)
         kind = type(reply)
-        if (
-            kind is list
-            or kind is tuple
-            or kind is Map
-            or (kind is bytes and len(reply) > _LARGE_BYTES)
-            or (kind is Raw and len(reply.data) > _LARGE_BYTES)
-        ):
+        if kind is Raw:
+            connection.reply_bytes += len(reply.data)
+        elif kind is bytes or kind is str:
+            connection.reply_bytes += len(reply)
+        elif kind is list or kind is tuple or kind is Map:
+            connection.reply_bytes += _LARGE_BYTES + 1  # how large it is shows when it is encoded
+        elif kind is ErrorReply and _POISONED in reply.text:
+            self.poisoned = True
+        if connection.reply_bytes > _LARGE_BYTES:
             connection.encode()
             if len(connection.out) > SOFT_OUT_BYTES:
                 self._send_early(connection)
-        elif kind is ErrorReply and _POISONED in reply.text:
-            self.poisoned = True
 
     def settle(self) -> None:
         """Makes durable what the replies of this turn rest on: none leaves before.
