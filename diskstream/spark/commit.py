@@ -26,7 +26,7 @@ import logging
 import os
 import secrets
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -252,9 +252,11 @@ def _carry_out(store: Store, folder: Path, path: Path, manifest: Manifest) -> No
     discard(store.path, manifest.files)
 
 
-def _manifests(store: Path) -> Iterable[Path]:
+def _manifests(store: Path) -> Iterator[Path]:
     root = store / "commits"
-    return sorted(root.glob("*/*.json")) if root.is_dir() else []
+    for folder in sorted(root.iterdir()) if root.is_dir() else []:
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):  # who writes once removes it when done
+            yield from sorted(path for path in list(folder.iterdir()) if path.suffix == ".json")
 
 
 def finish_left(store: Store, *, but: str = "") -> list[str]:

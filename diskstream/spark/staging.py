@@ -8,6 +8,7 @@
 A file is flushed before its name is sent, and read only if a manifest lists it.
 """
 
+import contextlib
 import os
 import re
 import secrets
@@ -209,7 +210,8 @@ def sweep(store: Path, listed: set[str]) -> list[str]:
     root = store / "staging"
     for folder in sorted(root.iterdir()) if root.is_dir() else []:
         kept = any(path.startswith(f"staging/{folder.name}/") for path in listed)
-        if not kept and folder.stat().st_mtime + _LEFT_S < time.time():
-            shutil.rmtree(folder, ignore_errors=True)
-            gone.append(as_text(folder.name.encode()))
+        with contextlib.suppress(FileNotFoundError):  # a job removes its own as soon as it is done
+            if not kept and folder.stat().st_mtime + _LEFT_S < time.time():
+                shutil.rmtree(folder, ignore_errors=True)
+                gone.append(as_text(folder.name.encode()))
     return gone

@@ -23,7 +23,7 @@ pytest.importorskip("pyspark.sql.types")
 from diskstream.spark import commit as commits  # noqa: E402  # after what it needs
 from diskstream.spark.commit import JOB, Manifest, commit, finish_left  # noqa: E402
 from diskstream.spark.rows import Target  # noqa: E402
-from diskstream.spark.staging import discard  # noqa: E402
+from diskstream.spark.staging import discard, sweep  # noqa: E402
 from diskstream.spark.writers import EntriesStreamWriter, EntriesWriter  # noqa: E402
 from tests.spark.staged_rows import (  # noqa: E402
     GIVEN,
@@ -293,6 +293,35 @@ def test_of_two_processes_that_commit_one_version_at_once_one_does(at: Path) -> 
             other.tell("go")
             assert sorted([one.hear(), other.hear()]) == ["False", "True"]
     assert rows_of(at, TO_TWO) == [found * rounds for found in all_of(TO_TWO)]
+
+
+def vanishing(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """What a folder holds of this name goes once it is listed, before it is looked at, as another query takes its own."""
+    really = Path.iterdir
+
+    def iterdir(self: Path) -> Any:
+        found = list(really(self))
+        shutil.rmtree(self / name, ignore_errors=True)
+        return iter(found)
+
+    monkeypatch.setattr(Path, "iterdir", iterdir)
+
+
+def test_what_others_stage_may_go_while_it_is_swept(at: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    staged(at, [2])
+    vanishing(monkeypatch, "job")
+    assert sweep(at, set()) == []
+    assert not (at / "staging" / "job").exists()
+
+
+def test_the_folder_of_another_writer_may_go_while_manifests_are_looked_for(
+    at: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    half_done(at, Manifest("query:left", 0, False, staged(at, *FIRST)), monkeypatch)
+    (gone,) = (path.name for path in (at / "commits").iterdir())
+    vanishing(monkeypatch, gone)
+    assert committed(at, Manifest("query:q", 0, False, ()))
+    assert not (at / "commits" / gone).exists()
 
 
 # --- manifests that cannot be carried out -----------------------------------------------------------------------------
