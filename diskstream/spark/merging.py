@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from diskstream.errors import ArgumentError, LimitError, StorageError, storage_error
 from diskstream.ids import EntryID
-from diskstream.spark.names import as_bytes
+from diskstream.spark.names import as_bytes, as_text
 from diskstream.spark.rows import sort_order
 from diskstream.spark.staging import StagedFile
 
@@ -53,11 +53,16 @@ def ordered(store: "Store", files: Iterable[StagedFile], *, given: bool, check: 
         ArgumentError: with `check`, IDs that a stream has passed already; an ID that two rows have.
         LimitError: too many rows overlap to be sorted here.
     """
-    by_stream: dict[str, list[_Place]] = {}
+    by_spelling: dict[str, list[_Place]] = {}
     for file in sorted(files, key=lambda each: (each.partition, each.path)):
         for number, batch in enumerate(file.batches):
             place = _Place(file.path, number, batch.rows, batch.first or (0, 0), batch.last or (0, 0))
-            by_stream.setdefault(batch.stream, []).append(place)
+            by_spelling.setdefault(batch.stream, []).append(place)
+    # A manifest of before may spell one stream in two ways: its batches are numbered on, for the stream passes over
+    # numbers that it has.
+    by_stream: dict[str, list[_Place]] = {}
+    for spelling, places in sorted(by_spelling.items()):
+        by_stream.setdefault(as_text(as_bytes(spelling)), []).extend(places)
     found: list[tuple[str, Batches]] = []
     for stream, places in sorted(by_stream.items()):
         if check:

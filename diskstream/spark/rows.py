@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import types as st
 
 from diskstream.errors import ArgumentError
+from diskstream.spark.names import as_bytes, as_text
 from diskstream.spark.options import WriteOptions
 
 if TYPE_CHECKING:
@@ -73,17 +74,26 @@ def by_stream(target: Target, batch: "pa.RecordBatch") -> "Iterator[tuple[str, p
 
     kept = pa.RecordBatch.from_arrays([batch[name] for name in target.columns], names=list(target.columns))
     if target.stream:
-        yield target.stream, _sorted(target, kept)
+        yield _one_spelling(target.stream), _sorted(target, kept)
         return
     streams = batch["stream"]
     if streams.null_count or pc.any(pc.equal(streams, "")).as_py():
         raise ArgumentError("a row's column stream is null or empty: each entry goes to some stream")
     encoded = streams.dictionary_encode()
+    numbers: dict[str, list[int]] = {}
     for number, name in enumerate(encoded.dictionary.to_pylist()):
-        if len(encoded.dictionary) == 1:
+        numbers.setdefault(_one_spelling(name), []).append(number)
+    for name, wanted in numbers.items():
+        if len(numbers) == 1:
             yield name, _sorted(target, kept)
         else:
-            yield name, _sorted(target, kept.filter(pc.equal(encoded.indices, number)))
+            rows = pc.is_in(encoded.indices, pa.array(wanted, encoded.indices.type))
+            yield name, _sorted(target, kept.filter(rows))
+
+
+def _one_spelling(stream: str) -> str:
+    """``a%2Fb`` is ``a/b``: parts of a commit are numbered by stream, so a stream must not have two names there."""
+    return as_text(as_bytes(stream))
 
 
 def _sorted(target: Target, batch: "pa.RecordBatch") -> "pa.RecordBatch":

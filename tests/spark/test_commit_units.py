@@ -7,6 +7,7 @@ import shutil
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +104,7 @@ KINDS: dict[str, tuple[Target, dict[str, Any]]] = {
     "given IDs": (GIVEN, {}),
 }
 ROWS = 20
+SPELLINGS = {"even": "a/b", "odd": "a%2Fb"}
 # How partitions are cut the first time, and the second.
 FIRST = [range(8), range(8, 17), range(17, ROWS)]
 SECOND = [range(3), range(3, ROWS)]
@@ -265,6 +267,17 @@ def test_what_a_task_staged_and_lost_is_not_decided_on(at: Path) -> None:
     assert numbers(at, "even") == [2, 4]
 
 
+def test_of_two_spellings_of_one_stream_no_rows_are_dropped(at: Path) -> None:
+    """Manifests that were written before may list both."""
+    files = staged(at, [0, 1, 2, 3])
+    both = tuple(
+        replace(file, batches=tuple(replace(each, stream=SPELLINGS[each.stream]) for each in file.batches))
+        for file in files
+    )
+    assert committed(at, Manifest("query:q", 0, False, both))
+    assert sorted(numbers(at, "a/b")) == [0, 1, 2, 3]
+
+
 # --- several at once --------------------------------------------------------------------------------------------------
 
 
@@ -296,7 +309,7 @@ def test_of_two_processes_that_commit_one_version_at_once_one_does(at: Path) -> 
 
 
 def vanishing(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """What a folder holds of this name goes once it is listed, before it is looked at, as another query takes its own."""
+    """What a folder holds of this name goes once it is listed, as another query takes its own."""
     really = Path.iterdir
 
     def iterdir(self: Path) -> Any:

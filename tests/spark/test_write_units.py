@@ -79,6 +79,18 @@ def test_rows_are_parted_by_stream_and_stay_in_order() -> None:
     assert parted == {"even": [4, 2, 0], "odd": [1, 3]}
 
 
+def test_two_spellings_of_a_stream_are_one_stream_and_its_rows_stay_in_order() -> None:
+    batch = pa.record_batch({"stream": ["a/b", "a%2Fb", "50%", "a/b", "50%25"], "n": [1, 2, 3, 4, 5]})
+    parted = {name: part["n"].to_pylist() for name, part in by_stream(TO_TWO, batch)}
+    assert parted == {"a/b": [1, 2, 4], "50%25": [3, 5]}
+
+
+@pytest.mark.parametrize("spelling", ["50%", "50%25"])
+def test_the_option_stream_may_be_spelt_as_it_likes(spelling: str) -> None:
+    target = Target.of(schema(n=LONG), options(stream=spelling))
+    assert [name for name, _ in by_stream(target, to_two([1]))] == ["50%25"]
+
+
 @pytest.mark.parametrize("name", ["", None])
 def test_a_row_without_a_stream_is_refused(name: str | None) -> None:
     batch = pa.record_batch({"stream": pa.array(["x", name]), "n": [1, 2]})
