@@ -2,7 +2,7 @@
 
 import re
 
-__all__ = ["as_bytes", "as_text"]
+__all__ = ["as_bytes", "as_text", "value_as_text"]
 
 _ESCAPED = re.compile(rb"%([0-9A-F]{2})")
 _NOT_UTF8 = re.compile("[\udc80-\udcff]")  # what `surrogateescape` makes of a byte that is not
@@ -10,7 +10,12 @@ _NOT_UTF8 = re.compile("[\udc80-\udcff]")  # what `surrogateescape` makes of a b
 
 def as_text(name: bytes) -> str:
     """A name as text: UTF-8, where ``%`` and every byte that is not UTF-8 become ``%XX``."""
-    text = name.replace(b"%", b"%25").decode("utf-8", "surrogateescape")
+    return value_as_text(name.replace(b"%", b"%25"))
+
+
+def value_as_text(value: bytes) -> str:
+    """A field's value to be shown: itself where it is UTF-8. Bytes that are not become ``%XX``, with no way back."""
+    text = value.decode("utf-8", "surrogateescape")
     return _NOT_UTF8.sub(lambda match: f"%{ord(match[0]) - 0xDC00:02X}", text)
 
 

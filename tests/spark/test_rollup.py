@@ -79,7 +79,7 @@ def readings(store: diskstream.Store) -> pd.DataFrame:
     seq = pd.Series(ms).groupby(ms).cumcount()
     values = chance.normal(20, 30, count).round(3)
     kinds = chance.integers(0, 50, count)
-    sensors = [[None, "a", "b", "c"][place] for place in chance.choice(4, count, p=[0.1, 0.3, 0.3, 0.3])]
+    sensors = [[None, "a", "b", "50 %"][place] for place in chance.choice(4, count, p=[0.1, 0.3, 0.3, 0.3])]
     rows: list[dict[str, str]] = []
     for value, kind, sensor in zip(values, kinds, sensors, strict=True):
         row = {"other": "x"} | ({} if sensor is None else {"sensor": sensor})
@@ -112,6 +112,13 @@ def test_groups_have_one_of_those_without(store: diskstream.Store, readings: pd.
     assert table.column("nothing").null_count == table.num_rows
     assert table.column("sensor").null_count
     assert_same(table, expected, ["sensor"], "value")
+
+
+def test_what_is_grouped_by_stays_as_it_is_but_for_bytes_that_are_no_text(store: diskstream.Store) -> None:
+    rows = [{"kind": kind, "v": "1"} for kind in (b"50%", b"%41", "ü".encode(), b"\xff%")]
+    store.stream("kinds").add_many(rows, ids=[f"{BASE_MS}-{at}" for at in range(len(rows))])
+    table = rolled(Settings(str(store.path), (b"kinds",), window_ms=5000, fields=("v",), by=("kind",)))
+    assert sorted(table.column("kind").to_pylist()) == ["%41", "%FF%", "50%", "ü"]
 
 
 def test_what_is_no_number_is_counted(

@@ -14,7 +14,7 @@ from diskstream.spark.jobs.landing import landing
 from diskstream.spark.jobs.rollup_settings import Settings
 from diskstream.spark.jobs.sketch import quantiles
 from diskstream.spark.jobs.windows import Aggregates, Rows
-from diskstream.spark.names import as_text
+from diskstream.spark.names import as_text, value_as_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,7 +41,7 @@ def as_table(rows: Rows, settings: Settings) -> "pa.Table":
     starts = rows.windows[order] * length
     columns: dict[str, Any] = {"stream": pa.array([as_text(key[0] or b"") for key in keys], pa.string())}
     for at, name in enumerate(settings.by, 1):
-        columns[name] = pa.array([None if key[at] is None else as_text(key[at]) for key in keys], pa.string())
+        columns[name] = pa.array([None if key[at] is None else value_as_text(key[at]) for key in keys], pa.string())
     for name, micros in (("window_start", starts), ("window_end", starts + length)):
         columns[name] = pa.array(micros, pa.int64()).cast(pa.timestamp("us", "UTC"))
     columns["entries"] = pa.array(rows.entries[order])
