@@ -8,7 +8,7 @@ from diskstream.errors import ArgumentError, ArgumentTypeError, DiskstreamError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["MAX_FRAMES", "pack"]
+__all__ = ["MAX_FRAMES", "column_of", "pack"]
 
 MAX_FRAMES = 4096  # of one batch: far more than fit in memory, at 64 MiB each
 
@@ -63,6 +63,18 @@ def _is_list(kind: Any) -> bool:
 def _field_name(column: str) -> bytes:
     bare = column.removeprefix(_PREFIX)
     return (bare if bare in (*_NO_FIELDS, _FIELDS) else column).encode()
+
+
+def column_of(field: str) -> str:
+    """The column of which `pack` makes this field.
+
+    Raises:
+        ArgumentError: there is none.
+    """
+    column = _PREFIX + field if field in (*_NO_FIELDS, _FIELDS) else field
+    if _field_name(column) != field.encode():
+        raise ArgumentError(f"no column stands for the field {field!r}: give it in a column fields, a list of fields")
+    return column
 
 
 def _as_binary(column: Any, name: str) -> Any:

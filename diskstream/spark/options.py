@@ -240,6 +240,7 @@ class WriteOptions(_Options):
     txn_id: str = _option(_text, "")
     writer: str = _option(_text, "")
     batch_rows: int = _option(_count, 8_192)
+    large_ids: str = _option(_choice("fail", "wrap"), "fail")
 
     def check(self) -> "WriteOptions":
         """What the options say together.

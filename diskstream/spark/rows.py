@@ -6,17 +6,20 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import types as st
 
+from diskstream.arrow_rows import column_of
 from diskstream.errors import ArgumentError
 from diskstream.spark.names import as_bytes, as_text
 from diskstream.spark.options import WriteOptions
+from diskstream.spark.schemas import PREFIX, check_part, is_part
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = ["Target", "by_stream", "sort_order", "with_id_parts"]
 
-_NO_FIELDS = frozenset({"stream", "id", "id_ms", "id_seq", "ts", "segment", "position", "size_bytes", "_corrupt"})
 _ID_PARTS = ("id_ms", "id_seq")
+_DIGITS = 20  # of the greatest number of 64 bits
+_NUMBERS = (st.LongType, st.IntegerType, st.ShortType, st.ByteType)
 
 
 @dataclass(frozen=True)
@@ -27,11 +30,13 @@ class Target:
         stream: the one stream, or empty where a column names it.
         columns: the columns to keep, in order.
         given: whether the IDs are columns.
+        signed: whether numbers of IDs have a sign, and below zero are refused; else what counts is their bits.
     """
 
     stream: str
     columns: tuple[str, ...]
     given: bool
+    signed: bool = False
 
     @classmethod
     def of(cls, schema: st.StructType, options: WriteOptions) -> "Target":
@@ -45,22 +50,58 @@ class Target:
             raise ArgumentError("which stream? Give the option stream, or a column stream")
         if len(set(names)) != len(names):
             raise ArgumentError("two columns have one name: rename one, as a field has one name")
-        if "fields" in names:
-            wanted = [name for name in names if name not in _NO_FIELDS]
-            if wanted != ["fields"]:
-                others = ", ".join(name for name in wanted if name != "fields")
-                raise ArgumentError(f"beside the column fields there are no other fields, but there is {others}")
-        else:
-            wanted = [name for name in names if name not in _NO_FIELDS]
+        wanted = _fields_of(schema)
+        if "fields" in names and wanted != ["fields"]:
+            others = ", ".join(name for name in wanted if name != "fields")
+            raise ArgumentError(f"beside the column fields there are no other fields, but there is {others}")
         if not wanted:
-            raise ArgumentError("there is no column that could be a field of an entry")
+            raw = "; entry is how it is stored: read it with layout=fields" if "entry" in names else ""
+            raise ArgumentError(f"there is no column that could be a field of an entry{raw}")
         given = options.ids == "columns"
         ids = [name for name in _ID_PARTS if name in names]
         if given and len(ids) < len(_ID_PARTS):
             ids = ["id"] if "id" in names else []
             if not ids:
                 raise ArgumentError("ids=columns wants the columns id_ms and id_seq (bigint), or id (string)")
-        return cls(options.stream, (*(ids if given else ()), *wanted), given)
+        return cls(options.stream, (*(ids if given else ()), *wanted), given, options.large_ids == "fail")
+
+
+def _fields_of(schema: st.StructType) -> list[str]:
+    """The columns that are fields, after a look at those that are not: what is left out is what a read gives.
+
+    Raises:
+        ArgumentError: one that has the name of a part of an entry, but not its type; two that are one field.
+    """
+    fields: dict[str, str] = {}
+    for column in schema.fields:
+        if is_part(column.name) and column.name != "fields":
+            if not _says_the_same(column):
+                check_part(column)
+            continue
+        _staged_name(column.name)
+        bare = column.name.removeprefix(PREFIX)
+        if bare in fields:
+            raise ArgumentError(f"two columns, {fields[bare]} and {column.name}, are one field: rename one")
+        fields[bare] = column.name
+    return list(fields.values())
+
+
+def _says_the_same(column: st.StructField) -> bool:
+    """Whether a column is of a type that no read gives, but that holds as well what a read would give."""
+    kind = column.dataType
+    if column.name in _ID_PARTS:
+        whole = isinstance(kind, st.DecimalType) and kind.scale == 0 and kind.precision <= _DIGITS
+        return whole or isinstance(kind, _NUMBERS)
+    return column.name in ("stream", "id") and isinstance(kind, st.StringType)  # whatever its collation
+
+
+def _staged_name(column: str) -> str:
+    """What a column is called in a staged file, which `Stream.add_arrow` reads: that takes few prefixes off.
+
+    Raises:
+        ArgumentError: there the field cannot be a column.
+    """
+    return column_of(column.removeprefix(PREFIX)) if column.startswith(PREFIX) else column
 
 
 def by_stream(target: Target, batch: "pa.RecordBatch") -> "Iterator[tuple[str, pa.RecordBatch]]":
@@ -72,7 +113,9 @@ def by_stream(target: Target, batch: "pa.RecordBatch") -> "Iterator[tuple[str, p
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    kept = pa.RecordBatch.from_arrays([batch[name] for name in target.columns], names=list(target.columns))
+    kept = pa.RecordBatch.from_arrays(
+        [batch[name] for name in target.columns], names=[_staged_name(name) for name in target.columns]
+    )
     if target.stream:
         yield _one_spelling(target.stream), _sorted(target, kept)
         return
@@ -99,16 +142,20 @@ def _one_spelling(stream: str) -> str:
 def _sorted(target: Target, batch: "pa.RecordBatch") -> "pa.RecordBatch":
     if not target.given:
         return batch
-    keys = with_id_parts(batch)
+    keys = with_id_parts(batch, signed=target.signed)
     order: Any = sort_order(keys)
     return keys if order is None else keys.take(order)
 
 
-def with_id_parts(batch: "pa.RecordBatch") -> "pa.RecordBatch":
+def with_id_parts(batch: "pa.RecordBatch", *, signed: bool) -> "pa.RecordBatch":
     """The batch with its IDs as ``id_ms`` and ``id_seq`` (uint64), however they were given.
 
+    Args:
+        batch: rows with IDs.
+        signed: see `Target`.
+
     Raises:
-        ArgumentError: a text that is no ID, or none at all.
+        ArgumentError: a text or number that is no ID, or none at all.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -123,12 +170,31 @@ def with_id_parts(batch: "pa.RecordBatch") -> "pa.RecordBatch":
         except pa.ArrowInvalid as error:
             raise ArgumentError(f"the column id holds an ID past 64 bits: {error}") from None
     else:
-        ids = [batch[name] for name in _ID_PARTS]
-        if any(part.null_count for part in ids):
+        if any(batch[name].null_count for name in _ID_PARTS):
             raise ArgumentError("a row has no ID: id_ms or id_seq is null")
-        ids = [part.cast(pa.int64()).view(pa.uint64()) if part.type != pa.uint64() else part for part in ids]
+        ids = [_unsigned(batch[name], name, signed=signed) for name in _ID_PARTS]
     rest = [name for name in batch.schema.names if name not in (*_ID_PARTS, "id")]
     return pa.RecordBatch.from_arrays([*ids, *(batch[name] for name in rest)], names=[*_ID_PARTS, *rest])
+
+
+def _unsigned(part: "pa.Array", name: str, *, signed: bool) -> "pa.Array":
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if part.type == pa.uint64() or not len(part):
+        return part.cast(pa.uint64())
+    wide = pa.types.is_decimal(part.type)
+    ends = pc.min_max(part).as_py()
+    if ends["min"] < 0 and (signed or wide):
+        more = (
+            ""
+            if wide
+            else "; largeIds=wrap takes it for the number from 2^63 on that a read with largeIds=wrap gave so"
+        )
+        raise ArgumentError(f"the column {name} holds {ends['min']}, but no part of an ID is below zero{more}")
+    if ends["max"] >= 1 << 64:
+        raise ArgumentError(f"the column {name} holds {ends['max']}, which is past 64 bits")
+    return part.cast(pa.uint64()) if wide else part.cast(pa.int64()).view(pa.uint64())
 
 
 def sort_order(batch: Any) -> Any:

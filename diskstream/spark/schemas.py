@@ -16,9 +16,11 @@ from diskstream.spark.options import ReadOptions
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["CORRUPT", "Plan", "default_schema", "plan"]
+__all__ = ["CORRUPT", "PREFIX", "Plan", "check_part", "default_schema", "is_part", "plan"]
 
 CORRUPT = "_corrupt"
+# Of a column that is a field whatever it is called.
+PREFIX = "field:"
 _FIELD = st.StructType([st.StructField("name", st.BinaryType()), st.StructField("value", st.BinaryType())])
 _FIELDS = st.ArrayType(_FIELD)
 _MAP = st.MapType(st.BinaryType(), st.BinaryType())
@@ -104,6 +106,26 @@ def _kind_of(column: st.StructField) -> str:
     )
 
 
+def is_part(name: str) -> bool:
+    """Whether a column of this name stands for part of an entry."""
+    return name in _PARTS
+
+
+def check_part(column: st.StructField) -> None:
+    """Looks whether a column that stands for part of an entry has its type.
+
+    Raises:
+        ArgumentError: it has another; so it may be meant as a field.
+    """
+    parts = _PARTS[column.name]
+    if not any(_alike(column.dataType, part) for part in parts):
+        wanted = " or ".join(part.simpleString() for part in parts)
+        raise ArgumentError(
+            f"column {column.name} is {column.dataType.simpleString()}, but it stands for part of an entry, which is "
+            f"{wanted}; a field of that name is column `{PREFIX}{column.name}`"
+        )
+
+
 def plan(schema: st.StructType, options: ReadOptions) -> Plan:
     """What to scan for a schema.
 
@@ -114,17 +136,13 @@ def plan(schema: st.StructType, options: ReadOptions) -> Plan:
     names: list[str] = []
     layouts: set[str] = set()
     for column in schema.fields:
-        parts = _PARTS.get(column.name)
-        if parts is None:
-            typed.append((column.name.removeprefix("field:").encode(), _kind_of(column)))
+        if not is_part(column.name):
+            typed.append((column.name.removeprefix(PREFIX).encode(), _kind_of(column)))
             layouts.add("typed")
-        elif not any(_alike(column.dataType, part) for part in parts):
-            wanted = " or ".join(part.simpleString() for part in parts)
-            raise ArgumentError(
-                f"column {column.name} is {column.dataType.simpleString()}, but it stands for part of an entry, which "
-                f"is {wanted}; a field of that name is column `field:{column.name}`"
-            )
-        elif column.name == "fields":
+            names.append(column.name)
+            continue
+        check_part(column)
+        if column.name == "fields":
             layouts.add("map" if isinstance(column.dataType, st.MapType) else "fields")
         elif column.name == "entry":
             layouts.add("raw")

@@ -52,10 +52,10 @@ def at(tmp_path: Path) -> Path:
     [
         ({"n": LONG}, {}, "which stream"),
         ({"stream": TEXT}, {}, "no column that could be a field"),
-        ({"n": LONG, "id": TEXT, "ts": TEXT}, {"stream": "x", "ids": "columns"}, None),
+        ({"n": LONG, "id": TEXT, "ts": types.TimestampType()}, {"stream": "x", "ids": "columns"}, None),
         ({"n": LONG, "id_ms": LONG}, {"stream": "x", "ids": "columns"}, "id_ms and id_seq"),
         ({"n": LONG, "fields": TEXT}, {"stream": "x"}, "beside the column fields there are no other fields, but .* n"),
-        ({"id": TEXT, "ts": TEXT}, {"stream": "x"}, "no column that could be a field"),
+        ({"id": TEXT, "position": LONG}, {"stream": "x"}, "no column that could be a field"),
     ],
 )
 def test_a_schema_that_makes_no_entries_is_refused_with_what_is_missing(
