@@ -3,12 +3,14 @@
 ::
 
     commits/<writer>/<version>.json      the manifest: what this version of the writer appends, in which order
-    commits/<writer>/done.json           {"writer": name, "version": the last one that is complete}
+    commits/<writer>/done.json           {"writer": name, "version": the last one that is complete, "by": whose it was}
     commits/<writer>/lock                who holds it (flock) is committing
 
 `<writer>` is the SHA-256 of the writer's name. The protocol, under the lock:
 
-1. A version that is done is done: the files of this attempt go.
+1. A version that is done is done: the files of this attempt go. If somebody else did it (a query that has the writer's
+   name from its option too, a write to another stream under the same `txnId`), this attempt's rows are not what was
+   done: it is refused. So it is where somebody else decided (2).
 2. The manifest is made under a temporary name, flushed, and linked to its name. One that is there already wins: it was
    decided before, by an attempt that died; the files of this attempt go.
 3. Batch after batch is appended, each frame with a commit record (`Commit`: writer, version, part) in the same frame. A
@@ -33,7 +35,7 @@ from typing import Any
 
 from diskstream.checked_json import checked, with_check
 from diskstream.commits import Commit
-from diskstream.errors import DiskstreamError, StorageError, storage_error
+from diskstream.errors import ArgumentError, DiskstreamError, StorageError, storage_error
 from diskstream.spark.merging import ordered
 from diskstream.spark.names import as_bytes
 from diskstream.spark.staging import (
@@ -68,6 +70,7 @@ class Manifest:
     version: int
     given: bool
     files: tuple[StagedFile, ...]
+    by: str = ""  # whose version it is, among those who may use the writer's name; empty: any of them
 
     def as_json(self) -> str:
         """The manifest as it stands on disk."""
@@ -90,7 +93,14 @@ class Manifest:
             StagedFile(check_staged(each["path"]), each["partition"], tuple(_batch(batch) for batch in each["batches"]))
             for each in found["files"]
         )
-        return cls(found["writer"], int(found["version"]), bool(found["given"]), files)
+        return cls(found["writer"], int(found["version"]), bool(found["given"]), files, _by(found))
+
+
+def _by(found: dict[str, Any]) -> str:
+    by = found.get("by", "")  # not there where it was written before this was noted
+    if not isinstance(by, str):
+        raise TypeError(f"{by!r} is nobody's name")
+    return by
 
 
 def _batch(found: dict[str, Any]) -> StagedBatch:
@@ -141,19 +151,21 @@ def _put(path: Path, text: str, *, exclusive: bool) -> bool:
     return True
 
 
-def _last_done(folder: Path) -> int:
+def _done(folder: Path) -> tuple[int, str]:
+    """The last version that is complete, -1 where there is none, and whose it was, where that is known."""
     try:
         with wrapped(folder / "done.json", "read"):
-            return int(checked(read_small(folder / "done.json", _MAX_DONE_BYTES))["version"])
+            found = checked(read_small(folder / "done.json", _MAX_DONE_BYTES))
+            return int(found["version"]), _by(found)
     except FileNotFoundError:
-        return -1
+        return -1, ""
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise StorageError(str(folder / "done.json"), "read", 5, f"it is damaged ({error})") from error
 
 
 def last_done(store: Store, writer: str) -> int:
     """The last version of a writer that is complete; -1 where there is none."""
-    return _last_done(_folder(store.path, writer))
+    return _done(_folder(store.path, writer))[0]
 
 
 def _read(path: Path) -> Manifest:
@@ -172,12 +184,15 @@ def commit(store: Store, manifest: Manifest) -> bool:
 
     Raises:
         IDOrderError: given IDs do not follow those of their stream.
+        ArgumentError: it is complete or decided, but it was another's.
         StorageError: the disk said no. The next attempt goes on where this one stopped.
     """
     finish_left(store, but=manifest.writer)
     folder = _folder(store.path, manifest.writer)
     with _locked(folder, wait=True):
-        if _last_done(folder) >= manifest.version:
+        done, by = _done(folder)
+        if done >= manifest.version:
+            _check_same(manifest, by)
             discard(store.path, manifest.files)
             return False
         _finish_earlier(store, folder, manifest.version)
@@ -188,11 +203,27 @@ def commit(store: Store, manifest: Manifest) -> bool:
         ours = _put(path, manifest.as_json(), exclusive=True)
         decided = manifest if ours else _read(path)
         if not ours:
+            _check_same(manifest, decided.by)
             discard(store.path, set(manifest.files) - set(decided.files))
         _carry_out(store, folder, path, decided)
     if not manifest.again:
         shutil.rmtree(folder, ignore_errors=True)
     return ours
+
+
+def _check_same(manifest: Manifest, by: str) -> None:
+    if not by or not manifest.by or by == manifest.by:
+        return
+    kind, _, name = manifest.writer.partition(":")
+    if kind == "txn":
+        raise ArgumentError(
+            f"txnId {name} was used by a write to {by}, and this is one to {manifest.by}: nothing was added; choose "
+            "another txnId"
+        )
+    raise ArgumentError(
+        f"batch {manifest.version} of the writer {name} was appended by {by}, and this is {manifest.by}: nothing was "
+        "added; choose another writer, as each query needs its own, a new checkpoint too"
+    )
 
 
 def _finish_earlier(store: Store, folder: Path, version: int) -> None:
@@ -201,7 +232,7 @@ def _finish_earlier(store: Store, folder: Path, version: int) -> None:
         if path.name == "done.json" or int(path.stem) >= version:
             continue
         found = _read(path)
-        if _last_done(folder) < found.version:
+        if _done(folder)[0] < found.version:
             _carry_out(store, folder, path, found)
         else:
             path.unlink(missing_ok=True)
@@ -246,8 +277,10 @@ def _carry_out(store: Store, folder: Path, path: Path, manifest: Manifest) -> No
         touched.add(stream)
     store.sync()
     # A digit that a disk has changed would have versions passed over that were never appended.
-    complete = with_check({"writer": manifest.writer, "version": manifest.version})
-    _put(folder / "done.json", json.dumps(complete), exclusive=False)
+    complete = {"writer": manifest.writer, "version": manifest.version}
+    if by := manifest.by or _done(folder)[1]:  # a batch without tasks has nobody's name, and must not have it forgotten
+        complete["by"] = by
+    _put(folder / "done.json", json.dumps(with_check(complete)), exclusive=False)
     path.unlink(missing_ok=True)
     discard(store.path, manifest.files)
 
@@ -276,7 +309,7 @@ def finish_left(store: Store, *, but: str = "") -> list[str]:
                     listed.update(each.path for each in manifest.files)
                 if not mine or manifest.writer == but:
                     continue
-                if _last_done(path.parent) < manifest.version:
+                if _done(path.parent)[0] < manifest.version:
                     _carry_out(store, path.parent, path, manifest)
                     finished.append(manifest.writer)
                 path.unlink(missing_ok=True)

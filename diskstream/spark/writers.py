@@ -14,6 +14,7 @@ import diskstream
 from diskstream.errors import ArgumentError
 from diskstream.spark import versions
 from diskstream.spark.commit import JOB, Manifest, abandon, commit
+from diskstream.spark.names import as_bytes, as_text
 from diskstream.spark.options import WriteOptions
 from diskstream.spark.rows import Target
 from diskstream.spark.staging import StagedFile, stage
@@ -46,9 +47,9 @@ def _prepare(options: WriteOptions, schema: StructType, *, overwrite: bool) -> t
         return store.path, target
 
 
-def _finish(path: Path, writer: str, version: int, files: tuple[StagedFile, ...], *, given: bool) -> None:
+def _finish(path: Path, manifest: Manifest) -> None:
     with diskstream.open(path) as store:
-        commit(store, Manifest(writer, version, given, files))
+        commit(store, manifest)
 
 
 def _files(messages: "list[WriterCommitMessage | None]") -> tuple[StagedFile, ...]:
@@ -76,8 +77,14 @@ class EntriesWriter(DataSourceArrowWriter):
         return Staged(stage(self.path, (self.job, partition), iterator, self.target, self.options.batch_rows))
 
     def commit(self, messages: "list[WriterCommitMessage | None]") -> None:
-        """Appends what all tasks staged; with `txnId`, only the first time."""
-        _finish(self.path, self._writer, 0, _files(messages), given=self.target.given)
+        """Appends what all tasks staged; with `txnId`, only the first time.
+
+        Raises:
+            ArgumentError: the `txnId` was used to write to another stream. For others see `commit.commit`.
+        """
+        to = f"stream {as_text(as_bytes(self.options.stream))}" if self.options.stream else "the streams of a column"
+        by = to if self.options.txn_id else ""
+        _finish(self.path, Manifest(self._writer, 0, self.target.given, _files(messages), by))
 
     def abort(self, messages: "list[WriterCommitMessage | None]") -> None:
         """Removes what was staged, unless a commit that failed half way has decided to append it."""
@@ -105,18 +112,25 @@ class EntriesStreamWriter(DataSourceStreamArrowWriter):
         return Staged(stage(self.path, (job, partition), iterator, self.target, self.options.batch_rows), query)
 
     def commit(self, messages: "list[WriterCommitMessage | None]", batchId: int) -> None:  # noqa: N803  # Spark's name
-        """Appends what the tasks of a batch staged, unless this batch was appended before."""
-        writer = self._writer(messages)
+        """Appends what the tasks of a batch staged, unless this batch was appended before.
+
+        Raises:
+            ArgumentError: another query appended a batch of this number under the same writer. For others see
+                `commit.commit`.
+        """
+        query = self._query(messages)
+        writer = self.options.writer or query
         if not writer:
             if not _files(messages):
                 return
             raise ArgumentError("Spark did not tell the query's ID: name the writer by the option writer")
-        _finish(self.path, f"query:{writer}", batchId, _files(messages), given=self.target.given)
+        by = f"query {query}" if query else ""
+        _finish(self.path, Manifest(f"query:{writer}", batchId, self.target.given, _files(messages), by))
 
-    def _writer(self, messages: "list[WriterCommitMessage | None]") -> str:
-        queries = {each.query for each in messages if isinstance(each, Staged) and each.query}
-        return self.options.writer or next(iter(queries), "")
+    def _query(self, messages: "list[WriterCommitMessage | None]") -> str:
+        """The query's ID, which it keeps as long as its checkpoint; empty where no task told it."""
+        return next((each.query for each in messages if isinstance(each, Staged) and each.query), "")
 
     def abort(self, messages: "list[WriterCommitMessage | None]", batchId: int) -> None:  # noqa: N803
         """Removes what was staged, unless a commit that failed half way has decided to append it."""
-        abandon(self.path, f"query:{self._writer(messages)}", batchId, _files(messages))
+        abandon(self.path, f"query:{self.options.writer or self._query(messages)}", batchId, _files(messages))

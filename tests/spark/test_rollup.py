@@ -346,6 +346,7 @@ def test_a_stream_is_rolled_up_as_it_comes(spark: "SparkSession", measured: Path
     output = tmp_path / "windows"
     query = rollup_stream(spark, settings, output, checkpoint=tmp_path / "checkpoint", frame=frame)
     assert query.awaitTermination(100)
+    assert (output / "_query").read_text() == query.id
     found = pa.concat_tables(pq.read_table(each) for each in sorted(output.glob("batch=*/windows.parquet")))
     assert found.column_names == as_table(unite([], 1), settings).column_names
     complete = found.sort_by("window_start").to_pylist()
@@ -357,9 +358,9 @@ def test_a_stream_is_rolled_up_as_it_comes(spark: "SparkSession", measured: Path
     before = sorted(output.iterdir())
     batch = spark.createDataFrame(found)
     (output / ".batch=99.dead.tmp").mkdir()  # of a driver that was killed
-    assert not write_batch(batch.limit(0), 98, output)
-    number = int(before[0].name.partition("=")[2])
-    assert not write_batch(batch, number, output)  # a batch that comes again
+    assert not write_batch(batch.limit(0), 98, output, query=query.id)
+    number = int(before[-1].name.partition("=")[2])
+    assert not write_batch(batch, number, output, query=query.id)  # a batch that comes again
     assert sorted(output.iterdir()) == before
 
 

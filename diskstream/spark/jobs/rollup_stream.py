@@ -18,6 +18,7 @@ __all__ = ["rollup_stream", "source", "windows", "write_batch"]
 # Of Spark's percentile_approx: ranks are off by 1/10,000 of a window's values at most.
 _ACCURACY = 10_000
 _TIME = "_time"
+_QUERY = "_query"
 
 
 def rollup_stream(
@@ -40,7 +41,8 @@ def rollup_stream(
         spark: a session that knows the format ``diskstream``.
         settings: what to roll up; of `output`, `to_stream`, `chart`, `since_ms` and `until_ms` none is heeded.
         output: directory to write to.
-        checkpoint: directory of the query's state; another query must not use it, nor this one another `output`.
+        checkpoint: directory of the query's state; another query must not use it, nor this one another `output`. A
+            query with another checkpoint is refused for this `output`, and fails at its first batch.
         frame: read from this streaming frame instead, of columns ``stream``, ``ts``, and the fields.
         trigger_s: seconds between batches; 0: as soon as the last one is done; None: once all that is there, then end.
 
@@ -53,7 +55,8 @@ def rollup_stream(
     query = windows(frame, settings).writeStream.outputMode("append").option("checkpointLocation", str(checkpoint))
 
     def write(batch: "DataFrame", batch_id: int) -> None:
-        write_batch(batch, batch_id, output)
+        query = batch.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
+        write_batch(batch, batch_id, output, query=query or "")
 
     output.mkdir(parents=True, exist_ok=True)
     writer = query.foreachBatch(write)
@@ -62,16 +65,27 @@ def rollup_stream(
     return writer.trigger(processingTime=f"{trigger_s:g} seconds").start()
 
 
-def write_batch(batch: "DataFrame", batch_id: int, output: Path) -> bool:
+def write_batch(batch: "DataFrame", batch_id: int, output: Path, *, query: str) -> bool:
     """Writes a batch as ``batch=<number>/windows.parquet``, unless that is there or it is empty; returns whether.
 
-    The folder gets its name when its file is complete and flushed: a reader sees all of a batch or nothing.
+    The folder gets its name when its file is complete and flushed: a reader sees all of a batch or nothing. The numbers
+    of batches mean something to their query only: the file ``_query`` holds its ID.
+
+    Args:
+        batch: the windows.
+        batch_id: its number.
+        output: directory to write to.
+        query: ID of the query; empty if it is not known.
+
+    Raises:
+        ArgumentError: `output` is another query's.
     """
     import pyarrow as pa
 
     from diskstream.spark.jobs.landing import flush_folder
     from diskstream.spark.jobs.rollup_output import write_parquet
 
+    _claim(output, query)
     target = output / f"batch={batch_id}"
     # One batch at a time: what has a temporary name was left behind by a driver that died.
     for left in output.glob(".batch=*.tmp"):
@@ -93,6 +107,24 @@ def write_batch(batch: "DataFrame", batch_id: int, output: Path) -> bool:
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     return True
+
+
+def _claim(output: Path, query: str) -> None:
+    from diskstream.spark.jobs.landing import landing
+
+    if not query:
+        return
+    try:
+        owner = (output / _QUERY).read_text(encoding="utf-8")
+    except FileNotFoundError:  # a new one, or of before this was noted
+        with landing(output / _QUERY) as file:
+            file.write(query.encode())
+        return
+    if owner != query:
+        raise ArgumentError(
+            f"{output} has windows of the query {owner}, but this is {query}: nothing was written. Batches of a query "
+            "with a new checkpoint begin at 0 again, so it wants another output"
+        )
 
 
 def source(reader: "DataFrameReader | DataStreamReader", settings: Settings) -> "DataFrame":
