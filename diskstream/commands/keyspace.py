@@ -16,7 +16,7 @@ from diskstream.commands.failures import WRONG_TYPE
 from diskstream.commands.key_moves import MovingKeys
 from diskstream.commands.key_records import Key, KeyRecords, Record, clear, gone, put
 from diskstream.commands.listing import Listing, Order, ordered
-from diskstream.commands.moments import Moment
+from diskstream.commands.moments import Moment, MomentOfThread
 from diskstream.commands.replies import Failure
 from diskstream.commands.settings import Settings
 from diskstream.commands.statistics import Statistics
@@ -64,7 +64,7 @@ class Keyspace(MovingKeys):
         self.settings = Settings(options, self.path)
         self.statistics = Statistics()
         self.sweeps, self.must_reopen = True, False
-        self.moment = Moment()
+        self.moment: Moment = MomentOfThread()
         self._puts_off = False
         # Of a store that was closed before `settle` came: the answers that rest on it are still kept back.
         self._lost: DiskstreamError | OSError | None = None

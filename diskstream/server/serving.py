@@ -11,6 +11,7 @@ from typing import Self
 
 from diskstream.commands.caller import Caller
 from diskstream.commands.keyspace import Keyspace
+from diskstream.commands.moments import Moment
 from diskstream.errors import DiskstreamError, PoisonedError
 from diskstream.server.accepting import Door
 from diskstream.server.connection import Connection
@@ -62,6 +63,7 @@ class Server:
             self.listeners = open_listeners(settings)
             opened.callback(close_all, self.listeners)
             self.keyspace = Keyspace(settings.dir, **settings.store_options())
+            self.keyspace.moment = Moment()  # one thread runs all commands
             opened.callback(self.keyspace.close)
             for name, value in settings.as_text().items():  # what CONFIG GET says
                 self.keyspace.settings.put(name, value)
