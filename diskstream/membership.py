@@ -74,8 +74,9 @@ def locked(log: StreamLog, action: Callable[[StreamLog], _T]) -> _T:
 def looked(log: StreamLog, look: Callable[[StreamLog], _T]) -> _T:
     """Looks at a stream's groups, with nobody changing them meanwhile; also where nothing may be changed."""
     if log.read_only:
-        log.refresh()
-        return look(log)
+        with log._mutex:  # another thread of this process may follow who writes
+            log.refresh()
+            return look(log)
 
     def look_held() -> _T:
         with log.locked():

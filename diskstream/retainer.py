@@ -100,7 +100,7 @@ class Retainer:
                 more = self._turn(log, memory)
         except (StreamMoved, ClosedError):
             return False
-        except (DiskstreamError, OSError) as error:
+        except Exception as error:  # noqa: BLE001  # also a fault of ours: the others are attended to all the same
             if not log.closed:
                 memory.error = str(error)
                 memory.failures += 1

@@ -308,6 +308,8 @@ def _first_kept(log: StreamLog, planned: Plan) -> EntryID:
     """
     number, position = planned.place
     views = [view for view in positions.all_listed(log) if view.number <= number]
+    if log.native.version != planned.version:
+        raise SegmentGone  # a compaction may have given the place's number to fewer entries
     if views and views[-1].number == number and position:
         last = positions.id_at(log, views[-1], position - 1)
     else:

@@ -54,7 +54,10 @@ def _runs(log: StreamLog, start: EntryID) -> Iterator[tuple[SegmentView, int, in
         at = log.native.seek(view.number, start)
         if at is None:
             raise SegmentGone
-        yield view, max(at, view.trimmed), log.native.visible_entries()
+        entries = log.native.visible_entries()
+        if log.native.tail[0] != view.number:
+            raise SegmentGone  # they are the next segment's
+        yield view, max(at, view.trimmed), entries
 
 
 def all_listed(log: StreamLog) -> list[SegmentView]:
@@ -97,18 +100,20 @@ def position_of(log: StreamLog, view: SegmentView, entry_id: EntryID) -> int:
 
 
 def opened(log: StreamLog, view: SegmentView) -> SealedSegment | RowSegment:
-    """A segment that was listed.
+    """A segment that was listed, or was the active one.
 
     Raises:
-        SegmentGone: it is not listed any more: look the segments up again.
+        SegmentGone: it is not listed any more, or not so: look the segments up again.
         CorruptionError: it is, but its file is missing.
     """
+    if not _is_listed(log, view):
+        raise SegmentGone
     try:
         return log.segments.get(view)
     except SegmentGone:
         log.segments.forget(view.number, view.generation)
         log.refresh()
-    if (view.number, view.generation) not in {(each.number, each.generation) for each in log.segments.views()}:
+    if not _is_listed(log, view):
         raise SegmentGone
     try:
         return log.segments.get(view)  # sealed between two looks?
@@ -119,12 +124,26 @@ def opened(log: StreamLog, view: SegmentView) -> SealedSegment | RowSegment:
         ) from None
 
 
+def _is_listed(log: StreamLog, view: SegmentView) -> bool:
+    """Whether that is how the log lists the segment: the active one may have grown before it was rolled."""
+    views = log.segments.views()
+    at = bisect_left(views, view.number, key=lambda each: each.number)
+    found = views[at] if at < len(views) else view
+    return at < len(views) and (found.number, found.generation, found.entries) == (
+        view.number,
+        view.generation,
+        view.entries,
+    )
+
+
 def id_at(log: StreamLog, view: SegmentView, position: int) -> EntryID:
     """The ID at a position of a segment, gone or not.
 
     Raises:
         SegmentGone: the segment is not what it was: look the segments up again.
     """
+    if position >= view.entries:
+        raise SegmentGone  # the position is of a generation that had more
     if view.number == log.native.tail[0]:
         _, block = log.native.read(view.number, position, MIN_ID, MAX_ID, 1, 1)
     else:

@@ -158,7 +158,7 @@ def _active_backwards(log: StreamLog, number: int, start: EntryID, end: EntryID,
     low = log.native.seek(number, start)
     beyond = end.next()
     high = log.native.visible_entries() if beyond is None else log.native.seek(number, beyond)
-    if low is None or high is None:
+    if low is None or high is None or log.native.tail[0] != number:
         raise _Stale
     rows = at_once(enough)
     low = max(low, log.native.active_view().trimmed)

@@ -245,12 +245,14 @@ class Segments:
     def views(self) -> list[SegmentView]:
         """The sealed and rolled segments in order, as the log lists them now."""
         version = self._native.version
-        if self._views[0] != version:
-            self._views = (version, self._native.segments())
-            if len(self._packed) > 2 * len(self._views[1]) + _FORGOTTEN_LATE:
+        kept = self._views
+        if kept[0] != version:
+            # Another thread may put an older list there at any moment: what is returned is never looked up again.
+            self._views = kept = (version, self._native.segments())
+            if len(self._packed) > 2 * len(kept[1]) + _FORGOTTEN_LATE:
                 # In a queue whose segments come and go, those that went would be remembered for ever.
-                self._packed &= {(view.number, view.generation) for view in self._views[1]}
-        return self._views[1]
+                self._packed &= {(view.number, view.generation) for view in kept[1]}
+        return kept[1]
 
     def is_rows(self, view: SegmentView) -> bool:
         """Whether the segment still is a log file. Once it is not, it never is again."""

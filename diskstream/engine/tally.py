@@ -60,9 +60,9 @@ def _unchanged(log: StreamLog, look: Callable[[], int]) -> int:
         if _moment(log) == before:
             return found
     while True:
-        log.refresh()
         try:
             with log.locked():
+                log.refresh()
                 return look()
         except SegmentGone:
             continue

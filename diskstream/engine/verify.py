@@ -12,7 +12,7 @@ from diskstream.engine import audit, names, recovery, spare
 from diskstream.engine import cold as cold_stub
 from diskstream.engine.files import Files, reading, size_of
 from diskstream.engine.layouts import LOG_HEADER, SEGMENT_HEADER
-from diskstream.engine.log import StreamLog
+from diskstream.engine.log import StreamLog, StreamMoved
 from diskstream.engine.looks import children, is_there
 from diskstream.engine.page import Page
 from diskstream.engine.segment import SegmentGone, open_cold, open_sealed
@@ -147,17 +147,36 @@ def verify_log(
     """
     log.refresh()
     report.streams += 1
+    until = log.native.counters()[1]
+    looked_at: set[tuple[int, int]] = set()
     with ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="diskstream-verify") as pool:
-        for view in log.segments.views():
-            files = _files_of(log, view)
-            if only is not None and not {path.name for path in files} & {*only} and any(map(Path.exists, files)):
-                continue
-            report.segments += 1
-            for problem in _verify_segment(name, log, view, report, progress=progress, pool=pool, cold=cold):
-                report.problems.append(problem)
-    _verify_active(name, log, report, progress)
+
+        def go_through(views: list[SegmentView]) -> None:
+            for view in views:
+                looked_at.add((view.number, view.generation))
+                files = _files_of(log, view)
+                if only is not None and not {path.name for path in files} & {*only} and any(map(Path.exists, files)):
+                    continue
+                report.segments += 1
+                for problem in _verify_segment(name, log, view, report, progress=progress, pool=pool, cold=cold):
+                    report.problems.append(problem)
+
+        go_through(log.segments.views())
+        _verify_active(name, log, report, progress)
+        # What was rolled or compacted meanwhile was not read as what it is now. What was added since is not asked for.
+        while views := _listed_since(log, looked_at, until):
+            go_through(views)
     _verify_audit(name, log, report, only, progress)
     _look_around(name, log.directory, log, report)
+
+
+def _listed_since(log: StreamLog, known: set[tuple[int, int]], until: EntryID) -> list[SegmentView]:
+    with contextlib.suppress(StreamMoved):
+        log.refresh()
+        return [
+            view for view in log.segments.views() if (view.number, view.generation) not in known and view.first <= until
+        ]
+    return []
 
 
 def _files_of(log: StreamLog, view: SegmentView) -> list[Path]:
@@ -196,9 +215,8 @@ def _verify_segment(
     except SegmentGone:
         log.refresh()
         now = next((listed for listed in log.segments.views() if listed.number == view.number), None)
-        if now is not None and now.generation > view.generation:  # compacted meanwhile, by itself or with others
-            yield from _verify_segment(name, log, now, report, progress=progress, pool=pool, cold=cold)
-        elif now is not None:
+        # Where it was compacted meanwhile, by itself or with others, what it became is read when all is listed again.
+        if now is not None and now.generation <= view.generation:
             meaning = f"its {view.live} entries are gone, unless the file turns up; {_REST}"
             if cold_stub.is_any(log.directory):
                 meaning += ". Others of the stream are in object storage: `diskstream cold adopt` looks for it there"
