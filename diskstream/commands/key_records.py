@@ -255,6 +255,10 @@ class KeyRecords:
         """All records as of now, whatever other threads change."""
         return list(self.known.items())
 
+    def has_due(self, now: int) -> bool:
+        """Whether `due` may name a key."""
+        return bool(self._due) and self._due[0][0] <= now
+
     def due(self, now: int, limit: int) -> list[Key]:
         """Keys that expire at `now`, in the order of their times; each is named once."""
         found: list[Key] = []

@@ -15,6 +15,7 @@ from diskstream import store as _store
 from diskstream.commands.failures import WRONG_TYPE
 from diskstream.commands.key_moves import MovingKeys
 from diskstream.commands.key_records import Key, KeyRecords, Record, clear, gone, put
+from diskstream.commands.key_sweeping import SweepingKeys, is_due
 from diskstream.commands.listing import Listing, Order, ordered
 from diskstream.commands.moments import Moment, MomentOfThread
 from diskstream.commands.replies import Failure
@@ -35,14 +36,14 @@ _LOG = logging.getLogger("diskstream.server")
 _AT_HAND = 4096
 # What a store takes for the name of a stream, in bytes; keys of other types may be longer.
 _MAX_STREAM_NAME = 4096
-# Keys that one sweep removes at most, so that the server's loop goes on.
-_DUE_AT_ONCE = 100
+# So long a look at all keys removes what has expired.
+_LOOK_S = 0.002
 
 # Only to reach them in a forked child, where their locks may be held by threads that are the parent's.
 _KEYSPACES: "weakref.WeakSet[Keyspace]" = weakref.WeakSet()
 
 
-class Keyspace(MovingKeys):
+class Keyspace(MovingKeys, SweepingKeys):
     """The databases of a directory, opened as they are used. Safe under threads.
 
     Args:
@@ -231,18 +232,6 @@ class Keyspace(MovingKeys):
         self._expire(at, self.now_ms())
         return self._records.known.get(at)
 
-    def _expire(self, at: Key, now: int) -> bool:
-        with self._records.changing():
-            record = self._records.known.get(at)
-            if record is None or record.expires is None or record.expires > now:
-                return False
-            ended = bool(record.kind)
-            if not record.kind and record.stream == identity(self._plain(at)):
-                ended = self._place_store(at[0]).delete(at[1])
-            self._records.write(gone(at))
-            self.statistics.expired += ended
-            return ended
-
     def _plain(self, at: Key) -> Stream | None:
         """The stream of a place, whatever is known of the key; None where there cannot be one."""
         return self._place_store(at[0]).stream(at[1]) if self._may_be_stream(at) else None
@@ -276,31 +265,41 @@ class Keyspace(MovingKeys):
 
     def names(self, database: int) -> list[bytes]:
         """All keys of a database, in byte order; not to be changed."""
-        others, listing = self._listed(database)
+        others, ended, listing = self._listed(database)
         streams = [] if listing is None else listing.names()
-        return sorted(others.union(streams)) if others else streams
+        return sorted(others.union(streams) - ended) if others or ended else streams
 
     def order(self, database: int) -> Order:
         """The same in the order of SCAN: see `ordered`."""
-        others, listing = self._listed(database)
-        if others:
-            return ordered([*others, *([] if listing is None else set(listing.names()) - others)])
+        others, ended, listing = self._listed(database)
+        if others or ended:
+            return ordered(list(others.union(() if listing is None else listing.names()) - ended))
         return [] if listing is None else listing.order()
 
-    def _listed(self, database: int) -> tuple[set[bytes], Listing | None]:
-        """The keys of other types, and the listing of the streams; None where there cannot be any."""
+    def _listed(self, database: int) -> tuple[set[bytes], set[bytes], Listing | None]:
+        """The keys of other types, those that have expired, and the listing of the streams; None where there is none.
+
+        Of what has expired no more is removed than a moment allows: there may be any number, and others wait.
+        """
         self._records.refresh()
-        place = self._records.places[database]
-        now = self.now_ms()
-        for at in [at for at, record in self._records.all() if at[0] == place and _is_due(record, now)]:
-            self._living(at)
-        others = {at[1] for at, record in self._records.all() if at[0] == place and record.kind}
+        place, now = self._records.places[database], self.now_ms()
+        if not self._records.read_only:
+            self._sweep(now, _LOOK_S)
+        others: set[bytes] = set()
+        ended: set[bytes] = set()
+        for at, record in self._records.all():
+            if at[0] != place:
+                continue
+            if is_due(record, now) and not self._records.read_only:
+                ended.add(at[1])
+            elif record.kind:
+                others.add(at[1])
         if not self._is_used(place):
-            return others, None
+            return others, ended, None
         listing = self._listings.get(place)
         if listing is None:
             listing = self._listings[place] = Listing(self._place_store(place), TEMPORARY)
-        return others, listing
+        return others, ended, listing
 
     def delete(self, database: int, key: bytes) -> bool:
         """Removes a key with all that belongs to it. Returns whether there was one."""
@@ -386,36 +385,12 @@ class Keyspace(MovingKeys):
                 self._records.write(gone(at))
         return True
 
-    def expire_due(self, now: int | None = None) -> list[tuple[int, bytes]]:
-        """Removes keys that have expired, a hundred at most. Returns (database, key) of those that were there.
-
-        For the server's loop: otherwise a key goes when somebody looks for it.
-
-        Raises:
-            DiskstreamError: one could not be removed, and none was. Those that could not be are due as before.
-        """
-        if not self.sweeps or self._records.read_only:
-            return []
-        self._records.refresh()
-        moment = self.now_ms() if now is None else now
-        ended: list[Key] = []
-        left: dict[Key, DiskstreamError | OSError] = {}
-        for at in self._records.due(moment, _DUE_AT_ONCE):
-            try:
-                if self._expire(at, moment):
-                    ended.append(at)
-            except (DiskstreamError, OSError) as error:  # of a damaged stream, say: the others go all the same
-                left[at] = error
-        self._records.due_again(left)
-        if left and not ended:
-            raise next(iter(left.values()))
-        return [(self._records.places.index(place), key) for place, key in ended]
-
     def count_expiring(self, database: int) -> int:
         """How many keys of a database have a time of expiry."""
         self._records.refresh()
-        place = self._records.places[database]
-        return sum(at[0] == place and record.expires is not None for at, record in self._records.all())
+        place, now = self._records.places[database], self.now_ms()
+        found = [record for at, record in self._records.all() if at[0] == place]
+        return sum(record.expires is not None and not is_due(record, now) for record in found)
 
     def flush(self, database: int | None = None) -> None:
         """Removes all keys of a database, or of all."""
@@ -429,10 +404,6 @@ class Keyspace(MovingKeys):
                     store = self._place_store(place)
                     for name in store.streams():
                         store.delete(name)
-
-
-def _is_due(record: Record, now: int) -> bool:
-    return record.expires is not None and record.expires <= now
 
 
 def _after_fork() -> None:

@@ -43,6 +43,7 @@ class Loop:
         counts: what is counted.
         limits: the settings.
         each_second: what else is to be done now and then.
+        sweep: removes what has expired, as far as a moment allows; says when it is to be called again.
     """
 
     def __init__(
@@ -52,8 +53,9 @@ class Loop:
         limits: Limits,
         *,
         each_second: Callable[[float], None],
+        sweep: Callable[[float], float],
     ) -> None:
-        self._counts, self._limits, self._each_second = counts, limits, each_second
+        self._counts, self._limits, self._each_second, self._sweep = counts, limits, each_second, sweep
         self._poller, self._receiver = Poller(), Receiver(_RECEIVE_BYTES)
         self.connections: dict[int, Connection] = {}
         self._listeners: dict[int, tuple[socket.socket, Callable[[socket.socket], None]]] = {}
@@ -65,7 +67,7 @@ class Loop:
         self._poller.register(self._poked.fileno(), READ)
         self.runner = runner(poke=self.poke, close=self.close)
         self.stopping = False
-        self._second = 0.0
+        self._second = self._sweep_at = 0.0
 
     # --- what it listens to -------------------------------------------------------------------------------------------
 
@@ -151,7 +153,7 @@ class Loop:
         """Seconds for which the poller may sleep."""
         runner = self.runner
         now = time.monotonic() if runner.waiters.count or runner.pause_ends() or self._resting_until else runner.now
-        until = min(self._second, runner.waiters.next_due(), runner.pause_ends() or math.inf)
+        until = min(self._second, self._sweep_at, runner.waiters.next_due(), runner.pause_ends() or math.inf)
         if self._resting_until is not None:
             until = min(until, self._resting_until)
         if runner.waiters.count and not runner.bells.listening:
@@ -176,6 +178,8 @@ class Loop:
             runner.waiters.serve(runner.bells.stale(), now)
             self._close_idle(now)
             self._each_second(now)
+        if self._sweep_at <= now:
+            self._sweep_at = self._sweep(now)
 
     def _other(self, fd: int) -> None:
         if fd == self._poked.fileno():

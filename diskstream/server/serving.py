@@ -38,6 +38,8 @@ LOG_LEVELS = {
 }
 # Descriptors that are no clients: listeners, two for each open stream, segments being read.
 _OTHER_DESCRIPTORS = 1024
+# What has expired is removed for so long in a turn, and looked for so often.
+_SWEEP_S, _SWEEP_EVERY_S = 0.003, 1.0
 
 
 class Server:
@@ -67,7 +69,7 @@ class Server:
             opened.callback(self.keyspace.close)
             for name, value in settings.as_text().items():  # what CONFIG GET says
                 self.keyspace.settings.put(name, value)
-            self.loop = Loop(self._runner, self.counts, settings, each_second=self._each_second)
+            self.loop = Loop(self._runner, self.counts, settings, each_second=self._each_second, sweep=self._sweep)
             opened.callback(self.loop.stop)
             door = Door(settings, self.parts, self.keyspace, self.loop, self.counts, host=self, context=context)
             for each in self.listeners:
@@ -206,26 +208,34 @@ class Server:
     def _metrics(self) -> str:
         return as_text(self.counts, gauges_of(self))
 
-    def _each_second(self, now: float) -> None:
-        """Opens stores anew where writes have failed, since the disk may be well again; removes what has expired."""
+    def _each_second(self, _now: float) -> None:
+        """Opens stores anew where writes have failed: the disk may be well again."""
         runner = self.loop.runner
-        if runner.poisoned or self.keyspace.must_reopen:
-            try:
-                self.keyspace.reopen()
-            except (DiskstreamError, OSError) as error:
-                _LOG.error("could not open the stores anew: %s; tried again in a second", error)  # expected
-                return
-            runner.poisoned = False
-            _LOG.warning("opened the stores anew after a failed write")
-            self._watch_again()
-        try:
-            expired = self.keyspace.expire_due()
-        except (DiskstreamError, OSError) as error:  # on a full disk, say: nothing is wrong with the stores for that
-            runner.poisoned = isinstance(error, PoisonedError)
-            _LOG.error("could not remove what has expired: %s; tried again in a second", error)  # expected
+        if not (runner.poisoned or self.keyspace.must_reopen):
             return
+        try:
+            self.keyspace.reopen()
+        except (DiskstreamError, OSError) as error:
+            _LOG.error("could not open the stores anew: %s; tried again in a second", error)  # expected
+            return
+        runner.poisoned = False
+        _LOG.warning("opened the stores anew after a failed write")
+        self._watch_again()
+
+    def _sweep(self, now: float) -> float:
+        """Removes what has expired, a moment in each turn as long as there is more. Returns when to go on."""
+        runner, later = self.loop.runner, now + _SWEEP_EVERY_S
+        if self.keyspace.must_reopen:
+            return later
+        try:
+            expired = self.keyspace.expire_due(seconds=_SWEEP_S)
+        except (DiskstreamError, OSError) as error:  # on a full disk, say: nothing is wrong with the stores for that
+            runner.poisoned = runner.poisoned or isinstance(error, PoisonedError)
+            _LOG.error("could not remove what has expired: %s; tried again in a second", error)  # expected
+            return later
         if expired:
             runner.waiters.serve(expired, now)
+        return now if self.keyspace.has_due() else later
 
     def _watch_again(self) -> None:
         """The stores are others now: their bells too."""

@@ -71,7 +71,7 @@ class Turns:
 
     def second(self) -> None:
         """The turn in which a second is over."""
-        self.server.loop._second = 0.0
+        self.server.loop._second = self.server.loop._sweep_at = 0.0
         self.turn()
 
     def listen(self) -> None:

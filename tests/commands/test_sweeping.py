@@ -1,0 +1,89 @@
+"""Keys whose time has come go in pieces of time, however many there are; nobody is shown them meanwhile."""
+
+from pathlib import Path
+
+import pytest
+
+from diskstream import DiskFullError
+from diskstream.commands.key_records import KeyRecords
+from diskstream.commands.keyspace import Keyspace
+from tests.commands.conftest import Clock
+from tests.commands.world import Ours
+
+MANY = 250
+
+
+@pytest.fixture
+def due(keyspace: Keyspace, clock: Clock) -> Keyspace:
+    """As many keys as are no more than a moment's work, and some streams."""
+    for number in range(MANY):
+        keyspace.put_values(0, b"%d" % number, "string", (b"v",), expires=clock.now + number)
+    for key in (b"stream", b"another"):
+        keyspace.stream(0, key).add({"f": "1"}, "1-1")
+        keyspace.set_expiry(0, key, clock.now + MANY)
+    keyspace.put_values(0, b"kept", "string", (b"v",), expires=clock.now + 10 * MANY)
+    clock.now += 2 * MANY
+    return keyspace
+
+
+def test_all_that_are_due_go_in_a_few_frames(due: Keyspace) -> None:
+    """It was one frame, and under `always` one flush, for each."""
+    store = due._records._store
+    assert store is not None
+    log = store._logs[b"keys"]
+    before = log.native.tail[2]
+    assert len(due.expire_due()) == MANY + 2
+    assert log.native.tail[2] - before < 10
+    assert due.names(0) == [b"kept"]
+    assert due.statistics.expired == MANY + 2
+
+
+def test_a_sweep_ends_with_its_time_and_the_next_goes_on(due: Keyspace) -> None:
+    found, sweeps = [], 0
+    while due.has_due():
+        gone = due.expire_due(seconds=0)
+        assert len(gone) == 1
+        found += gone
+        sweeps += 1
+    assert len(found) == len(set(found)) == sweeps == MANY + 2
+    assert found[0] == (0, b"0")
+
+
+@pytest.mark.parametrize("line", ["KEYS *", "DBSIZE", "SCAN 0 COUNT 1000", "RANDOMKEY", "INFO keyspace"])
+def test_who_lists_keys_is_shown_none_of_them_and_does_not_remove_them_all(
+    due: Keyspace, monkeypatch: pytest.MonkeyPatch, line: str
+) -> None:
+    monkeypatch.setattr("diskstream.commands.keyspace._LOOK_S", 0.0)
+    shown = Ours(due).run(line)
+    assert shown in ([b"kept"], 1, [b"0", [b"kept"]], b"kept") or shown.count(b"db0:keys=1,expires=1,") == 1
+    assert due.has_due()
+
+
+def test_on_a_full_disk_they_are_listed_no_more_all_the_same(due: Keyspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    def is_full(*_of: object) -> None:
+        raise DiskFullError("somewhere", "write", 28, "No space left on device")
+
+    monkeypatch.setattr(KeyRecords, "write", is_full)
+    assert due.names(0) == [b"kept"]
+    with pytest.raises(DiskFullError):
+        due.expire_due()
+
+
+def test_one_that_cannot_be_removed_is_in_nobodys_way(
+    due: Keyspace, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    store = due.store(0)
+    real = store.delete
+
+    def delete(name: bytes) -> bool:
+        if name == b"another":
+            raise DiskFullError("somewhere", "write", 28, "No space left on device")
+        return real(name)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(store, "delete", delete)
+        assert len(due.expire_due()) == MANY + 1
+        with pytest.raises(DiskFullError):
+            due.expire_due()
+    assert due.expire_due() == [(0, b"another")]
+    assert not due.has_due()
