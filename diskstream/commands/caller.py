@@ -25,7 +25,10 @@ class Host(Protocol):
         """Ends a client's wait, as CLIENT UNBLOCK. Returns whether it was waiting."""
 
     def pause(self, until: float, *, writes_only: bool) -> None:
-        """Holds back commands until then (`time.monotonic`), as CLIENT PAUSE; a time that has passed ends it."""
+        """Holds back commands until then (`time.monotonic`), as CLIENT PAUSE; 0 ends it, as CLIENT UNPAUSE.
+
+        Of a pause that lasts and another one the later end counts, and the one that holds back more.
+        """
 
     def shut_down(self) -> None:
         """Ends the server once this turn's replies are sent."""

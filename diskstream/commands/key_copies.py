@@ -1,5 +1,8 @@
 """Keys from one place into another: COPY, MOVE, SWAPDB, DUMP, RESTORE; and FLUSHDB, FLUSHALL."""
 
+import contextlib
+from itertools import pairwise
+
 from diskstream.commands.arguments import Words, as_int
 from diskstream.commands.caller import Caller
 from diskstream.commands.dumps import dump_stream, dump_values, load
@@ -10,7 +13,7 @@ from diskstream.commands.table import Command, Run
 from diskstream.copying import fill, temporary_name
 from diskstream.errors import ArgumentError
 
-__all__ = ["COMMANDS"]
+__all__ = ["COMMANDS", "database_named"]
 
 _SAME = "ERR source and destination objects are the same"
 
@@ -43,6 +46,19 @@ def _move(caller: Caller, words: list[bytes]) -> Reply:
     if database == caller.database:
         raise Failure(_SAME)
     return int(caller.keyspace.move(caller.database, words[1], database))
+
+
+def database_named(words: list[bytes], database: int) -> int:
+    """The database that a MOVE or a COPY writes to; for all other commands, and where it names none, `database`."""
+    name, word = words[0].lower(), None
+    if name == b"move":
+        word = words[2] if len(words) > 2 else None  # noqa: PLR2004
+    elif name == b"copy":
+        word = next((word for option, word in pairwise(words[3:]) if option.upper() == b"DB"), None)
+    if word is not None:
+        with contextlib.suppress(Failure):  # it will be told so
+            return as_int(word)
+    return database
 
 
 def _swap(caller: Caller, words: list[bytes]) -> Reply:

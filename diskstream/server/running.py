@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from diskstream.commands.arguments import as_int
 from diskstream.commands.caller import Transaction
 from diskstream.commands.introspection import keys_of
+from diskstream.commands.key_copies import database_named
 from diskstream.commands.keyspace import Keyspace
 from diskstream.commands.replies import ErrorReply, Failure, Map, Raw, Reply
 from diskstream.commands.table import Command
@@ -380,7 +381,8 @@ class Runner:
         keys = keys_of(command, words)
         if not keys:
             return list(self.waiters.keys())  # FLUSHALL, SWAPDB and the like
-        return [place for key in keys if (place := (database, key)) in self.waiters]
+        databases = {database: None, database_named(words, database): None}
+        return [place for each in databases for key in keys if (place := (each, key)) in self.waiters]
 
     def _command(self, words: list[bytes]) -> Command | None:
         command = self._table.get(words[0].decode("latin-1").lower())
@@ -392,8 +394,11 @@ class Runner:
 
     def pause(self, until: float, *, writes_only: bool) -> None:
         """As `Host.pause`."""
+        now = time.monotonic()
+        if until > 0 and self._paused_until > now:
+            until, writes_only = max(until, self._paused_until), writes_only and self._pauses_writes_only
         self._paused_until, self._pauses_writes_only = max(until, 1e-9), writes_only  # 0 would be no pause at all
-        self.end_pause(time.monotonic())
+        self.end_pause(now)
 
     def pause_ends(self) -> float | None:
         """When, by `time.monotonic`; None where there is no pause."""

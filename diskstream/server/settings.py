@@ -60,12 +60,15 @@ def _words(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
-def _output_limit(text: str) -> int:
-    """The hard limit for normal clients: alone, or as ``normal HARD SOFT SECONDS``; there are no other clients."""
-    words = text.split()
-    if words and words[0].lower() in _CLIENT_CLASSES:
+def _output_limit(text: str) -> int | None:
+    """The hard limit for normal clients: alone, or as ``normal HARD SOFT SECONDS``; there are no other clients.
+
+    None where other classes are named and not this one: its limit stays what it is.
+    """
+    words = text.lower().split()
+    if words and words[0] in _CLIENT_CLASSES:
         limits = dict(zip(words[0::4], words[1::4], strict=False))
-        return size_of(limits.get("normal", "0"))
+        return size_of(limits["normal"]) if "normal" in limits else None
     return size_of(text)
 
 
@@ -147,9 +150,11 @@ class ServerSettings:
             near = difflib.get_close_matches(name, _FIELDS, n=1)
             raise ServeError(f"there is no setting {name}", hint=f"did you mean {near[0]}?" if near else None)
         try:
-            setattr(self, found.name, found.metadata["parse"](text))
+            value = found.metadata["parse"](text)
         except ValueError as error:
             raise ServeError(f"{name} {error}, not {text!r}") from None
+        if value is not None:
+            setattr(self, found.name, value)
 
     def can_change(self, name: str) -> bool:
         """Whether a running server can take another value into use."""

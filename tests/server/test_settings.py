@@ -6,7 +6,7 @@ import pytest
 
 from diskstream.server.config_file import split_line
 from diskstream.server.errors import ServeError
-from diskstream.server.settings import ServerSettings, merged, names, size_of
+from diskstream.server.settings import ServerSettings, from_words, merged, names, size_of
 
 CONFIG = """
 # a remark
@@ -74,3 +74,13 @@ def test_every_setting_is_in_the_page_and_shown_as_it_is_set() -> None:
         assert f"| `{name}` | {f'`{shown[name]}`' if shown[name] else ''} |".replace("|  |", "| |") in page, name
     again = merged(shown, {})
     assert again == ServerSettings()
+
+
+@pytest.mark.parametrize("text", ["pubsub 33554432 8388608 60", "replica 0 0 0 pubsub 1mb 0 0"])
+def test_the_limit_of_other_classes_of_clients_is_not_that_of_normal_ones(text: str) -> None:
+    """It became 0, which is no limit."""
+    settings = from_words({"client-output-buffer-limit": "normal 1mb 0 0"})
+    settings.set("client-output-buffer-limit", text)
+    assert settings.client_output_buffer_limit == 1 << 20
+    settings.set("client-output-buffer-limit", f"{text} NORMAL 2mb 0 0")
+    assert settings.client_output_buffer_limit == 2 << 20

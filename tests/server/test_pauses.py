@@ -1,0 +1,56 @@
+"""CLIENT PAUSE while another one lasts: the later end and the stricter one count, as in Redis, until CLIENT UNPAUSE."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.server.client import packed
+from tests.server.turns import Turns
+
+LONG = 1_000_000
+
+
+@pytest.fixture
+def turns(tmp_path: Path) -> Iterator[Turns]:
+    with Turns(tmp_path / "store", 2) as made:
+        yield made
+
+
+def waits(turns: Turns, *words: str) -> bool:
+    """Whether a client who says so is held back."""
+    turns.turn([packed(*words)])
+    turns.turn()
+    return not turns.heard[0]
+
+
+@pytest.mark.parametrize("shorter", [0, 1])
+def test_a_shorter_pause_ends_no_longer_one(turns: Turns, shorter: int) -> None:
+    runner = turns.server.loop.runner
+    turns.turn([packed("CLIENT", "PAUSE", LONG, "WRITE") + packed("CLIENT", "PAUSE", shorter, "WRITE")])
+    assert turns.heard[0] == b"+OK\r\n" * 2
+    turns.heard[0].clear()
+    ends = runner.pause_ends()
+    assert ends is not None
+    assert ends > runner.now + LONG / 2000
+    assert waits(turns, "SET", "k", "v")
+
+
+def test_a_pause_of_all_is_not_made_one_of_writes(turns: Turns) -> None:
+    turns.turn([packed("CLIENT", "PAUSE", LONG, "WRITE") + packed("CLIENT", "PAUSE", 1, "ALL")])
+    turns.heard[0].clear()
+    turns.server.pause(turns.server.loop.runner.now + LONG, writes_only=True)
+    assert waits(turns, "PING")
+
+
+def test_one_that_is_over_counts_no_more(turns: Turns) -> None:
+    turns.turn([packed("CLIENT", "PAUSE", 0, "ALL")])
+    turns.turn([packed("CLIENT", "PAUSE", LONG, "WRITE")])
+    turns.heard[0].clear()
+    assert not waits(turns, "PING")
+
+
+def test_unpause_ends_it(turns: Turns) -> None:
+    turns.turn([packed("CLIENT", "PAUSE", LONG, "WRITE") + packed("CLIENT", "UNPAUSE")])
+    turns.heard[0].clear()
+    assert not waits(turns, "SET", "k", "v")
