@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import difflib
+import errno
 import fnmatch
 import os
 import threading
@@ -31,6 +32,7 @@ from diskstream.errors import (
     DiskstreamError,
     NoSuchStreamError,
     ReadOnlyError,
+    StorageError,
     StreamExistsError,
     storage_error,
 )
@@ -350,16 +352,20 @@ class Store(Upkeep):
                 return log
             while True:
                 where = self._streams / names.encode_name(name)
-                if not is_folder(where):
-                    if not create:
-                        if self._is_lease:
-                            lease.check(self.path)  # of a lease nothing goes but all of it
-                        return None
-                    self._create(name)
                 try:
+                    if not is_folder(where):
+                        if not create:
+                            if self._is_lease:
+                                lease.check(self.path)  # of a lease nothing goes but all of it
+                            return None
+                        self._create(name)
                     return self._open_log(name, where)
                 except StreamMoved:
                     continue
+                except StorageError as error:
+                    if not (self._logs and error.errno in (errno.EMFILE, errno.ENFILE)):
+                        raise
+                    self._retire_one()  # there are fewer descriptors than `max_open_streams` need
 
     def _create(self, name: bytes) -> None:
         with self._lock_names():
@@ -369,8 +375,7 @@ class Store(Upkeep):
     def _open_log(self, name: bytes, where: Path) -> StreamLog:
         refuse_link(where)
         while len(self._logs) >= self.options.max_open_streams:
-            # The one opened first goes, as soon as no thread uses it any more; it is opened again when it is used.
-            self._logs.pop(next(iter(self._logs))).retire()
+            self._retire_one()
         try:
             log = StreamLog(
                 where, self._files, self.options, read_only=self.read_only, cache=self._cache, view=self._view
@@ -387,6 +392,10 @@ class Store(Upkeep):
         if self._keeper is not None:
             log.on_roll = self._keeper.rolled
         return log
+
+    def _retire_one(self) -> None:
+        # The one opened first goes, as soon as no thread uses it any more; it is opened again when it is used.
+        self._logs.pop(next(iter(self._logs))).retire()
 
     def _forget(self, name: bytes, log: StreamLog) -> None:
         """Lets go of a log that is not the stream's any more."""

@@ -84,18 +84,25 @@ class Server:
         return Runner(self.parts, self.keyspace, self.counts, **ends)  # type: ignore[arg-type]  # poke and close
 
     def _limit_descriptors(self) -> None:
-        """As many descriptors as clients need; fewer clients where the system gives no more."""
-        wanted = self.settings.maxclients + 2 * self.settings.max_open_streams + _OTHER_DESCRIPTORS
+        """As many descriptors as clients and streams need; fewer of both where the system gives no more.
+
+        What neither may take is for what comes and goes: segments being read, directories being listed, listeners.
+        """
+        settings = self.settings
+        wanted = settings.maxclients + 2 * settings.max_open_streams + _OTHER_DESCRIPTORS
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         if soft != resource.RLIM_INFINITY and soft < wanted:
             best = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
             with contextlib.suppress(OSError, ValueError):
                 resource.setrlimit(resource.RLIMIT_NOFILE, (max(best, soft), hard))
                 soft = max(best, soft)
-            if soft < wanted:
-                _LOG.warning(
-                    "the limit of %d descriptors is below what %d clients need", soft, self.settings.maxclients
-                )
+        if soft == resource.RLIM_INFINITY or soft >= wanted:
+            return
+        left = soft - min(_OTHER_DESCRIPTORS, soft // 4)
+        streams = max(1, min(settings.max_open_streams, (left - min(settings.maxclients, left // 2)) // 2))
+        clients = max(1, min(settings.maxclients, left - 2 * streams))
+        _LOG.warning("the limit of %d descriptors is enough for %d clients and %d open streams", soft, clients, streams)
+        settings.maxclients, settings.max_open_streams = clients, streams
 
     # --- life ---------------------------------------------------------------------------------------------------------
 
@@ -193,6 +200,7 @@ class Server:
             return None
         if not self.settings.can_change(name):
             return "can't be changed while the server runs"
+        before = self.settings.maxclients
         try:
             self.settings.set(name, value)
         except ServeError as error:
@@ -201,6 +209,9 @@ class Server:
             _LOG.setLevel(LOG_LEVELS[value.lower()])
         if name == "maxclients":
             self._limit_descriptors()
+            if (most := self.settings.maxclients) < int(value):
+                self.settings.maxclients = before
+                return f"The operating system is not able to handle the specified number of clients, try with {most}"
         return None
 
     # --- now and then -------------------------------------------------------------------------------------------------

@@ -1,5 +1,7 @@
 """What the children of these tests do."""
 
+import contextlib
+import os
 import resource
 from pathlib import Path
 
@@ -19,9 +21,15 @@ def serve(path: str, fsync: str) -> None:
 
 
 def few_descriptors(path: str) -> None:
-    """Serves with 64 descriptors; says its port, and once they are all taken."""
-    resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
-    with serving(Path(path), maxclients=1000) as server:
+    """Serves with 40 descriptors left of 512; says its port, and once they are all taken."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (512, 512))
+    with serving(Path(path), maxclients=1000) as server, contextlib.ExitStack() as taken:
+        spare = [taken.enter_context(open(os.devnull)) for _ in range(40)]  # noqa: PTH123  # no path of ours
+        with contextlib.suppress(OSError):
+            while True:
+                taken.enter_context(open(os.devnull))  # noqa: PTH123
+        for each in spare:
+            each.close()
         say(server.port)
         until(lambda: server.loop.resting)
         say("full")

@@ -94,6 +94,32 @@ def test_without_descriptors_those_who_are_there_are_served(tmp_path: Path) -> N
         assert server.wait() == 0
 
 
+def test_where_descriptors_are_few_some_are_left_for_what_comes_and_goes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in Redis, fewer clients are let in then; and fewer streams are kept open, instead of refused one day."""
+
+    def no_more(*_of: object) -> None:
+        raise ValueError("not allowed to raise maximum limit")
+
+    monkeypatch.setattr(resource, "getrlimit", lambda _kind: (256, 256))
+    monkeypatch.setattr(resource, "setrlimit", no_more)
+    with serving(tmp_path / "store") as server, Client.to(server) as client:
+        settings = server.settings
+        assert settings.maxclients + 2 * settings.max_open_streams <= 192
+        assert min(settings.maxclients, settings.max_open_streams) >= 40
+        assert server.keyspace.options["max_open_streams"] == settings.max_open_streams
+        most = str(settings.maxclients)
+        assert client.call("CONFIG", "GET", "maxclients") == [b"maxclients", most.encode()]
+        refused = str(client.call("CONFIG", "SET", "maxclients", 5000))
+        assert refused.endswith(
+            f"The operating system is not able to handle the specified number of clients, try with {most}"
+        )
+        assert client.call("CONFIG", "GET", "maxclients") == [b"maxclients", most.encode()]
+        assert client.call("CONFIG", "SET", "maxclients", 20) == b"OK"
+        assert (server.settings.maxclients, server.counts.rejected) == (20, 0)
+
+
 def test_without_a_password_the_server_is_for_this_machine(tmp_path: Path) -> None:
     everywhere = ServerSettings(bind=("0.0.0.0",))
     with pytest.raises(ServeError, match="no password is set") as refused:
