@@ -23,7 +23,7 @@ from diskstream.commands.settings import Settings
 from diskstream.commands.statistics import Statistics
 from diskstream.commands.versions import identity, version
 from diskstream.copying import TEMPORARY
-from diskstream.errors import DiskstreamError
+from diskstream.errors import DiskFullError, DiskstreamError
 from diskstream.store import Store
 from diskstream.stream import Stream
 
@@ -229,7 +229,12 @@ class Keyspace(MovingKeys, SweepingKeys):
             return record
         if self._records.read_only:
             return record
-        self._expire(at, self.now_ms())
+        try:
+            self._expire(at, self.now_ms())
+        except DiskFullError:
+            if record.kind or record.stream != identity(self._plain(at)):
+                return None  # it is as good as gone: reads go on
+            raise
         return self._records.known.get(at)
 
     def _plain(self, at: Key) -> Stream | None:

@@ -8,7 +8,7 @@ from diskstream import DiskFullError
 from diskstream.commands.key_records import KeyRecords
 from diskstream.commands.keyspace import Keyspace
 from tests.commands.conftest import Clock
-from tests.commands.world import Ours
+from tests.commands.world import Ours, Refused
 
 MANY = 250
 
@@ -86,4 +86,32 @@ def test_one_that_cannot_be_removed_is_in_nobodys_way(
         with pytest.raises(DiskFullError):
             due.expire_due()
     assert due.expire_due() == [(0, b"another")]
+    assert not due.has_due()
+
+
+@pytest.mark.parametrize(
+    ("line", "answer"),
+    [
+        ("GET 0", None),
+        ("EXISTS 0 stream", 0),
+        ("TYPE 0", b"none"),
+        ("PTTL 0", -2),
+        ("XLEN stream", 0),
+        ("TYPE stream", b"none"),
+    ],
+)
+def test_on_a_full_disk_nobody_finds_them_either(
+    due: Keyspace, monkeypatch: pytest.MonkeyPatch, line: str, answer: object
+) -> None:
+    """Reads go on: they were refused, since what had expired could not be noted as gone."""
+
+    def is_full(*_of: object) -> None:
+        raise DiskFullError("somewhere", "write", 28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(KeyRecords, "write", is_full)
+        ours = Ours(due)
+        assert [ours.run(line) for _ in range(2)] == [answer] * 2
+        assert isinstance(ours.run("SET 0 v"), Refused)
+    due.expire_due()
     assert not due.has_due()
