@@ -9,6 +9,7 @@ from diskstream._native import Delivery, EntryID, delivery
 from diskstream.claiming import Claimed, nack
 from diskstream.consumer import Consumer
 from diskstream.counts import check_count
+from diskstream.delivering import has_more
 from diskstream.engine import positions, reader
 from diskstream.engine.log import StreamLog
 from diskstream.engine.pending import Row
@@ -394,6 +395,15 @@ class Group(WireGroup):
             return max(0.0, (row[2] + min_idle_ms - now_ms(log)) / 1000) if row[1] else 0.0
 
         return self._look(look)
+
+    def has_undelivered(self) -> bool:
+        """Whether there is an entry that no consumer was given, as of the last look at the stream."""
+
+        def look(log: StreamLog) -> bool:
+            number = log.native.group_number(self.name)
+            return number is not None and has_more(log, number)
+
+        return self.stream._use(look, False)
 
     @staticmethod
     def shown(log: StreamLog, group: int, rows: Iterator[Row]) -> Iterator[PendingEntry]:

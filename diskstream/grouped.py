@@ -68,7 +68,11 @@ class Grouped:
         return group
 
     def _has(self, key: bytes) -> bool:
-        return self._use(lambda log: log.native.group_number(key) is not None, False)
+        def look(log: StreamLog) -> bool:
+            log.refresh()  # another process may have destroyed it
+            return log.native.group_number(key) is not None
+
+        return self._use(look, False)
 
     def create_group(
         self,

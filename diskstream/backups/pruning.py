@@ -1,6 +1,7 @@
 """Which backups may go, and removing them."""
 
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 from diskstream.backups.repository import Backup, Repository
@@ -21,7 +22,8 @@ def superfluous(
     """The backups that may go: all but the newest `keep`, of these those that are older; where only one is given, that.
 
     Damaged ones do not count among those that are kept, nor those that lack a file or part of one, and the newest of
-    the others always stays. One whose manifest cannot be read stays too: somebody should look at it.
+    the others always stays. Those of some streams count among those of the same choice only: none stands for one of the
+    whole store. One whose manifest cannot be read stays too: somebody should look at it.
 
     Args:
         backups: the oldest first.
@@ -38,16 +40,18 @@ def superfluous(
     if (keep is not None and keep < 1) or (older_than_ms is not None and older_than_ms < 0):
         raise ArgumentError("at least one backup is kept, and an age is not below zero")
     now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
-    sound, gone = 0, []
+    sound: Counter[tuple[str, ...]] = Counter()
+    gone = []
     for backup in reversed(backups):
         header = backup.header
         if header is None:
             continue
-        enough = sound >= (1 if keep is None else keep)
+        choice = tuple(sorted(header.patterns))
+        enough = sound[choice] >= (1 if keep is None else keep)
         if enough and (older_than_ms is None or now - header.made_ms > older_than_ms):
             gone.append(backup)
         if not header.damaged and (is_whole is None or is_whole(backup)):
-            sound += 1
+            sound[choice] += 1
     return gone[::-1]
 
 

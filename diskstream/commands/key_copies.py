@@ -2,6 +2,7 @@
 
 import contextlib
 from itertools import pairwise
+from typing import Any
 
 from diskstream.commands.arguments import Words, as_int
 from diskstream.commands.caller import Caller
@@ -11,7 +12,7 @@ from diskstream.commands.keyspace import DATABASES
 from diskstream.commands.replies import OK, Failure, Reply
 from diskstream.commands.table import Command, Run
 from diskstream.copying import fill, temporary_name
-from diskstream.errors import ArgumentError
+from diskstream.errors import ArgumentError, StreamExistsError
 
 __all__ = ["COMMANDS", "database_named"]
 
@@ -112,16 +113,26 @@ def _restore(caller: Caller, words: list[bytes]) -> Reply:
     kind, values, state, entries = load(words[3])
     expires = None if not life else life if absolute else keyspace.now_ms() + life
     if expires is not None and expires <= keyspace.now_ms():
-        keyspace.delete(caller.database, key)
+        if replace:
+            keyspace.delete(caller.database, key)
         return OK
     if state is None:
         keyspace.put_values(caller.database, key, kind, values, expires=expires)
         return OK
+    return _restored(caller, key, (state, entries), expires, replace=replace)
+
+
+def _restored(caller: Caller, key: bytes, content: tuple[Any, Any], expires: int | None, *, replace: bool) -> Reply:
+    """A stream, filled under a name of its own, which takes its place when it is whole."""
+    keyspace, (state, entries) = caller.keyspace, content
     store = keyspace.store(caller.database)
     fresh = store.stream(temporary_name())
     try:
         fill(fresh, state, entries)
-        keyspace.take(caller.database, key, fresh, expires)
+        keyspace.take(caller.database, key, fresh, expires, replace=replace)
+    except StreamExistsError as error:
+        store.delete(fresh.name)
+        raise Failure("BUSYKEY Target key name already exists.") from error
     except ArgumentError as error:
         store.delete(fresh.name)
         raise Failure("ERR Bad data format") from error

@@ -9,6 +9,7 @@ from diskstream.commands.key_records import Key, KeyRecords, Record, gone, place
 from diskstream.commands.replies import Failure
 from diskstream.commands.versions import identity, version, version_of
 from diskstream.copying import copy_stream, temporary_name
+from diskstream.errors import StreamExistsError
 from diskstream.store import Store
 from diskstream.stream import Stream
 
@@ -58,7 +59,10 @@ class MovingKeys:
             # A time of expiry is of one stream: until it has the new name, the record there is nobody's.
             if record is not None or target in self._records.known:
                 self._records.write(gone(target) if record is None else put(target, record))
-            self._place_store(source[0]).rename(old, new)
+            try:
+                self._place_store(source[0]).rename(old, new, replace=replace)
+            except StreamExistsError:
+                return False  # somebody who has the store open was faster
             if record is not None:
                 self._records.write(gone(source))
         return True
@@ -82,7 +86,10 @@ class MovingKeys:
         with self._copied(source, target) as fresh, self._records.changing():
             if not self._may_copy(source, target, replace=replace):
                 return False  # somebody was faster
-            self._take(target, fresh, expires)
+            try:
+                self._take(target, fresh, expires, replace=replace)
+            except StreamExistsError:
+                return False
         return True
 
     def _kind_at(self, at: Key) -> str | None:
@@ -102,17 +109,23 @@ class MovingKeys:
         finally:
             store.delete(fresh.name)
 
-    def take(self, database: int, key: bytes, fresh: Stream, expires: int | None) -> None:
-        """Gives a stream that was made in the same store under a temporary name its place, whatever was there."""
-        self._take(self._at(database, key), fresh, expires)
+    def take(self, database: int, key: bytes, fresh: Stream, expires: int | None, *, replace: bool) -> None:
+        """Gives a stream that was made in the same store under a temporary name its place.
 
-    def _take(self, at: Key, fresh: Stream, expires: int | None) -> None:
+        Raises:
+            StreamExistsError: the place is taken, and `replace` is false.
+        """
+        self._take(self._at(database, key), fresh, expires, replace=replace)
+
+    def _take(self, at: Key, fresh: Stream, expires: int | None, *, replace: bool) -> None:
         with self._records.changing():
+            if not replace and self._kind_at(at) is not None:
+                raise StreamExistsError(at[1])
             if expires is not None:
                 self._records.write(put(at, Record(expires=expires, stream=identity(fresh))))
             elif at in self._records.known:
                 self._records.write(gone(at))
-            self._place_store(at[0]).rename(fresh.name, at[1])
+            self._place_store(at[0]).rename(fresh.name, at[1], replace=replace)
 
     def move(self, database: int, key: bytes, to: int) -> bool:
         """Moves a key into another database: as a copy, and a deletion if nobody has written to it meanwhile.
@@ -136,7 +149,10 @@ class MovingKeys:
             with self._copied(source, target) as fresh, self._records.changing():
                 if not self._may_copy(source, target, replace=False):
                     return False
-                self._take(target, fresh, expires)
+                try:
+                    self._take(target, fresh, expires, replace=False)
+                except StreamExistsError:
+                    return False
                 copied = version(self._plain(target))
                 if self._withdraw(source, before):
                     self._records.write(gone(source))

@@ -114,4 +114,7 @@ class SweepingKeys:
         """Whether there is something that ends with its record. A stream that does is removed."""
         if record.kind:
             return True
-        return record.stream == identity(self._plain(at)) and self._place_store(at[0]).delete(at[1])
+        # Asked again where nobody can put another stream there any more: that one's time has not come.
+        return record.stream == identity(self._plain(at)) and self._place_store(at[0])._delete(
+            at[1], lambda log: log.native.uuid == record.stream
+        )

@@ -1,5 +1,6 @@
 """XREADGROUP: reading as a consumer of a group."""
 
+import math
 import time
 
 from diskstream._native import Delivery, Entry, EntryID
@@ -12,6 +13,7 @@ from diskstream.commands.stream_reading import read_keys
 from diskstream.commands.table import Command
 from diskstream.commands.waiting import Waiting
 from diskstream.errors import DiskstreamError, NoGroupError
+from diskstream.group import Group
 from diskstream.ids import MAX_ID
 
 __all__ = ["COMMANDS"]
@@ -21,6 +23,7 @@ _MEANINGLESS = (
     "specifying a proper ID, or use the > ID to get new messages. The %s ID would just return an empty result set."
 )
 _GONE_AGAIN_S = 0.1  # how often a wait looks again at what may be claimed and is not to be had
+_PROMISED_AGAIN_S = 0.1  # for so long an entry is kept for who was woken for it: see native/sys/src/queue.rs
 _WHERE = b" in XREADGROUP with GROUP option"
 
 
@@ -87,19 +90,27 @@ class _GroupRead:
         return [(key, [*entries]) for key, entries in found.items()]
 
     def ripe_at(self) -> float | None:
-        """When the next pending entry of a stream may be claimed by age."""
+        """When the next pending entry of a stream may be claimed by age, or what is kept for others be free again."""
         times = []
-        for key in self.claiming:
+        for key in self.asked.keys:
             try:
                 group = self.caller.keyspace.stream(self.database, key).group(self.group, create=False)
-                left = group.ripens_in_s(self.asked.claim_ms or 0)
-                if left == 0:  # ripe, and the look before this wait did not take it: its entry is gone
-                    left = _GONE_AGAIN_S
+                left = self._ripens_in_s(group) if key in self.claiming else math.inf
+                if group.has_undelivered():  # the look before this wait left it to who waits in another process
+                    left = min(left, _PROMISED_AGAIN_S)
             except (DiskstreamError, Failure, OSError):
                 left = 0.0  # the next look tells
-            if left is not None:
+            if left < math.inf:
                 times.append(time.monotonic() + left)
         return min(times, default=None)
+
+    def _ripens_in_s(self, group: Group) -> float:
+        claim_ms = self.asked.claim_ms or 0
+        left = group.ripens_in_s(claim_ms)
+        if left is None:  # what another process is given from now on rings no bell
+            left = max(claim_ms / 1000, _GONE_AGAIN_S)
+        # Ripe, and the look before this wait did not take it: its entry is gone.
+        return left or _GONE_AGAIN_S
 
 
 def _with_counts(entries: list[Entry]) -> Reply:

@@ -44,12 +44,13 @@ def _file_bytes(log: StreamLog, view: SegmentView, sizes: Sizes) -> int:
     if log.segments.is_rows(view):
         return view.size_bytes
     key = view.number, view.generation
-    size = sizes.get(key)
-    if size is None:
-        # Not remembered where there is no file: it may be fetched back.
-        size = size_of(names.segment_path(log.directory, *key))
-        if size:
-            sizes[key] = size
+    path = names.segment_path(log.directory, *key)
+    # The file may be moved away, by any process, and fetched back: its size is remembered, and not that it is there.
+    if key in sizes and is_there(path):
+        return sizes[key]
+    size = size_of(path)
+    if size:
+        sizes[key] = size
     return size
 
 

@@ -170,5 +170,5 @@ class Waiters:
             until = waiter.waiting.until
             if until is not None and until <= now:
                 self.end(waiter.connection, waiter.waiting.otherwise)
-            else:
-                self._look(waiter, now)
+            elif self._look(waiter, now):
+                self.serve(list(waiter.places()), now)  # what was kept for somebody who is gone may be more than one

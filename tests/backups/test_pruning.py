@@ -1,5 +1,6 @@
 """Which backups may go."""
 
+import dataclasses
 import os
 from pathlib import Path
 
@@ -107,3 +108,17 @@ def test_a_changed_byte_of_a_manifest_is_seen_and_nothing_is_removed_by_it(tmp_p
     for length in range(0, len(text), 101):
         manifest.write_bytes(text[:length])
         assert repository.backups(whole=True)[1].header is None
+
+
+def test_a_backup_of_some_streams_stands_for_none_of_all() -> None:
+    """The only full one went, after as many of a single stream as were to be kept."""
+    made = backups((5, 0), (4, 0), (3, 0), (2, 0), (1, 0))
+    some = [
+        Backup(each.path, dataclasses.replace(each.header, patterns=patterns))
+        for each, patterns in zip(made, [(), (), ("jobs",), ("jobs",), ("other",)], strict=True)
+        if each.header
+    ]
+    found = superfluous(some, keep=1, now_ms=100 * DAY)
+    assert [each.header.number for each in found if each.header] == [0, 2]
+    found = superfluous(some, older_than_ms=0, now_ms=100 * DAY)
+    assert [each.header.number for each in found if each.header] == [0, 2]

@@ -1,12 +1,15 @@
 """Segments leave a stream's directory, are read through from where they are, and come back; nothing else changes."""
 
+import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import diskstream
 from diskstream import Stream
 from diskstream.cold import bring_back, move_out
+from diskstream.engine.limits import size_within
 from diskstream.errors import (
     ArgumentError,
     ChangedError,
@@ -293,3 +296,22 @@ def test_some_segments_come_back(stream: Stream, folder_place: str) -> None:
     assert len(bring_back(stream, start="50", end="50", dry_run=True).segments) == 1
     assert len(bring_back(stream, start="50", end="50").segments) == 1
     assert where(stream).count("here") == 2
+
+
+def test_what_was_moved_away_does_not_count_as_bytes_here(tmp_path: Path) -> None:
+    """Who remembered the size of its file trimmed it, to be kept though it was."""
+    chance = random.Random(1)
+    options: dict[str, Any] = {"retention_interval_ms": 0, "segment_bytes": 8192, "seal": "manual"}
+    with diskstream.open(tmp_path / "s", **options) as store:
+        stream = store.stream("x")
+        for number in range(500):
+            stream.add({"n": number, "noise": chance.randbytes(60)})
+        stream.seal()
+        local = stream._use(lambda log: size_within(log, {}), 0)
+        stream.set_retention(max_bytes=local + 4000)
+        assert stream.apply_retention().removed == 0
+        assert move_out(stream, f"file://{tmp_path / 'cold'}", keep_entries=100).segments
+        stream.add_many([{"n": number, "noise": chance.randbytes(60)} for number in range(100)])
+        assert stream.apply_retention(dry_run=True).removed == 0
+        assert stream.apply_retention().removed == 0
+        assert len(stream) == 600

@@ -82,3 +82,12 @@ def test_of_very_many_none_is_taken_for_another(group: Group) -> None:
         assert group.ack(*(f"{number}-{seq}" for seq in range(1, 40))) == 0
     assert group.ack(*(f"{number}-0" for number in range(2, LAST + 1))) == LAST - 1
     assert group.pending().total == 0
+
+
+def test_a_group_that_another_process_destroyed_is_made_again(tmp_path: Path) -> None:
+    """What this process knew of it was taken for granted."""
+    with diskstream.open(tmp_path / "s") as store, diskstream.open(tmp_path / "s") as other:
+        store.stream("x").group("g", start="0")
+        assert other.stream("x").group("g").destroy()
+        store.stream("x").group("g", start="0").consumer("c").read()
+        assert [each.name for each in other.stream("x").groups()] == [b"g"]

@@ -1,0 +1,116 @@
+"""A name that another process takes while a command is under way is taken, whatever was seen there before."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import diskstream
+from diskstream import Store, Stream
+from diskstream.commands import key_copies, versions
+from diskstream.commands.keyspace import Keyspace
+from diskstream.commands.replies import Failure
+
+
+class Caller:
+    def __init__(self, keyspace: Keyspace) -> None:
+        self.keyspace, self.database = keyspace, 0
+
+
+@pytest.fixture
+def keyspace(tmp_path: Path) -> Iterator[Keyspace]:
+    with Keyspace(tmp_path / "s", fsync="os") as opened:
+        opened.store(0).stream("x").add({"n": "1"}, "1-0")
+        yield opened
+
+
+@pytest.fixture
+def other(keyspace: Keyspace, tmp_path: Path) -> Iterator[Store]:
+    """Another opening of the same streams, as another process has."""
+    with diskstream.open(tmp_path / "s", fsync="os") as opened:
+        yield opened
+
+
+def taking(other: Store, name: str) -> Callable[..., None]:
+    return lambda *_: other.stream(name).add({"n": "another's"}, "9-0") and None
+
+
+def before(monkeypatch: pytest.MonkeyPatch, place: Any, name: str, step: Callable[..., None]) -> None:
+    """Another process's step right before something is called."""
+    real = getattr(place, name)
+
+    def stepping(*given: Any, **named: Any) -> Any:
+        step(*given)
+        return real(*given, **named)
+
+    monkeypatch.setattr(place, name, stepping)
+
+
+def is_the_others(stream: Stream) -> bool:
+    return [(str(each.id), each[b"n"]) for each in stream.range()] == [("9-0", b"another's")]
+
+
+def test_restore_does_not_replace_a_key_that_came_while_it_unpacked(
+    keyspace: Keyspace, other: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caller: Any = Caller(keyspace)
+    packed: Any = key_copies._dump(caller, [b"dump", b"x"])
+    before(monkeypatch, key_copies, "fill", taking(other, "new"))
+    with pytest.raises(Failure, match="BUSYKEY"):
+        key_copies._restore(caller, [b"restore", b"new", b"0", packed])
+    assert is_the_others(keyspace.stream(0, b"new"))
+    assert other.streams() == [b"new", b"x"]
+
+
+def test_restore_with_replace_does(keyspace: Keyspace, other: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    caller: Any = Caller(keyspace)
+    packed: Any = key_copies._dump(caller, [b"dump", b"x"])
+    before(monkeypatch, key_copies, "fill", taking(other, "new"))
+    key_copies._restore(caller, [b"restore", b"new", b"0", packed, b"replace"])
+    assert [str(each.id) for each in keyspace.stream(0, b"new").range()] == ["1-0"]
+
+
+def test_renamenx_does_not_replace_a_key_that_came_meanwhile(
+    keyspace: Keyspace, other: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before(monkeypatch, Store, "rename", taking(other, "new"))
+    assert not keyspace.rename(0, b"x", b"new", replace=False)
+    assert is_the_others(keyspace.stream(0, b"new"))
+    assert [str(each.id) for each in keyspace.stream(0, b"x").range()] == ["1-0"]
+
+
+def test_copy_does_not_replace_a_key_that_came_meanwhile(
+    keyspace: Keyspace, other: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before(monkeypatch, Store, "rename", taking(other, "new"))
+    assert not keyspace.copy(0, b"x", 0, b"new")
+    assert is_the_others(keyspace.stream(0, b"new"))
+    assert other.streams() == [b"new", b"x"]
+
+
+def test_move_does_not_replace_a_key_that_came_meanwhile(keyspace: Keyspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    before(
+        monkeypatch, Store, "rename", lambda *_: keyspace.store(1).stream("x").add({"n": "another's"}, "9-0") and None
+    )
+    assert not keyspace.move(0, b"x", 1)
+    assert is_the_others(keyspace.store(1).stream("x"))
+    assert [str(each.id) for each in keyspace.store(0).stream("x").range()] == ["1-0"]
+
+
+def test_what_was_made_anew_does_not_expire_for_the_one_before(
+    keyspace: Keyspace, other: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    due = keyspace.now_ms() + 3_600_000
+    keyspace.set_expiry(0, b"x", due)
+    real = versions.identity
+
+    def made_anew(stream: Stream) -> bytes:
+        found = real(stream)
+        other.delete("x")
+        other.stream("x").add({"n": "another's"}, "9-0")
+        return found
+
+    monkeypatch.setattr("diskstream.commands.key_sweeping.identity", made_anew)
+    keyspace.expire_due(due + 1)
+    assert is_the_others(other.stream("x"))
