@@ -1,6 +1,7 @@
 """Keys whose time has come go in pieces of time, however many there are; nobody is shown them meanwhile."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -73,15 +74,15 @@ def test_one_that_cannot_be_removed_is_in_nobodys_way(
     due: Keyspace, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     store = due.store(0)
-    real = store.delete
+    real = store._delete
 
-    def delete(name: bytes) -> bool:
+    def delete(name: bytes, is_it: Any) -> bool:
         if name == b"another":
             raise DiskFullError("somewhere", "write", 28, "No space left on device")
-        return real(name)
+        return real(name, is_it)
 
     with monkeypatch.context() as patched:
-        patched.setattr(store, "delete", delete)
+        patched.setattr(store, "_delete", delete)
         assert len(due.expire_due()) == MANY + 1
         with pytest.raises(DiskFullError):
             due.expire_due()
