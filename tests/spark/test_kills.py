@@ -55,7 +55,11 @@ def two_copies(spark: "SparkSession", folder: str) -> None:
         return frame.writeStream.option("checkpointLocation", f"{folder}/{checkpoint}")
 
     sink = doubled("to-stream").format("diskstream").option("path", f"{folder}/store").option("stream", "out")
-    queries = [sink.start(), doubled("to-parquet").foreachBatch(to_parquet).start()]
+    # One after the other: a map that Spark keeps of a Python source grows as a query begins, and tasks of another query
+    # that are serialized in that moment cannot be read (OptionalDataException), however often they are tried.
+    queries = [sink.start()]
+    queries[0].processAllAvailable()
+    queries.append(doubled("to-parquet").foreachBatch(to_parquet).start())
     say("started")
     hear()
     for query in queries:
