@@ -11,7 +11,7 @@ from diskstream.spark.names import as_text
 from diskstream.store import Store
 from diskstream.stream import Stream
 
-__all__ = ["check_loss", "check_there", "whole"]
+__all__ = ["check_loss", "check_same", "check_there", "whole"]
 
 _T = TypeVar("_T")
 
@@ -46,6 +46,16 @@ def check_loss(stream: Stream, within: tuple[EntryID, EntryID], identity: bytes 
     trimmed = stream.trimmed_to()
     if trimmed is not None and trimmed >= first:
         raise DataLossError(as_text(stream.name), f"entries up to {trimmed} were trimmed away", f"{first} to {last}")
+    check_same(stream, within, identity)
+
+
+def check_same(stream: Stream, within: tuple[EntryID, EntryID], identity: bytes | None) -> None:
+    """Looks whether a stream still is the one that was planned, and reaches as far.
+
+    Raises:
+        DataLossError: it was deleted or replaced.
+    """
+    first, last = within
     now = stream.identity()
     found = ""
     if now is None:

@@ -14,6 +14,7 @@ from diskstream.ids import MIN_ID, EntryID
 from diskstream.spark import offsets
 from diskstream.spark.acknowledge import acknowledge
 from diskstream.spark.admission import Admission
+from diskstream.spark.losses import check_same
 from diskstream.spark.names import as_text
 from diskstream.spark.options import Bounds, ReadOptions
 from diskstream.spark.partitions import EntriesPartition
@@ -225,15 +226,4 @@ def _check_loss(stream: Stream, after: EntryID | None, last: EntryID, identity: 
     trimmed = stream.trimmed_to()
     if after is not None and trimmed is not None and trimmed > after:
         raise DataLossError(as_text(stream.name), f"entries up to {trimmed} were trimmed away", f"what follows {after}")
-    now = stream.identity()
-    found = ""
-    if now is None:
-        found = "it is gone"
-    elif stream.last_id() < last:
-        found = f"it ends at {stream.last_id()}"
-    elif identity not in (None, now):
-        found = "another one is in its place"
-    if found:
-        raise DataLossError(
-            as_text(stream.name), f"{found}: it was deleted or replaced", f"{after or MIN_ID} to {last}"
-        )
+    check_same(stream, (after or MIN_ID, last), identity)

@@ -47,9 +47,9 @@ _ROWS = 10_000
 class StreamPartition(InputPartition):
     """One stream of a lease, or of the store."""
 
-    def __init__(self, path: str, stream: bytes, *, leased: bool) -> None:
+    def __init__(self, path: str, stream: bytes) -> None:
         super().__init__(None)
-        self.path, self.stream, self.leased = path, stream, leased
+        self.path, self.stream = path, stream
 
 
 def _time(ms: int | None) -> datetime | None:
@@ -111,9 +111,8 @@ class TableReader(DataSourceReader):
         """One for each stream, of one lease."""
         with open_for_planning(self.options.path) as store:
             names = chosen_streams(store, self.options)
-            path, leased = place_of_read(store, names, self.options)
-        found = [StreamPartition(path, name, leased=leased) for name in names]
-        return found or [StreamPartition("", b"", leased=False)]
+            path, _ = place_of_read(store, names, self.options)
+        return [StreamPartition(path, name) for name in names] or [StreamPartition("", b"")]
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         """Reads one stream's, in a task."""

@@ -129,20 +129,20 @@ def test_another_server_is_not_taken_for_the_first(world: World, second: redis.R
     assert other.archive("--accept-changed", key="s")["s"]["entries"] == 10
 
 
+def read_back_to(world: World, reached: str, entries: int) -> None:
+    """The checkpoint as of a run that was killed before it had read all of its copy back."""
+    checkpoint = next((world.directory / "archives").glob("*.json"))
+    facts = json.loads(checkpoint.read_text())
+    facts |= {"verified_to": reached, "verified_entries": entries}
+    facts |= {"drained_to": "0-0", "drained_added": 0, "drained_verified": 0}
+    del facts["check"]
+    checkpoint.write_text(json.dumps(facts))
+
+
 def test_a_run_that_was_killed_before_it_read_back_compares_with_the_source(world: World) -> None:
     world.fill("s", 20)
     world.archive()
-    checkpoint = next((world.directory / "archives").glob("*.json"))
-    facts = json.loads(checkpoint.read_text())
-    facts |= {
-        "verified_to": "5-1",
-        "verified_entries": 5,
-        "drained_to": "0-0",
-        "drained_added": 0,
-        "drained_verified": 0,
-    }
-    del facts["check"]
-    checkpoint.write_text(json.dumps(facts))
+    read_back_to(world, "5-1", 5)
     world.client.xdel("s", "7-1")
     report = world.archive("--trim")["s"]
     assert "1 entries that an earlier run copied are not at the source any more" in report["notes"]
@@ -152,17 +152,7 @@ def test_a_run_that_was_killed_before_it_read_back_compares_with_the_source(worl
 def test_a_copy_that_differs_from_its_source_is_trimmed_nowhere(world: World) -> None:
     world.fill("s", 20)
     world.archive()
-    checkpoint = next((world.directory / "archives").glob("*.json"))
-    facts = json.loads(checkpoint.read_text())
-    facts |= {
-        "verified_to": "0-0",
-        "verified_entries": 0,
-        "drained_to": "0-0",
-        "drained_added": 0,
-        "drained_verified": 0,
-    }
-    del facts["check"]
-    checkpoint.write_text(json.dumps(facts))
+    read_back_to(world, "0-0", 0)
     with diskstream.open(world.directory) as store:
         store.stream("s").delete("7-1")
     assert "the copy lacks its entry 7-1" in finding(world, "--trim")

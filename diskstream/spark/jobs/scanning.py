@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from diskstream import leases
 from diskstream.spark.losses import whole
@@ -59,10 +59,9 @@ def scanned(
     """
     store = opened(partition)
     for each in partition.slices:
-        how: dict[str, Any] = {"layout": layout, "columns": columns, "metadata": metadata}
 
-        def read(stream: Stream, each: Slice = each, how: dict[str, Any] = how) -> "Iterator[pa.RecordBatch]":
-            return stream.scan(*each.range, **how, batch_rows=_BATCH_ROWS)
+        def read(stream: Stream, each: Slice = each) -> "Iterator[pa.RecordBatch]":
+            return stream.scan(*each.range, layout=layout, columns=columns, metadata=metadata, batch_rows=_BATCH_ROWS)
 
         for batch in whole(store, each.stream, each.range, read, identity=each.identity):
             yield each.stream, batch
