@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from diskstream.engine import names
+from diskstream.engine import names, replacing
 from diskstream.engine.dissect import Depth, Row, dissect_file
 from diskstream.engine.dissect_store import dissect_store, dissect_stream
 from diskstream.engine.files import wrapped
@@ -31,7 +31,7 @@ def inspect_stream(path: str | os.PathLike[str], name: str | bytes, depth: Depth
         NoSuchStreamError: there is none of that name.
     """
     store, key = Path(path).absolute(), names.as_name(name)
-    if not (store / "streams" / names.encode_name(key)).is_dir():
+    if not replacing.place_of(store / "streams", key).is_dir():
         raise NoSuchStreamError(key, "inspect the store to see which there are")
     return dissect_stream(key, store, Options(), depth or Depth())
 

@@ -8,20 +8,20 @@ import fnmatch
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from diskstream._native import Delivery, Entry, Guard
+from diskstream._native import Delivery, Entry
 from diskstream.cold_reads import cold_cache
 from diskstream.delivering import Wanted, read_groups
-from diskstream.engine import directory, lease, names
+from diskstream.engine import directory, lease, names, replacing
 from diskstream.engine.files import Files
 from diskstream.engine.keeper import Keeper
-from diskstream.engine.log import FLAG_MOVED, StreamLog, StreamMoved
+from diskstream.engine.log import StreamLog, StreamMoved
 from diskstream.engine.looks import is_folder, refuse_link
-from diskstream.engine.page import APPEND, Page
+from diskstream.engine.page import Page
 from diskstream.engine.recovery import RecoveryReport
 from diskstream.engine.segment import SharedCache
 from diskstream.engine.state import View, open_view
@@ -30,14 +30,12 @@ from diskstream.errors import (
     ArgumentTypeError,
     ClosedError,
     DiskstreamError,
-    NoSuchStreamError,
-    ReadOnlyError,
     StorageError,
-    StreamExistsError,
     storage_error,
 )
 from diskstream.ids import IDLike
 from diskstream.membership import as_member_name
+from diskstream.naming import Naming
 from diskstream.options import Options
 from diskstream.reading import read_streams
 from diskstream.retainer import Retainer
@@ -90,11 +88,7 @@ def open(  # `diskstream.open`, as `gzip.open` and `dbm.open`
     return Store(whole, Options(**options), read_only=read_only, create=create, files=files or Files())
 
 
-class _OtherError(Exception):
-    """The stream is not the one that was meant."""
-
-
-class Store(Upkeep):
+class Store(Naming, Upkeep):
     """An open store. Safe under threads; a forked child goes on with an opening of its own."""
 
     def __init__(self, path: Path, options: Options, *, read_only: bool, create: bool, files: Files) -> None:
@@ -235,110 +229,9 @@ class Store(Upkeep):
             with contextlib.suppress(StreamMoved):  # one that is open here says so itself where it is moved
                 log.refresh()
                 return True
-        return is_folder(self._streams / names.encode_name(key))
+        return is_folder(replacing.place_of(self._streams, key))
 
     __contains__ = exists
-
-    def delete(self, name: str | bytes) -> bool:
-        """Removes a stream with all that belongs to it. Returns whether there was one."""
-        return self._delete(names.as_name(name), None)
-
-    def _delete(self, key: bytes, is_it: Callable[[StreamLog], bool] | None) -> bool:
-        """The same, if the stream is the one that is meant: this is asked where nobody can change it any more."""
-        with self._mutex, self._lock_names():
-            if not self.exists(key):
-                return False
-            try:
-                hidden = self._hide(key, is_it)
-            except _OtherError:
-                return False
-            directory.remove_hidden(hidden, self._files)
-        self._page.ctl.ring()
-        return True
-
-    def rename(self, old: str | bytes, new: str | bytes, *, replace: bool = True) -> None:
-        """Gives a stream another name; a stream that has it goes, as with Redis's RENAME.
-
-        Raises:
-            NoSuchStreamError: there is no stream `old`.
-            StreamExistsError: there is a stream `new`, and `replace` is false.
-        """
-        source, target = names.as_name(old), names.as_name(new)
-        with self._mutex, self._lock_names():
-            if not self.exists(source):
-                raise NoSuchStreamError(source)
-            if source == target:
-                return
-            if not replace and self.exists(target):
-                raise StreamExistsError(target)
-            hidden: list[Path] = []
-
-            def give_name(_: StreamLog | None) -> Path:
-                directory.note_names(self._streams, source, target, self._files)
-                if self.exists(target):  # it goes only now, when all that may fail before has not
-                    hidden.append(self._hide(target, None))
-                try:
-                    return directory.rename_stream(self._streams, source, target, self._files)
-                except BaseException:
-                    for each in hidden:
-                        directory.bring_back(self._streams, each, target, self._files)
-                    raise
-
-            self._move(source, give_name, flush=True)
-            for each in hidden:
-                directory.remove_hidden(each, self._files)
-        self._page.ctl.ring()
-
-    def _lock_names(self) -> Guard:
-        """The store's lock: nobody else makes, renames or removes a stream meanwhile."""
-        self._check_open()
-        if self.read_only:
-            raise ReadOnlyError(str(self.path))
-        return self._page.ctl.locked(APPEND)
-
-    def _hide(self, name: bytes, is_it: Callable[[StreamLog], bool] | None) -> Path:
-        """Takes a stream's name away. Returns where its files are, which are to be removed."""
-
-        def hide(log: StreamLog | None) -> Path:
-            if is_it is not None and (log is None or not is_it(log)):
-                raise _OtherError
-            if log is not None and log.native.group_count[1]:
-                with contextlib.suppress(DiskstreamError):  # the view is made anew where this or what follows fails
-                    log.pending.forget()
-            return directory.hide_stream(self._streams, name, self._files)
-
-        return self._move(name, hide, flush=False)
-
-    def _move(self, name: bytes, move: Callable[[StreamLog | None], Path], *, flush: bool) -> Path:
-        """Moves a stream's directory, so that every process notices: see `StreamLog.leave`. Returns its new place.
-
-        `move` is given the log, locked; None of a stream that is damaged.
-        """
-        places: list[Path] = []
-        log: StreamLog | None = None
-
-        def once() -> Path:
-            places.append(move(log))
-            return places[0]
-
-        while not places:
-            try:
-                log = self._log(name, create=False)
-            except DiskstreamError:
-                log = None  # a damaged stream can be deleted or renamed all the same
-            if log is None:
-                self._logs.pop(name, None)
-                return once()
-            try:
-                log.leave(once, flush=flush)
-            except StreamMoved:
-                pass
-            except BaseException:
-                if places or log.ctl.flags & FLAG_MOVED:
-                    self._forget(name, log)
-                raise  # where it has not moved it stays open: what was added is still to be flushed
-            self._forget(name, log)
-        return places[0]
 
     def _log(self, name: bytes, *, create: bool) -> StreamLog | None:
         """The open log of a stream, opening (and making) it where needed; None where there is none."""
@@ -351,7 +244,7 @@ class Store(Upkeep):
             if log is not None and not log.closed:
                 return log
             while True:
-                where = self._streams / names.encode_name(name)
+                where = self._place(name)
                 try:
                     if not is_folder(where):
                         if not create:
@@ -366,11 +259,6 @@ class Store(Upkeep):
                     if not (self._logs and error.errno in (errno.EMFILE, errno.ENFILE)):
                         raise
                     self._retire_one()  # there are fewer descriptors than `max_open_streams` need
-
-    def _create(self, name: bytes) -> None:
-        with self._lock_names():
-            directory.create_stream(self._streams, name, self._files)
-        self._page.ctl.ring()
 
     def _open_log(self, name: bytes, where: Path) -> StreamLog:
         refuse_link(where)

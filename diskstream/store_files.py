@@ -6,7 +6,7 @@ from pathlib import Path
 from shutil import rmtree
 from typing import Final
 
-from diskstream.engine import lease, names, verify
+from diskstream.engine import lease, names, replacing, verify
 from diskstream.engine.backup import (
     Copied,
     Cut,
@@ -130,5 +130,5 @@ def verify_files(store: Store, only: Mapping[bytes, Collection[str]]) -> VerifyR
         except StreamMoved:
             continue
         except (CorruptionError, FormatError) as error:
-            verify.verify_directory(name, store.path / "streams" / names.encode_name(name), report, error)
+            verify.verify_directory(name, replacing.place_of(store.path / "streams", name), report, error)
     return report

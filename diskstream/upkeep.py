@@ -38,6 +38,7 @@ class Upkeep:
         def _check_open(self) -> None: ...
         def _forget(self, name: bytes, log: StreamLog) -> None: ...
         def _log(self, name: bytes, *, create: bool) -> StreamLog | None: ...
+        def _place(self, name: bytes) -> Path: ...
 
     def lease(self, streams: Iterable[str | bytes], *, ttl_s: float = 3600.0) -> Path:
         """Keeps one moment of some streams readable, whatever is trimmed, deleted or compacted meanwhile.
@@ -124,7 +125,7 @@ class Upkeep:
         except DiskstreamError as error:
             if isinstance(error, StorageError) and error.errno in (errno.EMFILE, errno.ENFILE):
                 raise  # says nothing of the stream
-            verify.verify_directory(name, self._streams / names.encode_name(name), report, error)
+            verify.verify_directory(name, self._place(name), report, error)
 
     def verify(self, *, progress: verify.Progress | None = None, cold: bool = False) -> VerifyReport:
         """Reads everything, with `cold` in object storage too, changes nothing, and reports what is damaged.
@@ -135,7 +136,7 @@ class Upkeep:
         report = VerifyReport()
         check_names(self._streams, report)
         for name in self.streams():
-            with verify.unless_removed(self._streams / names.encode_name(name), report):
+            with verify.unless_removed(self._place(name), report):
                 self._verify_one(name, report, progress or verify.ignore, cold=cold)
         check_view(self.path / "view", report)
         report.problems += work_faults(self.path)

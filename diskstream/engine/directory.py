@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from diskstream._native import FORMAT_VERSION, first_segment
-from diskstream.engine import names
+from diskstream.engine import names, replacing
 from diskstream.engine.files import Files, read_small, reading, wrapped
 from diskstream.engine.looks import children, is_folder, is_link, is_there, refuse_links, status
 from diskstream.engine.roll import INITIAL_BYTES
@@ -21,7 +21,6 @@ from diskstream.errors import NetworkFilesystemError, NewerFormatError, NotAStor
 
 __all__ = [
     "FOLDERS",
-    "bring_back",
     "check_filesystem",
     "create_stream",
     "describe",
@@ -213,10 +212,10 @@ def _within(streams: Path, action: str) -> Iterator[None]:
 
 
 def list_streams(streams: Path) -> list[bytes]:
-    """The names of all streams, in byte order."""
+    """The names of all streams, in byte order; also of those that are put aside: `replacing.place_of` says where."""
     with _within(streams, "list"), os.scandir(streams) as entries:
-        found = [names.decode_directory(Path(entry.path)) for entry in entries if entry.is_dir(follow_symlinks=False)]
-    return sorted(name for name in found if name is not None)
+        found = [replacing.name_of(Path(entry.path)) for entry in entries if entry.is_dir(follow_symlinks=False)]
+    return sorted({name for name in found if name is not None})
 
 
 def unreadable_names(streams: Path) -> list[Path]:
@@ -289,14 +288,6 @@ def hide_stream(streams: Path, name: bytes, files: Files) -> Path:
     return hidden
 
 
-def bring_back(streams: Path, hidden: Path, name: bytes, files: Files) -> None:
-    """Gives a stream that was hidden its name back, unless another has it; the caller holds the store's lock."""
-    if not is_there(streams / names.encode_name(name)):
-        with contextlib.suppress(StorageError):  # what hindered the caller hinders this too: it tells of the first
-            files.rename(hidden, streams / names.encode_name(name))
-            files.sync_dir(streams)
-
-
 def remove_hidden(hidden: Path, files: Files) -> None:
     """Removes the files of a stream that was hidden."""
     _remove_tree(hidden, files)
@@ -315,7 +306,11 @@ def _remove_tree(directory: Path, files: Files) -> None:
 
 
 def sweep(streams: Path, files: Files) -> int:
-    """Removes what an interrupted creation or removal left; the caller holds the store's lock. Returns how many."""
+    """Ends what was interrupted: a renaming, a creation, a removal; the caller holds the store's lock.
+
+    Returns how many directories were removed.
+    """
+    replacing.settle_all(streams, files)
     with _within(streams, "list"), os.scandir(streams) as entries:
         left = [Path(entry.path) for entry in entries if entry.name.startswith((".new-", ".deleted-"))]
     for directory in left:

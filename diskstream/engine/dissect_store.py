@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from diskstream._native import CTL_BYTES, SealedSegment
-from diskstream.engine import audit, cold, directory, names, view_check, view_pages
+from diskstream.engine import audit, cold, directory, names, replacing, view_check, view_pages
 from diskstream.engine.dissect import Depth, Row, dissect_file, kind_of
 from diskstream.engine.files import Files, read_small, size_of
 from diskstream.engine.log import StreamLog, StreamMoved
@@ -92,7 +92,7 @@ def dissect_stream(name: bytes, path: Path, options: Options, depth: Depth) -> I
 
     With `depth.parts`, what stands in each of its files follows.
     """
-    folder = path / "streams" / names.encode_name(name)
+    folder = replacing.place_of(path / "streams", name)
     yield {"is": "stream", "name": name, "directory": str(folder)}
     log: StreamLog | None = None
     try:

@@ -87,13 +87,19 @@ def is_long(directory: str) -> bool:
     return "~" in directory
 
 
-def decode_directory(directory: Path) -> bytes | None:
-    """The name of the stream in a directory, or None where it is no stream's directory."""
-    if not is_long(directory.name):
-        if not _ENCODED.fullmatch(directory.name):
+def decode_directory(directory: Path, encoded: str | None = None) -> bytes | None:
+    """The name of the stream in a directory, or None where it is no stream's directory.
+
+    Args:
+        directory: where it is.
+        encoded: the name that it would have, where it is somewhere else now.
+    """
+    encoded = encoded or directory.name
+    if not is_long(encoded):
+        if not _ENCODED.fullmatch(encoded):
             return None
-        name = unquote_to_bytes(directory.name)
-        return name if encode_name(name) == directory.name else None
+        name = unquote_to_bytes(encoded)
+        return name if encode_name(name) == encoded else None
     try:
         with reading(directory / "name") as file:
             candidates = file.read(_MAX_NAME_FILE_BYTES).decode("ascii").split()
@@ -101,7 +107,7 @@ def decode_directory(directory: Path) -> bytes | None:
         return None
     for candidate in candidates:
         name = bytes.fromhex(candidate) if re.fullmatch(r"(?:[0-9a-f]{2})+", candidate) else b""
-        if name and encode_name(name) == directory.name:
+        if name and encode_name(name) == encoded:
             return name
     return None
 

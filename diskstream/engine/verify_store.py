@@ -5,7 +5,7 @@ import errno
 from pathlib import Path
 
 from diskstream.engine import cold as cold_stub
-from diskstream.engine import directory, names, verify, view_check
+from diskstream.engine import directory, names, replacing, verify, view_check
 from diskstream.engine.cold_cache import ColdCache
 from diskstream.engine.files import Files
 from diskstream.engine.log import StreamLog, StreamMoved
@@ -49,7 +49,8 @@ def bytes_to_read(path: Path, wanted: frozenset[bytes] = frozenset(), *, cold: b
     for store in [path, *nested_stores(path)]:
         for name in directory.list_streams(store / "streams") if is_folder(store / "streams") else []:
             if not wanted or store != path or name in wanted:
-                total += sum(_size_of(each, cold=cold) for each in _listed(store / "streams" / names.encode_name(name)))
+                folder = replacing.place_of(store / "streams", name)
+                total += sum(_size_of(each, cold=cold) for each in _listed(folder))
     return total
 
 
@@ -95,7 +96,7 @@ def _one_store(
     check_names(streams, report)
     for name in directory.list_streams(streams):
         if not wanted or name in wanted:
-            folder = streams / names.encode_name(name)
+            folder = replacing.place_of(streams, name)
             with verify.unless_removed(folder, report):
                 _one_stream(name, folder, options, report, progress, cold=cold)
     state = view_check.check(path / "view")

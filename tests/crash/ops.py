@@ -229,22 +229,18 @@ def remove(w: Workload) -> None:
     names = dict(w.promises.now)
     del names[name]
     w.note(f"remove {name[:9]!r}")
-    w.rename_streams([names], lambda: w.store.delete(name))
+    w.rename_streams(names, lambda: w.store.delete(name))
 
 
 def rename(w: Workload) -> None:
-    """A stream gets another name; one that has it goes first."""
+    """A stream gets another name; one that has it goes in the same moment."""
     old, new = _existing(w), _name(w)
     if old is None or old == new:
         return
     names = dict(w.promises.now)
-    versions = []
-    if names.pop(new, None) is not None:
-        versions.append(dict(names))
     names[new] = names.pop(old)
-    versions.append(names)
     w.note(f"rename {old[:9]!r} {new[:9]!r}")
-    w.rename_streams(versions, lambda: w.store.rename(old, new))
+    w.rename_streams(names, lambda: w.store.rename(old, new))
 
 
 def reopen(w: Workload) -> None:

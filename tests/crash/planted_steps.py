@@ -8,13 +8,13 @@ from threading import get_ident
 import pytest
 
 from diskstream._native import LogFile
-from diskstream.engine import recovery, torn
+from diskstream.engine import directory, names, recovery, replacing, torn
 from diskstream.engine.files import Files, LogFileLike, NewFile
 from diskstream.engine.page import Page
 from tests.crash.events import Tree
 from tests.crash.recorder import RecordedLog, RecordedNewFile, RecordingFiles
 
-__all__ = ["BELIEVED", "STEPS"]
+__all__ = ["BELIEVED", "REPLACED", "STEPS"]
 
 
 def _caller(above: int) -> str:
@@ -130,6 +130,36 @@ def page_believed(patch: pytest.MonkeyPatch) -> None:
 
     patch.setattr(Page, "__init__", init)
 
+
+def removed_first(patch: pytest.MonkeyPatch) -> None:
+    """A stream whose name another one is given is on its way to be removed before that one has it."""
+
+    def put_aside(streams: Path, name: bytes, files: Files) -> Path:
+        return directory.hide_stream(streams, name, files)
+
+    patch.setattr(replacing, "put_aside", put_aside)
+
+
+def let_go_too_early(patch: pytest.MonkeyPatch) -> None:
+    """It is let go before the other one's new name is durable, which comes only then."""
+    remove = directory.remove_hidden
+
+    def rename_stream(streams: Path, old: bytes, new: bytes, files: Files) -> Path:
+        files.rename(streams / names.encode_name(old), streams / names.encode_name(new))
+        return streams / names.encode_name(new)
+
+    def remove_hidden(hidden: Path, files: Files) -> None:
+        remove(hidden, files)
+        files.sync_dir(hidden.parent)
+
+    patch.setattr(directory, "rename_stream", rename_stream)
+    patch.setattr(directory, "remove_hidden", remove_hidden)
+
+
+REPLACED: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
+    "a stream is removed before another has its name": removed_first,
+    "a stream is let go before another has its name for good": let_go_too_early,
+}
 
 BELIEVED: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "a second flush is believed": second_flush_believed,

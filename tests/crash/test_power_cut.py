@@ -15,9 +15,9 @@ from diskstream.engine import seal
 from diskstream.engine.log import StreamLog
 from tests.crash.cold_ops import COLD_WEIGHTS
 from tests.crash.events import Tree
-from tests.crash.ops import WEIGHTS
+from tests.crash.ops import WEIGHTS, rename
 from tests.crash.planted import MISTAKES, PATCHES, left_unchecked
-from tests.crash.planted_steps import BELIEVED, STEPS
+from tests.crash.planted_steps import BELIEVED, REPLACED, STEPS
 from tests.crash.recorder import RecordingFiles
 from tests.crash.run import Job, Outcome, run
 
@@ -82,6 +82,14 @@ def test_a_step_left_out_is_missed(mistake: str, monkeypatch: pytest.MonkeyPatch
 def test_what_must_not_be_believed_is_not(mistake: str, monkeypatch: pytest.MonkeyPatch) -> None:
     BELIEVED[mistake](monkeypatch)
     assert caught(RecordingFiles, (0.15, 0.3)).violations
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("mistake", REPLACED)
+def test_a_stream_that_is_replaced_too_early_is_missed(mistake: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(WEIGHTS, rename, 60)
+    REPLACED[mistake](monkeypatch)
+    assert caught(RecordingFiles).violations
 
 
 @pytest.mark.timeout(600)

@@ -330,19 +330,14 @@ class Workload:
             timeline.issued.append((self.position, issued(outcomes)))
         return True
 
-    def rename_streams(self, versions: Sequence[Names], action: Callable[[], object]) -> bool:
-        """Changes names. `versions` are the names after each step of it."""
+    def rename_streams(self, names: Names, action: Callable[[], object]) -> bool:
+        """Changes names, in one moment. `names` are those behind it."""
         began = self.position
         _, alive = self.attempt(action)
         if not alive:
-            before = self.promises.now
-            self.settle(versions=versions, began=began)
-            if self.promises.now == before:  # it may have come half the way, and have gone back
-                for names in (*versions[:-1], before):
-                    self.promises.named(names, began)
+            self.settle(versions=[names], began=began)
             return False
-        for names in versions:
-            self.promises.named(names, began)
+        self.promises.named(names, began)
         self._names_kept()
         return True
 

@@ -7,6 +7,7 @@ import re
 import shutil
 import signal
 import subprocess
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -15,7 +16,7 @@ from pathlib import Path
 __all__ = ["Call", "attached", "calls", "last_call", "may_be_traced", "why_not"]
 
 _PR_SET_PTRACER, _ANY = 0x59616D61, ctypes.c_ulong(-1)
-_CALL = re.compile(r"^(?:\d+ +)?([a-z_0-9]+)\((.*)$")
+_CALL = re.compile(r"^(?:(\d+) +)?([a-z_0-9]+)\((.*)$")
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,8 @@ class Call:
 
     Attributes:
         name: of the call.
-        nth: among the calls of that name, from 1.
+        nth: among the calls of that name that its thread makes, from 1: `strace` counts for each thread by itself, and
+            strikes in the first that comes so far.
         text: its arguments and its result.
     """
 
@@ -90,11 +92,12 @@ def _lines(log: Path) -> Iterator[re.Match[str]]:
 
 def calls(log: Path) -> list[Call]:
     """All calls of a log, in order."""
-    seen: dict[str, int] = {}
+    seen: Counter[tuple[str, str]] = Counter()
     found = []
     for match in _lines(log):
-        seen[match[1]] = seen.get(match[1], 0) + 1
-        found.append(Call(match[1], seen[match[1]], match[2]))
+        thread, name, text = match.groups()
+        seen[thread, name] += 1
+        found.append(Call(name, seen[thread, name], text))
     return found
 
 
@@ -102,5 +105,5 @@ def last_call(log: Path) -> str:
     """The name of the last call of a log: the one at which a process was killed."""
     name = ""
     for match in _lines(log):
-        name = match[1]
+        name = match[2]
     return name

@@ -16,6 +16,7 @@ from tests.kills.workload import Script
 LOG = """\
 4711  openat(AT_FDCWD, "x", O_RDONLY) = 3
 4711  read(3, "", 10)                   = 0
+4712  read(4, "", 10)                   = 0
 4711  read(3, "", 10)                   = -1 EIO (Input/output error) (INJECTED)
 4711  pwrite64(3, "a", 1, 0)            = ?
 4711  +++ killed by SIGKILL +++
@@ -26,7 +27,13 @@ def test_a_log_is_understood(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_text(LOG, encoding="utf-8")
     found = calls(log)
-    assert [(call.name, call.nth) for call in found] == [("openat", 1), ("read", 1), ("read", 2), ("pwrite64", 1)]
+    assert [(call.name, call.nth) for call in found] == [
+        ("openat", 1),
+        ("read", 1),
+        ("read", 1),
+        ("read", 2),
+        ("pwrite64", 1),
+    ]
     assert [call.name for call in found if "(INJECTED)" in call.text] == ["read"]
     assert last_call(log) == "pwrite64"
 

@@ -1,0 +1,179 @@
+"""Streams made, removed and renamed: so that every process notices, and that a death on the way loses none."""
+
+import contextlib
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from diskstream._native import Guard
+from diskstream.engine import directory, names, replacing
+from diskstream.engine.files import Files
+from diskstream.engine.log import FLAG_MOVED, StreamLog, StreamMoved
+from diskstream.engine.page import APPEND, Page
+from diskstream.errors import DiskstreamError, NoSuchStreamError, ReadOnlyError, StorageError, StreamExistsError
+
+__all__ = ["Naming"]
+
+
+class Naming:
+    """The part of `Store` that changes which streams there are."""
+
+    path: Path
+    read_only: bool
+    _streams: Path
+    _files: Files
+    _logs: dict[bytes, StreamLog]
+    _mutex: threading.RLock
+    _page: Page
+
+    if TYPE_CHECKING:
+
+        def exists(self, name: str | bytes) -> bool: ...
+        def _check_open(self) -> None: ...
+        def _forget(self, name: bytes, log: StreamLog) -> None: ...
+        def _log(self, name: bytes, *, create: bool) -> StreamLog | None: ...
+
+    def delete(self, name: str | bytes) -> bool:
+        """Removes a stream with all that belongs to it. Returns whether there was one."""
+        return self._delete(names.as_name(name), None)
+
+    def _delete(self, key: bytes, is_it: Callable[[StreamLog], bool] | None) -> bool:
+        """The same, if the stream is the one that is meant: this is asked where nobody can change it any more."""
+        with self._mutex, self._lock_names():
+            self._settle(key)
+            if not self.exists(key):
+                return False
+            try:
+                hidden = self._hide(key, is_it)
+            except _OtherError:
+                return False
+            directory.remove_hidden(hidden, self._files)
+        self._page.ctl.ring()
+        return True
+
+    def rename(self, old: str | bytes, new: str | bytes, *, replace: bool = True) -> None:
+        """Gives a stream another name; a stream that has it goes, as with Redis's RENAME.
+
+        Raises:
+            NoSuchStreamError: there is no stream `old`.
+            StreamExistsError: there is a stream `new`, and `replace` is false.
+        """
+        source, target = names.as_name(old), names.as_name(new)
+        with self._mutex, self._lock_names():
+            self._settle(source)
+            self._settle(target)
+            if not self.exists(source):
+                raise NoSuchStreamError(source)
+            if source == target:
+                return
+            if not replace and self.exists(target):
+                raise StreamExistsError(target)
+
+            def give_name(_: StreamLog | None) -> Path:
+                directory.note_names(self._streams, source, target, self._files)
+                if self.exists(target):  # it goes only now, when all that may fail before has not
+                    self._put_aside(target)
+                try:
+                    return directory.rename_stream(self._streams, source, target, self._files)
+                except BaseException:
+                    with contextlib.suppress(StorageError):  # what hinders the caller hinders this: the first is told
+                        replacing.give_back(self._streams, target, self._files)
+                    raise
+
+            self._move(source, give_name, flush=True)
+            with contextlib.suppress(StorageError):  # it is renamed, durably; the next use of the name tries again
+                removed = replacing.let_go(self._streams, target, self._files)
+                if removed is not None:
+                    directory.remove_hidden(removed, self._files)
+        self._page.ctl.ring()
+
+    def _lock_names(self) -> Guard:
+        """The store's lock: nobody else makes, renames or removes a stream meanwhile."""
+        self._check_open()
+        if self.read_only:
+            raise ReadOnlyError(str(self.path))
+        return self._page.ctl.locked(APPEND)
+
+    def _hide(self, name: bytes, is_it: Callable[[StreamLog], bool] | None) -> Path:
+        """Takes a stream's name away. Returns where its files are, which are to be removed."""
+
+        def hide(log: StreamLog | None) -> Path:
+            if is_it is not None and (log is None or not is_it(log)):
+                raise _OtherError
+            _forget_groups(log)
+            return directory.hide_stream(self._streams, name, self._files)
+
+        return self._move(name, hide, flush=False)
+
+    def _put_aside(self, name: bytes) -> None:
+        """Takes a stream's name away until another has it: whoever dies on the way leaves all of the one that was."""
+
+        def put(log: StreamLog | None) -> Path:
+            _forget_groups(log)
+            return replacing.put_aside(self._streams, name, self._files)
+
+        self._move(name, put, flush=True)
+
+    def _settle(self, name: bytes) -> None:
+        """Ends what somebody who died has begun with a name; the caller holds the store's lock."""
+        removed = replacing.settle(self._streams, name, self._files)
+        if removed is not None:
+            directory.remove_hidden(removed, self._files)
+
+    def _move(self, name: bytes, move: Callable[[StreamLog | None], Path], *, flush: bool) -> Path:
+        """Moves a stream's directory, so that every process notices: see `StreamLog.leave`. Returns its new place.
+
+        `move` is given the log, locked; None of a stream that is damaged.
+        """
+        places: list[Path] = []
+        log: StreamLog | None = None
+
+        def once() -> Path:
+            places.append(move(log))
+            return places[0]
+
+        while not places:
+            try:
+                log = self._log(name, create=False)
+            except DiskstreamError:
+                log = None  # a damaged stream can be deleted or renamed all the same
+            if log is None:
+                self._logs.pop(name, None)
+                return once()
+            try:
+                log.leave(once, flush=flush)
+            except StreamMoved:
+                pass
+            except BaseException:
+                if places or log.ctl.flags & FLAG_MOVED:
+                    self._forget(name, log)
+                raise  # where it has not moved it stays open: what was added is still to be flushed
+            self._forget(name, log)
+        return places[0]
+
+    def _create(self, name: bytes) -> None:
+        with self._lock_names():
+            self._settle(name)
+            directory.create_stream(self._streams, name, self._files)
+        self._page.ctl.ring()
+
+    def _place(self, name: bytes) -> Path:
+        """Where a stream is, or would be. Where one is put aside, this waits for whoever did that, or ends it."""
+        place = replacing.place_of(self._streams, name)
+        if self.read_only or not replacing.is_aside(place):
+            return place
+        with self._lock_names():
+            self._settle(name)
+        self._page.ctl.ring()
+        return replacing.place_of(self._streams, name)
+
+
+class _OtherError(Exception):
+    """The stream is not the one that was meant."""
+
+
+def _forget_groups(log: StreamLog | None) -> None:
+    if log is not None and log.native.group_count[1]:
+        with contextlib.suppress(DiskstreamError):  # the view is made anew where this or what follows fails
+            log.pending.forget()
