@@ -159,9 +159,19 @@ class ScanLayout:
     """How entries become columns: said once, for all batches."""
 
     def __new__(
-        cls, layout: str, fields: Sequence[tuple[bytes, str]], duplicates: str, *, metadata: bool, times: bool
+        cls,
+        layout: str,
+        fields: Sequence[tuple[bytes, str]],
+        duplicates: str,
+        *,
+        exact: bool,
+        metadata: bool,
+        times: bool,
     ) -> ScanLayout:
-        """Layout 'ids', 'fields', 'map', 'raw' or 'typed'; `fields` are names and types of the columns of 'typed'."""
+        """Layout 'ids', 'fields', 'map', 'raw' or 'typed'; `fields` are names and types of the columns of 'typed'.
+
+        With `exact` a value that would be rounded, cut or out of range counts as one that does not parse.
+        """
     def batch(self, blocks: Sequence[Block]) -> ScanBatch: ...  # Batches may share arrays: nobody writes to them
 
 @final

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LAYOUTS", "Layout", "arrow_type", "as_batch", "field_list_type"]
 
+_ROUNDED = ("decimal", "double", "float", "timestamp")
 LAYOUTS = ("ids", "fields", "map", "raw", "typed")
 
 
@@ -24,6 +25,7 @@ class Layout:
     name: str
     columns: Sequence[tuple[bytes, str]]
     strict: bool
+    exact: bool
     metadata: bool
     native: ScanLayout
 
@@ -35,6 +37,7 @@ class Layout:
         duplicates: str,
         *,
         strict: bool,
+        exact: bool,
         metadata: bool,
         times: bool,
     ) -> "Layout":
@@ -45,10 +48,10 @@ class Layout:
             DiskstreamError: pyarrow is not installed.
         """
         _arrow()
-        native = ScanLayout(name, columns, duplicates, metadata=metadata, times=times)
+        native = ScanLayout(name, columns, duplicates, exact=exact, metadata=metadata, times=times)
         if name == "typed" and not columns:
             raise ArgumentError("layout 'typed' needs columns: names of fields and their types")
-        return cls(name, columns, strict, metadata, native)
+        return cls(name, columns, strict, exact, metadata, native)
 
 
 def _arrow() -> Any:
@@ -115,12 +118,12 @@ def as_batch(how: Layout, blocks: Sequence[Block], segment: int) -> "pa.RecordBa
     """
     pa = _arrow()
     made = how.native.batch(blocks)
-    if how.strict and made.first_bad is not None:
+    if (how.strict or how.exact) and made.first_bad is not None:
         entry_id, name, value = made.first_bad
         kind = dict(how.columns)[name]
-        raise ArgumentError(
-            f"entry {entry_id}: the field {name.decode(errors='backslashreplace')} does not parse as {kind}: {value!r}"
-        )
+        as_what = f"{kind} without being rounded or cut" if how.exact and kind.startswith(_ROUNDED) else kind
+        field = name.decode(errors="backslashreplace")
+        raise ArgumentError(f"entry {entry_id}: the field {field} does not parse as {as_what}: {value!r}")
     rows = made.rows
 
     def words(kind: Any, data: Any, validity: Any = None, nulls: int = 0) -> Any:

@@ -163,6 +163,7 @@ class Scanned:
         columns: Mapping[str | bytes, str] | Sequence[tuple[str | bytes, str]] = (),
         duplicates: str = "last",
         strict: bool = False,
+        exact: bool = False,
         metadata: bool = False,
         times: bool = True,
         batch_rows: int = 16_384,
@@ -185,19 +186,20 @@ class Scanned:
                 ``decimal(p,s)``, ``timestamp``, ``date``, ``string``, ``binary``.
             duplicates: which value counts where an entry holds a name twice: ``first``, ``last``, or ``fail``.
             strict: raise where a value does not parse, instead of leaving it null.
+            exact: raise also where a value would be rounded or cut to fit, or is past what a float can hold.
             metadata: add ``segment``, ``position`` (in it) and ``size_bytes`` (of names and values), int64 each.
             times: give ``ts``; it costs a little, and says nothing that ``id_ms`` does not.
             batch_rows: rows of a batch, about.
 
         Raises:
-            ArgumentError: no such layout or type; with ``fail``, a repeated name; with `strict`, a value that does not
-                parse: the message names the entry, the field and the value.
+            ArgumentError: no such layout or type; with ``fail``, a repeated name; with `strict` or `exact`, a value
+                that does not parse: the message names the entry, the field and the value.
             CorruptionError: something within the range cannot be read. What came before it was right.
             DiskstreamError: pyarrow is not installed.
         """
         pairs = columns.items() if isinstance(columns, Mapping) else columns
         wanted = [(name.encode() if isinstance(name, str) else bytes(name), kind) for name, kind in pairs]
-        how = Layout.of(layout, wanted, duplicates, strict=strict, metadata=metadata, times=times)
+        how = Layout.of(layout, wanted, duplicates, strict=strict, exact=exact, metadata=metadata, times=times)
         if batch_rows < 1:
             raise ArgumentError("a batch has at least one row")
         return self._scan(parse_start(start), parse_end(end), how, batch_rows)

@@ -43,7 +43,7 @@ def read_in_order(
     rows = max(_FEWEST_ROWS, min(_PIECE_ENTRIES, _PIECE_CELLS // max(1, len(columns))))
     how: dict[str, Any] = {"layout": "fields"}
     if columns:
-        how = {"layout": "typed", "columns": columns, "duplicates": duplicates, "strict": True}
+        how = {"layout": "typed", "columns": columns, "duplicates": duplicates, "exact": True}
     pieces = iter(stream.splits(span.start, span.end, max_entries=rows, max_bytes=_PIECE_BYTES))
 
     def read(first: Any, last: Any, read_so_far: SimpleQueue[pa.RecordBatch | None]) -> None:

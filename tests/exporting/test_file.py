@@ -72,6 +72,29 @@ def test_columns_have_types_in_tables(path: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "y.arrow").exists()
 
 
+@pytest.mark.parametrize(
+    ("kind", "fits", "does_not"),
+    [
+        ("decimal(5,2)", "1.230", "1.239"),
+        ("double", "1e-300", "1e400"),
+        ("double", "-0.0", "1e-400"),
+        ("float", "1e38", "1e39"),
+        ("timestamp", "2026-01-01T00:00:00.123456000", "2026-01-01T00:00:00.1234567"),
+    ],
+)
+def test_a_value_that_would_be_rounded_or_cut_is_none_of_its_column(
+    tmp_path: Path, kind: str, fits: str, does_not: str
+) -> None:
+    with diskstream.open(tmp_path / "store") as store:
+        store.stream("x").add_many([{"v": fits}, {"v": does_not}], ids=["1-0", "2-0"])
+    words = ["x", "--columns", f"v:{kind}", "-o", str(tmp_path / "x.parquet")]
+    done = export(tmp_path / "store", *words, code=1)
+    assert f"entry 2-0: the field v does not parse as {kind} without being rounded or cut: b'{does_not}'" in done.stderr
+    assert not (tmp_path / "x.parquet").exists()
+    export(tmp_path / "store", *words, "--end", "1")
+    assert table_of(tmp_path / "x.parquet").num_rows == 1
+
+
 @pytest.mark.parametrize("to_parts", [False, True])
 def test_a_column_that_no_entry_has_is_told(path: Path, tmp_path: Path, *, to_parts: bool) -> None:
     words = ["odd", "--columns", "a,temprature,c", "--duplicates", "last", "-o", str(tmp_path / "x.parquet")]

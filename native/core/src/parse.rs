@@ -59,9 +59,33 @@ pub fn integer(text: &[u8]) -> Option<i64> {
     Some(value)
 }
 
-/// A floating-point number in decimal or scientific form; `inf`, `infinity` and `nan` too.
-pub fn float(text: &[u8]) -> Option<f64> {
-    std::str::from_utf8(text).ok()?.parse().ok()
+/// A value, and whether it is all that the text says: digits may have been rounded off or dropped, and a number may be
+/// past what its type can hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Parsed<T> {
+    pub value: T,
+    pub whole: bool,
+}
+
+/// A floating-point number in decimal or scientific form; `inf`, `infinity` and `nan` too. The nearest that there is
+/// counts as all of it, but for infinity and zero.
+pub fn float(text: &[u8]) -> Option<Parsed<f64>> {
+    let value: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
+    let mut mantissa = text.iter().take_while(|byte| !matches!(byte, b'e' | b'E'));
+    let whole = match (value.is_infinite(), value == 0.0) {
+        (true, _) => !mantissa.any(u8::is_ascii_digit),
+        (_, true) => !mantissa.any(|byte| matches!(byte, b'1'..=b'9')),
+        _ => true,
+    };
+    Some(Parsed { value, whole })
+}
+
+/// The same with 32 bits.
+pub fn float32(text: &[u8]) -> Option<Parsed<f32>> {
+    let Parsed { value, whole } = float(text)?;
+    let short = value as f32;
+    let kept = short.is_infinite() == value.is_infinite() && (short == 0.0) == (value == 0.0);
+    Some(Parsed { value: short, whole: whole && kept })
 }
 
 /// `true` or `false`, `t`, `f`, `yes`, `no`, `y`, `n`, `1`, `0`, in any case: the words of Spark's own cast.
@@ -77,7 +101,7 @@ pub fn boolean(text: &[u8]) -> Option<bool> {
 }
 
 /// A decimal number as `value * 10^-scale`, rounded half up where it has more digits; none past `precision` digits.
-pub fn decimal(text: &[u8], precision: u8, scale: i8) -> Option<i128> {
+pub fn decimal(text: &[u8], precision: u8, scale: i8) -> Option<Parsed<i128>> {
     let (negative, rest) = match text.split_first()? {
         (b'-', rest) => (true, rest),
         (b'+', rest) => (false, rest),
@@ -105,18 +129,25 @@ pub fn decimal(text: &[u8], precision: u8, scale: i8) -> Option<i128> {
         return None;
     }
     let shift = i64::from(scale) - places.unwrap_or(0) + exponent;
+    let mut whole = true;
     if value != 0 {
         let factor = 10i128.checked_pow(u32::try_from(shift.unsigned_abs()).ok()?);
         value = match (shift >= 0, factor) {
             (true, factor) => value.checked_mul(factor?)?,
-            (false, Some(factor)) => value / factor + i128::from(value % factor >= factor - value % factor),
-            (false, None) => 0, // smaller than any digit that is kept
+            (false, Some(factor)) => {
+                whole = value % factor == 0;
+                value / factor + i128::from(value % factor >= factor - value % factor)
+            }
+            (false, None) => {
+                whole = false;
+                0 // smaller than any digit that is kept
+            }
         };
     }
     if value >= 10i128.checked_pow(u32::from(precision))? {
         return None;
     }
-    Some(if negative { -value } else { value })
+    Some(Parsed { value: if negative { -value } else { value }, whole })
 }
 
 /// Days since 1970-01-01 of `YYYY-MM-DD`.
@@ -139,10 +170,11 @@ fn date_part(text: &[u8]) -> Option<(i64, &[u8])> {
 ///
 /// `2026-11-21`, `2026-11-21T10:11:12.345678Z`, a blank for the `T`, an offset as `+02:00` or `+0200`. Without an offset
 /// the time is UTC. Digits past the microsecond are dropped.
-pub fn timestamp(text: &[u8]) -> Option<i64> {
-    let Some((days, rest)) = date_part(text) else { return integer(text)?.checked_mul(1000) };
+pub fn timestamp(text: &[u8]) -> Option<Parsed<i64>> {
+    let of = |value: i64| Parsed { value, whole: true };
+    let Some((days, rest)) = date_part(text) else { return integer(text)?.checked_mul(1000).map(of) };
     let day_us = days.checked_mul(86_400_000_000)?;
-    let Some((separator, rest)) = rest.split_first() else { return Some(day_us) };
+    let Some((separator, rest)) = rest.split_first() else { return Some(of(day_us)) };
     if !matches!(separator, b'T' | b't' | b' ') {
         return None;
     }
@@ -154,24 +186,26 @@ pub fn timestamp(text: &[u8]) -> Option<i64> {
     };
     let (micros, rest) = match expect(rest, b'.').or_else(|| expect(rest, b',')) {
         Some(rest) => fraction(rest)?,
-        None => (0, rest),
+        None => (of(0), rest),
     };
     if hour > 23 || minute > 59 || second > 59 {
         return None;
     }
     let offset_s = offset(rest)?;
     let seconds = hour * 3600 + minute * 60 + second - offset_s;
-    day_us.checked_add(seconds * 1_000_000 + micros)
+    let value = day_us.checked_add(seconds * 1_000_000 + micros.value)?;
+    Some(Parsed { value, whole: micros.whole })
 }
 
-fn fraction(text: &[u8]) -> Option<(i64, &[u8])> {
+fn fraction(text: &[u8]) -> Option<(Parsed<i64>, &[u8])> {
     let count = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
     if count == 0 || count > 18 {
         return None;
     }
     let (kept, rest) = digits(text, count.min(6))?;
     let scale = 10i64.pow(6 - count.min(6) as u32);
-    Some((kept * scale, rest.get(count - count.min(6)..)?))
+    let (dropped, rest) = rest.split_at_checked(count - count.min(6))?;
+    Some((Parsed { value: kept * scale, whole: dropped.iter().all(|digit| *digit == b'0') }, rest))
 }
 
 fn offset(text: &[u8]) -> Option<i64> {
@@ -216,7 +250,7 @@ mod tests {
             (".5", 50),
             ("0e90", 0),
         ] {
-            assert_eq!(decimal(text.as_bytes(), 5, 2), Some(value), "{text}");
+            assert_eq!(decimal(text.as_bytes(), 5, 2).map(|parsed| parsed.value), Some(value), "{text}");
         }
         for text in ["1000", "", ".", "1.2.3", "e5", "1e", "999.995"] {
             assert_eq!(decimal(text.as_bytes(), 5, 2), None, "{text}");
@@ -235,7 +269,7 @@ mod tests {
             ("1692632086370", 1_692_632_086_370_000),
             ("2024-02-29", 1_709_164_800_000_000),
         ] {
-            assert_eq!(timestamp(text.as_bytes()), Some(micros), "{text}");
+            assert_eq!(timestamp(text.as_bytes()).map(|parsed| parsed.value), Some(micros), "{text}");
         }
         for text in [
             "",
@@ -249,6 +283,29 @@ mod tests {
             assert_eq!(timestamp(text.as_bytes()), None, "{text}");
         }
         assert_eq!((date(b"2000-03-01"), date(b"1970-01-01T00:00")), (Some(11_017), None));
+    }
+
+    #[test]
+    fn what_is_rounded_dropped_or_past_the_type_is_told() {
+        for (text, whole) in [("1.23", true), ("1.230", true), ("123e-2", true), ("1.239", false), ("1e-90", false)] {
+            assert_eq!(decimal(text.as_bytes(), 5, 2).map(|parsed| parsed.whole), Some(whole), "{text}");
+        }
+        for (text, whole, short) in [
+            ("0.1", true, true),
+            ("-0.0e7", true, true),
+            ("inf", true, true),
+            ("nan", true, true),
+            ("1e39", true, false),
+            ("1e-60", true, false),
+            ("1e400", false, false),
+            ("1e-400", false, false),
+        ] {
+            assert_eq!(float(text.as_bytes()).map(|parsed| parsed.whole), Some(whole), "{text}");
+            assert_eq!(float32(text.as_bytes()).map(|parsed| parsed.whole), Some(short), "{text}");
+        }
+        for (text, whole) in [("1970-01-01 00:00:01.500000000", true), ("1970-01-01 00:00:01.0000001", false)] {
+            assert_eq!(timestamp(text.as_bytes()).map(|parsed| parsed.whole), Some(whole), "{text}");
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use crate::block::{Block, Column};
 use crate::columns::Duplicates;
 use crate::error::{Error, Result};
 use crate::listed::Strings;
-use crate::parse;
+use crate::parse::{self, Parsed};
 
 /// What a column holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,6 +121,11 @@ impl TypedColumn {
         true
     }
 
+    fn number<T, const N: usize>(&mut self, parsed: Option<Parsed<T>>, exact: bool, bytes: fn(T) -> [u8; N]) -> bool {
+        let taken = parsed.filter(|parsed| parsed.whole || !exact);
+        taken.map(|parsed| self.data.extend_from_slice(&bytes(parsed.value))).is_some()
+    }
+
     /// Adds rows `from..to` of a block's column in one piece. False where they are to be looked at one by one: then
     /// nothing was added.
     fn push_run(&mut self, source: &Column, from: usize, to: usize) -> Result<bool> {
@@ -137,16 +142,16 @@ impl TypedColumn {
         Ok(true)
     }
 
-    /// Adds a value. False where it does not parse: nothing is added then.
-    fn parse(&mut self, text: &[u8]) -> Result<bool> {
+    /// Adds a value. False where it does not parse, or is not `exact` where it must be: nothing is added then.
+    fn parse(&mut self, text: &[u8], exact: bool) -> Result<bool> {
         let parsed = match self.kind {
             Type::Int(bits) => parse::integer(text).is_some_and(|value| self.int(value, bits)),
-            Type::Float64 => parse::float(text).map(|value| self.data.extend(value.to_le_bytes())).is_some(),
-            Type::Float32 => parse::float(text).map(|value| self.data.extend((value as f32).to_le_bytes())).is_some(),
+            Type::Float64 => self.number(parse::float(text), exact, f64::to_le_bytes),
+            Type::Float32 => self.number(parse::float32(text), exact, f32::to_le_bytes),
             Type::Decimal { precision, scale } => {
-                parse::decimal(text, precision, scale).map(|value| self.data.extend(value.to_le_bytes())).is_some()
+                self.number(parse::decimal(text, precision, scale), exact, i128::to_le_bytes)
             }
-            Type::Timestamp => parse::timestamp(text).map(|value| self.data.extend(value.to_le_bytes())).is_some(),
+            Type::Timestamp => self.number(parse::timestamp(text), exact, i64::to_le_bytes),
             Type::Date => parse::date(text).map(|value| self.data.extend(value.to_le_bytes())).is_some(),
             Type::Bool => parse::boolean(text).map(|value| set_bit(&mut self.data, self.rows, value)).is_some(),
             Type::Utf8 => std::str::from_utf8(text).is_ok() && self.strings.push(text).map(|()| true)?,
@@ -166,12 +171,14 @@ pub struct Typed {
     pub columns: Vec<TypedColumn>,
     pub bad: Vec<Bad>,
     duplicates: Duplicates,
+    exact: bool,
 }
 
 impl Typed {
-    pub fn new(columns: Vec<(Box<[u8]>, Type)>, duplicates: Duplicates) -> Typed {
+    /// With `exact` a value that would be rounded, cut or out of range counts as one that does not parse.
+    pub fn new(columns: Vec<(Box<[u8]>, Type)>, duplicates: Duplicates, exact: bool) -> Typed {
         let columns = columns.into_iter().map(|(name, kind)| TypedColumn::new(name, kind)).collect();
-        Typed { columns, bad: Vec::new(), duplicates }
+        Typed { columns, bad: Vec::new(), duplicates, exact }
     }
 
     /// Adds rows of a block; `before` rows came earlier in this batch.
@@ -201,7 +208,7 @@ impl Typed {
                 match sources.get(table).copied().flatten().and_then(|source| source.get(at)) {
                     None => column.null()?,
                     Some(text) => {
-                        if !column.parse(text)? {
+                        if !column.parse(text, self.exact)? {
                             column.null()?;
                             self.bad.push(Bad { row: before + count, column: number });
                         }
@@ -253,13 +260,24 @@ mod tests {
     #[test]
     fn what_does_not_parse_is_null_and_told() {
         let mut typed =
-            Typed::new(vec![(b"n"[..].into(), Type::Int(8)), (b"b"[..].into(), Type::Bool)], Duplicates::Last);
+            Typed::new(vec![(b"n"[..].into(), Type::Int(8)), (b"b"[..].into(), Type::Bool)], Duplicates::Last, false);
         let rows = block(&[&[("n", "-128"), ("b", "true")], &[("n", "128")], &[("b", "maybe"), ("n", "1")]]);
         typed.push(&rows, &[0, 1, 2], 10).unwrap();
         let [n, b] = &typed.columns[..] else { panic!("two columns") };
         assert_eq!((n.data.as_slice(), n.validity.as_slice(), n.nulls), (&[0x80, 0, 1][..], &[0b101][..], 1));
         assert_eq!((b.data.as_slice(), b.validity.as_slice(), b.nulls), (&[1][..], &[1][..], 2));
         assert_eq!(typed.bad, vec![Bad { row: 11, column: 0 }, Bad { row: 12, column: 1 }]);
+    }
+
+    #[test]
+    fn where_it_must_be_exact_what_is_rounded_does_not_parse() {
+        let rows = block(&[&[("n", "1.5")], &[("n", "1.55")], &[("n", "x")]]);
+        for (exact, bad) in [(false, vec![2]), (true, vec![1, 2])] {
+            let kind = Type::Decimal { precision: 5, scale: 1 };
+            let mut typed = Typed::new(vec![(b"n"[..].into(), kind)], Duplicates::Last, exact);
+            typed.push(&rows, &[0, 1, 2], 0).unwrap();
+            assert_eq!(typed.bad.iter().map(|bad| bad.row).collect::<Vec<_>>(), bad);
+        }
     }
 
     #[test]
@@ -276,7 +294,7 @@ mod tests {
             let whole = block(&rows);
             let kinds = || vec![(b"k"[..].into(), Type::Utf8), (b"k"[..].into(), Type::Binary)];
             let (mut by_run, mut one_by_one) =
-                (Typed::new(kinds(), Duplicates::Last), Typed::new(kinds(), Duplicates::Last));
+                (Typed::new(kinds(), Duplicates::Last, false), Typed::new(kinds(), Duplicates::Last, false));
             let mut before = 0;
             for _ in 0..3 {
                 let (from, to) = (next(rows.len() + 1), next(rows.len() + 1));
@@ -303,7 +321,7 @@ mod tests {
             builder.finish()
         };
         let halves = table(&[b"ok", b"\xc3", b"\xa9", b"ok"]);
-        let mut typed = Typed::new(vec![(b"k"[..].into(), Type::Utf8)], Duplicates::Last);
+        let mut typed = Typed::new(vec![(b"k"[..].into(), Type::Utf8)], Duplicates::Last, false);
         typed.push(&halves, &[0, 1, 2, 3], 0).unwrap();
         assert_eq!((typed.columns[0].nulls, typed.columns[0].validity.as_slice()), (2, &[0b1001][..]));
         assert_eq!(typed.bad, vec![Bad { row: 1, column: 0 }, Bad { row: 2, column: 0 }]);
@@ -313,10 +331,10 @@ mod tests {
     fn of_a_repeated_name_the_chosen_value_counts() {
         let rows = block(&[&[("a", "1"), ("a", "2")]]);
         for (policy, value) in [(Duplicates::First, 1), (Duplicates::Last, 2)] {
-            let mut typed = Typed::new(vec![(b"a"[..].into(), Type::Int(64))], policy);
+            let mut typed = Typed::new(vec![(b"a"[..].into(), Type::Int(64))], policy, false);
             typed.push(&rows, &[0], 0).unwrap();
             assert_eq!(typed.columns[0].data[0], value);
         }
-        assert!(Typed::new(vec![(b"a"[..].into(), Type::Utf8)], Duplicates::Fail).push(&rows, &[0], 0).is_err());
+        assert!(Typed::new(vec![(b"a"[..].into(), Type::Utf8)], Duplicates::Fail, false).push(&rows, &[0], 0).is_err());
     }
 }

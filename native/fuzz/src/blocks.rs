@@ -172,7 +172,7 @@ pub fn columns(data: &[u8]) {
             }
         }
         let types = names.iter().cloned().zip(TYPES.iter().copied().cycle().skip(usize::from(choice)));
-        check_typed(&block, &mut Typed::new(types.collect(), policy));
+        check_typed(&block, &mut Typed::new(types.collect(), policy, false));
         let (mut listed, mut strings) = (Listed::default(), Strings::default());
         for row in 0..block.len() {
             let _ = listed.push(&block, row, Some(policy));

@@ -1,7 +1,7 @@
 //! Text as values: IDs, numbers, times.
 
 use diskstream_core::id::Id;
-use diskstream_core::parse;
+use diskstream_core::parse::{self, Parsed};
 
 fn decimal_text(value: i128, scale: i8) -> String {
     format!("{value}e{}", -i32::from(scale))
@@ -18,21 +18,24 @@ pub fn texts(data: &[u8]) {
     if let (Some(value), Ok(text)) = (parse::integer(data), text) {
         assert_eq!(text.parse(), Ok(value));
     }
-    if let Some(value) = parse::float(data) {
+    if let Some(Parsed { value, .. }) = parse::float(data) {
         let again = parse::float(value.to_string().as_bytes());
-        assert!(value.is_nan() || again == Some(value));
+        assert!(value.is_nan() || again == Some(Parsed { value, whole: true }));
     }
+    let _ = parse::float32(data);
     let _ = parse::boolean(data);
     for (precision, scale) in [(38, 0), (38, 38), (38, -38), (1, 0), (18, 6), (255, 127), (38, -128)] {
-        if let Some(value) = parse::decimal(data, precision, scale) {
+        if let Some(Parsed { value, .. }) = parse::decimal(data, precision, scale) {
             if value.unsigned_abs() < 10u128.pow(38) && scale.unsigned_abs() <= 100 {
-                assert_eq!(parse::decimal(decimal_text(value, scale).as_bytes(), precision, scale), Some(value));
+                let again = parse::decimal(decimal_text(value, scale).as_bytes(), precision, scale);
+                assert_eq!(again, Some(Parsed { value, whole: true }));
             }
         }
     }
     if let Some(days) = parse::date(data) {
         assert!((-719_528..2_932_897).contains(&days));
-        assert_eq!(parse::timestamp(data), Some(i64::from(days) * 86_400_000_000));
+        let value = i64::from(days) * 86_400_000_000;
+        assert_eq!(parse::timestamp(data), Some(Parsed { value, whole: true }));
     }
     let _ = parse::timestamp(data);
 }

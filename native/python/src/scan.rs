@@ -114,10 +114,17 @@ enum Kind {
     Ids,
     Listed(Option<Duplicates>),
     Raw,
-    Typed(Vec<(Box<[u8]>, Type)>, Duplicates),
+    /// Columns, which of a repeated name counts, and whether what would be rounded counts as one that does not parse.
+    Typed(Vec<(Box<[u8]>, Type)>, Duplicates, bool),
 }
 
-fn parse_layout(py: Python<'_>, layout: &str, fields: Vec<(Vec<u8>, String)>, duplicates: &str) -> PyResult<Kind> {
+fn parse_layout(
+    py: Python<'_>,
+    layout: &str,
+    fields: Vec<(Vec<u8>, String)>,
+    duplicates: &str,
+    exact: bool,
+) -> PyResult<Kind> {
     let policy = policy(duplicates);
     let chosen = || policy.ok_or_else(|| errors::argument(py, "duplicates must be 'first', 'last' or 'fail'"));
     Ok(match layout {
@@ -134,7 +141,7 @@ fn parse_layout(py: Python<'_>, layout: &str, fields: Vec<(Vec<u8>, String)>, du
                     Ok((name.into_boxed_slice(), kind))
                 })
                 .collect::<PyResult<Vec<_>>>()?;
-            Kind::Typed(columns, chosen()?)
+            Kind::Typed(columns, chosen()?, exact)
         }
         _ => return Err(errors::argument(py, "layout must be 'ids', 'fields', 'map', 'raw' or 'typed'")),
     })
@@ -146,7 +153,7 @@ impl Kind {
             Kind::Ids => Layout::Ids,
             Kind::Listed(duplicates) => Layout::Listed(*duplicates, Listed::default()),
             Kind::Raw => Layout::Raw(Strings::default()),
-            Kind::Typed(columns, duplicates) => Layout::Typed(Typed::new(columns.clone(), *duplicates)),
+            Kind::Typed(columns, duplicates, exact) => Layout::Typed(Typed::new(columns.clone(), *duplicates, *exact)),
         }
     }
 }
@@ -280,16 +287,17 @@ fn column_parts(py: Python<'_>, column: TypedColumn) -> ColumnParts {
 impl ScanLayout {
     /// Layout 'ids', 'fields', 'map', 'raw' or 'typed', which takes names and types of fields.
     #[new]
-    #[pyo3(signature = (layout, fields, duplicates, *, metadata, times))]
+    #[pyo3(signature = (layout, fields, duplicates, *, exact, metadata, times))]
     fn new(
         py: Python<'_>,
         layout: &str,
         fields: Vec<(Vec<u8>, String)>,
         duplicates: &str,
+        exact: bool,
         metadata: bool,
         times: bool,
     ) -> PyResult<ScanLayout> {
-        let kind = parse_layout(py, layout, fields, duplicates)?;
+        let kind = parse_layout(py, layout, fields, duplicates, exact)?;
         Ok(ScanLayout { kind, metadata, times, names: NamesKept::default() })
     }
 
