@@ -15,7 +15,6 @@ Appends and looks at what is in memory cost microseconds and are made at once, e
 import asyncio
 import functools
 import os
-import threading
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
@@ -23,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 from diskstream import store as _store
 from diskstream._native import Delivery, Entry, EntryID
 from diskstream.aio_groups import Consumer, Group
-from diskstream.aio_waits import waited
+from diskstream.aio_waits import Listening, waited
 from diskstream.commits import AddOptions, Commit
 from diskstream.engine.seal import CompactReport
 from diskstream.engine.verify import VerifyReport
@@ -112,7 +111,7 @@ class Store:
         **options: Any,
     ) -> dict[bytes, list[Delivery]]:
         """Reads as a consumer: see `diskstream.Store.read_group`."""
-        stop = threading.Event()
+        stop = Listening()
         read = functools.partial(self.sync_store.read_group, group, consumer, positions, stop=stop, **options)
         try:
             return await (waited(read) if options.get("block") is not None else asyncio.to_thread(read))

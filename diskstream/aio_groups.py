@@ -1,12 +1,11 @@
 """Consumer groups for asyncio: what waits, or may read a disk, runs in a thread."""
 
 import asyncio
-import threading
 from collections.abc import AsyncIterator
 from typing import Any
 
 from diskstream._native import Delivery
-from diskstream.aio_waits import waited
+from diskstream.aio_waits import Listening, waited
 from diskstream.consumer import Consumer as _Consumer
 from diskstream.group import Group as _Group
 from diskstream.group_info import AutoClaim, ConsumerInfo, GroupInfo, PendingEntry, PendingSummary
@@ -90,7 +89,7 @@ class Consumer:
         A read that is cancelled while it waits may have been given entries all the same: they are pending then.
         """
         group = self.sync_consumer.group
-        stream, stop = group.stream, threading.Event()
+        stream, stop = group.stream, Listening()
 
         def read() -> dict[bytes, list[Delivery]]:
             store, positions = stream._store, {stream.name: after}

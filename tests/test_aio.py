@@ -1,6 +1,8 @@
 """The asyncio face: the same answers, and nothing that waits holds up the loop."""
 
 import asyncio
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -100,3 +102,31 @@ def test_a_rule_of_retention_is_set_shown_applied_and_cleared(tmp_path: Path) ->
             assert await stream.retention() is None
 
     asyncio.run(run())
+
+
+OVER_A_PENDING_READ = """
+import asyncio, sys
+import diskstream.aio
+
+async def begin(path):
+    store = await diskstream.aio.open(path)
+    group = await store.stream("x").group("workers", start="0")
+    reads = [group.consumer("one").read(block=0), store.read_group("workers", "two", {"x": ">"}, block=0)]
+    tasks = [asyncio.ensure_future(read) for read in reads]
+    await asyncio.sleep(0)
+    return store, tasks
+
+loop = asyncio.new_event_loop()
+kept = loop.run_until_complete(begin(sys.argv[1]))
+if sys.argv[2] == "closed":
+    loop.close()
+print("the program ends", flush=True)
+"""
+
+
+@pytest.mark.parametrize("loop", ["closed", "left open"])
+def test_a_program_ends_though_a_read_of_a_group_still_waits(tmp_path: Path, loop: str) -> None:
+    """Its loop was closed over the task, or simply left: nobody cancels it, and nobody could hear of an entry."""
+    words = [sys.executable, "-c", OVER_A_PENDING_READ, str(tmp_path / "s"), loop]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=30, check=False)
+    assert (done.returncode, done.stdout) == (0, "the program ends\n"), done.stderr
