@@ -132,8 +132,13 @@ class _Claim:
             except BlockingIOError:
                 raise ArgumentError(f"another export is writing {beside}: wait for it, or name another file") from None
             with contextlib.suppress(FileNotFoundError):
-                if os.fstat(descriptor).st_ino == beside.stat().st_ino:
-                    return descriptor
+                held = os.fstat(descriptor)
+                if held.st_ino == beside.stat().st_ino:
+                    if held.st_nlink == 1:
+                        return descriptor
+                    # A finished file, whose maker was killed in `_put` between the two steps: it is not written into.
+                    # Nobody is between them now, nor does another remove the name: both do so under this lock.
+                    beside.unlink()
             self.let_go()  # who held it before us has given it its name or removed it
 
     def clear_away(self, beside: Path) -> None:
