@@ -96,14 +96,11 @@ def test_what_came_to_its_end_is_imported_once_more(tmp_path: Path) -> None:
     assert len(entries(tmp_path / "store")) == 300
 
 
-def test_another_file_another_way_and_again_begin_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_way_and_again_begin_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = rows(tmp_path / "rows.csv", 200)
     interrupted(monkeypatch, tmp_path / "store", 2, file)
     assert run(tmp_path / "store", file, "--file-field", "f")["resumed"] == 0
     assert run(tmp_path / "store", file, "--again")["resumed"] == 0
-    interrupted(monkeypatch, tmp_path / "store", 2, file)
-    rows(file, 150)
-    assert run(tmp_path / "store", file)["resumed"] == 0
 
 
 def test_tables_go_on_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,6 +20,7 @@ from diskstream.cli.import_report import import_progress, write_report
 from diskstream.cli.options import FSYNC, directory_option, json_option
 from diskstream.ingest import (
     ID_FIELD,
+    InputChangedError,
     InputError,
     Loader,
     LoadOptions,
@@ -161,8 +162,10 @@ def command(files: tuple[str, ...], directory: Path, stream: str, as_json: bool,
     error refuses it. Without --timestamp the time of the import is the ID.
 
     A run that is interrupted, however it ends, goes on when the same files are imported in the same way again: what is
-    there already is passed over. After one that came to its end, the same is imported once more. (What comes from
-    standard input cannot be gone on with.)
+    there already is passed over. Files may have grown since, or a bad row been mended; where a row that is there is
+    another one now (of Arrow and Parquet, where the file was touched), the run is refused, and --again imports
+    everything. After one that came to its end, the same is imported once more. (What comes from standard input cannot
+    be gone on with.)
     """
     started = time.perf_counter()
     groups = _group(files, stream, options)
@@ -224,21 +227,19 @@ def _group(files: tuple[str, ...], stream: str, options: dict[str, Any]) -> dict
     return groups
 
 
-# What decides neither which rows there are, nor how they are cut into batches.
-_NO_MATTER = ("rejects", "sort_memory", "check", "again", "on_error")
+# What does not shape the rows. (Which of them are bad shows in those that are there.)
+_NO_MATTER = ("rejects", "batch", "sort_memory", "check", "again", "on_error")
 
 
 def _key(stream: str, sources: list[Source], options: dict[str, Any], groups: dict[str, list[Source]]) -> str:
-    """What names an import of files; empty where there is something else."""
+    """What names an import of files, whatever is in them; empty where there is something else."""
     if any(not Path(source.path).is_file() for several in groups.values() for source in several):
         return ""
     files = []
     for source in sources:
-        path = Path(source.path).resolve()
-        status = path.stat()
-        # The name as it was given is in each row where it is a field, and with it where batches end.
+        # The name as it was given is in each row where it is a field.
         given = [] if options["file_field"] is None else [source.path]
-        files.append([str(path), status.st_size, status.st_mtime_ns, *given])
+        files.append([str(Path(source.path).resolve()), *given])
     facts: dict[str, Any] = {"stream": stream, "files": files}
     facts["how"] = {name: value for name, value in options.items() if name not in _NO_MATTER}
     if len(groups) > 1:
@@ -307,6 +308,8 @@ def _import(
                 return report, resumption.finish
             loader = Loader(stream, options)
             return loader.load(sources), loader.finish
+        except InputChangedError as error:
+            raise Failure(str(error), hint=error.hint) from error
         except InputError as error:
             raise Failure(str(error), hint=_way_out(error, can_go_on=bool(base.key))) from error
 
@@ -318,5 +321,6 @@ def _way_out(error: InputError, *, can_go_on: bool) -> str:
     if not error.written:
         return f"{before}; {way_out}"
     if error.hint is None and can_go_on:
-        return f"{before}; --on-error skip goes on behind them, leaves out bad rows and reports them"
+        mend = "mend it and run the same again, which goes on as well"
+        return f"{before}; --on-error skip goes on behind them, leaves out bad rows and reports them; or {mend}"
     return f"{before}, and would be there twice: import all of it into another stream; {way_out}"

@@ -7,7 +7,7 @@
 """
 
 from diskstream.ingest.entry_rows import ID_FIELD
-from diskstream.ingest.errors import InputError, InputOrderError
+from diskstream.ingest.errors import InputChangedError, InputError, InputOrderError
 from diskstream.ingest.load import Loader, LoadOptions, LoadReport
 from diskstream.ingest.resuming import key_of, version_of
 from diskstream.ingest.rows import BadRow, Row
@@ -18,6 +18,7 @@ from diskstream.ingest.times import TimeParser, parse_timezone
 __all__ = [
     "ID_FIELD",
     "BadRow",
+    "InputChangedError",
     "InputError",
     "InputOrderError",
     "LoadOptions",

@@ -1,8 +1,9 @@
 """The errors of reading input files.
 
 DiskstreamError
- └─ InputError          a file that cannot be read as what it is said to be; names the file, the line and the reason
-     └─ InputOrderError  timestamps that go backwards where the policy forbids it
+ └─ InputError            a file that cannot be read as what it is said to be; names the file, the line and the reason
+     ├─ InputOrderError    timestamps that go backwards where the policy forbids it
+     └─ InputChangedError  files that are not as they were when an import of them was interrupted
 """
 
 from __future__ import annotations
@@ -27,3 +28,7 @@ class InputError(DiskstreamError):
 
 class InputOrderError(InputError):
     """A timestamp lies before the one that it has to follow."""
+
+
+class InputChangedError(InputError):
+    """What an import that was interrupted has added is not what the files begin with now."""

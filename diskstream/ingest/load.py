@@ -14,7 +14,7 @@ import diskstream
 from diskstream.ids import parse_id
 from diskstream.ingest.errors import InputError, InputOrderError
 from diskstream.ingest.order import BackwardsError, Disorder, IDMaker
-from diskstream.ingest.resuming import Resumption
+from diskstream.ingest.resuming import Resumption, RowsDigest
 from diskstream.ingest.rows import BadRow, Pairs, Row
 from diskstream.ingest.sorting import sorted_by_time
 from diskstream.ingest.sources import Source, Timestamps, shown
@@ -70,12 +70,14 @@ class Loader:
         self._stream = stream
         self._options = options
         self._digest = blake2b()
+        self._prefix = RowsDigest()
         self._resumption = Resumption(stream, options.key, again=options.again, version=options.version)
 
     def load(self, sources: Iterable[Source]) -> LoadReport:
         """Append every row of the files. An InputError says how many rows were `written` before it.
 
-        It is not over before `finish`: until then the same, run again, passes over what is there.
+        It is not over before `finish`: until then the same, run again, passes over what is there, or raises an
+        InputChangedError where that is not what the files begin with.
         """
         rows = self._good_rows(sources)
         try:
@@ -85,6 +87,7 @@ class Loader:
                 self._append_batches((None, pairs) for _, _, pairs in rows)
             else:
                 self._append_batches(self._with_ids(rows, self._options.timestamps))
+            self._resumption.end()
         except InputError as error:
             error.written = self.report.rows + self.report.resumed
             raise
@@ -193,17 +196,17 @@ class Loader:
             ids.append(entry_id)
             batch.append(pairs)
             size += sum(len(name) + len(value) for name, value in pairs)
-            if len(batch) >= self._options.batch or size >= MAX_BATCH_BYTES:
+            is_last_held = self._resumption.rows + len(batch) == self._resumption.held
+            if len(batch) >= self._options.batch or size >= MAX_BATCH_BYTES or is_last_held:
                 self._append(ids, batch)
                 ids, batch, size = [], [], 0
-        # A bad row leaves out those of its batch before it: so the next run, which may skip it, cuts the same batches.
         self._append(ids, batch)
 
     def _append(self, ids: list[diskstream.EntryID | None], batch: list[Pairs]) -> None:
         if not batch:
             return
-        commit = self._resumption.next()
-        if self._resumption.is_held(commit):
+        commit = self._resumption.next(len(batch), self._prefix.add(ids, batch))
+        if self._resumption.rows <= self._resumption.held:
             self.report.resumed += len(batch)
             self._note(ids, batch)
             return

@@ -1,25 +1,56 @@
-"""Going on with an import that was interrupted: the stream remembers which batches it has of which import.
+"""Going on with an import that was interrupted: the stream remembers how many rows it has of which import.
 
-A batch is one frame, and its commit record in it, so that there are both or neither. The writer is named by what is
-imported and how; its version counts imports of the same. Part 0 says that one has begun, the greatest that all is
-there. Behind which ID of the stream it began a second writer says: its version and part are that ID, and grow as it
-does. So of the 1024 writers that a stream remembers an import takes two.
+A batch is one frame, and its commit record in it, so that there are both or neither. The writer is named by which files
+are imported and how; what is in them may change, and is told by a digest of the rows that are there. The record says,
+from the highest bit to the lowest:
+
+    version    which import of the same: 20    whether it is over: 1    rows up to its end: 37    digest: 6
+    part       digest: 20    frame of the batch: 12
+
+So it grows from batch to batch, whatever the digest is. Behind which ID of the stream an import began a second writer
+says: its version and part are that ID, and grow as it does. So of the 1024 writers that a stream remembers an import
+takes two.
+
+Two digests of 26 bits are the same by chance once in 64 million times. That is only asked where somebody has changed
+rows that are there, between an import that was interrupted and the one that would go on.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+import marshal
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple, Self
+from zlib import crc32
 
 import diskstream
 from diskstream.commits import COMPLETE, Commit
+from diskstream.errors import LimitError
+from diskstream.ingest.errors import InputChangedError
+from diskstream.ingest.rows import Pairs
+from diskstream.ingest.sources import shown
 
-__all__ = ["Resumption", "key_of", "version_of"]
+__all__ = ["MAX_IMPORTS", "MAX_ROWS", "Resumption", "RowsDigest", "key_of", "version_of"]
+
+_ROW_BITS: Final = 37
+_FRAME_BITS: Final = 12  # `arrow_rows.MAX_FRAMES`
+_LOW: Final = (1 << 20) - 1  # a digest is less: so the last frame of a batch has a part, too
+
+# A call for a batch and none for a row. In this version equal lists are equal bytes, whichever Python it is.
+_WRITTEN_ALIKE: Final = 2
+_LIST_BYTES: Final = 5  # that it is a list, and of how many: what follows is one row behind the other
+
+MAX_IMPORTS: Final = 1 << 20
+"""So many imports of the same into one stream are told apart: later ones begin anew where they are interrupted."""
+
+MAX_ROWS: Final = (1 << _ROW_BITS) - 1
+"""Of one import into one stream."""
 
 
 def key_of(facts: Mapping[str, object]) -> str:
-    """What names an import: the same files, as they are, read in the same way."""
+    """What names an import: the same files, read in the same way."""
     return hashlib.sha256(json.dumps(facts, sort_keys=True, default=repr).encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -32,13 +63,57 @@ def version_of(imports: Iterable[tuple[diskstream.Stream, str]]) -> int | None:
     Returns:
         The version to go on with, or of a new one; None where nothing of it can be gone on with, or was begun.
     """
-    found = [stream.committed(f"import {key}".encode()) if key else None for stream, key in imports]
+    found = [_Reached.of(stream, key) for stream, key in imports]
     begun = [each for each in found if each is not None]
     if not begun:
         return None
-    newest = max(version for version, _ in begun)
-    is_over = len(begun) == len(found) and all(each == (newest, COMPLETE) for each in begun)
+    newest = max(each.version for each in begun)
+    is_over = len(begun) == len(found) and all(each.version == newest and each.over for each in begun)
     return newest + is_over
+
+
+class RowsDigest:
+    """Of rows as they are appended. It is that of the same rows in other batches, too."""
+
+    def __init__(self) -> None:
+        self._rows = self._ids = 0
+
+    def add(self, ids: Sequence[diskstream.EntryID | None], batch: list[Pairs]) -> int:
+        """Takes the rows that follow; the digest of all up to here."""
+        written = memoryview(marshal.dumps(batch, _WRITTEN_ALIKE))
+        self._rows = crc32(written[_LIST_BYTES:], self._rows)
+        words = [word for entry_id in ids if entry_id is not None for word in (entry_id.ms, entry_id.seq)]
+        self._ids = crc32(array("Q", words), self._ids)
+        return crc32(array("Q", (self._rows, self._ids)))
+
+
+class _Reached(NamedTuple):
+    """How far an import has come, as its commit says it."""
+
+    version: int
+    over: bool = False
+    rows: int = 0
+    digest: tuple[int, int] = (0, 0)
+
+    @classmethod
+    def of(cls, stream: diskstream.Stream, key: str) -> Self | None:
+        """As the stream remembers it."""
+        found = stream.committed(_writer(key)) if key else None
+        if found is None:
+            return None
+        version, part = found
+        rows = version >> 6 & MAX_ROWS
+        digest = version & 63, part >> _FRAME_BITS
+        return cls(version >> 6 + _ROW_BITS + 1, bool(version >> 6 + _ROW_BITS & 1), rows, digest)
+
+    def commit(self, key: str) -> Commit:
+        high, low = self.digest
+        version = ((self.version << 1 | self.over) << _ROW_BITS | self.rows) << 6 | high
+        return Commit(_writer(key), version, low << _FRAME_BITS)
+
+
+def _writer(key: str) -> bytes:
+    return f"import {key}".encode()
 
 
 class Resumption:
@@ -46,7 +121,8 @@ class Resumption:
 
     Attributes:
         behind: the stream's last ID when the import began.
-        held: the batches that an earlier run has added.
+        held: the rows that an earlier run has added; all frames of the last batch of them, or some.
+        rows: those up to the end of the batch that was next.
     """
 
     def __init__(self, stream: diskstream.Stream, key: str, *, again: bool = False, version: int | None = None) -> None:
@@ -59,43 +135,71 @@ class Resumption:
             version: which import of the same it is: see `version_of`; None goes by this stream alone.
         """
         self._stream, self._key = stream, key
-        self._version = self.held = self._next = 0
+        self.held = self.rows = 0
         self._begun = False
         self.behind = stream.info().last_generated_id if stream.exists() else diskstream.EntryID(0, 0)
         if self.behind.seq >= COMPLETE:
             self._key = ""  # no part of a commit can say it
-        self._writer, self._start = f"import {key}".encode(), f"import {key} start".encode()
-        before = stream.committed(self._writer) if self._key else None
+        self._start = f"import {key} start".encode()
+        before = _Reached.of(stream, self._key)
+        self._before = self._now = _Reached(version or 0)
         if before is None:
-            self._version = version or 0
             return
-        self._version, part = before
         start = stream.committed(self._start)
-        if version is not None and version > self._version:
-            self._version = version
-            return
-        if again or start is None or (part == COMPLETE and version is None):
-            self._version += 1
-            return
-        self.behind, self.held, self._begun = diskstream.EntryID(*start), part, True
+        if version is not None and version > before.version:
+            pass
+        elif again or start is None or (before.over and version is None):
+            self._now = _Reached(before.version + 1)
+        else:
+            self.behind, self.held, self._begun = diskstream.EntryID(*start), before.rows, True
+            self._before = self._now = before
+        if self._now.version >= MAX_IMPORTS:
+            self._key = ""
 
-    def next(self, frames: int = 1) -> Commit | None:
-        """The commit of the next batch, which may become so many frames; None where none is kept."""
+    def next(self, rows: int, digest: int) -> Commit | None:
+        """The commit of the next batch; None where none is kept.
+
+        Args:
+            rows: how many it has: none of those that are `held` together with one that is not.
+            digest: of 32 bits, of all rows up to its end.
+
+        Raises:
+            InputChangedError: what is held is something else.
+            LimitError: too many rows.
+        """
+        begin, self.rows = self.rows, self.rows + rows
         if not self._key:
             return None
-        part = self._next + 1
-        self._next += frames
+        if self.rows > MAX_ROWS:
+            raise LimitError("the rows of an import", MAX_ROWS, self.rows)
+        now = _Reached(self._now.version, over=False, rows=self.rows, digest=(digest >> 26, digest % _LOW))
+        is_last_held = begin < self.held <= self.rows
+        if (is_last_held and now != self._before._replace(over=False)) or (self._before.over and begin >= self.held):
+            raise self._changed()
+        self._now = now
         if not self._begun:
             self._stream.note_commit(Commit(self._start, self.behind.ms, self.behind.seq))
-            self._stream.note_commit(Commit(self._writer, self._version))
+            self._stream.note_commit(_Reached(now.version).commit(self._key))
             self._begun = True
-        return Commit(self._writer, self._version, part)
+        return now.commit(self._key)
 
-    def is_held(self, commit: Commit | None, frames: int = 1) -> bool:
-        """Whether an earlier run is known to have added all of a batch."""
-        return commit is not None and commit.part + frames - 1 <= self.held
+    def end(self) -> None:
+        """There are no more rows.
+
+        Raises:
+            InputChangedError: more than these are held.
+        """
+        if self.rows < self.held:
+            raise self._changed()
 
     def finish(self) -> None:
         """Everything is there: the next import of the same is another one."""
         if self._begun:
-            self._stream.note_commit(Commit.complete(self._writer, self._version))
+            self._stream.note_commit(self._now._replace(over=True).commit(self._key))
+
+    def _changed(self) -> InputChangedError:
+        return InputChangedError(
+            f"the first {self.held:,} rows are not those that an import which was interrupted has added to "
+            f"{shown(self._stream.name)}: the files have changed since",
+            hint="as they were, they are gone on with; --again imports all of them, beside what is there",
+        )

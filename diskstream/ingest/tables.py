@@ -6,10 +6,11 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from zlib import crc32
 
 import diskstream
-from diskstream.arrow_rows import MAX_FRAMES
 from diskstream.columnar import import_arrow
+from diskstream.commits import Commit
 from diskstream.ingest.errors import InputError
 from diskstream.ingest.load import LoadOptions, LoadReport
 from diskstream.ingest.resuming import Resumption
@@ -45,21 +46,32 @@ def load_tables(
     Raises:
         InputError: a file cannot be read as what it is, or a row cannot be an entry; `written` says how many rows
             before it were imported.
+        InputChangedError: an earlier run was interrupted, and the files have changed since.
     """
     report = LoadReport(stream.name)
     resumption = Resumption(stream, options.key, again=options.again, version=options.version)
+    digest = 0
     for source in sources:
         with _reading(source, report):
+            digest = _told_by(Path(source.path), digest)
             for found in _batches(Path(source.path), table_format(source)):
                 batch, ids = _told_apart(found)
                 for begin in range(0, batch.num_rows, _ROWS_AT_ONCE):
                     part = batch.slice(begin, _ROWS_AT_ONCE)
-                    _add(stream, part, ids, resumption, report)
+                    commit = resumption.next(part.num_rows, digest)
+                    _add(stream, (part, ids, commit), resumption, report)
                     if options.on_written is not None:
                         options.on_written(part.num_rows)
                     if options.on_read is not None:
                         options.on_read(part.nbytes)
+    resumption.end()
     return report, resumption
+
+
+def _told_by(path: Path, before: int) -> int:
+    """A digest of the files up to this one: of when they were changed, since what a table holds is not read twice."""
+    status = path.stat()
+    return crc32(b"%d %d;" % (status.st_size, status.st_mtime_ns), before)
 
 
 def _told_apart(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, str]:
@@ -91,9 +103,16 @@ def _is_time_of(times: pa.Array, id_ms: pa.Array) -> bool:
         return False
 
 
-def _add(stream: diskstream.Stream, part: pa.RecordBatch, ids: str, resumption: Resumption, report: LoadReport) -> None:
-    commit = resumption.next(MAX_FRAMES)
-    if resumption.is_held(commit, MAX_FRAMES) or (added := stream.add_arrow(part, ids=ids, commit=commit)) is None:
+def _add(
+    stream: diskstream.Stream,
+    what: tuple[pa.RecordBatch, str, Commit | None],
+    resumption: Resumption,
+    report: LoadReport,
+) -> None:
+    part, ids, commit = what
+    # Of the last batch that is held some frames may be missing: which of them are there is known where they are added.
+    is_held = resumption.rows < resumption.held
+    if is_held or (added := stream.add_arrow(part, ids=ids, commit=commit)) is None:
         report.resumed += part.num_rows
         return
     report.first_id, report.last_id = report.first_id or added[0], added[1]

@@ -13,7 +13,7 @@ from diskstream.cold import catalogue
 from diskstream.commands import dispatch, dumps, globs, key_records, statistics
 from diskstream.engine import cold, directory, files, layouts, lease, names
 from diskstream.exporting import manifest as export_manifest
-from diskstream.ingest import rows
+from diskstream.ingest import resuming, rows
 from diskstream.object_address import MAX_URL_CHARS
 from diskstream.objects import MAX_PATH_CHARS
 from diskstream.replaying import conditions
@@ -92,6 +92,7 @@ def limits() -> list[tuple[str, str]]:
         ("the URL of a place; a path below it", f"{MAX_URL_CHARS:,} characters; {MAX_PATH_CHARS}"),
         ("a line of a backup's manifest", size(backup_manifest._MAX_LINE_BYTES)),
         ("the manifest of an export", size(export_manifest._MAX_BYTES)),
+        ("rows that one import adds to a stream", f"{resuming.MAX_ROWS:,}"),
         ("a row of text that is imported", size(rows.MAX_ROW_BYTES)),
         (
             "the pattern of a condition of a replay; what it is looked for in",
