@@ -309,11 +309,12 @@ def _to_stream(job: Job, to: ToStream, plan: Plan, name: str, source: Stream) ->
             else:
                 plan.check_same(earlier)
                 plan = earlier
-            _check_knows(to, target, writer)
+            sink = StreamSink(target, writer, keep_ids=job.keep_ids, sync=store.sync)
+            _check_knows(to, target, writer)  # behind the sink, which adds to no other stream than this one
             if plan.complete:
                 return Outcome(Replayed(), plan.within[1], resumed=True, complete=True)
-            sink = StreamSink(target, writer, keep_ids=job.keep_ids, sync=store.sync)
             done = _send(job, plan, source, sink, sink.position())
+            sink.check_same()
             if not done.stopped:
                 kept.write(replace(plan, complete=True))
             return Outcome(done, sink.position(), resumed=earlier is not None, complete=not done.stopped)
@@ -335,6 +336,7 @@ def _to_redis(job: Job, to: ToRedis, plan: Plan, name: str, source: Stream) -> O
         if plan.complete:
             return Outcome(Replayed(), plan.within[1], resumed=True, complete=True)
         done = _send(job, plan, source, sink, sink.position())
+        sink.check_same()
         if not done.stopped:
             sink.complete(replace(plan, complete=True).as_json())
         return Outcome(done, done.last if done.sent else sink.position(), found is not None, not done.stopped)

@@ -1,6 +1,7 @@
 """Adding entries to a stream of a Redis, exactly once: the position is written in the transaction that adds them."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from diskstream import Entry
@@ -16,6 +17,25 @@ __all__ = ["STATE_PREFIX", "RedisSink"]
 # A hash beside the stream: `plan`, what is replayed, and `position`. Once the replay is complete it goes after a while.
 STATE_PREFIX: Final = b"diskstream:replay:"
 _COMPLETE_TTL_S: Final = 30 * 24 * 3600
+# How often in a row others may change the key, by a trim say, between the look at it and the transaction.
+_MOST_TRIES: Final = 100
+
+
+@dataclass(frozen=True)
+class _Reached:
+    """What of a stream never falls, whoever trims it: a stream in which it has fallen is another one.
+
+    Attributes:
+        last_id: the greatest ID ever added; 0-0 where there is no stream.
+        added: entries ever added; None where the Redis is older than 7, which keeps no such count.
+    """
+
+    last_id: EntryID
+    added: int | None
+
+    def is_behind(self, least: "_Reached") -> bool:
+        fewer = self.added is not None and least.added is not None and self.added < least.added
+        return fewer or self.last_id < least.last_id
 
 
 class RedisSink:
@@ -27,6 +47,7 @@ class RedisSink:
         self._url, self._key, self._keep_ids = url, key, keep_ids
         self._state = STATE_PREFIX + name.encode()
         self._position: EntryID | None = None
+        self._least = _NOTHING  # what the stream had reached with what was sent
 
     # --- the plan -----------------------------------------------------------------------------------------------------
 
@@ -56,11 +77,23 @@ class RedisSink:
                 raise ChangedError(shown(self._url), "another run of this replay has just begun", _ALONE) from None
 
     def complete(self, plan: str) -> None:
-        """Writes down that it is done; that is kept for 30 days."""
+        """Writes down that it is done; that is kept for 30 days.
+
+        Raises:
+            ChangedError: it is not: what was noted of it is gone, or somebody else goes on with it.
+        """
+        from redis import WatchError
+
         with telling(self._url, "end the replay"), self._client.pipeline(transaction=True) as pipe:
-            pipe.hset(self._state, "plan", plan)
-            pipe.expire(self._state, _COMPLETE_TTL_S)
-            pipe.execute()
+            try:
+                pipe.watch(self._state)
+                self._check_position(pipe, self.position() if self._position is None else self._position)
+                pipe.multi()
+                pipe.hset(self._state, "plan", plan)
+                pipe.expire(self._state, _COMPLETE_TTL_S)
+                pipe.execute()
+            except WatchError:
+                raise ChangedError(shown(self._url), _AT_WORK, _ALONE) from None
 
     # --- entries ------------------------------------------------------------------------------------------------------
 
@@ -77,34 +110,48 @@ class RedisSink:
         if kind not in (b"none", b"stream"):
             raise RemoteError(shown(self._url), f"the key {self._shown_key()} is a {kind.decode()}", "name another key")
         self._position = MIN_ID if found is None else EntryID(found.decode())
-        if self._position > MIN_ID and kind == b"none":
-            what = f"the stream {self._shown_key()}, to which entries were replayed before, is gone"
-            raise ChangedError(shown(self._url), what, _ANEW)
         if self._position > MIN_ID:
-            self._check_same(int(sent or 0))
+            self._least = _Reached(self._position if self._keep_ids else MIN_ID, int(sent or 0))
+            self.check_same()
         return self._position
 
-    def _check_same(self, sent: int) -> None:
-        """Refuses a stream that cannot be the one to which so many entries were added."""
-        assert self._position is not None
+    def check_same(self) -> None:
+        """Makes sure that the stream is the one to which entries were added; its owner may have trimmed it.
+
+        Raises:
+            ChangedError: it is gone, or was begun anew.
+        """
         with telling(self._url, "look up the stream"):
-            info = self._client.xinfo_stream(self._key)
-        last = info["last-generated-id"]
-        behind = self._keep_ids and EntryID(last.decode() if isinstance(last, bytes) else str(last)) < self._position
-        if behind or info.get("entries-added", sent) < sent:  # before Redis 7 there is no such count
-            what = f"the stream {self._shown_key()}, to which entries were replayed before, was begun anew"
+            self._reached(self._client)
+
+    def _reached(self, client: Any) -> _Reached:
+        """How far the stream is; checked where anything was added to it."""
+        from redis import ResponseError
+
+        try:
+            info = client.xinfo_stream(self._key)
+        except ResponseError as error:
+            if "no such key" not in str(error):
+                raise
+            info = None
+        reached = _NOTHING if info is None else _Reached(_as_id(info["last-generated-id"]), info.get("entries-added"))
+        if (self._position or MIN_ID) > MIN_ID and (info is None or reached.is_behind(self._least)):
+            how = "is gone" if info is None else "was begun anew"
+            what = f"the stream {self._shown_key()}, to which entries were replayed before, {how}"
             raise ChangedError(shown(self._url), what, _ANEW)
+        return reached
+
+    def _check_position(self, client: Any, before: EntryID) -> None:
+        found = client.hget(self._state, "position")
+        if found is None and before > MIN_ID:
+            raise ChangedError(shown(self._url), "what was noted of the replay is gone", _ANEW)
+        if (MIN_ID if found is None else EntryID(found.decode())) != before:
+            raise ChangedError(shown(self._url), _AT_WORK, _ALONE)
 
     def last_id(self) -> EntryID:
         """The last ID of the stream; 0-0 where there is none."""
         with telling(self._url, "look up the stream"):
-            return self._last_id(self._client)
-
-    def _last_id(self, client: Any) -> EntryID:
-        if not client.exists(self._key):
-            return MIN_ID
-        found = client.xinfo_stream(self._key)["last-generated-id"]
-        return EntryID(found.decode() if isinstance(found, bytes) else str(found))
+            return self._reached(self._client).last_id
 
     def send(self, entries: Sequence[Entry]) -> None:
         """Adds them in one transaction, together with the new position.
@@ -116,25 +163,37 @@ class RedisSink:
         from redis import WatchError
 
         before = self.position() if self._position is None else self._position
-        watched = [self._state, self._key] if self._keep_ids else [self._state]
         with telling(self._url, "add entries"), self._client.pipeline(transaction=True) as pipe:
-            try:
-                pipe.watch(*watched)
-                found = pipe.hget(self._state, "position")
-                if (MIN_ID if found is None else EntryID(found.decode())) != before:
-                    raise ChangedError(shown(self._url), "another run of this replay is at work", _ALONE)
-                if self._keep_ids and self._last_id(pipe) >= entries[0].id:
-                    raise ChangedError(shown(self._url), self._passed(entries[0].id), _NEW_IDS)
-                pipe.multi()
-                for entry in entries:
-                    words = [word for pair in entry.pairs for word in pair]
-                    pipe.execute_command("XADD", self._key, str(entry.id) if self._keep_ids else "*", *words)
-                pipe.hset(self._state, "position", str(entries[-1].id))
-                pipe.hincrby(self._state, "sent", len(entries))
-                self._check(pipe.execute(raise_on_error=False), before)
-            except WatchError:
-                raise ChangedError(shown(self._url), "somebody else was faster with these keys", _ALONE) from None
-        self._position = entries[-1].id
+            for _ in range(_MOST_TRIES):
+                try:
+                    self._add(pipe, entries, before)
+                except WatchError:  # nothing was done, and what has changed is looked at
+                    continue
+                self._position = entries[-1].id
+                return
+        raise ChangedError(shown(self._url), "others change these keys all the time", _ALONE)
+
+    def _add(self, pipe: Any, entries: Sequence[Entry], before: EntryID) -> None:
+        """One try.
+
+        With new IDs others may add at any time, so the key is not watched: that it went between the look and the
+        transaction, the next look finds out.
+        """
+        pipe.watch(*([self._state, self._key] if self._keep_ids else [self._state]))
+        reached = self._reached(pipe)
+        self._check_position(pipe, before)
+        if self._keep_ids and reached.last_id >= entries[0].id:
+            raise ChangedError(shown(self._url), self._passed(entries[0].id), _NEW_IDS)
+        pipe.multi()
+        for entry in entries:
+            words = [word for pair in entry.pairs for word in pair]
+            pipe.execute_command("XADD", self._key, str(entry.id) if self._keep_ids else "*", *words)
+        pipe.hset(self._state, "position", str(entries[-1].id))
+        pipe.hincrby(self._state, "sent", len(entries))
+        *_, last, _position, _sent = answers = pipe.execute(raise_on_error=False)
+        self._check(answers, before)
+        added = None if reached.added is None else reached.added + len(entries)
+        self._least = _Reached(_as_id(last), added)
 
     def _check(self, answers: list[Any], before: EntryID) -> None:
         """Takes the position back where no entry was added: the key has become something else, say."""
@@ -156,6 +215,12 @@ class RedisSink:
         return f"the stream {self._shown_key()} has passed the ID {entry_id}, which was to be kept"
 
 
+def _as_id(found: Any) -> EntryID:
+    return EntryID(found.decode() if isinstance(found, bytes) else str(found))
+
+
+_NOTHING = _Reached(MIN_ID, 0)
 _ANEW = "replay it again from its beginning with another --name"
+_AT_WORK = "another run of this replay is at work"
 _ALONE = "let one of them end, then run this again: it goes on where it stopped"
 _NEW_IDS = "--ids new gives new IDs; or name another key"

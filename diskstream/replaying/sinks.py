@@ -5,7 +5,7 @@ from typing import Final, Protocol
 
 from diskstream import Entry
 from diskstream.commits import COMPLETE, Commit
-from diskstream.errors import ArgumentError
+from diskstream.errors import ArgumentError, ChangedError
 from diskstream.ids import MIN_ID, EntryID
 from diskstream.stream import Stream
 
@@ -53,8 +53,12 @@ class StreamSink:
     """Adds entries to a stream. Each frame has the position as a commit record, so an entry is added exactly once."""
 
     def __init__(self, stream: Stream, writer: bytes, *, keep_ids: bool, sync: Callable[[], None]) -> None:
-        """`writer` tells this replay from others; `sync` makes the stream's store durable."""
+        """`writer` tells this replay from others; `sync` makes the stream's store durable.
+
+        The stream that is there now is the one that is added to; where there is none, the first entries make it.
+        """
         self._stream, self._writer, self._keep_ids, self._sync = stream, writer, keep_ids, sync
+        self._identity = stream.identity()
 
     def position(self) -> EntryID:
         """The ID of the entry that was added last."""
@@ -66,6 +70,7 @@ class StreamSink:
 
         Raises:
             ArgumentError: an ID whose sequence a commit record cannot hold.
+            ChangedError: the stream was removed, or made anew.
             IDOrderError: the stream has passed the IDs that were to be kept.
             StorageError: the disk said no.
         """
@@ -74,9 +79,31 @@ class StreamSink:
             raise ArgumentError(
                 f"the sequence of {last} is beyond {_MAX_PART}, up to which a replay can keep its place"
             )
+        self.check_same()
         commit = Commit(self._writer, last.ms, last.seq)
         ids = [entry.id for entry in entries] if self._keep_ids else None
-        self._stream.add_many([entry.pairs for entry in entries], ids=ids, commit=commit)
+        known = self._identity is not None
+        added = self._stream.add_many([entry.pairs for entry in entries], ids=ids, commit=commit, nomkstream=known)
+        if not known:
+            self._identity = self._stream.identity()
+        elif added == []:
+            raise self._gone()
+
+    def check_same(self) -> None:
+        """Makes sure that the stream is the one that was added to.
+
+        Raises:
+            ChangedError: it was removed, or made anew.
+        """
+        if self._identity not in (None, self._stream.identity()):
+            raise self._gone()
+
+    def _gone(self) -> ChangedError:
+        return ChangedError(
+            f"the stream {self._stream.name.decode('utf-8', 'backslashreplace')!r}",
+            "it was removed, or made anew, while entries were replayed to it",
+            "replay it again from its beginning with another --name",
+        )
 
     def finish(self) -> None:
         """Flushes."""

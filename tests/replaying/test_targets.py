@@ -1,0 +1,192 @@
+"""What a replay writes to, while it runs: removed, made anew, emptied, and trimmed by its owner."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+
+import diskstream
+from diskstream.errors import ChangedError
+from diskstream.replaying import Job, ToRedis, ToStream, measure, run_job
+from diskstream.replaying.run import MAX_BATCH
+from tests.conftest import RedisServer
+
+COUNT = 4 * MAX_BATCH
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    with diskstream.open(tmp_path / "source") as store:
+        ids = [(number, 0) for number in range(1, COUNT + 1)]
+        store.stream("o").add_many([{"n": number} for number, _ in ids], ids=ids)
+    return tmp_path / "source"
+
+
+@pytest.fixture
+def client(redis_server: RedisServer) -> Iterator[Any]:
+    with redis.Redis(redis_server.host, redis_server.port, 11) as found:
+        found.flushdb()
+        yield found
+        found.flushdb()
+
+
+@pytest.fixture
+def key(redis_server: RedisServer) -> ToRedis:
+    return ToRedis(f"redis://{redis_server.host}:{redis_server.port}/11", b"t")
+
+
+def after(count: int, do: Callable[[], object]) -> Callable[[int, int], None]:
+    """What is called with entries sent, and does something once so many were."""
+    left = [count]
+
+    def count_down(_read: int, sent: int) -> None:
+        left[0] -= sent
+        if left[0] <= 0 < left[0] + sent:
+            do()
+
+    return count_down
+
+
+def job(source: Path, to: ToStream | ToRedis, **options: Any) -> Job:
+    return Job(source, b"o", to, **{"speed": None, **options})
+
+
+def refused(wanted: Job, *, again: Job) -> None:
+    """The run says that its target is another, and so does each that would go on with it."""
+    with pytest.raises(ChangedError, match=r"removed|gone|anew") as error:
+        run_job(wanted)
+    assert "--name" in str(error.value.hint)
+    for run in (measure, run_job):
+        with pytest.raises(ChangedError, match=r"removed|gone|anew"):
+            run(again)
+
+
+# --- a stream ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("keep", [True, False])
+@pytest.mark.parametrize("sent", [MAX_BATCH, COUNT], ids=["between two batches", "behind the last one"])
+@pytest.mark.parametrize("anew", [False, True])
+def test_a_stream_that_is_removed_is_not_called_complete(
+    source: Path, tmp_path: Path, keep: bool, sent: int, anew: bool
+) -> None:
+    """It was made again with what was left, and the plan was complete: running it again did nothing."""
+    to = ToStream(tmp_path / "target", b"t")
+
+    def remove() -> None:
+        with diskstream.open(to.store) as store:
+            store.delete(to.name)
+            if anew:
+                store.stream(to.name).add({"another": 1}, "1-0")
+
+    wanted = job(source, to, keep_ids=keep)
+    refused(job(source, to, keep_ids=keep, on_entries=after(sent, remove)), again=wanted)
+    with diskstream.open(to.store, read_only=True) as store:
+        assert store.exists(to.name) is anew
+        assert len(store.stream(to.name)) == anew, "entries were added to another stream"
+
+
+def test_a_stream_that_is_renamed_is_not_made_a_second_time(source: Path, tmp_path: Path) -> None:
+    to = ToStream(tmp_path / "target", b"t")
+
+    def rename() -> None:
+        with diskstream.open(to.store) as store:
+            store.rename(to.name, "other")
+
+    refused(job(source, to, on_entries=after(MAX_BATCH, rename)), again=job(source, to))
+    with diskstream.open(to.store, read_only=True) as store:
+        assert store.streams() == [b"other"]
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_a_stream_that_its_owner_trims_is_the_same(source: Path, tmp_path: Path, keep: bool) -> None:
+    to = ToStream(tmp_path / "target", b"t")
+
+    def empty() -> None:
+        with diskstream.open(to.store) as store:
+            store.stream(to.name).trim(maxlen=0)
+
+    assert run_job(job(source, to, keep_ids=keep, on_entries=after(MAX_BATCH, empty))).complete
+    with diskstream.open(to.store, read_only=True) as store:
+        assert len(store.stream(to.name)) == COUNT - MAX_BATCH
+
+
+# --- a Redis ----------------------------------------------------------------------------------------------------------
+
+
+def removed(client: Any) -> None:
+    client.delete("t")
+
+
+def replaced(client: Any) -> None:
+    client.delete("t")
+    client.xadd("t", {"another": 1}, id="1-0")
+
+
+def emptied(client: Any) -> None:
+    client.flushdb()
+
+
+@pytest.mark.parametrize("keep", [True, False])
+@pytest.mark.parametrize("sent", [MAX_BATCH, COUNT], ids=["between two batches", "behind the last one"])
+@pytest.mark.parametrize("change", [removed, replaced])
+def test_a_key_that_is_removed_is_not_called_complete(
+    source: Path, key: ToRedis, client: Any, keep: bool, sent: int, change: Callable[[Any], None]
+) -> None:
+    """What had been sent before was missing, with status 0, and running it again did nothing."""
+    wanted = job(source, key, keep_ids=keep)
+    refused(job(source, key, keep_ids=keep, on_entries=after(sent, lambda: change(client))), again=wanted)
+    assert client.xlen("t") == (change is replaced), "entries were added to another stream"
+
+
+@pytest.mark.parametrize("keep", [True, False])
+@pytest.mark.parametrize("sent", [MAX_BATCH, COUNT], ids=["between two batches", "behind the last one"])
+def test_a_database_that_is_flushed_is_not_called_complete(
+    source: Path, key: ToRedis, client: Any, keep: bool, sent: int
+) -> None:
+    with pytest.raises(ChangedError, match="is gone"):
+        run_job(job(source, key, keep_ids=keep, on_entries=after(sent, lambda: emptied(client))))
+    assert client.keys() == []
+    assert run_job(job(source, key, keep_ids=keep)).replayed.sent == COUNT
+
+
+def test_what_was_noted_of_a_replay_is_not_written_anew_without_its_position(
+    source: Path, key: ToRedis, client: Any
+) -> None:
+    """A Redis that is out of memory may have evicted it: of another run, at work, there is no sign."""
+
+    def evict() -> None:
+        client.delete(*client.keys("diskstream:replay:*"))
+
+    for sent in (MAX_BATCH, COUNT):
+        client.flushdb()
+        with pytest.raises(ChangedError, match="what was noted of the replay is gone"):
+            run_job(job(source, key, on_entries=after(sent, evict)))
+        assert client.keys("diskstream:*") == []
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_a_key_that_its_owner_trims_is_the_same(source: Path, key: ToRedis, client: Any, keep: bool) -> None:
+    client.xadd("t", {"before": 1}, id="0-1")
+    trim = after(MAX_BATCH, lambda: client.xtrim("t", maxlen=0, approximate=False))
+    assert run_job(job(source, key, keep_ids=keep, on_entries=trim)).complete
+    assert client.xlen("t") == COUNT - MAX_BATCH
+
+
+def test_a_trim_that_comes_in_between_is_not_taken_for_a_rival(
+    source: Path, key: ToRedis, client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It changed the key behind the look at it, and the replay gave up: somebody else had been faster."""
+    multi, trims = redis.client.Pipeline.multi, [3]
+
+    def trim_and_begin(self: Any) -> None:
+        if trims[0] and client.xlen("t"):
+            trims[0] -= 1
+            client.xtrim("t", maxlen=client.xlen("t") - 1, approximate=False)
+        multi(self)
+
+    monkeypatch.setattr(redis.client.Pipeline, "multi", trim_and_begin)
+    assert run_job(job(source, key)).complete
+    assert (trims[0], client.xlen("t")) == (0, COUNT - 3)
