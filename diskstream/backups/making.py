@@ -13,7 +13,16 @@ from typing import Any, Final
 
 from diskstream import leases
 from diskstream import store as stores
-from diskstream.backups.manifest import Header, Kept, KeptStream, Manifest, counted, write_manifest
+from diskstream.backups.manifest import (
+    Header,
+    Kept,
+    KeptStream,
+    Manifest,
+    bounded,
+    counted,
+    read_manifest,
+    write_manifest,
+)
 from diskstream.backups.pace import Pace
 from diskstream.backups.parts import copy_jobs, stores_in
 from diskstream.backups.repository import BackupError, Repository
@@ -368,9 +377,26 @@ class _Making:
             self._files.sync_dir(folder)
         self._journal.remove()
         write_manifest(self._fresh, Manifest(header, streams, self._kept), self._files)
+        _must_be_readable(self._fresh)
         path = self._repository.finish(self._fresh, header, self._files)
         seconds = time.monotonic() - self._began
         return Made(path, header, self._shared, self._linked, streams, seconds, *self._cold)
+
+
+def _must_be_readable(fresh: Path) -> None:
+    """Reads the manifest back: whoever counts on a backup learns now that it cannot be restored, and not then.
+
+    Raises:
+        BackupError: it cannot be read.
+    """
+    try:
+        read_manifest(fresh)
+    except DiskstreamError as error:
+        what, hint = (
+            f"its manifest cannot be read back ({error})",
+            "it is no backup yet: check the disk, run this again",
+        )
+        raise BackupError(fresh, what, hint) from error
 
 
 def _below(part: str, path: str) -> str:
@@ -391,7 +417,7 @@ def _described(store: stores.Store, name: bytes, found: _Found) -> KeptStream:
     try:
         info = store.stream(name).info()
     except DiskstreamError as error:
-        return replace(kept, faults=(*found.faults, str(error)))
+        return replace(kept, faults=bounded([*found.faults, str(error)]))
     return replace(
         kept,
         entries=info.length,
@@ -399,5 +425,5 @@ def _described(store: stores.Store, name: bytes, found: _Found) -> KeptStream:
         first_id=str(info.recorded_first_entry_id),
         last_id=str(info.last_generated_id),
         groups=info.groups,
-        faults=tuple(found.faults),
+        faults=bounded(found.faults),
     )

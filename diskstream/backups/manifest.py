@@ -19,6 +19,7 @@ __all__ = [
     "Kept",
     "KeptStream",
     "Manifest",
+    "bounded",
     "counted",
     "read_header",
     "read_manifest",
@@ -27,8 +28,13 @@ __all__ = [
 
 FORMAT: Final = 1
 NAME: Final = "backup.jsonl"
-# A line holds a path of at most 4096 bytes and a stream's name of as many, escaped.
-_MAX_LINE_BYTES: Final = 1 << 17
+# A line that is written has 128 KiB at most: a path of 4096 bytes and a stream's name of as many, escaped, are 48 KiB
+# at the worst, the faults 64 KiB, and one of them 24 KiB.
+_MAX_FAULTS: Final = 100
+_MAX_FAULTS_BYTES: Final = 64 << 10
+_MAX_FAULT_CHARACTERS: Final = 2000
+# The first versions wrote all faults of a stream into its line, one for each damaged node: these are read all the same.
+_MAX_LINE_BYTES: Final = 16 << 20
 
 
 @dataclass(frozen=True)
@@ -109,6 +115,21 @@ class Manifest:
     files: dict[str, Kept] = field(default_factory=dict)
 
 
+def bounded(faults: Sequence[str]) -> tuple[str, ...]:
+    """Faults of a stream that its line has room for, and how many more there are."""
+    kept: list[str] = []
+    left = _MAX_FAULTS_BYTES
+    for fault in faults[:_MAX_FAULTS]:
+        shown = fault if len(fault) <= _MAX_FAULT_CHARACTERS else f"{fault[:_MAX_FAULT_CHARACTERS]}..."
+        left -= len(json.dumps(shown)) + len(", ")
+        if left < 0:
+            break
+        kept.append(shown)
+    if len(kept) < len(faults):
+        kept.append(f"and {len(faults) - len(kept):,} more")
+    return tuple(kept)
+
+
 def _lines(manifest: Manifest) -> Iterator[bytes]:
     yield json.dumps({"format": FORMAT, **asdict(manifest.header)}).encode() + b"\n"
     for stream in manifest.streams:
@@ -139,6 +160,8 @@ def write_manifest(folder: Path, manifest: Manifest, files: Files) -> None:
 def _objects(path: Path) -> Iterator[tuple[dict[str, Any], bytes]]:
     with reading(path) as file:
         while line := file.readline(_MAX_LINE_BYTES):
+            if len(line) == _MAX_LINE_BYTES and not line.endswith(b"\n"):
+                raise ValueError(f"a line of it has more than {_MAX_LINE_BYTES} bytes")
             found = json.loads(line)
             if not isinstance(found, dict):
                 raise ValueError(f"{line[:40]!r} is no object")  # noqa: TRY004  # damage, as all else

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import diskstream
-from diskstream.backups import making, sharing
+from diskstream.backups import making, manifest, sharing
 from diskstream.commits import COMPLETE
 from diskstream.replaying import conditions, run
 
@@ -49,6 +49,7 @@ def test_the_program_prints_what_it_says(page: str, tmp_path: Path) -> None:
     [
         ("backups", "a backup leaves {} MiB to those", making._LEFT_BYTES >> 20),
         ("backups", "| the newest {}, and what", sharing._LOOKED_INTO),
+        ("backups", "kept | {}, and how", manifest._MAX_FAULTS),
         ("replay", "At most {} conditions", conditions.MAX_CONDITIONS),
         ("replay", "of {:,} bytes at most, and is searched", conditions.MAX_PATTERN),
         ("replay", "in the first {:,} bytes of a value", conditions.MAX_SEARCHED_BYTES),
