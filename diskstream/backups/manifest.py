@@ -21,6 +21,7 @@ __all__ = [
     "Manifest",
     "bounded",
     "counted",
+    "is_of_backup",
     "read_header",
     "read_manifest",
     "write_manifest",
@@ -260,6 +261,15 @@ def _check_file(path: object) -> None:
     _check_place(place)
     if not is_of_stream(name):
         raise ValueError(f"{path!r} is no file of a backup")
+
+
+def is_of_backup(path: str) -> bool:
+    """Whether a reader takes a file at this place, below the backup: one that lists another is no backup to it."""
+    try:
+        _check_file(path)
+    except ValueError:
+        return False
+    return True
 
 
 def counted(header: Header, streams: Sequence[KeptStream], files: Sequence[Kept]) -> Header:

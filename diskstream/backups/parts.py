@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 from typing import Final
 
+from diskstream.backups.manifest import is_of_backup
 from diskstream.errors import StorageError
 from diskstream.store_files import Files, copy_file
 from diskstream.system_calls import read_small, wrapped
@@ -16,9 +17,8 @@ __all__ = ["copy_jobs", "stores_in"]
 
 # A server keeps further databases, and what it knows of keys, in stores of their own: docs/format/keys.md.
 _WITHIN: Final = re.compile(r"keys|db[1-9]\d*")
+# Files of a job that list no others. The rest, NNNN.json, list staged files.
 _SMALL: Final = frozenset({"done.json", "plan.json", "replay.json", "complete"})
-_MANIFEST: Final = re.compile(r"\d+\.json")
-_CHECKPOINT: Final = re.compile(r"[0-9a-f]{64}\.json")
 _MAX_MANIFEST_BYTES: Final = 256 << 20
 
 
@@ -35,7 +35,8 @@ def stores_in(path: Path) -> list[str]:
 def copy_jobs(store: Path, target: Path, files: Files) -> None:
     """Copies what jobs have decided and not carried out yet, what they have completed, and the checkpoints of archives.
 
-    All is durable but for the names.
+    All is durable but for the names. What readers of a backup do not know stays behind: a folder that somebody has put
+    beside those of jobs, say.
 
     It comes before the streams: what is carried out meanwhile is then in these, and carrying it out again adds nothing,
     since streams remember what was committed to them. What counts as completed is in the streams for certain, and so is
@@ -43,16 +44,18 @@ def copy_jobs(store: Path, target: Path, files: Files) -> None:
     """
     archives = store / "archives"
     for path in sorted(archives.iterdir()) if archives.is_dir() else []:
-        if _CHECKPOINT.fullmatch(path.name):
+        if is_of_backup(f"archives/{path.name}"):
             _refuse_giant(path)
             _copy(path, target / "archives", files)
     for area in ("commits", "replays"):
         for folder in sorted((store / area).iterdir()) if (store / area).is_dir() else []:
             for path in sorted(folder.iterdir()) if folder.is_dir() else []:
+                if not is_of_backup(f"{area}/{folder.name}/{path.name}"):
+                    continue
                 if path.name in _SMALL:
                     _refuse_giant(path)
                     _copy(path, target / area / folder.name, files)
-                elif _MANIFEST.fullmatch(path.name):
+                else:
                     _copy_decided(store, path, target, files)
 
 
@@ -81,8 +84,10 @@ def _copy_decided(store: Path, manifest: Path, target: Path, files: Files) -> No
         listed = [store / file["path"] for file in json.loads(text)["files"]]
         staging = store / "staging"
         for path in listed:
+            if staging not in path.parents or not is_of_backup(path.relative_to(store).as_posix()):
+                continue
             folder = target / path.parent.relative_to(store)
-            if staging not in path.parents or ".." in path.parts or (folder / path.name).exists():
+            if (folder / path.name).exists():
                 continue
             _copy(path, folder, files)
             if not (folder / path.name).exists():

@@ -1,6 +1,7 @@
 """What jobs have decided and not carried out yet is in a backup, together with what it needs."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,33 @@ def test_a_manifest_that_cannot_be_carried_out_is_left_out(store: Path, tmp_path
     assert not [file for file in made.path.rglob("*") if file.is_file() and b"private" in file.read_bytes()]
     if path.endswith("gone.arrow"):
         assert f"{WRITER}/{7:020d}.json" not in below(made.path)
+
+
+@pytest.mark.parametrize("area", ["commits", "replays"])
+def test_a_folder_that_is_of_no_job_is_left_out(store: Path, tmp_path: Path, area: str) -> None:
+    """Somebody had kept a copy beside the others: backups succeeded from then on, and none could be restored."""
+    shutil.copytree(store / WRITER, store / area / f"{WRITER.partition('/')[2]}.old")
+    make_backup(store, tmp_path / "backups")
+    backup = find_backup(tmp_path / "backups")
+    assert check_backup(backup, Seen()) == []
+    restore(backup, tmp_path / "again")
+    assert below(tmp_path / "again") == {
+        "staging/job/a.arrow",
+        "staging/job/b.arrow",
+        f"{WRITER}/{7:020d}.json",
+        f"{WRITER}/done.json",
+    }
+
+
+@pytest.mark.parametrize("name", [".job/a.arrow", "job/a b.arrow", "job/a.arrow.old", "job/deeper/a.arrow"])
+def test_a_staged_file_that_no_job_calls_so_is_left_out(store: Path, tmp_path: Path, name: str) -> None:
+    staged = store / "staging" / name
+    staged.parent.mkdir(exist_ok=True)
+    staged.write_bytes(b"?")
+    decide(store, "staging/job/a.arrow", f"staging/{name}")
+    backup = find_backup(make_backup(store, tmp_path / "backups").path)
+    assert f"staging/{name}" not in below(backup.path)
+    restore(backup, tmp_path / "again")
 
 
 def test_a_replay_goes_on_in_a_restored_store(store: Path, tmp_path: Path) -> None:
