@@ -42,11 +42,12 @@ def json_rows(lines: Lines, pairs_of: Callable[[str], Pairs]) -> Iterator[Row | 
             yield BadRow(number, f"is longer than {lines.max_bytes:,} bytes", line)
             continue
         body = line.removeprefix(UTF8_BOM) if number == 1 else line
-        body = body.strip(b" \t\r\n")
-        if not body:
-            continue
         try:
-            pairs = pairs_of(body.decode("utf-8"))
+            # A long line is there twice while its fields are found, as bytes and as text, and not more often.
+            text = body.decode("utf-8").strip(" \t\r\n")
+            if not text:
+                continue
+            pairs = pairs_of(text)
         except json.JSONDecodeError as error:
             yield BadRow(number, f"is not JSON: {error.msg} (column {error.colno})", line)
         except UnicodeDecodeError as error:

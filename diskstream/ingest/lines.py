@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, BinaryIO
 
 from diskstream.ingest.errors import InputError
-from diskstream.ingest.rows import MAX_ROW_BYTES
+from diskstream.ingest.rows import LONGEST_ROW_BYTES
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -25,7 +25,7 @@ _CHUNK = 256 * 1024
 class Lines:
     """The lines of a file, each with its `\\n`. `number` is that of the line that `next_line` returned last."""
 
-    def __init__(self, file: BinaryIO, *, max_bytes: int = MAX_ROW_BYTES, name: str | None = None) -> None:
+    def __init__(self, file: BinaryIO, *, max_bytes: int = LONGEST_ROW_BYTES, name: str | None = None) -> None:
         self.name = name  # what messages call the file
         self.number = 0
         self.max_bytes = max_bytes

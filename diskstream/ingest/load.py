@@ -11,6 +11,7 @@ from hashlib import blake2b
 from typing import TextIO
 
 import diskstream
+from diskstream.entry_size import MAX_ENTRY_BYTES, check_rows
 from diskstream.ids import parse_id
 from diskstream.ingest.errors import InputError, InputOrderError
 from diskstream.ingest.order import BackwardsError, Disorder, IDMaker
@@ -23,6 +24,9 @@ MAX_BATCH_BYTES = 4 * 1024 * 1024
 """A batch is one frame: of long rows it holds fewer than of short ones."""
 
 SHOWN_BAD_ROWS = 20
+
+# A shorter row is no entry that is too large, unless the names of its columns are as long.
+_LONG_BYTES = MAX_ENTRY_BYTES // 2
 
 
 @dataclass(slots=True)
@@ -107,8 +111,21 @@ class Loader:
             for row in source.rows(self._options.on_read):
                 if isinstance(row, BadRow):
                     self._reject(source, row)
+                elif reason := self._refused(row, extra):
+                    self._reject(source, BadRow(row.line, reason, row.raw))
                 else:
                     yield source, row, row.pairs + extra
+
+    def _refused(self, row: Row, extra: Pairs) -> str:
+        """Why a long row cannot be an entry; nothing where it can, or where that is seen later."""
+        if len(row.raw) <= _LONG_BYTES:
+            return ""
+        id_field, pairs = self._options.id_field, row.pairs + extra
+        try:
+            check_rows([pairs if id_field is None else _taken_out(id_field, pairs)[1]])
+        except ValueError as error:
+            return str(error)
+        return ""
 
     def _reject(self, source: Source, row: BadRow) -> None:
         if not self._options.skip_bad_rows:

@@ -6,12 +6,24 @@ costs one line, and whoever reads decides whether to stop.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+from diskstream.entry_size import MAX_ENTRY_BYTES
 
 Pairs = list[tuple[bytes, bytes]]
 
-MAX_ROW_BYTES = 16 * 1024 * 1024
-"""The longest row that is read. A quote that is never closed must not swallow a file larger than memory."""
+BYTES_A_BYTE: Final = {"csv": 2, "entries": 12, "jsonl": 6, "lines": 1}
+"""What a byte of an entry takes at most: a quote is doubled, a byte of no text or a control character is `\\udcff`, and
+twice that where a name is repeated and the value stands under `fields` and `pairs`."""
+
+# Of 65,536 fields 18 bytes each, what stands between them twice; the ID; the name of the stream: 1.2 MiB.
+_AROUND_BYTES: Final = 2 << 20
+
+MAX_ROW_BYTES: Final = {kind: times * MAX_ENTRY_BYTES + _AROUND_BYTES for kind, times in BYTES_A_BYTE.items()}
+"""The longest row that is read of each format: any entry has room in it, whatever it holds. There is an end to it, as a
+quote that is never closed must not swallow a file larger than memory."""
+
+LONGEST_ROW_BYTES: Final = max(MAX_ROW_BYTES.values())
 
 UTF8_BOM = b"\xef\xbb\xbf"
 

@@ -17,7 +17,7 @@ from diskstream.ingest.errors import InputError
 from diskstream.ingest.jsonl_rows import jsonl_rows
 from diskstream.ingest.line_rows import line_rows
 from diskstream.ingest.lines import Lines, reading_lines
-from diskstream.ingest.rows import BadRow, Pairs, Row
+from diskstream.ingest.rows import MAX_ROW_BYTES, BadRow, Pairs, Row
 from diskstream.ingest.times import TimeParser
 
 Format = Literal["arrow", "auto", "csv", "entries", "jsonl", "lines", "parquet"]
@@ -84,6 +84,7 @@ class Source:
     def _parser(self, lines: Lines) -> Iterator[Row | BadRow]:
         suffix = Path(self.path).suffix.lower()
         chosen = self._guess(lines, suffix) if self.format == "auto" else self.format
+        lines.max_bytes = MAX_ROW_BYTES[chosen]
         if chosen == "csv":
             delimiter = self.delimiter or (b"\t" if suffix == ".tsv" else b",")
             return csv_rows(lines, delimiter=delimiter, columns=self.columns)

@@ -93,7 +93,7 @@ def limits() -> list[tuple[str, str]]:
         ("a line of a backup's manifest", size(backup_manifest._MAX_LINE_BYTES)),
         ("the manifest of an export", size(export_manifest._MAX_BYTES)),
         ("rows that one import adds to a stream", f"{resuming.MAX_ROWS:,}"),
-        ("a row of text that is imported", size(rows.MAX_ROW_BYTES)),
+        *((f"a row that is imported, of `{kind}`", size(most)) for kind, most in rows.MAX_ROW_BYTES.items()),
         (
             "the pattern of a condition of a replay; what it is looked for in",
             f"{conditions.MAX_PATTERN:,} characters; {size(conditions.MAX_SEARCHED_BYTES)}",
