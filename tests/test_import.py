@@ -240,7 +240,7 @@ def test_a_missing_file_is_found_before_anything_is_written(tmp_path: Path, dire
         (["--timestamp", "t", "--timestamp-format", "%b %d"], "--year"),
         (["--timestamp", "t", "--timezone", "Nowhere/Land"], "not a time zone"),
         (["--timestamp-regex", "("], "unterminated"),
-        (["--encoding", "klingon"], "not an encoding"),
+        *((["--encoding", name], "not an encoding") for name in ("klingon", "idna", "punycode", "undefined", "hex")),
         (["--delimiter", "ab"], "one byte"),
         (["--batch", "0"], "--batch"),
     ],

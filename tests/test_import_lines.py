@@ -69,6 +69,32 @@ def test_bytes_that_are_not_of_the_encoding_are_an_error_that_names_file_and_lin
     assert "--encoding" in str(caught.value.hint)
 
 
+@pytest.mark.parametrize(
+    ("encoding", "content", "line", "reason"),
+    [
+        ("utf-8", b"ok\n" * 700 + b"caf\xe9\n" + b"ok\n" * 700, 701, "invalid continuation byte"),
+        ("utf-16-le", "ok\n€\nok\n".encode("utf-16-le") + b"\x00\xdc", 4, "illegal encoding"),
+        ("utf-16", "ok\n".encode("utf-16-le"), 1, "does not start with BOM"),
+        ("utf-7", b"ok\n+2AA-\n", 2, "surrogates not allowed"),
+        ("unicode_escape", b"ok\nok\n\\ud800\n", 3, "surrogates not allowed"),
+        ("iso2022_kr", b"ok\n\x1b$)C\x0e~", 2, ""),
+    ],
+)
+def test_whatever_a_codec_says_of_them_file_and_line_are_named(
+    encoding: str, content: bytes, line: int, reason: str
+) -> None:
+    """What a codec raises is no UnicodeDecodeError, or the text it made cannot be UTF-8: that was a traceback."""
+
+    def read_all() -> None:
+        with reading_lines(io.BytesIO(content), name="log.txt", encoding=encoding) as lines:
+            while lines.next_line():
+                pass
+
+    with pytest.raises(InputError, match=rf"^log\.txt:{line}: is not {encoding}: .*{reason}") as caught:
+        read_all()
+    assert "--encoding" in str(caught.value.hint)
+
+
 def test_reading_tells_how_many_bytes_came(tmp_path: os.PathLike[str]) -> None:
     told: list[int] = []
     with reading_lines(io.BytesIO(b"line\n" * 100_000), name="f", on_read=told.append) as lines:

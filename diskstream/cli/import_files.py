@@ -37,16 +37,21 @@ from diskstream.ingest import (
 
 LINE_COLUMN = "line"
 
+# Codecs of names of hosts, which are read whole and not a piece at a time, and one that reads nothing.
+_NO_TEXTS = ("idna", "punycode", "undefined")
+
 
 def _encoding(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
     if value is None:
         return None
     try:
-        found = codecs.lookup(value)
-        io.TextIOWrapper(io.BytesIO(), encoding=found.name)  # there are codecs of bytes to bytes, too
+        name = codecs.lookup(value).name
+        io.TextIOWrapper(io.BytesIO(), encoding=name)  # there are codecs of bytes to bytes, too
     except (LookupError, ValueError):
-        raise click.BadParameter(f"{value!r} is not an encoding of text that Python knows") from None
-    return found.name
+        name = ""
+    if not name or name in _NO_TEXTS:
+        raise click.BadParameter(f"{value!r} is not an encoding of text that Python knows")
+    return name
 
 
 def _delimiter(_: click.Context, __: click.Parameter, value: str | None) -> bytes | None:

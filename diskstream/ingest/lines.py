@@ -10,7 +10,7 @@ import codecs
 import io
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, BinaryIO
 
 from diskstream.ingest.errors import InputError
@@ -59,13 +59,18 @@ class Lines:
 
 
 class _Counted(io.RawIOBase):
-    """Reads through, tells how many bytes came, and makes UTF-8 of them where an encoding is named."""
+    """Reads through, tells how many bytes came, and makes UTF-8 of them where an encoding is named.
+
+    Attributes:
+        good_lines: of the bytes that are not of the encoding, those that end before the fault.
+    """
 
     def __init__(self, file: BinaryIO, encoding: str | None, on_read: Callable[[int], None] | None) -> None:
         self._file = file
         self._on_read = on_read
         self._decoder = None if encoding is None else codecs.getincrementaldecoder(encoding)("strict")
         self._pending = b""
+        self.good_lines = 0
 
     def readable(self) -> bool:
         return True
@@ -76,7 +81,7 @@ class _Counted(io.RawIOBase):
             chunk = self._file.read(len(view))
             if chunk and self._on_read is not None:
                 self._on_read(len(chunk))
-            self._pending = chunk if self._decoder is None else self._decoder.decode(chunk, not chunk).encode()
+            self._pending = chunk if self._decoder is None else self._decoded(self._decoder, chunk)
             if not chunk:
                 break
         taken = self._pending[: len(view)]
@@ -84,21 +89,35 @@ class _Counted(io.RawIOBase):
         view[: len(taken)] = taken
         return len(taken)
 
+    def _decoded(self, decoder: codecs.IncrementalDecoder, chunk: bytes) -> bytes:
+        before = decoder.getstate()
+        try:
+            return decoder.decode(chunk, not chunk).encode()
+        except UnicodeError:
+            # Where in the chunk it is not every codec says, nor how far it came: byte by byte all show it.
+            decoder.setstate(before)
+            with suppress(UnicodeError):
+                for at in range(len(chunk)):
+                    self.good_lines += decoder.decode(chunk[at : at + 1]).encode().count(b"\n")
+            raise
+
 
 @contextmanager
 def reading_lines(
     file: BinaryIO, *, name: str, encoding: str | None = None, on_read: Callable[[int], None] | None = None
 ) -> Iterator[Lines]:
     """The lines of an open file. With `encoding` the bytes are read as that and come out as UTF-8."""
-    with io.BufferedReader(_Counted(file, encoding, on_read), _CHUNK) as buffered:
+    counted = _Counted(file, encoding, on_read)
+    with io.BufferedReader(counted, _CHUNK) as buffered:
         lines = Lines(buffered, name=name)
         try:
             yield lines
-        except UnicodeDecodeError as error:
+        except UnicodeError as error:
+            # Some codecs raise one without a reason; and not all that they make is text, as half of a surrogate pair.
             raise InputError(
-                f"is not {encoding}: {error.reason}",
+                f"is not {encoding}: {getattr(error, 'reason', error)}",
                 file=name,
-                line=lines.number + 1,
+                line=lines.number + counted.good_lines + 1,
                 hint="name its encoding with --encoding, or leave that out to keep every byte as it is",
             ) from error
         except OSError as error:
