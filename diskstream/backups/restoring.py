@@ -274,6 +274,8 @@ class _Making:
             self._wanted.on_total(2 * sum(kept.size_bytes for kept in listed))
         for kept in listed:
             self._copy(kept, moved)
+        for part in stores_in(self._fresh):
+            self._folder(self._fresh / part / "streams")  # also of a store that has none
         filled = {kept.path.rpartition("/")[0] for kept in listed}
         for stream in streams:
             if stream.path not in filled:

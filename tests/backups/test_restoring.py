@@ -239,3 +239,15 @@ def test_neither_backup_nor_restore_goes_by_a_rule_of_retention(
         restore(backup, store.path, Wanted((b"x",), b"y"))
     assert [one.path for one in opened if not one.read_only and one.options.retention_interval_ms] == []
     assert seen_at(tmp_path / "again") == before
+
+
+@pytest.mark.parametrize("line", ["", "SET word yes", "SADD set a"])
+def test_a_store_without_a_stream_is_a_store(tmp_path: Path, line: str) -> None:
+    """Of a server that had been given no stream yet every backup succeeded, and none could be restored."""
+    with Keyspace(tmp_path / "served") as keyspace:
+        if line:
+            Ours(keyspace).run(line)
+    backup = find_backup(make_backup(tmp_path / "served", tmp_path / "backups").path)
+    restore(backup, tmp_path / "again")
+    with Keyspace(tmp_path / "again") as keyspace:
+        assert Ours(keyspace).run("DBSIZE") == (1 if line else 0)
