@@ -11,10 +11,11 @@ from pathlib import Path
 from shutil import rmtree
 
 from diskstream import store as stores
+from diskstream.backups.expiring import follow
 from diskstream.backups.manifest import Kept, KeptStream, Manifest, read_manifest
 from diskstream.backups.parts import stores_in
 from diskstream.backups.repository import Backup, BackupError
-from diskstream.backups.rewinding import Rewound, copy_until, rewind_files
+from diskstream.backups.rewinding import RECORDS, Rewound, copy_until, rewind_files, rewind_records
 from diskstream.copying import TEMPORARY, add_entries
 from diskstream.errors import (
     ArgumentError,
@@ -26,7 +27,7 @@ from diskstream.errors import (
 )
 from diskstream.ids import EntryID
 from diskstream.retention_rule import RetentionRule
-from diskstream.store_files import Files, check_filesystem, copy_file, digest_file, directory_of, name_stream
+from diskstream.store_files import Files, check_filesystem, copy_file, digest_file, directory_of, name_stream, uuid_of
 from diskstream.stream import Stream
 from diskstream.system_calls import wrapped
 
@@ -332,6 +333,10 @@ class _Making:
         for stream in streams:
             name = self._wanted.name or os.fsencode(stream.name)
             place = moved[stream.path]
+            if place == RECORDS:
+                source, target = self._backup.path / RECORDS, self._fresh / RECORDS
+                self._restored.streams[RECORDS] = rewind_records(source, target, until, self._files)
+                continue
             # Both are opened by name: in the backup it is its own.
             self._restored.streams[place] = rewind_files(
                 self._backup.path / stream.path,
@@ -344,6 +349,21 @@ class _Making:
             how = self._restored.streams[moved[stream.path]]
             if how.way == "copied" or how.rest is not None:
                 self._copy_entries(stream, how, until)
+        if RECORDS in self._restored.streams:
+            self._follow_copies(streams)
+
+    def _follow_copies(self, streams: Sequence[KeptStream]) -> None:
+        """Streams that were copied expire when they did, though they have UUIDs of their own."""
+        copies = {
+            stream.uuid.encode(): uuid_of(self._fresh / stream.path).encode()
+            for stream in streams
+            if stream.uuid and self._restored.streams[stream.path].way == "copied"
+        }
+        if not copies:
+            return
+        with _open_quiet(self._fresh / "keys", seal="manual") as store:
+            follow(store.stream("keys"), copies)
+            store.sync()
 
     def _copy_entries(self, stream: KeptStream, how: Rewound, until: EntryID) -> None:
         part = stream.path.rpartition("streams/")[0]

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Final
 
 from diskstream import Entry
 from diskstream import store as stores
@@ -12,7 +13,10 @@ from diskstream.ids import MIN_ID, EntryID
 from diskstream.store_files import Cut, Files, cut_log, find_cut
 from diskstream.stream import Stream
 
-__all__ = ["Rewound", "capped", "copy_until", "rewind_files"]
+__all__ = ["RECORDS", "Rewound", "capped", "copy_until", "rewind_files", "rewind_records"]
+
+# Where a server's directory, and so a backup of it, has what is known of keys: docs/format/keys.md.
+RECORDS: Final = "keys/streams/keys"
 
 _AT_ONCE = 4096
 
@@ -23,7 +27,8 @@ class Rewound:
 
     Attributes:
         way: ``whole`` where nothing is later; ``cut``: all is as it was just before the first later entry was added;
-            ``copied``: the entries are exact, groups and counters as near as can be known.
+            ``copied``: the entries are exact, groups and counters as near as can be known; ``kept``: what is known of
+            keys, alone, is as in the backup, since that moment is not there any more.
         rest: where a batch is of both times, the IDs between which its earlier entries lie.
         entries: these, as they were when the batch was added.
     """
@@ -70,6 +75,39 @@ def rewind_files(source: Path, target: Path, names: tuple[bytes, bytes], until: 
         files.unlink(path)
     files.rmdir(target)
     return Rewound("copied")
+
+
+def rewind_records(source: Path, target: Path, until: EntryID, files: Files) -> Rewound:
+    """The same of what is known of keys, which is never copied: its entries are changes, and are written anew.
+
+    Only a cut tells what was known then. Where none can be made, or nothing would be left, as of an ID that is no time,
+    all is as in the backup. A frame is one change, so it was made or not, whatever the IDs within it.
+
+    Raises:
+        CorruptionError, StorageError: the log cannot be read; the disk said no.
+    """
+    store, name = source.parent.parent, source.name.encode()
+    if _last_id(store, name) <= until:
+        return Rewound("whole")
+    try:
+        cut = find_cut(source, until)
+    except CorruptionError:
+        return Rewound("kept")
+    log = target / cut.path.name
+    aside = log.with_name(f"{log.name}.tmp")
+    files.rename(log, aside)
+    try:
+        last = _cut(cut, target, name, files)
+        if last > until and cut.batch[1] > 1:
+            last = _cut(replace(cut, end=cut.batch[0]), target, name, files)
+    except CorruptionError:  # segments of that moment were dropped
+        last = MIN_ID
+    if MIN_ID < last <= until:
+        files.unlink(aside)
+        return Rewound("cut")
+    files.unlink(log)
+    files.rename(aside, log)
+    return Rewound("kept")
 
 
 def _cut(cut: Cut, target: Path, stream: bytes, files: Files) -> EntryID:

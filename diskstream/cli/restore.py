@@ -108,6 +108,12 @@ def _restore_to_directory(backup: Path, target: str, name: bytes | None, given: 
             f"{restored.path}: {len(restored.streams):,} streams ({listed or 'none'}), {restored.entries:,} entries"
             f"{f', {decimal(restored.size_bytes)} of files' if restored.files else ''}, from {found.name}"
         )
+    if any(how.way == "kept" for how in restored.streams.values()):
+        click.echo(
+            f"what is known of keys is that of the backup, not of {given.until}: strings, lists, sets and times of "
+            "expiry. Its log does not go back to that ID",
+            err=True,
+        )
     _tell_rules(restored)
 
 
