@@ -246,3 +246,15 @@ def test_never_more_goes_than_exactly_and_less_than_a_run_stays(
         allowed = exact if not limit else min(exact, limit)
         assert allowed - 100 < gone <= allowed
         assert rows(stream) == live[gone:]
+
+
+@pytest.mark.parametrize("deleted", [[250], [249, 250], [1], [101, 250]])
+def test_an_approximate_trim_leaves_nothing_behind_what_was_deleted_at_the_end(
+    store: Store, deleted: list[int]
+) -> None:
+    """As in Redis, where a node goes as soon as all that is left in it may go."""
+    stream = store.stream("x")
+    stream.add_many([{"n": 1}] * 250, ids=[(number, 0) for number in range(1, 251)])
+    stream.delete(*[(number, 0) for number in deleted])
+    assert stream.trim(maxlen=0, approximate=True) == 250 - len(deleted)
+    assert len(stream) == 0

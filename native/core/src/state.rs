@@ -377,15 +377,11 @@ impl State {
                 continue;
             }
             let mut position = meta.deleted.skip_absent(meta.trimmed, meta.entries, wanted - gone);
-            if approximate && position < meta.entries {
+            if approximate && live > 0 && live <= wanted - gone {
+                // The last run of the active segment is still open, but it goes when all that is live in it may go.
+                position = meta.entries;
+            } else if approximate {
                 position = (position / TRIM_GRANULE_ENTRIES * TRIM_GRANULE_ENTRIES).max(meta.trimmed);
-            } else if approximate && position % TRIM_GRANULE_ENTRIES != 0 && meta.number == self.active.number {
-                // The last run of the active segment is still open, but it goes when all of it may go.
-                position = if live <= wanted - gone {
-                    position
-                } else {
-                    position / TRIM_GRANULE_ENTRIES * TRIM_GRANULE_ENTRIES
-                };
             }
             gone += meta.live_range(meta.trimmed, position);
             return (gone > 0).then_some((Place { segment: meta.number, position }, gone));

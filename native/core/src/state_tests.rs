@@ -72,6 +72,20 @@ fn an_approximate_trim_removes_whole_runs_within_its_limit() {
 }
 
 #[test]
+fn an_approximate_trim_takes_the_open_run_also_where_its_end_was_deleted() {
+    for deleted in [249..250, 240..250, 0..1, 100..101] {
+        let mut state = three_segments();
+        let count = deleted.end - deleted.start;
+        delete(&mut state, 3, deleted);
+        assert_eq!(state.plan_trim(0, true, 0), Some((Place { segment: 3, position: 250 }, 750 - count)));
+        assert_eq!(state.plan_trim(1, true, 0).unwrap().0, Place { segment: 3, position: 200 });
+        let (place, _) = state.plan_trim(0, true, 0).unwrap();
+        trim(&mut state, place);
+        assert_eq!((state.len(), state.plan_trim(0, true, 0)), (0, None));
+    }
+}
+
+#[test]
 fn a_segment_whose_entries_are_all_deleted_leaves_the_list() {
     let mut state = three_segments();
     delete(&mut state, 1, 0..250);
