@@ -30,6 +30,7 @@ from typing import Any
 
 from diskstream import store as _store
 from diskstream._native import Entry, EntryID
+from diskstream.commands.key_touches import Key, Touches
 from diskstream.commands.replies import Failure
 from diskstream.errors import CorruptionError, DiskstreamError, ReadOnlyError
 from diskstream.ids import MIN_ID
@@ -37,7 +38,6 @@ from diskstream.system_calls import open_regular, wrapped
 
 __all__ = ["Key", "KeyRecords", "Record", "Row", "clear", "gone", "places", "put"]
 
-Key = tuple[int, bytes]  # the number of the directory, and the name
 Row = list[tuple[bytes, bytes]]
 
 # Of what is no stream only so much is held as Redis's rules about types need: see docs/architecture-server.md.
@@ -107,6 +107,7 @@ class KeyRecords:
     def __init__(self, path: Path, databases: int, options: dict[str, Any]) -> None:
         self.read_only = bool(options.get("read_only", False))
         self.known: dict[Key, Record] = {}
+        self.touches = Touches()
         self.places = list(range(databases))
         self._databases = databases
         self._path = path
@@ -157,6 +158,7 @@ class KeyRecords:
         first = self._first_id()
         known, at, entries = self.known, self._at, self._entries
         if first is not None and first > at:  # what came after the last look is gone already: all of it again
+            self.touches.note_all(at)
             known, at, entries, self._due = {}, MIN_ID, 0, []
         after = at.next()
         for entry in self._stream.range(at if after is None else after):
@@ -178,6 +180,7 @@ class KeyRecords:
         word, name = entry.pairs[0]
         if word in (b"put", b"gone"):
             key = int(entry.pairs[1][1]), bytes(name)
+            self.touches.note(key, entry.id)
             if word == b"gone":
                 known.pop(key, None)
                 return
@@ -189,10 +192,12 @@ class KeyRecords:
                 heapq.heappush(self._due, (record.expires, key))
         elif word == b"clear":
             place = int(name)
+            self.touches.note_all(entry.id)
             for key in [key for key in known if key[0] == place]:
                 del known[key]
         elif word == b"places":
             numbers = [int(number) for number in name.split(b",")]
+            self.touches.note_all(entry.id)
             self.places = numbers + list(range(len(numbers), self._databases))
         else:
             raise ValueError(f"a change called {word[:20]!r}")

@@ -323,9 +323,10 @@ class Keyspace(MovingKeys, SweepingKeys):
         """Something that is another one after each change of the key, by whichever process: for WATCH."""
         at = self._at(database, key)
         record = self._living(at)
-        if record is not None and record.kind:
-            return record
-        return record if not self._holds_stream(at) else (record, version(self._plain(at)))
+        touched = self._records.touches.of(at)
+        if (record is not None and record.kind) or not self._holds_stream(at):
+            return touched
+        return touched, version(self._plain(at))
 
     # --- keys of other types ------------------------------------------------------------------------------------------
 

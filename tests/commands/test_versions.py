@@ -5,8 +5,10 @@ from collections.abc import Callable
 import pytest
 
 import diskstream
-from diskstream import Stream
+from diskstream import EntryID, Stream
+from diskstream.commands.key_touches import Touches
 from diskstream.commands.keyspace import Keyspace
+from diskstream.ids import MIN_ID
 from tests.commands.conftest import Clock
 from tests.commands.world import Ours
 
@@ -82,6 +84,44 @@ def test_other_keys_are_watched_too(ours: Ours, keyspace: Keyspace, line: str) -
     assert ours.run("EXEC") is None
     ours.run("MULTI")
     assert ours.run("EXEC") == []
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("SET k 2", "SET k 1"),
+        ("SET k 1",),
+        ("EXPIRE k 9", "PERSIST k"),
+        ("RENAME k l", "RENAME l k"),
+        ("APPEND k 2", "SET k 1"),
+        ("SET none 1", "DEL none"),
+        ("LPUSH none 1", "RPOP none"),
+        ("SWAPDB 0 1", "SWAPDB 0 1"),
+        ("FLUSHALL", "SET k 1"),
+    ],
+)
+def test_a_change_that_was_undone_is_one(ours: Ours, keyspace: Keyspace, lines: tuple[str, ...]) -> None:
+    """What was read in between is not there any more."""
+    ours.run("SET k 1")
+    ours.run("WATCH k none")
+    for line in lines:
+        Ours(keyspace).run(line)
+    ours.run("MULTI")
+    assert ours.run("EXEC") is None
+
+
+def test_keys_that_are_forgotten_all_seem_touched_and_no_touch_is_missed() -> None:
+    touches = Touches()
+    seen = {}
+    for number in range(1, 20_000):
+        key = (0, b"%d" % number)
+        before = touches.of(key)
+        touches.note(key, EntryID(number, 0))
+        assert touches.of(key) != before
+        seen[key] = touches.of(key)
+    assert touches.of((0, b"1")) == touches.of((0, b"never")) != MIN_ID
+    assert touches.of((0, b"19999")) == seen[0, b"19999"]
+    assert sum(touches.of(key) == at for key, at in seen.items()) <= 8192 + 1
 
 
 def test_a_key_that_expires_has_changed(ours: Ours, keyspace: Keyspace, clock: Clock) -> None:

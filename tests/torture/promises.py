@@ -57,6 +57,7 @@ PROMISES: tuple[Promise, ...] = (
             "tests/archiving/test_killed.py",
             "tests/repair/test_killed.py",
             "tests/kills/test_kills.py",
+            "tests/engine/test_replacing.py",
         ),
         ("kills",),
     ),
