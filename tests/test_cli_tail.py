@@ -19,6 +19,7 @@ import diskstream
 from diskstream import EntryID
 from diskstream.cli import main
 from diskstream.cli.tail.follower import Follower
+from diskstream.ids import MIN_ID
 
 PROGRAM = "import sys; from diskstream.cli import main; main(sys.argv[1:], prog_name='diskstream')"
 LIMIT_S = 30.0
@@ -120,6 +121,11 @@ class Following:
         except Empty:
             pytest.fail(f"tail printed nothing more; it has status {self.process.poll()}", pytrace=False)
 
+    def has_line(self) -> bool:
+        """Whether it has printed one; fails where it has ended without."""
+        assert self.process.poll() is None
+        return not self._lines["out"].empty()
+
     def ended(self) -> int:
         return self.process.wait(LIMIT_S)
 
@@ -147,6 +153,37 @@ def test_what_comes_is_printed_until_it_is_told_to_end(directory: Path, number: 
             assert tailing.line() == f"{n}-0  n={n}"
         tailing.process.send_signal(number)
         assert tailing.ended() == 0
+
+
+def test_of_what_comes_nothing_lies_below_where_it_was_told_to_begin(directory: Path) -> None:
+    """Where that was to come yet, all that came before it was printed."""
+    with diskstream.open(directory) as store:
+        store.stream("b").add({"x": "z"}, id="200-0")
+        with following(directory, "a", "b", "--from", "100-0") as tailing:
+            assert tailing.line() == "b  200-0  x=z"
+            for n in (50, 99, 100, 101):
+                store.stream("a").add({"n": n}, id=f"{n}-0")
+            assert [tailing.line() for _ in range(2)] == ["a  100-0  n=100", "a  101-0  n=101"]
+
+
+def test_since_a_time_that_is_over_all_that_comes_is_printed(directory: Path) -> None:
+    """IDs need not be of this clock."""
+    with diskstream.open(directory) as store:
+        made = store.stream("b").add({"x": "z"})
+        with following(directory, "a", "b", "--since", "1h") as tailing:
+            assert tailing.line() == f"b  {made}  x=z"
+            store.stream("a").add({"n": 13}, id="13-0")
+            assert tailing.line() == "a  13-0  n=13"
+
+
+def test_from_the_end_on_is_from_where_it_is_and_not_from_the_greatest_id(directory: Path) -> None:
+    with diskstream.open(directory) as store, following(directory, "a", "--from", "+") as tailing:
+        n = 13
+        while not tailing.has_line():
+            store.stream("a").add({"n": n}, id=f"{n}-0")
+            n += 1
+            os.sched_yield()
+        assert tailing.line() in {f"{number}-0  n={number}" for number in range(13, n)}
 
 
 def test_it_ends_when_nobody_reads_it_any_more_though_nothing_comes(directory: Path) -> None:
@@ -222,12 +259,12 @@ def test_a_damaged_stream_ends_it_in_words(directory: Path) -> None:
 class Watched:
     """A follower of stream `s` that looks when it is told to."""
 
-    def __init__(self, store: diskstream.Store, *, retry: bool = True) -> None:
+    def __init__(self, store: diskstream.Store, *, retry: bool = True, start: EntryID = MIN_ID) -> None:
         self.said: list[str] = []
         self.stream = store.stream("s")
         self.retry = retry
         self.follower = Follower(self.stream)
-        self.follower.begin()
+        self.follower.begin(start)
 
     def read(self) -> list[diskstream.Entry]:
         return self.stream.read(self.follower.position)
@@ -272,6 +309,28 @@ def test_what_was_read_of_another_stream_of_the_name_is_read_again_from_its_begi
     assert watched.take(read) == []
     assert watched.said == ["the stream was removed, and one of this name was made anew: from its beginning"]
     assert watched.take(watched.read()) == [EntryID(1, 0), EntryID(2, 0)]
+
+
+def test_where_it_was_told_to_begin_is_kept_when_a_stream_is_made_anew(store: diskstream.Store) -> None:
+    store.stream("s").add({"n": 0}, id="1-0")
+    watched = Watched(store, start=EntryID(5, 0))
+    store.delete("s")
+    store.stream("s").add_many([{"n": 1}, {"n": 2}], ids=["4-9", "5-0"])
+    assert watched.take(watched.read()) == []
+    assert watched.take(watched.read()) == [EntryID(5, 0)]
+
+
+def test_what_lies_below_where_it_was_told_to_begin_is_not_missed(store: diskstream.Store) -> None:
+    stream = store.stream("s")
+    stream.add({"n": 0}, id="1-0")
+    watched = Watched(store, start=EntryID(100, 0))
+    for n in range(2, 50):
+        stream.add({"n": n}, id=f"{n}-0", maxlen=10)
+        assert watched.take(watched.read()) == []
+    for n in range(100, 115):
+        stream.add({"n": n}, id=f"{n}-0", maxlen=10)
+    assert watched.take(watched.read()) == [EntryID(n, 0) for n in range(105, 115)]
+    assert watched.said == ["5 entries were gone, trimmed or deleted, before they could be shown"]
 
 
 def test_what_was_read_before_a_stream_went_is_shown(store: diskstream.Store) -> None:

@@ -17,6 +17,7 @@ from diskstream.cli.stopping import Stopped, stopping
 from diskstream.cli.tail.follower import Follower, follow
 from diskstream.cli.tail.lines import Lines
 from diskstream.cli.tail.newest import from_start, newest
+from diskstream.ids import MIN_ID, parse_start
 
 _NEWEST = 10
 _KEPT_OPEN = 256
@@ -58,6 +59,8 @@ def command(
         raise click.UsageError("give one of --count, --from and --since")
     if retry and not follows:
         raise click.UsageError("--retry is for -f")
+    # What comes is shown whatever its ID is, unless it was told where to begin: IDs need not be of this clock.
+    least = MIN_ID if start in (None, "+") else parse_start(start)
     start = since(span) if span is not None else start
     names = list(dict.fromkeys(streams))
     lines = Lines(as_json=as_json, named=len(names) > 1)
@@ -69,7 +72,7 @@ def command(
                 if not retry:
                     existing_stream(store, name)
                 follower = Follower(store.stream(name))
-                follower.begin()
+                follower.begin(least)
                 shown = (
                     newest(follower, _NEWEST if count is None else count)
                     if start is None

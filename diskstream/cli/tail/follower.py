@@ -8,7 +8,7 @@ from collections.abc import Callable
 import diskstream
 from diskstream.cli.stopping import check_reader
 from diskstream.cli.tail.lines import Lines
-from diskstream.ids import MIN_ID
+from diskstream.ids import MIN_ID, EntryID
 
 # At most so much is read before it is written, of all streams together.
 _ENTRIES_AT_ONCE = 512
@@ -26,15 +26,21 @@ class Follower:
 
     def __init__(self, stream: diskstream.Stream) -> None:
         self.stream = stream
-        self.position = MIN_ID
+        self.position = self._least = MIN_ID
+        self._is_below = False  # whether nothing that is to be shown was there yet
         self._identity: bytes | None = None
         self._missed, self._told = 0, 0.0
         self._seen = 0  # what `added_until` said of the position, and so many more as were read since
 
-    def begin(self) -> None:
-        """Begin behind what there is now."""
+    def begin(self, start: EntryID = MIN_ID) -> None:
+        """Begin behind what there is now, and with nothing that lies below `start`."""
+        self._least = start.prev() or MIN_ID
         self._identity = self.stream.identity()
-        self.position = self.stream.last_id()
+        self._begin_behind(self.stream.last_id())
+
+    def _begin_behind(self, last: EntryID) -> None:
+        self._is_below = last < self._least
+        self.position = max(last, self._least)
         self._seen = self.stream.added_until(self.position)
 
     @property
@@ -51,6 +57,10 @@ class Follower:
             return self._changed(identity, entries, say, retry=retry)
         if identity is None:
             return []
+        if self._is_below and not entries:
+            self._begin_behind(self.stream.last_id())  # nobody misses what came below
+            return []
+        self._is_below = False
         trimmed, before = self.stream.trimmed_to(), self.position
         if entries:
             self.position = entries[-1].id
@@ -66,7 +76,8 @@ class Follower:
         self, identity: bytes | None, entries: list[diskstream.Entry], say: Callable[[str], None], *, retry: bool
     ) -> list[diskstream.Entry]:
         was_there, self._identity = self._identity is not None, identity
-        self.position, self._seen, self._missed = MIN_ID, 0, 0
+        self.position, self._seen, self._missed = self._least, 0, 0
+        self._is_below = self._least > MIN_ID
         if identity is None:
             say("the stream is gone, removed or renamed" + ("; waiting for one of this name" if retry else ""))
             return entries  # read before it went
