@@ -55,7 +55,7 @@ def _exact(part: re.Match[str], unit: int) -> int:
 
 
 class _Rate(click.FloatRange):
-    """So much a second: a number above zero, and no infinity."""
+    """So much a second: a number that is neither about zero nor infinite."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """The number.
@@ -69,7 +69,8 @@ class _Rate(click.FloatRange):
         return rate
 
 
-RATE: Final = _Rate(min=0, min_open=True)
+# One in eleven days. Of what is next to zero the reciprocal, how long to wait for one, is infinite.
+RATE: Final = _Rate(min=1e-6)
 SIZE: Final = _Amount("size", _BYTES, "500MB or 10GiB", least=1, parts=1)
 SIZE_OR_NOTHING: Final = _Amount("size", _BYTES, "500MB or 10GiB", least=0, parts=1)
 SPAN: Final = _Amount("length of time", _MS, "90s, 1h30m or 7d", least=0, parts=8)

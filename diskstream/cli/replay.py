@@ -28,14 +28,14 @@ from diskstream.cli.options import as_bytes, checked, json_option, optional_dire
 from diskstream.cli.output import entry_facts, error_console, text, write_json
 from diskstream.cli.progress import replay_progress
 from diskstream.ids import MAX_ID, MIN_ID
-from diskstream.replaying import Job, Outcome, Pacer, ToCall, ToRedis, ToStream, measure, run_job
+from diskstream.replaying import SLOWEST, Job, Outcome, Pacer, ToCall, ToRedis, ToStream, measure, run_job
 from diskstream.replaying.conditions import parse_condition
 
 _SCHEMES = ("redis", "rediss", "unix")
 
 
 class _Speed(click.ParamType):  # type: ignore[type-arg]  # generic in some versions of click only
-    """A number above zero, or `max`."""
+    """A number from `SLOWEST` on, or `max`."""
 
     name = "speed"
 
@@ -44,8 +44,8 @@ class _Speed(click.ParamType):  # type: ignore[type-arg]  # generic in some vers
             speed = 0.0 if value == "max" else float(str(value))
         except ValueError:
             speed = -1.0
-        if value != "max" and not 0 < speed < float("inf"):
-            self.fail(f"{value!r} is neither a number above zero nor max", param, ctx)
+        if value != "max" and not SLOWEST <= speed < float("inf"):
+            self.fail(f"{value!r} is neither a number from {SLOWEST:f} on nor max", param, ctx)
         return speed
 
 

@@ -7,7 +7,10 @@ from typing import Final
 
 from diskstream.errors import ArgumentError
 
-__all__ = ["Pacer"]
+__all__ = ["SLOWEST", "Pacer"]
+
+SLOWEST: Final = 1e-6
+"""A second in eleven days, or an entry: with less of a speed or rate the length of a replay is beyond any number."""
 
 # Waiting is cut into pieces, so that no timeout is beyond what the system takes.
 _LONGEST_S: Final = 3600.0
@@ -34,11 +37,11 @@ class Pacer:
         """`speed`: 1 is the original pace, 10 ten times that, None no pace at all; `rate`: entries a second at most.
 
         Raises:
-            ArgumentError: one of them is not above zero.
+            ArgumentError: one of them is below `SLOWEST`, or no number.
         """
         for what, value in (("speed", speed), ("rate", rate)):
-            if value is not None and not 0 < value < float("inf"):
-                raise ArgumentError(f"the {what} of a replay is above zero, not {value}")
+            if value is not None and not SLOWEST <= value < float("inf"):
+                raise ArgumentError(f"the {what} of a replay is a number from {SLOWEST:f} on, not {value}")
         self.stop = stop or Event()
         self._speed, self._rate, self._clock, self._wait = speed, rate, clock, wait or self.stop.wait
         self._first_ms = -1

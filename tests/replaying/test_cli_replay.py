@@ -71,6 +71,16 @@ def test_a_dry_run_says_what_it_would_take(run: Run, directory: Path) -> None:
         assert not store.exists("y")
 
 
+def test_a_dry_run_of_the_slowest_pace_and_the_farthest_ids_says_so(run: Run, directory: Path) -> None:
+    """With less of a speed it was longer than any number, and no dry run could say it."""
+    with diskstream.open(directory) as store:
+        store.stream("x").add({"n": 9}, f"{2**64 - 1}-0")
+    words = ("x", "--to", "stream:y", "--dry-run", "--speed", "0.000001", "--rate", "0.000001")
+    assert " d: IDs 1714521600000-0 to 18446744073709551615-0" in run(*words).stdout
+    (told,) = objects(run(*words, "--json"))
+    assert told["seconds"] == pytest.approx(2**64 * 1000, rel=1e-3)
+
+
 def test_a_dry_run_knows_of_earlier_runs_and_of_what_would_be_refused(
     run: Run, empty_redis: str, directory: Path, tmp_path: Path
 ) -> None:
@@ -164,6 +174,8 @@ def test_what_cannot_be_done_says_why(run: Run, words: tuple[str, ...], said: st
         ("x", "--to", "-", "--speed", "0"),
         ("x", "--to", "-", "--speed", "fast"),
         ("x", "--to", "-", "--rate", "0"),
+        ("x", "--to", "-", "--speed", "1e-320"),
+        ("x", "--to", "-", "--rate", "1e-320"),
         ("x", "--to", "-", "--start", "5", "--since", "1h"),
         ("x", "--to", "-", "--start", "noon"),
     ],
