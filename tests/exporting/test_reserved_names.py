@@ -93,6 +93,22 @@ def test_fields_called_as_columns_are_come_back(tmp_path: Path, form: str) -> No
         assert [pair for pair in entry.pairs if pair != (b"id", b"5-0")] == ODD  # of CSV the ID stays a field, too
 
 
+@pytest.mark.parametrize("form", ["csv", "jsonl", "arrow", "parquet"])
+def test_of_which_stream_an_entry_was_becomes_a_field_of_csv_alone(tmp_path: Path, form: str) -> None:
+    """A CSV file that others made may have such a column, too, and so may an export of a stream with such a field."""
+    with diskstream.open(tmp_path / "store") as store:
+        store.stream("p").add({"a": "1"}, "1-0")
+        store.stream("q").add({"a": "2"}, "2-0")
+    file, where = str(tmp_path / f"out.{form}"), ["--dir", str(tmp_path / "store")]
+    run("export", "p", "q", *where, "-o", file)
+    kept = {"csv": ["--id", "id"], "jsonl": ["--format", "entries"]}.get(form, [])
+    run("import", file, *where, "--stream", "both", *kept)
+    with diskstream.open(tmp_path / "store") as store:
+        found = [(str(entry.id), dict(entry.pairs)) for entry in store.stream("both").range()]
+    of = [{b"stream": b"p"}, {b"stream": b"q"}] if form == "csv" else [{}, {}]
+    assert found == [("1-0", {**of[0], b"a": b"1"}), ("2-0", {**of[1], b"a": b"2"})]
+
+
 def test_a_file_with_the_row_ends_of_old_is_refused_and_not_taken_for_a_header(tmp_path: Path) -> None:
     (tmp_path / "old.csv").write_bytes(b"id,a\r1-0,x\r2-0,y\r")
     told = run("import", str(tmp_path / "old.csv"), "--dir", str(tmp_path / "store"), "--stream", "s", code=1)
