@@ -1,7 +1,7 @@
 """What a stream does with entries packed while they were read: a pipeline of XADDs, a reply to XRANGE."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar, overload
 
 from diskstream._native import AddRun, EntriesReply, EntryID, PackedRows
 from diskstream.engine.log import StreamLog
@@ -49,23 +49,34 @@ class WireAdding:
         joined = AddRun.joined(runs)
         return None if joined is None else self._append(joined, [len(run) for run in runs], durable)
 
-    def add_rows(self, rows: PackedRows, *, durable: bool = False) -> tuple[EntryID, EntryID]:
+    @overload
+    def add_rows(
+        self, rows: PackedRows, *, durable: bool = False, nomkstream: Literal[False] = False
+    ) -> tuple[EntryID, EntryID]: ...
+
+    @overload
+    def add_rows(
+        self, rows: PackedRows, *, durable: bool = False, nomkstream: bool
+    ) -> tuple[EntryID, EntryID] | None: ...
+
+    def add_rows(
+        self, rows: PackedRows, *, durable: bool = False, nomkstream: bool = False
+    ) -> tuple[EntryID, EntryID] | None:
         """Adds rows that were packed elsewhere, with their IDs, as one frame: all of them or, after a crash, none.
 
         Args:
             rows: what `EntriesReply` of the native core made of a reply.
             durable: return when the entries are on disk, whatever the store's policy.
+            nomkstream: do not make the stream where there is none.
 
         Returns:
-            The first ID and the last.
+            The first ID and the last; None where `nomkstream` kept the rows from being added.
 
         Raises:
             IDOrderError: the first ID is not above the stream's last one. Nothing is added.
             StorageError: the disk said no. `DiskFullError`: nothing was added; else reopen the store to know.
         """
-        added = self._write(lambda log: log.native.add_packed(rows, durable, False, log.now()))
-        assert added is not None  # only a part that was committed before adds nothing
-        return added
+        return self._write(lambda log: log.native.add_packed(rows, durable, False, log.now()), create=not nomkstream)
 
     def _append(self, run: AddRun, counts: list[int], durable: bool) -> list[bytes]:
         def append(log: StreamLog) -> list[bytes]:

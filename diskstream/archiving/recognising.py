@@ -13,7 +13,7 @@ from diskstream.errors import ChangedError
 from diskstream.ids import MIN_ID
 from diskstream.stream import Stream
 
-__all__ = ["check_copy", "check_kept", "check_samples", "check_server_is_same", "check_source"]
+__all__ = ["check_copy", "check_kept", "check_reached", "check_samples", "check_server_is_same", "check_source"]
 
 
 def _start_anew(checkpoints: Checkpoints, stream: bytes) -> str:
@@ -35,13 +35,8 @@ def check_copy(server: Server, copy: Stream, mark: Mark | None, facts: StreamFac
             raise ChangedError(where, "it exists, and was not made by an archiver", "choose another directory (--to)")
         return
     check_kept(copy)
+    check_reached(copy, mark, checkpoints)
     last = copy.last_id()
-    if last < mark.verified_to:
-        raise ChangedError(
-            where,
-            f"it ends at {last}, but was copied and read back up to {mark.verified_to}: it was deleted or replaced",
-            f"restore it from a backup; to begin anew remove its checkpoint, {checkpoints.path(copy.name)}",
-        )
     if last > facts.last_id:
         raise ChangedError(
             where,
@@ -51,6 +46,32 @@ def check_copy(server: Server, copy: Stream, mark: Mark | None, facts: StreamFac
         )
     upto = server.entry_upto(copy.name, last) if last > MIN_ID else None
     check_samples(server, copy, mark, (facts.first, upto))
+
+
+def check_reached(copy: Stream, mark: Mark, checkpoints: Checkpoints, identity: bytes | None = None) -> None:
+    """Whether the copy has come as far as its checkpoint says, and is the stream that was added to.
+
+    Args:
+        copy: the copy.
+        mark: what was read back of it.
+        checkpoints: where that is noted.
+        identity: of the copy when it was looked at before; None where there was none yet.
+
+    Raises:
+        ChangedError: it was deleted or replaced.
+    """
+    last = copy.last_id()
+    if last < mark.verified_to:
+        what = f"it ends at {last}, but was copied and read back up to {mark.verified_to}"
+    elif identity not in (None, copy.identity()):
+        what = f"it is not the stream that was copied to before, and read back up to {mark.verified_to}"
+    else:
+        return
+    raise ChangedError(
+        f"the stream {copy.name!r} of the store",
+        f"{what}: it was deleted or replaced",
+        f"restore it from a backup; to begin anew remove its checkpoint, {checkpoints.path(copy.name)}",
+    )
 
 
 def check_samples(server: Server, copy: Stream, mark: Mark, samples: Iterable[SourceEntry | None]) -> None:

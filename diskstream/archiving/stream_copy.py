@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import replace
 
 from diskstream.archiving.comparing import compare
@@ -36,23 +35,33 @@ from diskstream.archiving.leasing import Lease
 from diskstream.archiving.marks import Mark, load, save
 from diskstream.archiving.options import ArchiveOptions
 from diskstream.archiving.pace import Pace
-from diskstream.archiving.recognising import check_copy, check_kept, check_samples, check_server_is_same, check_source
+from diskstream.archiving.recognising import (
+    check_copy,
+    check_kept,
+    check_reached,
+    check_samples,
+    check_server_is_same,
+    check_source,
+)
 from diskstream.archiving.reports import ArchiveReport
 from diskstream.archiving.server import Server, SourceEntry, StreamFacts
 from diskstream.archiving.trimming import trim_source
 from diskstream.checkpoints import Checkpoints
 from diskstream.copying import GroupState
 from diskstream.digests import NOTHING, Digest
-from diskstream.errors import ChangedError, IDOrderError, RemoteError
+from diskstream.errors import ChangedError, IDOrderError, NoSuchStreamError, RemoteError
 from diskstream.ids import MAX_ID, MIN_ID, EntryID
 from diskstream.mirroring import mirror_groups
 from diskstream.store import Store
+from diskstream.wire_adding import PackedRows
 
 __all__ = ["StreamCopy"]
 
 _WINDOW_ENTRIES = 200_000
 _WINDOW_BYTES = 64 << 20
 _WINDOW_S = 5.0
+# What was just added to a copy is there at once. Where it is not, the copy is gone, and it is not waited for.
+_GONE_S = 1.0
 
 
 class StreamCopy:
@@ -75,6 +84,7 @@ class StreamCopy:
         self.copy = store.stream(key)
         self.report = ArchiveReport(key)
         self._mark: Mark | None = None
+        self._identity: bytes | None = None  # of the copy
         self._groups: list[GroupState] | None = None
         self._samples: tuple[SourceEntry | None, SourceEntry | None] = (None, None)
 
@@ -103,6 +113,9 @@ class StreamCopy:
         began, before = time.monotonic(), self.report.entries
         try:
             self._round(reader, groups=groups)
+        except NoSuchStreamError:  # nothing of ours makes it again
+            self._check_copy()
+            raise
         finally:
             self.report.seconds += time.monotonic() - began
             self._tell()
@@ -122,6 +135,8 @@ class StreamCopy:
             mark = load(self._checkpoints, self.key) if self._mark is None else None
             if mark is not None:
                 check_server_is_same(self._server, mark, self._options)
+                check_reached(self.copy, mark, self._checkpoints)
+            self._check_copy()
             self.report.gone = True
             if self._server.is_empty():
                 self.report.note("the database of the source is empty: was it flushed?")
@@ -134,10 +149,12 @@ class StreamCopy:
                 return
         else:
             check_source(self._server, self._mark, facts, self._options, self._checkpoints)
+            self._check_copy()
         if self._mark is not None and (facts.first, facts.last) != self._samples:
             check_samples(self._server, self.copy, self._mark, (facts.first, facts.last))
             self._samples = facts.first, facts.last
         self._copy(reader, facts)
+        self._check_copy()
         if self._stop.is_set() and self.copy.last_id() < facts.last_id:
             return
         self._drained(facts)
@@ -148,6 +165,7 @@ class StreamCopy:
     def _begin(self, reader: EntriesReader, facts: StreamFacts) -> bool:
         """Finds out where to go on, and that both sides are those of before. Returns whether it was not stopped."""
         self._take_lease()
+        self._identity = self.copy.identity()
         mark = load(self._checkpoints, self.key)
         if mark is not None:
             mark = check_source(self._server, mark, facts, self._options, self._checkpoints)
@@ -180,6 +198,11 @@ class StreamCopy:
             self._verified(last, compared)
         return True
 
+    def _check_copy(self) -> None:
+        """Makes sure that the copy is there still, and no other; see `check_reached`."""
+        if self._mark is not None:
+            check_reached(self.copy, self._mark, self._checkpoints, self._identity)
+
     def _compare(self, reader: EntriesReader, start: EntryID, end: EntryID) -> Digest | None:
         return compare(reader, self.copy, start, end, self.report, pace=self._pace, stop=self._stop)
 
@@ -193,13 +216,12 @@ class StreamCopy:
         window, opened = Digest(), time.monotonic()
         after = self.copy.last_id()
         before = after
-        add: Callable[..., object] = self.copy.add_rows
         ahead = self._options.rate is None
         replies = reader.read(self.key, after, facts.last_id, ahead=ahead)
         try:
             for frames, batch in replies:
                 for frame in frames:
-                    add(frame)
+                    self._add(frame)
                 if batch is None or batch.last_id is None:
                     continue
                 window += batch.digest
@@ -216,6 +238,7 @@ class StreamCopy:
                 if self._stop.is_set():
                     break
         except IDOrderError:
+            self._check_copy()
             raise ChangedError(
                 f"the copy of {self.key!r}",
                 "somebody else adds entries to it",
@@ -228,6 +251,13 @@ class StreamCopy:
         elif self._lease is not None:
             self._trim()  # groups may have acknowledged what held it back
 
+    def _add(self, rows: PackedRows) -> None:
+        if self._identity is None:
+            self.copy.add_rows(rows)
+            self._identity = self.copy.identity()
+        elif self.copy.add_rows(rows, nomkstream=True) is None:
+            self._check_copy()
+
     def _count(self, digest: Digest, first: EntryID | None, last: EntryID) -> None:
         report = self.report
         report.entries += digest.entries
@@ -239,10 +269,11 @@ class StreamCopy:
 
     def _read_back(self, after: EntryID, upto: EntryID, sent: Digest) -> None:
         """Makes a range durable, reads it from its files, and compares it with what the source sent."""
-        self.copy.wait_durable(upto)
+        self._flush(upto)
         found = self.copy.digest(after.next() or upto, upto)
         if found != sent:
             check_kept(self.copy)
+            self._check_copy()
             raise ChangedError(
                 f"the copy of {self.key!r}",
                 f"the {found.entries:,} entries read back from {after} to {upto} are not the {sent.entries:,} that the "
@@ -251,8 +282,13 @@ class StreamCopy:
             )
         self._verified(upto, sent)
 
+    def _flush(self, upto: EntryID) -> None:
+        if not self.copy.wait_durable(upto, _GONE_S):
+            self._check_copy()
+
     def _verified(self, upto: EntryID, digest: Digest) -> None:
         assert self._mark is not None
+        self._check_copy()
         self._mark = self._mark.with_verified(upto, digest)
         save(self._checkpoints, self._mark)
         self._trim()
@@ -320,14 +356,15 @@ class StreamCopy:
         )
         if fresh != mark or not self.copy.exists():
             self._set_counters(facts)
-            self.copy.wait_durable(facts.last_id)  # what the checkpoint says must not outlive what it says it of
+            self._flush(facts.last_id)  # what the checkpoint says must not outlive what it says it of
             save(self._checkpoints, fresh)
             self._mark = fresh
 
     def _set_counters(self, facts: StreamFacts) -> None:
-        if not self.copy.exists():
+        if self._identity is None:
             self.copy.create_group(b"\0archiving", "0", mkstream=True)
             self.copy.group(b"\0archiving", create=False).destroy()
+            self._identity = self.copy.identity()
         info = self.copy.info()
         added = facts.entries_added
         if added is not None and added < info.length:
@@ -342,7 +379,7 @@ class StreamCopy:
         if states is None:
             return
         if states != self._groups and mirror_groups(self.copy, states):
-            self.copy.wait_durable(facts.last_id)
+            self._flush(facts.last_id)
         self._groups = states
         self.report.groups = len(states)
         self.report.pending = sum(len(state.pending) for state in states)

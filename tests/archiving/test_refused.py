@@ -144,10 +144,10 @@ def test_a_full_disk_ends_it_and_the_next_run_finishes(world: World, monkeypatch
     made = world.fill("s", 500)
     real, turns = Stream.add_rows, iter(range(100))
 
-    def add(self: Stream, *words: Any) -> Any:
+    def add(self: Stream, *words: Any, **named: Any) -> Any:
         if next(turns) == 3:
             raise DiskFullError("store", "extend", 28, "No space left on device")
-        return real(self, *words)
+        return real(self, *words, **named)
 
     with monkeypatch.context() as patch:
         patch.setattr(Stream, "add_rows", add)

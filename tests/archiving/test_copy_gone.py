@@ -1,0 +1,164 @@
+"""A copy that is removed or replaced while it is archived to: the stream is given up, and nothing more is trimmed."""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import diskstream
+from diskstream.archiving import ArchiveOptions, Archiver, Server, stream_copy
+from diskstream.archiving.reports import ArchiveReport
+from diskstream.archiving.stream_copy import StreamCopy
+from diskstream.stream import Stream
+from tests.archiving.test_refused import finding
+from tests.archiving.world import World
+
+
+def remove(world: World) -> None:
+    with diskstream.open(world.directory) as store:
+        store.delete("s")
+
+
+def replace(world: World) -> None:
+    """By one that ends where the copy did, and holds something else."""
+    with diskstream.open(world.directory) as store:
+        last = store.stream("s").last_id()
+        store.delete("s")
+        store.stream("s").add({"another": 1}, last)
+
+
+def rename(world: World) -> None:
+    with diskstream.open(world.directory) as store:
+        store.rename("s", "old")
+
+
+CHANGES = pytest.mark.parametrize("change", [remove, replace, rename])
+
+
+def followed(world: World, rounds: list[Callable[[], None]], **options: Any) -> ArchiveReport:
+    """`archive --follow`, with something done behind each round but the last; what became of the stream."""
+    stop, real, left = threading.Event(), StreamCopy.round, list(rounds)
+
+    def counted(self: StreamCopy, *words: Any, **named: Any) -> int:
+        copied = real(self, *words, **named)
+        if left:
+            left.pop(0)()
+        else:
+            stop.set()
+        return copied
+
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        Server(world.url) as server,
+        diskstream.open(world.directory) as store,
+    ):
+        patch.setattr(StreamCopy, "round", counted)
+        archiver = Archiver(server, store, [b"s"], ArchiveOptions(follow=True, trim=True, batch=10, **options))
+        (report,) = archiver.run(stop).reports
+    assert not left
+    return report
+
+
+def refused(report: ArchiveReport) -> None:
+    assert "it was deleted or replaced" in (report.error or ""), report
+    assert "remove its checkpoint" in (report.hint or "")
+
+
+@CHANGES
+@pytest.mark.parametrize("more", [0, 20], ids=["nothing came", "more came"])
+def test_a_copy_that_goes_between_two_rounds_is_not_begun_anew(
+    world: World, change: Callable[[World], None], more: int
+) -> None:
+    """It was, with what came behind: what had been trimmed before was nowhere, and all was called the same."""
+    world.fill("s", 30)
+
+    def between() -> None:
+        assert world.client.xlen("s") == 0
+        change(world)
+        world.fill("s", more, first=31)
+
+    refused(followed(world, [between]))
+    assert world.client.xlen("s") == more, "more was trimmed"
+    if change is not replace:
+        assert "it was deleted or replaced" in finding(world, "--trim"), "the next run takes what is left for a copy"
+    assert world.client.xlen("s") == more
+
+
+@CHANGES
+def test_nor_between_two_windows_of_a_round(
+    world: World, change: Callable[[World], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The windows behind were read back, and right; the one before was gone here and at the source."""
+    monkeypatch.setattr(stream_copy, "_WINDOW_ENTRIES", 20)
+    world.fill("s", 60)
+    real, left = StreamCopy._verified, list[int]()
+
+    def verified(self: StreamCopy, *words: Any) -> None:
+        real(self, *words)
+        if not left:
+            left.append(world.client.xlen("s"))
+            change(world)
+
+    monkeypatch.setattr(StreamCopy, "_verified", verified)
+    assert "it was deleted or replaced" in finding(world, "--trim", "--batch", "10")
+    assert 0 < world.client.xlen("s") == left[0], "more was trimmed than had been copied before"
+
+
+@CHANGES
+def test_nor_before_a_window_is_read_back(
+    world: World, change: Callable[[World], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a copy that was gone the flush waited for its last entry, for ever."""
+    world.fill("s", 30)
+    real, done = Stream.wait_durable, [False]
+
+    def wait(self: Stream, *words: Any) -> bool:
+        if not done[0]:
+            done[0] = True
+            change(world)
+        return real(self, *words)
+
+    monkeypatch.setattr(Stream, "wait_durable", wait)
+    assert "it was deleted or replaced" in finding(world, "--trim")
+    assert world.client.xlen("s") == 30
+
+
+def test_nor_behind_the_last_window(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was left to be written, counters and groups, made an empty stream of it."""
+    world.fill("s", 30)
+    world.client.xgroup_create("s", "g", "$")
+    real = StreamCopy._copy
+
+    def copy(self: StreamCopy, *words: Any) -> None:
+        real(self, *words)
+        remove(world)
+
+    monkeypatch.setattr(StreamCopy, "_copy", copy)
+    assert "it was deleted or replaced" in finding(world, "--trim")
+    with diskstream.open(world.directory, read_only=True) as store:
+        assert not store.exists("s")
+
+
+def test_a_copy_is_not_said_to_stay_that_has_gone_with_its_source(world: World) -> None:
+    world.fill("s", 30)
+
+    def both() -> None:
+        world.client.delete("s")
+        remove(world)
+
+    refused(followed(world, [both]))
+    assert "it was deleted or replaced" in finding(world)
+
+
+def test_a_copy_from_which_somebody_deletes_goes_on(world: World) -> None:
+    """An entry that the copy lost is no other copy."""
+    world.fill("s", 30)
+
+    def empty() -> None:
+        with diskstream.open(world.directory) as store:
+            store.stream("s").trim(maxlen=0)
+        world.fill("s", 10, first=31)
+
+    report = followed(world, [empty])
+    assert (report.error, report.entries, report.trimmed) == (None, 40, 40)
