@@ -34,11 +34,15 @@ _MOST_LOOKS = 100
 STEP_ENTRIES = 10_000  # of one call: the server does nothing else meanwhile
 _STEP_BYTES = 8 << 20
 _LINK_ENTRIES = 100
+# What the script reads at once is in the server's memory several times over: as a reply, as words, joined.
+_READ_BYTES = 1 << 20
+_READ_UNKNOWN = 8  # entries, where nobody has looked how large they are
 _SPARSE = 64  # reading one entry costs about as much as so many in a row
 _MINID_SINCE = (6, 2)
 
 # KEYS: the stream, the lease. ARGV: our lease, MINID, the least last ID, the least entries added or '', whether to keep
-# what groups need, whether XTRIM knows MINID, the checksum of what may go, how many entries and bytes may go at once.
+# what groups need, whether XTRIM knows MINID, the checksum of what may go, how many entries and bytes may go at once,
+# how many entries there are if all is well, how many of them may be read at once.
 # Numbers of 64 bits are compared and counted up as text: Lua's have 53.
 _TRIM = """
 local function less(a, b) if #a ~= #b then return #a < #b end return a < b end
@@ -83,11 +87,11 @@ if ARGV[5] == '1' then
     end
   end
 end
-local sum, ids, bytes, start = '', {}, 0, '0-0'
+local sum, ids, parts, bytes, start = '', {}, {}, 0, '0-0'
 while start do
-  local some = redis.call('XRANGE', KEYS[1], start, bound, 'COUNT', 100)
-  start = #some == 100 and following(some[100][1])
-  local parts = {}
+  local count = math.max(1, math.min(tonumber(ARGV[11]), 100 - #parts, tonumber(ARGV[10]) - #ids))
+  local some = redis.call('XRANGE', KEYS[1], start, bound, 'COUNT', count)
+  start = #some == count and following(some[count][1])
   for _, entry in ipairs(some) do
     if not below(entry[1], bound) then start = false break end
     if #ids >= tonumber(ARGV[8]) or bytes >= tonumber(ARGV[9]) then bound, start = entry[1], false break end
@@ -95,7 +99,9 @@ while start do
     parts[#parts + 1] = entry[1] .. ' ' .. table.concat(entry[2], '\\0') .. '\\0'
     bytes = bytes + #parts[#parts]
   end
-  if #parts > 0 then sum = redis.sha1hex(sum .. table.concat(parts)) end
+  if #parts == 100 or (not start and #parts > 0) then
+    sum, parts = redis.sha1hex(sum .. table.concat(parts)), {}
+  end
 end
 if #ids == 0 then return {'trimmed', 0, bound} end
 if sum ~= ARGV[7] then return {'look', sum, bound, ids} end
@@ -158,22 +164,23 @@ def trim_source(
     entries, done, reached, removed = 0, behind, behind.next() or whole, -1
     ahead: _Step | None = None
 
-    def ask(bound: EntryID, checksum: str) -> list[Any]:
-        given = (key, LEASE_PREFIX + key, lease.value, bytes(bound), *words, checksum, STEP_ENTRIES, _STEP_BYTES)
+    def ask(bound: EntryID, checksum: str, step: _Step) -> list[Any]:
+        most = STEP_ENTRIES, _STEP_BYTES, step.entries, step.at_once
+        given = (key, LEASE_PREFIX + key, lease.value, bytes(bound), *words, checksum, *most)
         reply: list[Any] = server.call(f"trim the stream {key!r}", "EVAL", _TRIM, 2, *given)
         return reply
 
     with ThreadPoolExecutor(1, thread_name_prefix="diskstream trim") as beside:
         while reached < whole and removed:
             step = _NO_STEP if held_back else _fitting(ahead, reached) or _step(copy, reached, upto)
-            asking = beside.submit(ask, whole, step.checksum)
+            asking = beside.submit(ask, whole, step.checksum, step)
             ahead = _behind(copy, step, upto)  # while the server is at it
             status, told, found, *ids = asking.result()
             for _ in range(_MOST_LOOKS):
                 if status != b"look":
                     break
                 checksum = _looked(server, copy, [EntryID(each) for each in ids[0]], told)
-                status, told, found, *ids = ask(EntryID(found), checksum)
+                status, told, found, *ids = ask(EntryID(found), checksum, step)
             else:
                 what = f"others remove entries of the stream {key!r} all the time"
                 raise ChangedError(server.shown, what, "stop them")
@@ -195,12 +202,16 @@ class _Step:
         after: behind what it begins.
         first, last: its entries; None where there are none, or nobody looked.
         checksum: of them.
+        entries: how many they are, or at most would be.
+        at_once: how many of them the server may read at once.
     """
 
     after: EntryID | None
     first: EntryID | None
     last: EntryID | None
     checksum: str
+    entries: int = STEP_ENTRIES
+    at_once: int = _READ_UNKNOWN
 
 
 _NO_STEP = _Step(None, None, None, "")
@@ -216,7 +227,10 @@ def _step(copy: Stream, start: EntryID, upto: EntryID) -> _Step:
         first, last = first or entry.id, entry.id
         plain.append(_plain(entry))
         size_bytes += len(plain[-1])
-    return _Step(start.prev(), first, last, _checksum(plain))
+    if not plain:
+        return _Step(start.prev(), None, None, "")
+    at_once = max(1, min(_LINK_ENTRIES, _READ_BYTES // max(map(len, plain))))
+    return _Step(start.prev(), first, last, _checksum(plain), len(plain), at_once)
 
 
 def _behind(copy: Stream, step: _Step, upto: EntryID) -> _Step | None:

@@ -1,12 +1,16 @@
-"""The memory of an archiver is bounded, whatever comes while it follows."""
+"""The memory of an archiver is bounded, whatever comes while it follows; and that of the server which it trims."""
 
 import signal
 import subprocess
 import sys
 from itertools import count
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 import diskstream
+from tests.archiving.test_trimming import trimmed_by_hand
 from tests.archiving.world import World
 from tests.engine.children import until
 
@@ -15,6 +19,8 @@ VALUE = b"v" * 4000
 SMALL, LARGE = 40_000, 80_000
 # What two runs may differ by, of 160 MB more that come.
 MORE_MIB = 100
+# What a step of 8 MiB may take: as words, joined, and joined once more; twice that, since Lua collects later.
+STEP_MIB = 48
 
 PROGRAM = """
 import sys
@@ -58,3 +64,25 @@ def test_an_archiver_that_much_comes_to_takes_little_more_memory_than_one_to_whi
 ) -> None:
     small, large = peak_mib(world, tmp_path / "small", SMALL), peak_mib(world, tmp_path / "large", LARGE)
     assert large < small + MORE_MIB, (small, large)
+
+
+def resident_mib(pid: int, which: str) -> int:
+    line = next(line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith(which))
+    return int(line.split()[1]) >> 10
+
+
+@pytest.mark.parametrize("held_back", [False, True], ids=["as it was copied", "once groups let go of it"])
+def test_the_server_reads_no_more_of_large_entries_at_once_than_a_step_takes(
+    second: Any, tmp_path: Path, held_back: bool
+) -> None:
+    """It read a hundred of them, whatever they took, and then looked how many bytes they had."""
+    url = "redis://127.0.0.1:{port}/9".format(**second.connection_pool.connection_kwargs)
+    world = World(url, second, tmp_path / "store")
+    for number in range(1, 101):
+        second.xadd("s", {"large": b"v" * (1 << 20 if number > 20 else 10)}, f"{number}-1")
+    world.archive()
+    pid = second.info("server")["process_id"]
+    Path(f"/proc/{pid}/clear_refs").write_text("5")  # the most it ever took is what it takes now
+    before = resident_mib(pid, "VmHWM")
+    assert trimmed_by_hand(world, "100-1", held_back=held_back).entries == 100
+    assert resident_mib(pid, "VmHWM") - before < STEP_MIB
