@@ -6,14 +6,14 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
-from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
+from urllib.parse import SplitResult, parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
 from diskstream.errors import ArgumentError, RemoteError
 
 if TYPE_CHECKING:
     from redis import Redis
 
-__all__ = ["check_url", "connect", "is_passing", "shown", "telling"]
+__all__ = ["as_shown", "check_url", "connect", "is_passing", "shown", "telling", "without_word"]
 
 _SCHEMES = ("redis", "rediss", "unix")
 
@@ -29,7 +29,31 @@ def shown(url: str) -> str:
         return f"{parts.scheme}://(not shown)"
     user, at, place = parts.netloc.rpartition("@")
     name = user.partition(":")[0]
-    return urlunsplit((parts.scheme, f"{name}@{place}" if at and name else place, parts.path, "", ""))
+    return _joined(url, parts._replace(netloc=f"{name}@{place}" if at and name else place, query="", fragment=""))
+
+
+def as_shown(noted: str) -> str:
+    """An address that was noted as `shown` writes it now: that of a Unix socket had one slash once, and has three."""
+    return f"unix://{noted.removeprefix('unix:')}" if re.match("unix:/(?!/)", noted) else noted
+
+
+def without_word(url: str, word: str) -> str:
+    """The address without one of the words of its query.
+
+    Raises:
+        ArgumentError: it is no address.
+    """
+    parts = _split(url)
+    rest = [(name, value) for name, value in parse_qsl(parts.query, keep_blank_values=True) if name != word]
+    return _joined(url, parts._replace(query=urlencode(rest)))
+
+
+def _joined(url: str, parts: SplitResult) -> str:
+    """An address of other parts. With no host `urlunsplit` may leave out the slashes before it."""
+    if parts.netloc or parts.scheme != "unix" or not url.partition(":")[2].startswith("//"):
+        return urlunsplit(parts)
+    behind = (f"{mark}{part}" for mark, part in (("?", parts.query), ("#", parts.fragment)) if part)
+    return f"unix://{parts.path}{''.join(behind)}"
 
 
 def _is_cut(parts: SplitResult) -> bool:

@@ -10,6 +10,7 @@ from diskstream.checkpoints import Checkpoints
 from diskstream.digests import NOTHING, Digest
 from diskstream.errors import ArgumentError, ChangedError, NewerFormatError
 from diskstream.ids import MIN_ID, EntryID
+from diskstream.redis_link import as_shown
 
 __all__ = ["Mark", "load", "save"]
 
@@ -101,7 +102,7 @@ def load(checkpoints: Checkpoints, stream: bytes) -> Mark | None:
         added = facts["drained_added"]
         return Mark(
             stream,
-            str(facts["source"]),
+            as_shown(str(facts["source"])),
             _number(facts, "database"),
             tuple(str(each) for each in facts["replication_ids"]),
             EntryID(facts["verified_to"]),

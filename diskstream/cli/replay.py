@@ -14,7 +14,7 @@ from pathlib import Path
 from threading import Event
 from types import FrameType
 from typing import Any
-from urllib.parse import parse_qsl, unquote_to_bytes, urlencode, urlsplit, urlunsplit
+from urllib.parse import unquote_to_bytes, urlsplit
 
 import click
 
@@ -28,6 +28,7 @@ from diskstream.cli.options import as_bytes, checked, json_option, optional_dire
 from diskstream.cli.output import entry_facts, error_console, text, write_json
 from diskstream.cli.progress import replay_progress
 from diskstream.ids import MAX_ID, MIN_ID
+from diskstream.redis_link import without_word
 from diskstream.replaying import SLOWEST, Job, Outcome, Pacer, ToCall, ToRedis, ToStream, measure, run_job
 from diskstream.replaying.conditions import parse_condition
 
@@ -149,12 +150,10 @@ def _target(given: str, directory: Path | None, backup: Path | None) -> ToStream
     except ValueError as error:
         raise click.UsageError(f"--to is no address: {error}") from None
     if parts.scheme in _SCHEMES:
-        asked = parse_qsl(parts.query, keep_blank_values=True)
         keys = [word.partition("=")[2] for word in parts.query.split("&") if word.startswith("key=")]
         if len(keys) != 1 or not keys[0]:
             raise click.UsageError("name the stream: redis://HOST:PORT/DB?key=NAME")
-        rest = urlencode([(word, value) for word, value in asked if word != "key"])
-        return ToRedis(urlunsplit(parts._replace(query=rest)), unquote_to_bytes(keys[0].replace("+", " ")))
+        return ToRedis(without_word(given, "key"), unquote_to_bytes(keys[0].replace("+", " ")))
     raise click.UsageError("--to is stream:NAME[@STORE], redis://HOST:PORT/DB?key=NAME, or - for standard output")
 
 

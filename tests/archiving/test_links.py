@@ -1,5 +1,6 @@
 """Archiving over TLS and over a Unix socket: the connection that reads entries is of the same kind as the others."""
 
+import json
 import shutil
 import subprocess
 import tempfile
@@ -9,8 +10,10 @@ from pathlib import Path
 import pytest
 import redis
 
+import diskstream
+from diskstream.checked_json import with_check
 from diskstream.errors import RemoteError
-from diskstream.redis_link import connect
+from diskstream.redis_link import connect, shown
 from tests.archiving.world import World
 from tests.conftest import RedisServer, _free_port, _start_redis, _stop
 
@@ -31,15 +34,64 @@ def both_ways(url: str, client: "redis.Redis", directory: Path) -> None:
     assert world.source("back") == made
 
 
-def test_a_unix_socket(tmp_path: Path, sockets: Path) -> None:
+@pytest.fixture
+def local(tmp_path: Path, sockets: Path) -> Iterator[World]:
+    """A server behind a Unix socket."""
     if shutil.which("redis-server") is None:
         pytest.skip("needs the program redis-server, which is not installed")
     process, _ = _start_redis("redis-server", tmp_path, {"save": "", "unixsocket": str(sockets / "redis")})
     try:
         with redis.Redis(unix_socket_path=str(sockets / "redis")) as client:
-            both_ways(f"unix://{sockets / 'redis'}", client, tmp_path / "store")
+            yield World(f"unix://{sockets / 'redis'}", client, tmp_path / "store")
     finally:
         _stop(process)
+
+
+def test_a_unix_socket(local: World) -> None:
+    both_ways(local.url, local.client, local.directory)
+
+
+@pytest.mark.parametrize("more", ["", "&db=2", "&socket_timeout=5&db=2"])
+def test_a_replay_to_a_unix_socket(local: World, more: str) -> None:
+    """Its address lost two slashes, and was none any more."""
+    with diskstream.open(local.directory) as store:
+        store.stream("s").add({"a": 1}, "1-0")
+    words = ("replay", "s", "--dir", str(local.directory), "--to", f"{local.url}?key=a%20b{more}", "--speed", "max")
+    assert f"to {local.url}?key=a b" in local.run(*words).stdout
+    local.client.select(2 if more else 0)
+    assert local.client.xlen("a b") == 1
+
+
+@pytest.mark.parametrize(
+    ("url", "wanted"),
+    [
+        ("unix:///run/redis.sock", "unix:///run/redis.sock"),
+        ("unix:///run/redis.sock?db=3&password=secret", "unix:///run/redis.sock"),
+        ("unix://ann:secret@/run/redis.sock", "unix://ann@/run/redis.sock"),
+        ("unix://:secret@/run/redis.sock", "unix:///run/redis.sock"),
+        ("unix:////run/redis.sock", "unix:////run/redis.sock"),
+        ("unix:/run/redis.sock", "unix:/run/redis.sock"),
+        ("localhost:6379", "localhost:6379"),
+        ("redis://h:1/2?password=secret", "redis://h:1/2"),
+    ],
+)
+def test_an_address_is_shown_as_it_was_written(url: str, wanted: str) -> None:
+    assert shown(url) == wanted
+
+
+def test_a_checkpoint_with_the_address_as_it_was_written_before_is_of_the_same_server(local: World) -> None:
+    """It has one slash instead of three. The server was started anew since, so it has nothing else to be known by."""
+    local.fill("s", 10)
+    local.archive()
+    (checkpoint,) = (local.directory / "archives").glob("*.json")
+    facts = json.loads(checkpoint.read_text())
+    assert facts.pop("source") == local.url
+    del facts["check"]
+    before = {**facts, "source": "unix:" + local.url.removeprefix("unix://"), "replication_ids": ["0" * 39 + "1"]}
+    checkpoint.write_text(json.dumps(with_check(before)))
+    local.fill("s", 5, first=11)
+    assert local.archive()["s"]["entries"] == 5
+    assert json.loads(checkpoint.read_text())["source"] == local.url
 
 
 def test_tls_where_there_is_none(tmp_path: Path, redis_server: RedisServer) -> None:
