@@ -10,7 +10,8 @@ whole and was read back: who looks at K sees nothing, or all. The steps:
 3. The entries are added with their IDs, many commands at a time, and read back: number and digest must be the store's.
 4. For a whole stream: last ID, entries added and greatest deleted ID (XSETID; the last two since Redis 7), then groups,
    consumers and pending entries (owner, time and number of deliveries).
-5. RENAMENX; with `replace` RENAME, unless somebody has added to the key since the run began.
+5. RENAMENX, if there are as many entries as were read back; with `replace` RENAME, unless somebody has added to the key
+   since the run began.
 
 Redis keeps no pending entry whose entry is gone: those are counted and left out. Those that nobody has since they were
 given back go to a consumer ``given-back``. When a consumer was seen last cannot be set.
@@ -216,6 +217,7 @@ class _Restore:
         self._writer.close()
 
     def run(self, *, replace: bool, stop: threading.Event, on_expected: Callable[[int], None] | None) -> bool:
+        identity = self._stream.identity()
         wanted = self._stream.digest(self._start, self._end)
         if not self._may_begin(wanted, replace=replace):
             self.report.already_there, self.report.digest = True, str(wanted)
@@ -239,10 +241,11 @@ class _Restore:
             )
         self.report.digest = str(found)
         if self._is_whole:
-            self._put_state(state_of(self._stream))
+            self._put_state(self._state(identity))
         elif not found.entries:
             self.report.notes.append("there is nothing in this range, so no key was made")
             return True
+        self._check_length(found.entries)
         self._rename(replace=replace)
         return True
 
@@ -337,6 +340,14 @@ class _Restore:
     def _call(self, *words: Any) -> Any:
         return self._server.call(f"restore {self._key!r}", *words)
 
+    def _state(self, identity: bytes | None) -> StreamState:
+        """What is not entries, of the stream whose entries were restored."""
+        state = state_of(self._stream)
+        if self._stream.identity() != identity:
+            what = "it was removed or made anew while it was restored"
+            raise ChangedError(f"the stream {self._stream.name!r} of the store", what, "run this again")
+        return state
+
     def _put_state(self, state: StreamState) -> None:
         key, since = self._building, self._server.facts.version
         if self._server.kind(key) == "none":
@@ -397,6 +408,16 @@ class _Restore:
                 self.report.notes.append(f"{unowned:,} entries that nobody had are with the consumer {GIVEN_BACK!r}")
             self.report.pending += len(there.pending)
         self.report.groups = len(state.groups)
+
+    def _check_length(self, wanted: int) -> None:
+        """Makes sure that what is renamed is what was read back: it may have been evicted, or flushed, since."""
+        found = int(self._call("XLEN", self._building))
+        if found != wanted:
+            raise ChangedError(
+                self._server.shown,
+                f"{self._building!r} has {found:,} entries instead of the {wanted:,} that were read back from it",
+                "somebody else removed them, or the Redis made room; run this again",
+            )
 
     def _rename(self, *, replace: bool) -> None:
         if replace:

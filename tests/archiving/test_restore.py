@@ -238,3 +238,48 @@ def test_a_key_that_is_added_to_meanwhile_is_not_replaced(world: World, monkeypa
     assert world.client.xlen("s") == 49
     restore(world, "--replace", "--force")
     assert world.client.xlen("s") == 48
+
+
+@pytest.mark.parametrize("words", [(), ("--replace", "--force")])
+@pytest.mark.parametrize("left", [0, 7])
+def test_a_key_that_goes_once_it_was_read_back_is_not_renamed(
+    world: World, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], left: int
+) -> None:
+    """The groups made an empty one of it, which was renamed, and was called the same as the stream."""
+    archived(world)
+    world.client.delete("s")
+    real = _Restore._put_state
+
+    def put_state(self: _Restore, *given: Any) -> None:
+        if left:
+            world.client.xtrim(PREFIX + "s", maxlen=left, approximate=False)
+        else:
+            world.client.delete(PREFIX + "s")
+        real(self, *given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_Restore, "_put_state", put_state)
+        assert f"has {left} entries instead of the 48" in restore(world, *words, code=1)["said"]
+    assert not world.client.exists("s")
+    restore(world, *words)
+    assert world.client.xlen("s") == 48
+
+
+def test_counters_and_groups_are_those_of_the_stream_that_was_read(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its name was another stream's when it was their turn."""
+    archived(world)
+    world.client.delete("s")
+    real = _Restore._parts
+
+    def parts(self: _Restore, *words: Any) -> Any:
+        yield from real(self, *words)
+        with diskstream.open(world.directory) as store:
+            store.delete("s")
+            store.stream("s").add_many([{"another": number} for number in range(60)])
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_Restore, "_parts", parts)
+        assert "was removed or made anew" in restore(world, code=1)["said"]
+    assert not world.client.exists("s")
