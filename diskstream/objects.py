@@ -309,7 +309,7 @@ class Place:
     # --- changing -----------------------------------------------------------------------------------------------------
 
     def put(self, path: str, source: Source) -> None:
-        """Writes an object from the beginning of a file. Nothing that is there may be told from what is not yet whole.
+        """Writes a small object from the beginning of a file. Nothing that is there may be told from what is not whole.
 
         On a disk the file is durable afterwards, and one that is there is never replaced. Elsewhere that one put ends
         before the next begins is up to who calls.
@@ -317,26 +317,49 @@ class Place:
         Raises:
             RemoteError: the storage does not answer, or refuses; or there is such a file already.
         """
+        self._again(f"write {path}", lambda: self._put(path, source))
+
+    def put_new(self, name: Callable[[], str], source: Source) -> str:
+        """The same for an object of any size, under a path that nobody else ever writes to. Returns the path.
+
+        No stream of pyarrow can be given up: whatever ends one publishes what was written so far. What is broken off
+        may so come cut short, late, over whatever has its name by then. So each attempt has a name of its own, and
+        nothing that is relied on has a name under which something is still on its way.
+
+        Args:
+            name: makes a path that was never used before; asked for each attempt.
+            source: what is written.
+
+        Raises:
+            RemoteError: the storage does not answer, or refuses.
+        """
+
+        def attempt() -> str:
+            path = name()
+            with self._telling(f"write {path}"):
+                self._put(path, source, is_alone=True)
+            return path
+
+        return self._again("write an object", attempt)
+
+    def _put(self, path: str, source: Source, *, is_alone: bool = False) -> None:
+        full = self._full(path)
+        source.seek(0)
         if self.address.scheme == "file":
-            self._put_file(Path(self._full(path)), path, source)
+            self._put_file(Path(full), path, source)
             return
-
-        def attempt() -> None:
-            source.seek(0)
-            sink = self._call(lambda: self._files.open_output_stream(self._full(path)))
-            try:
-                while data := source.read(_AT_ONCE):
-                    self._call(partial(sink.write, data))
-            except BaseException:
-                _leave(sink)
-                raise
-            self._call(sink.close)
-
-        self._again(f"write {path}", attempt)
+        sink = self._call(lambda: self._files.open_output_stream(full))
+        try:
+            while data := source.read(_AT_ONCE):
+                self._call(partial(sink.write, data))
+        except BaseException:
+            # What closing publishes is removed where nobody else can have put anything under this name.
+            _leave(sink, partial(self._files.delete_file, full) if is_alone else None)
+            raise
+        self._call(sink.close)
 
     def _put_file(self, target: Path, path: str, source: Source) -> None:
         temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp")
-        source.seek(0)
         with self._telling(f"write {path}"):
             _make_folders(target.parent)
             try:
@@ -362,12 +385,15 @@ class Place:
             self._again(f"remove {path}", lambda: self._call(lambda: self._files.delete_file(self._full(path))))
 
 
-def _leave(file: Any) -> None:
-    """Closes a stream behind which nobody may answer any more."""
+def _leave(file: Any, afterwards: Callable[[], object] | None = None) -> None:
+    """Closes a stream behind which nobody may answer any more, and does something when it is closed."""
 
     def close() -> None:
         with suppress(OSError, ValueError):
             file.close()
+        if afterwards is not None:
+            with suppress(OSError, ValueError):
+                afterwards()
 
     threading.Thread(target=close, name="diskstream-object", daemon=True).start()
 

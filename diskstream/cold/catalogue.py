@@ -5,10 +5,12 @@ changed. One of another kind says since when a segment's object is no stream's a
 
 ::
 
-    <store>/<stream>/NNNNNNNN.gG.<sha256 prefix>.seg                        an object
-    <store>/catalogue/<stream>/NNNNNNNN.gG.<sha256 prefix>.json             its record
-    <store>/catalogue/<stream>/NNNNNNNN.gG.<sha256 prefix>.released.json    when it was first seen to be nobody's
-    <store>/catalogue/clock.json                                            when a sweep began to remove, by its clock
+    <store>/<stream>/NNNNNNNN.gG.<sha256 prefix>-<put>.seg                        an object
+    <store>/catalogue/<stream>/NNNNNNNN.gG.<sha256 prefix>-<put>.json             its record
+    <store>/catalogue/<stream>/NNNNNNNN.gG.<sha256 prefix>-<put>.released.json    when it was first seen to be nobody's
+    <store>/catalogue/clock.json                                                  when a sweep began to remove
+
+``<put>`` is of one attempt to put the object: a late part of another one never has its name.
 """
 
 from __future__ import annotations
@@ -16,6 +18,8 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import re
+import secrets
 import uuid
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -31,21 +35,28 @@ __all__ = [
     "MAX_RECORD_BYTES",
     "Record",
     "clock_ms",
+    "folder",
+    "is_final",
+    "is_kept",
     "keep",
+    "new_path",
     "noted",
-    "object_path",
     "put_small",
     "record_path",
     "records",
     "release",
     "released_ms",
     "released_path",
+    "stem",
     "streams",
 ]
 
 MAX_RECORD_BYTES = 64 << 10
 _FORMAT = 1
 _DIGEST_CHARS = 16
+# 64 bits: of a million puts of one segment no two have the same in all likelihood.
+_PUT_BYTES = 8
+_OF_ONE_PUT = re.compile(r".*\.[0-9a-f]{16}-[0-9a-f]{16}\.seg")
 # What two records of one object have in common; the name of the stream and the time may be others.
 _TOLD = ("store", "stream", "number", "generation", "entries", "path", "sha256", "size_bytes")
 
@@ -69,21 +80,37 @@ def _segment(number: int, generation: int) -> str:
     return f"{number:08d}.g{generation}" if generation else f"{number:08d}"
 
 
-def _stem(number: int, generation: int, sha256: bytes) -> str:
-    return f"{_segment(number, generation)}.{sha256.hex()[:_DIGEST_CHARS]}"
+def folder(store: str, stream: bytes) -> str:
+    """Where the objects of a stream are, by the uuids."""
+    return f"{store}/{uuid.UUID(bytes=stream)}"
 
 
-def object_path(store: str, stream: bytes, segment: tuple[int, int], sha256: bytes, attempt: int = 0) -> str:
-    """Where an object is put: named by what is in it.
+def stem(segment: tuple[int, int], sha256: bytes) -> str:
+    """What the names of all objects of a segment begin with that have the same bytes."""
+    return f"{_segment(*segment)}.{sha256.hex()[:_DIGEST_CHARS]}"
+
+
+def new_path(store: str, stream: bytes, segment: tuple[int, int], sha256: bytes) -> str:
+    """Where an object is put: named by what is in it, and by the one attempt that puts it there.
 
     Args:
         store, stream: their uuids.
         segment: number and generation.
         sha256: of its bytes.
-        attempt: tells names apart where something else is there.
     """
-    again = f"-{attempt}" if attempt else ""
-    return f"{store}/{uuid.UUID(bytes=stream)}/{_stem(*segment, sha256)}{again}.seg"
+    return f"{folder(store, stream)}/{stem(segment, sha256)}-{secrets.token_hex(_PUT_BYTES)}.seg"
+
+
+def is_final(place: Place, path: str) -> bool:
+    """Whether nothing can come any more over an object that has a record, so that it may be relied on once more.
+
+    Its record says that the one attempt that has this name ended well. A name without an attempt, as an earlier version
+    gave, may be that of several; and what was released may be about to be removed by a sweep that was broken off.
+
+    Raises:
+        RemoteError: the storage does not answer, or refuses.
+    """
+    return _OF_ONE_PUT.fullmatch(path) is not None and place.size(released_path(path)) is None
 
 
 def record_path(path: str) -> str:
@@ -218,9 +245,26 @@ def keep(place: Place, record: Record) -> None:
     if facts is None:
         place.remove(path)
         put_small(place, path, _packed(wanted))
-    elif any(facts.get(name) != wanted[name] for name in _TOLD):
+    elif not _says(facts, wanted):
         hint = "look at it: two stores with one uuid must not share a place"
         raise ChangedError(place.url, f"{path} is there, and says something else", hint)
+
+
+def is_kept(place: Place, record: Record) -> bool:
+    """Whether there is a record that says the same.
+
+    Raises:
+        NewerFormatError: a later version wrote it.
+        RemoteError: the storage does not answer, or refuses.
+    """
+    path = record_path(record.stub.path)
+    data = place.read(path, MAX_RECORD_BYTES)
+    facts = None if data is None else unpacked(data, place, path)
+    return facts is not None and _says(facts, _facts(record))
+
+
+def _says(facts: dict[str, Any], wanted: dict[str, Any]) -> bool:
+    return all(facts.get(name) == wanted[name] for name in _TOLD)
 
 
 def put_small(place: Place, path: str, data: bytes) -> None:

@@ -1,7 +1,8 @@
 """Sealed segments out to object storage.
 
 Nothing local goes before the object was read back whole and a stub is durable in its place. Each segment is done by
-itself: whoever is stopped and begins again finds the object there, reads it back, and goes on.
+itself: whoever is stopped and begins again goes on with the first that has no stub. What the last attempt put may still
+be on its way, so it is put anew, under another name, unless a record says that it came whole.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import contextlib
 import os
 import time
 from dataclasses import dataclass
+from functools import partial
 
 from diskstream.cold import catalogue
 from diskstream.cold.pace import Pace
@@ -23,7 +25,7 @@ from diskstream.stream import Stream
 
 __all__ = ["check_place", "move_out"]
 
-_TRIES = 10
+_MOST_LEFT = 10  # objects of one segment that nobody relies on: a storage that spoils all is not filled with them
 
 
 @dataclass(frozen=True)
@@ -144,6 +146,7 @@ class _Mover:
     def __init__(self, stream: Stream, cold: ColdStream, place: Place, pace: Pace, progress: Progress) -> None:
         self._name, self._cold, self._place, self._pace, self._progress = stream.name, cold, place, pace, progress
         self._store = store_uuid(stream._store.path)
+        self._listed: dict[str, list[str]] | None = None
 
     def move(self, segment: Kept) -> Moved | None:
         """Moves one segment. None where it went meanwhile, trimmed or compacted."""
@@ -152,32 +155,41 @@ class _Mover:
                 return None
             stub = self._put(segment, sound)
         catalogue.keep(self._place, catalogue.Record(self._store, self._name, stub))
-        self._place.remove(catalogue.released_path(stub.path))  # of when it was not needed: the time begins anew
         return described(segment, stub.path) if self._cold.leave(stub) else None
 
     def _put(self, segment: Kept, sound: Sound) -> Stub:
-        """Has the object at the place, read back: one that is there already, or a new one."""
-        for attempt in range(_TRIES):
-            stub = self._stub(segment, sound, attempt)
-            size = self._place.size(stub.path)
-            if size is None:
-                self._place.put(stub.path, Reader(sound, self._pace, self._progress))
-                try:
-                    self._check(stub, segment)
-                except CorruptionError as error:
-                    what = (
-                        f"{stub.path} was put, and what was read back is something else; nothing was removed ({error})"
-                    )
-                    raise RemoteError(self._place.url, what, RUN_AGAIN) from error
-                return stub
-            if size == stub.size_bytes:
+        """Has the object at the place, read back: one that came whole before, or a new one."""
+        which, left = (segment.number, segment.generation), 0
+        for path in self._objects(catalogue.stem(which, sound.sha256)):
+            stub = self._stub(segment, sound, path)
+            if not catalogue.is_kept(self._place, catalogue.Record(self._store, self._name, stub)):
+                left += 1
+            elif catalogue.is_final(self._place, path) and self._place.size(path) == stub.size_bytes:
                 with contextlib.suppress(CorruptionError):
-                    self._progress(size)
+                    self._progress(stub.size_bytes)
                     self._check(stub, segment)
                     return stub
-            # Something else has this name: it is left alone, as nobody here knows what it is.
-        what = f"{self._stub(segment, sound, 0).path} and the names after it are all taken by something else"
-        raise ChangedError(self._place.url, what, "look at what is there, and remove what is no segment")
+        if left >= _MOST_LEFT:
+            what = f"{left} objects of segment {segment.number} are there, and of none is it known that it came whole"
+            hint = "find out what spoils them; diskstream cold sweep removes what no stub names"
+            raise ChangedError(self._place.url, what, hint)
+        new = partial(catalogue.new_path, self._store, self._cold.uuid, which, sound.sha256)
+        stub = self._stub(segment, sound, self._place.put_new(new, Reader(sound, self._pace, self._progress)))
+        try:
+            self._check(stub, segment)
+        except CorruptionError as error:
+            what = f"{stub.path} was put, and what was read back is something else; nothing was removed ({error})"
+            raise RemoteError(self._place.url, what, RUN_AGAIN) from error
+        return stub
+
+    def _objects(self, stem: str) -> list[str]:
+        """The objects whose names begin with a stem, as far as the storage lists them; it is asked once."""
+        if self._listed is None:
+            self._listed = {}
+            for each in self._place.objects(catalogue.folder(self._store, self._cold.uuid)):
+                name = each.path.rpartition("/")[2].removesuffix(".seg")
+                self._listed.setdefault(name.partition("-")[0], []).append(each.path)
+        return self._listed.get(stem, [])
 
     def _check(self, stub: Stub, segment: Kept) -> None:
         try:
@@ -186,9 +198,7 @@ class _Mover:
             what = f"{stub.path} was put, and is not there; nothing was removed"
             raise RemoteError(self._place.url, what, RUN_AGAIN) from None
 
-    def _stub(self, segment: Kept, sound: Sound, attempt: int) -> Stub:
-        which = segment.number, segment.generation
-        path = catalogue.object_path(self._store, self._cold.uuid, which, sound.sha256, attempt)
+    def _stub(self, segment: Kept, sound: Sound, path: str) -> Stub:
         return Stub(
             self._cold.uuid,
             segment.number,

@@ -25,7 +25,7 @@ from diskstream.stream import Stream
 __all__ = ["SweepReport", "Unneeded", "sweep"]
 
 _CLOCKS_APART_MS = 300_000
-_OBJECT = re.compile(r"(?P<number>\d{8,})(?:\.g(?P<generation>\d+))?\.[0-9a-f]{16}(-\d+)?\.seg")
+_OBJECT = re.compile(r"(?P<number>\d{8,})(?:\.g(?P<generation>\d+))?\.[0-9a-f]{16}(-\d+|-[0-9a-f]{16})?\.seg")
 
 
 @dataclass(frozen=True)
@@ -191,7 +191,7 @@ class _Sweeper:
                 continue
             self._report.removed.append(unneeded)
             if not self._report.dry_run:
-                _remove(self._place, unneeded)
+                self._remove(unneeded)
             if self._progress is not None:
                 self._progress(unneeded.size_bytes)
 
@@ -208,6 +208,17 @@ class _Sweeper:
         if not self._report.dry_run:
             catalogue.release(self._place, unneeded.path, self._now_ms)
 
+    def _remove(self, unneeded: Unneeded) -> None:
+        """The object goes first: a record without one is passed over, an object without one is found again.
+
+        That it goes is said before: a removal that nobody waited for may come later, and no mover relies on it then.
+        """
+        if unneeded.since_ms is None:
+            catalogue.release(self._place, unneeded.path, self._now_ms)
+        self._place.remove(unneeded.path)
+        self._place.remove(catalogue.record_path(unneeded.path))
+        self._place.remove(catalogue.released_path(unneeded.path))
+
 
 def now_ms() -> int:
     """Milliseconds since 1970."""
@@ -219,11 +230,3 @@ def _is_uuid(name: str) -> bool:
         return str(uuid.UUID(name)) == name
     except ValueError:
         return False
-
-
-def _remove(place: Place, unneeded: Unneeded) -> None:
-    """The object goes first: a record without one is passed over, an object without one is found again."""
-    place.remove(unneeded.path)
-    released = catalogue.released_path(unneeded.path)
-    place.remove(released.removesuffix(".released.json") + ".json")
-    place.remove(released)

@@ -2,6 +2,7 @@
 finishes the work."""
 
 import os
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -125,10 +126,10 @@ def test_what_a_liar_keeps_is_not_overwritten_and_is_swept_later(stream: Stream,
         move_out(stream, url, older_than_ms=0)
     door.fault = lambda _: None
     report = move_out(stream, url, older_than_ms=0)
-    assert report.segments[0].path.endswith("-1.seg")
-    assert not report.segments[1].path.endswith("-1.seg")
     swept = sweep(stream._store, url, older_than_ms=0)
-    assert len(swept.removed) == 1
+    (spoilt,) = (each.path for each in swept.removed)
+    assert spoilt.partition("-")[0] == report.segments[0].path.partition("-")[0]
+    assert spoilt != report.segments[0].path
     assert swept.needed == len(report.segments)
     assert stream._store.verify(cold=True).ok
 
@@ -208,8 +209,8 @@ def test_a_transient_failure_is_tried_again(stream: Stream, door: Door, tmp_path
     failed: set[tuple[str, str]] = set()
 
     def once(asked: Asked) -> Fault | None:
-        """The first request of each kind for each path fails."""
-        key = asked.method, asked.path
+        """The first request of each kind for each object and record fails, whatever name the next attempt has."""
+        key = asked.method, re.sub(r"-[0-9a-f]{16}(?=\.)", "", asked.path)
         if key in failed or asked.method == "GET":
             return None
         failed.add(key)
