@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from diskstream.cold import catalogue
 from diskstream.cold.pace import Pace
-from diskstream.cold.transfer import Moved, Progress, described, fetching, ignore, still_there
+from diskstream.cold.transfer import Moved, Progress, described, fetching, ignore
 from diskstream.cold_segments import MISSING, ColdStream, Kept, Stub, opened
 from diskstream.errors import CorruptionError, RemoteError
 from diskstream.objects import Place
@@ -87,8 +87,7 @@ def _is_sound(
     cold: ColdStream, stub: Stub, segment: Kept, report: AdoptReport, *, place: Place, progress: Progress | None
 ) -> bool:
     try:
-        with still_there(stub):
-            cold.check(stub, segment, fetching(place, Pace(None), progress or ignore))
+        cold.check(stub, segment, fetching(place, Pace(None), progress or ignore))
     except (CorruptionError, RemoteError) as error:
         report.refused.append(f"{stub.path}: {error}")
         return False

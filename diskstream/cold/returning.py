@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from diskstream.cold.pace import Pace
-from diskstream.cold.transfer import MoveReport, Progress, described, fetching, ignore, still_there
+from diskstream.cold.transfer import MoveReport, Progress, described, fetching, ignore
 from diskstream.cold_segments import STUB, opened
 from diskstream.ids import EntryID, IDLike, parse_id
 from diskstream.objects import Place
@@ -51,8 +51,7 @@ def bring_back(
                 if stub.url not in places:
                     places[stub.url] = Place(stub.url)
                 fetch = fetching(places[stub.url], pace, progress or ignore)
-                with still_there(stub):
-                    if not cold.bring_back(segment, fetch):
-                        continue
+                if not cold.bring_back(segment, fetch):
+                    continue
             report.segments.append(described(segment, stub.path))
     return report

@@ -13,7 +13,7 @@ from diskstream.errors import RemoteError
 from diskstream.ids import EntryID
 from diskstream.objects import Place
 
-__all__ = ["RUN_AGAIN", "MoveReport", "Moved", "Progress", "Reader", "described", "fetching", "ignore", "still_there"]
+__all__ = ["RUN_AGAIN", "MoveReport", "Moved", "Progress", "Reader", "described", "fetching", "ignore"]
 
 # Called with bytes just handled.
 Progress = Callable[[int], None]
@@ -82,7 +82,7 @@ def described(segment: Kept, path: str = "") -> Moved:
 
 
 @contextlib.contextmanager
-def still_there(stub: Stub) -> Iterator[None]:
+def _still_there(stub: Stub) -> Iterator[None]:
     """Says of an object that is gone what was in it."""
     try:
         yield
@@ -94,7 +94,7 @@ def still_there(stub: Stub) -> Iterator[None]:
 
 
 def fetching(place: Place, pace: Pace, progress: Progress) -> Callable[[Stub, Callable[[bytes], object]], None]:
-    """What fetches from a place, counted and at a pace."""
+    """What fetches from a place, counted and at a pace. An object that is gone is a `RemoteError`."""
 
     def fetch(stub: Stub, sink: Callable[[bytes], object]) -> None:
         def handled(data: bytes) -> None:
@@ -102,7 +102,8 @@ def fetching(place: Place, pace: Pace, progress: Progress) -> Callable[[Stub, Ca
             progress(len(data))
             pace.took(len(data))
 
-        place.fetch(stub.path, handled, stub.size_bytes)
+        with _still_there(stub):  # this alone: what else is not found is a file of ours, of a stream that went
+            place.fetch(stub.path, handled, stub.size_bytes)
 
     return fetch
 

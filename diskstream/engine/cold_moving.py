@@ -12,6 +12,7 @@ takes long is done before, without any lock. A crash between the two leaves both
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import hashlib
 import os
@@ -27,7 +28,7 @@ from diskstream.engine.files import open_regular, size_of, wrapped
 from diskstream.engine.log import StreamLog, StreamMoved
 from diskstream.engine.page import MAINTENANCE
 from diskstream.engine.segment import read_back
-from diskstream.errors import CorruptionError, ReadOnlyError
+from diskstream.errors import CorruptionError, ReadOnlyError, storage_error
 
 __all__ = [
     "HERE",
@@ -243,6 +244,7 @@ def bring_back(log: StreamLog, segment: Kept, fetch: Callable[[Callable[[bytes],
         CorruptionError: the object is not what was put there.
         RemoteError: it cannot be fetched.
         StorageError: the disk said no.
+        StreamMoved: the stream is gone from here.
     """
     stub = segment.stub
     if stub is None:
@@ -273,5 +275,8 @@ def bring_back(log: StreamLog, segment: Kept, fetch: Callable[[Callable[[bytes],
             log.files.sync_dir(log.directory)
             log.segments.forget(segment.number, segment.generation)
             return True
+    except FileNotFoundError:
+        log.refresh()  # who says so where the stream went, and its directory with it
+        raise storage_error(str(temporary), "find", errno.ENOENT, "somebody has removed it: try again") from None
     finally:
         log.files.unlink(temporary)

@@ -291,6 +291,27 @@ def test_progress_counts_each_byte_twice(stream: Stream, place: str) -> None:
     assert bring_back(stream, progress=fetched.append).size_bytes == sum(fetched)
 
 
+@pytest.mark.parametrize("change", ["deleted", "renamed", "replaced"])
+def test_a_stream_that_goes_while_its_segments_come_back_is_no_loss_of_objects(
+    stream: Stream, folder_place: str, tmp_path: Path, change: str
+) -> None:
+    """That its own half of a file was gone was told as an object that was not there any more."""
+    move_out(stream, folder_place, older_than_ms=0)
+
+    def goes(_: int) -> None:
+        with opened(tmp_path / "store") as other:
+            if change == "deleted":
+                other.delete("x")
+            elif change == "renamed":
+                other.rename("x", "y")
+            else:
+                other.stream("y").add({"n": "1"})
+                other.rename("y", "x")
+
+    with pytest.raises(NoSuchStreamError, match="deleted or renamed meanwhile"):
+        bring_back(stream, progress=goes)
+
+
 def test_some_segments_come_back(stream: Stream, folder_place: str) -> None:
     move_out(stream, folder_place, older_than_ms=0)
     assert len(bring_back(stream, start="50", end="50", dry_run=True).segments) == 1
