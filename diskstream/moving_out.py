@@ -85,6 +85,7 @@ def move(
     log.refresh()
     reports = []
     for how, _ in candidates(log, rule, now, memory):
-        reports.append(_mover()(stream, rule.to, **how, dry_run=dry_run, progress=progress))
+        # By the time that this was planned with: the store's own clock may be one that is not believed.
+        reports.append(_mover()(stream, rule.to, **how, now_ms=now, dry_run=dry_run, progress=progress))
         log.refresh()
     return tuple(reports)

@@ -71,6 +71,7 @@ def move_out(
     keep_bytes: int | None = None,
     keep_entries: int | None = None,
     before: IDLike | None = None,
+    now_ms: int | None = None,
     dry_run: bool = False,
     progress: Progress | None = None,
     bytes_per_s: float | None = None,
@@ -87,6 +88,7 @@ def move_out(
         keep_bytes: all but the newest segments that together have so many bytes on disk, the active one included.
         keep_entries: all but the newest segments, as many as are needed to keep so many live entries.
         before: segments whose IDs are all below this one.
+        now_ms: what `older_than_ms` counts back from, in milliseconds since 1970; None is the store's clock.
         dry_run: say what would go, and do nothing; the storage is not asked.
         progress: called with bytes just handled; each counts twice, once put and once read back.
         bytes_per_s: the most to put and read back in a second.
@@ -106,7 +108,7 @@ def move_out(
     report = MoveReport(stream.name, there.url, dry_run)
     with opened(stream, dry_run=dry_run) as cold:
         mover = _Mover(stream, cold, there, Pace(bytes_per_s), progress or ignore)
-        for segment in rule.chosen(cold, _now_ms(stream)):
+        for segment in rule.chosen(cold, _now_ms(stream) if now_ms is None else now_ms):
             if segment.where == STUB:
                 report.already += 1
             elif segment.where == HERE and segment.stays:

@@ -363,7 +363,8 @@ def test_each_limit_moves_what_is_beyond_it_and_nothing_is_removed(tmp_path: Pat
         report = stream.apply_retention()
         assert report == RetentionReport(moved=({"segments": 1},) * 3)
         limits = [{"older_than_ms": 200_000}, {"keep_bytes": 100}, {"keep_entries": 250}]
-        assert cold.calls == [{"place": "s3://bucket/cold", **limit, "dry_run": False} for limit in limits]
+        given = {"place": "s3://bucket/cold", "now_ms": 1_400_000, "dry_run": False}
+        assert cold.calls == [{**given, **limit} for limit in limits]
         assert len(stream) == 301
         assert stream.apply_retention(dry_run=True).moved
         assert cold.calls[-1]["dry_run"] is True
@@ -393,6 +394,14 @@ def test_a_slow_object_storage_delays_nothing_else(tmp_path: Path, cold: Cold) -
         stream.add({"a": 1})
         assert len(stream) == 302
     assert retaining_threads() == [], "an upload under way ends with the store, at its next sign of progress"
+
+
+def test_it_goes_by_the_time_that_was_planned_with(tmp_path: Path, cold: Cold) -> None:
+    """One segment was due, and all that a clock that was ahead called old went with it."""
+    with sealed(tmp_path / "s", **QUICK) as store:
+        store.stream("x").set_retention(max_age_ms=200_000, to="s3://bucket")
+        until(lambda: len(cold.calls) > 0)
+        assert 1_300_000 <= cold.calls[0]["now_ms"] < 1_300_000 + STEP_MS + 30_000, "the newest entry vouches for it"
 
 
 def test_an_object_storage_that_fails_is_tried_again(
