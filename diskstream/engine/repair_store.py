@@ -24,7 +24,7 @@ __all__ = ["Wishes", "must_be_store", "nested_stores", "repair_store"]
 _UUID = re.compile(rb"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _MAX_JSON_BYTES = 1 << 16
 _LOST_NAME = b"lost-name-"
-_HASH_SHOWN = 16
+_HASH_SHOWN, _NAME_SHOWN = 16, 64
 _NEW = "a new uuid"
 
 
@@ -207,6 +207,19 @@ def _named(itself: Repair, streams: Path, files: Files, wishes: Wishes, *, dry_r
     return found
 
 
+def _free_name(streams: Path, wanted: bytes) -> bytes:
+    """A name that begins like this one, which no stream has, and which fits whole into the name of a directory."""
+    end = b""
+    while True:
+        name = wanted + end
+        while names.is_long(names.encode_name(name)):  # most bytes are spelled in three characters
+            wanted = wanted[:-1]
+            name = wanted + end
+        if not (streams / names.encode_name(name)).exists():
+            return name
+        end += b"x"
+
+
 def _name_again(itself: Repair, folder: Path, files: Files, wishes: Wishes, *, dry_run: bool) -> bytes:
     """A stream whose name cannot be read gets one."""
     if names.is_long(folder.name):
@@ -217,11 +230,10 @@ def _name_again(itself: Repair, folder: Path, files: Files, wishes: Wishes, *, d
                     directory.write_name(folder, [candidate], files)
                 return candidate
     digest = folder.name.rpartition("~")[2][:_HASH_SHOWN]
-    name = _LOST_NAME + (digest if names.is_long(folder.name) else folder.name).encode("utf-8", "surrogateescape")[:64]
+    known = digest if names.is_long(folder.name) else folder.name
+    wanted = _LOST_NAME + known.encode("utf-8", "surrogateescape")[:_NAME_SHOWN]
+    name = _free_name(folder.parent, wanted)
     target = folder.parent / names.encode_name(name)
-    while target.exists():
-        name += b"x"
-        target = folder.parent / names.encode_name(name)
     shown = name.decode("utf-8", "backslashreplace")
     itself.actions.append(f"the name of the stream in {folder.name} is lost: it is there as {shown} now")
     itself.notes.append("where you know the name of a stream that lost it, rename it, or repair with --name first")

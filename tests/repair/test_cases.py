@@ -365,6 +365,24 @@ def test_a_lost_name_can_be_given_again_and_else_the_stream_gets_another(tmp_pat
         assert len(store.stream(name)) == 1
 
 
+@pytest.mark.parametrize("spoilt", ["ORDER" * 14, "\u00e9" * 100, "%" * 200], ids=["capitals", "letters", "signs"])
+def test_the_name_that_a_stream_gets_fits_into_that_of_a_directory(tmp_path: Path, spoilt: str) -> None:
+    """Most of it has to be spelled in three characters a byte: it became a digest, and nobody wrote of which name."""
+    with diskstream.open(tmp_path / "store") as store:
+        for name in ("x", "y"):
+            store.stream(name).add({"a": name})
+    streams = tmp_path / "store" / "streams"
+    for name in ("x", "y"):
+        (streams / name).rename(streams / f"{spoilt}{name}")
+    said = [action for each in diskstream.repair(tmp_path / "store") for action in each.actions]
+    with diskstream.open(tmp_path / "store", create=False) as store:
+        assert len(store.streams()) == 2
+        for lost in store.streams():
+            assert lost.startswith(b"lost-name-")
+            assert any(action.endswith(f" as {lost.decode('utf-8', 'backslashreplace')} now") for action in said)
+        assert {entry["a"] for each in store for entry in each.range()} == {b"x", b"y"}
+
+
 def test_a_damaged_view_is_thrown_away_and_nothing_with_it(tmp_path: Path) -> None:
     path = tmp_path / "store"
     with diskstream.open(path, pending_rows=1) as store:
