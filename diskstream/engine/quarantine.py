@@ -5,7 +5,7 @@ from pathlib import Path
 
 from diskstream.engine.files import Files
 from diskstream.engine.frames import read_all
-from diskstream.engine.looks import is_folder, is_there, refuse_link, status
+from diskstream.engine.looks import is_folder, is_link, is_there, refuse_link, status
 from diskstream.errors import StorageError
 
 __all__ = ["keep", "move", "room"]
@@ -16,6 +16,19 @@ _COPY_BYTES = 1 << 20
 def _target(path: Path, place: Path) -> Path:
     """A name that says which file it was, and is the same when this is done again."""
     return place / f"{path.name}-{status(path).st_ino:x}"
+
+
+def _is_same(path: Path, other: Path) -> bool:
+    """Whether two names are of one file.
+
+    Raises:
+        FileNotFoundError: the first is of none.
+    """
+    found = status(path)
+    if is_link(other) or not is_there(other):  # a link there is no name of the file: it would lead nowhere
+        return False
+    kept = status(other)
+    return (found.st_dev, found.st_ino) == (kept.st_dev, kept.st_ino)
 
 
 def room(place: Path, files: Files) -> None:
@@ -63,7 +76,11 @@ def move(path: Path, place: Path, files: Files) -> Path:
     room(place, files)
     target = _target(path, place)
     with contextlib.suppress(FileNotFoundError):
-        files.rename(path, target)
+        if _is_same(path, target):  # kept before: renaming one name of a file to another one of its names does nothing
+            files.sync_dir(place)
+            files.unlink(path)
+        else:
+            files.rename(path, target)
     files.sync_dir(place)
     files.sync_dir(path.parent)
     return target

@@ -13,6 +13,8 @@ import pytest
 
 import diskstream
 from diskstream import CorruptionError, NewerFormatError, Repair
+from diskstream.engine import quarantine
+from diskstream.engine.files import Files
 from diskstream.engine.frames import Frame, encode, read_all, walk
 from diskstream.engine.layouts import ENTRIES, FOOTER, FRAME_HEADER, GROUPS, LOG_HEADER
 from diskstream.engine.salvage_nodes import index_rows
@@ -381,6 +383,16 @@ def test_the_name_that_a_stream_gets_fits_into_that_of_a_directory(tmp_path: Pat
             assert lost.startswith(b"lost-name-")
             assert any(action.endswith(f" as {lost.decode('utf-8', 'backslashreplace')} now") for action in said)
         assert {entry["a"] for each in store for entry in each.range()} == {b"x", b"y"}
+
+
+def test_what_was_kept_in_quarantine_can_be_moved_there(tmp_path: Path) -> None:
+    """A renaming of one of two names of a file to the other does nothing: the damaged file stayed where it was."""
+    damaged, quarantined = tmp_path / "00000001.seg", tmp_path / "quarantine"
+    damaged.write_bytes(b"damaged")
+    kept = quarantine.keep(damaged, quarantined, Files())
+    assert quarantine.move(damaged, quarantined, Files()) == kept
+    assert not damaged.exists()
+    assert kept.read_bytes() == b"damaged"
 
 
 def test_a_damaged_view_is_thrown_away_and_nothing_with_it(tmp_path: Path) -> None:
