@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from diskstream.engine import cold, cold_moving
@@ -11,7 +11,7 @@ from diskstream.engine.cold import Stub
 from diskstream.engine.cold_moving import HERE, MISSING, ROWS, STUB, Kept, Sound
 from diskstream.engine.log import StreamLog
 from diskstream.engine.looks import children, is_folder
-from diskstream.errors import ChangedError, NoSuchStreamError
+from diskstream.errors import ChangedError, CorruptionError, NoSuchStreamError
 from diskstream.stream import Stream
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "Kept",
     "Sound",
     "Stub",
+    "names_place",
     "needed_paths",
     "opened",
     "segments_of",
@@ -114,6 +115,16 @@ def needed_paths(store: Path) -> set[str]:
             if stub is not None:
                 needed.add(stub.path)
     return needed
+
+
+def names_place(store: Path, url: str) -> bool:
+    """Whether a stub of a stream of the store stands for an object at a place; one that cannot be read says nothing."""
+    for path in cold_moving.stub_files(store / "streams"):
+        with suppress(CorruptionError):
+            stub = cold.read(path)
+            if stub is not None and stub.url == url:
+                return True
+    return False
 
 
 def segments_of(stream: Stream) -> list[Kept]:

@@ -37,8 +37,12 @@ def _mover(name: str = "move_out") -> Callable[..., Any]:
 def check_mover(stream: "Stream", to: str) -> None:
     """Makes sure that this installation can move segments of a stream there, as far as the URL tells.
 
+    A place on a disk that is new gets its folder.
+
     Raises:
         ArgumentError: it cannot.
+        NoSuchStreamError: there is no stream.
+        RemoteError: the disk refuses the folder.
     """
     _mover("check_place")(stream, to)
 

@@ -42,6 +42,7 @@ _CALL_S = 100.0
 _T = TypeVar("_T")
 
 _NOT_OURS = "find out who changed it; diskstream verify --cold names the entries in it"
+_MOUNT = "see whether the disk is mounted; if the folder is to begin anew, make it"
 _RUN_AGAIN = "run this again: it goes on where it stopped"
 # Words of the storages, and what to do about them; the first that is found counts.
 _HINTS = (
@@ -214,6 +215,26 @@ class Place:
         if self.address.scheme == "file" and not Path(self.address.root).is_dir():
             raise RemoteError(self.url, "there is no such folder", "check the URL, and whether it is mounted")
 
+    def check_folder(self, name: str) -> None:
+        """Makes sure that a folder of a place on a disk is there: without it the disk may not be mounted.
+
+        Raises:
+            RemoteError: there is no such folder.
+        """
+        if self.address.scheme == "file" and not (folder := Path(self._full(name))).is_dir():
+            what = f"there is no folder {folder}: nothing goes to where a disk may be missing"
+            raise RemoteError(self.url, what, _MOUNT)
+
+    def make_folder(self, name: str) -> None:
+        """Makes a folder of a place on a disk, and the place, where they are missing. It is durable on return.
+
+        Raises:
+            RemoteError: the disk refuses.
+        """
+        if self.address.scheme == "file":
+            with self._telling(f"make the folder {name}"):
+                _make_folders(Path(self._full(name)))
+
     def objects(self, folder: str) -> list[Object]:
         """The objects below a folder, in order of paths; none where there is no such folder.
 
@@ -360,9 +381,12 @@ class Place:
 
     def _put_file(self, target: Path, path: str, source: Source) -> None:
         temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp")
+        # Only what is below the folder that was made for all of them: see `check_folder`.
+        home = path.partition("/")[0]
+        self.check_folder(home)
         with self._telling(f"write {path}"):
-            _make_folders(target.parent)
             try:
+                _make_folders(target.parent, Path(self.address.root) / home)
                 with os.fdopen(os.open(temporary, _NEW, _FILE_MODE), "wb") as sink:
                     while data := source.read(_AT_ONCE):
                         sink.write(data)
@@ -371,6 +395,8 @@ class Place:
                 _name(temporary, target)
             except FileExistsError:
                 raise RemoteError(self.url, f"{path} is there already", _RUN_AGAIN) from None
+            except FileNotFoundError:
+                raise RemoteError(self.url, f"the folder of {path} went while it was written", _MOUNT) from None
             finally:
                 temporary.unlink(missing_ok=True)
             _sync(target.parent)
@@ -410,8 +436,8 @@ def _name(temporary: Path, target: Path) -> None:
         temporary.rename(target)
 
 
-def _make_folders(folder: Path) -> None:
-    missing = [each for each in (folder, *folder.parents) if not each.exists()]
+def _make_folders(folder: Path, below: Path = Path("/")) -> None:
+    missing = [each for each in (folder, *folder.parents) if each.is_relative_to(below) and not each.exists()]
     for each in reversed(missing):
         each.mkdir(mode=_DIRECTORY_MODE, exist_ok=True)
         _sync(each.parent)

@@ -69,6 +69,7 @@ class Retained:
         Raises:
             ArgumentError: see `RetentionRule`; or this installation cannot move to that place.
             NoSuchStreamError: there is no stream.
+            RemoteError: the folder of a place on a disk cannot be made.
             StorageError: the disk said no.
         """
         rule = RetentionRule(

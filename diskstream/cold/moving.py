@@ -16,8 +16,8 @@ from functools import partial
 from diskstream.cold import catalogue
 from diskstream.cold.pace import Pace
 from diskstream.cold.transfer import RUN_AGAIN, Moved, MoveReport, Progress, Reader, described, fetching, ignore
-from diskstream.cold_segments import HERE, STUB, ColdStream, Kept, Sound, Stub, opened
-from diskstream.errors import ArgumentError, ChangedError, CorruptionError, RemoteError
+from diskstream.cold_segments import HERE, STUB, ColdStream, Kept, Sound, Stub, names_place, opened
+from diskstream.errors import ArgumentError, ChangedError, CorruptionError, NewerFormatError, RemoteError
 from diskstream.ids import EntryID, IDLike, parse_id
 from diskstream.objects import Place
 from diskstream.store_files import store_uuid
@@ -98,8 +98,8 @@ def move_out(
         NoSuchStreamError: there is no stream.
         ChangedError: somebody else is moving its segments.
         CorruptionError: a segment is damaged: it stays, and so do those after it.
-        RemoteError: the storage does not answer, refuses, or has not kept what it was given; what was not moved yet is
-            where it was.
+        RemoteError: the storage does not answer, refuses, or has not kept what it was given; or a disk is not mounted.
+            What was not moved yet is where it was.
         StorageError: the disk said no.
     """
     there = Place(place) if isinstance(place, str) else place
@@ -107,6 +107,9 @@ def move_out(
     _check_apart(stream, there)
     report = MoveReport(stream.name, there.url, dry_run)
     with opened(stream, dry_run=dry_run) as cold:
+        if not dry_run:
+            _have_folder(stream, there)
+            there.check_folder(store_uuid(stream._store.path))
         mover = _Mover(stream, cold, there, Pace(bytes_per_s), progress or ignore)
         for segment in rule.chosen(cold, _now_ms(stream) if now_ms is None else now_ms):
             if segment.where == STUB:
@@ -123,10 +126,38 @@ def move_out(
 def check_place(stream: Stream, place: str) -> None:
     """Whether segments of a stream can be moved to a place, as far as its URL tells; the storage is not asked.
 
+    A place on a disk is made, where nothing says that it was there before: later, in the background, it never is.
+
     Raises:
         ArgumentError: they cannot.
+        NoSuchStreamError: there is no stream.
+        RemoteError: the disk refuses.
     """
-    _check_apart(stream, Place(place))
+    there = Place(place)
+    _check_apart(stream, there)
+    if not stream._store.read_only:
+        _have_folder(stream, there)
+
+
+def _have_folder(stream: Stream, place: Place) -> None:
+    """A new place on a disk gets the folder of the store. One that was there is not mounted where it is missing."""
+    name = store_uuid(stream._store.path)
+    if place.address.scheme != "file":
+        return
+    with contextlib.suppress(RemoteError):
+        place.check_folder(name)
+        return
+    if not _names(stream, place) and not names_place(stream._store.path, place.url):
+        place.make_folder(name)
+
+
+def _names(stream: Stream, place: Place) -> bool:
+    """Whether the rule of a stream names a place, or perhaps does."""
+    try:
+        rule = stream.retention
+        return rule is not None and rule.to is not None and Place(rule.to).url == place.url
+    except (ArgumentError, CorruptionError, NewerFormatError):
+        return True
 
 
 def _now_ms(stream: Stream) -> int:
