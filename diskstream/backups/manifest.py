@@ -1,5 +1,6 @@
 """The manifest of a backup: what is in it, file by file. Its layout is in docs/format/backup.md."""
 
+import fnmatch
 import hashlib
 import json
 import re
@@ -65,6 +66,13 @@ class Header:
     size_bytes: int = 0
     new_bytes: int = 0
     damaged: int = 0
+
+    def covers(self, streams: Sequence[bytes]) -> bool:
+        """Whether it is of these streams, if the store had them; where none are named, of the whole store."""
+        patterns = [pattern.encode("utf-8", "surrogateescape") for pattern in self.patterns]
+        if not patterns or not streams:
+            return not patterns
+        return all(any(fnmatch.fnmatchcase(stream, pattern) for pattern in patterns) for stream in streams)
 
 
 @dataclass(frozen=True)

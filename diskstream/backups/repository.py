@@ -8,7 +8,7 @@ import re
 import secrets
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from shutil import rmtree
@@ -27,6 +27,8 @@ _MAX_DESCRIPTION_BYTES: Final = 1 << 20
 _LOCK: Final = "lock"
 _NAME: Final = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{8}")
 _UNFINISHED, _GONE = ".new-", ".gone-"
+# So many backups are named where none is of what is asked.
+_TOLD: Final = 3
 # What the file system itself may have put into an empty one.
 _OF_THE_SYSTEM: Final = frozenset({"lost+found"})
 
@@ -61,6 +63,11 @@ class Backup:
     def name(self) -> str:
         """The directory's name."""
         return self.path.name
+
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        """Of streams, where it is of some only; none where that cannot be read."""
+        return () if self.header is None else self.header.patterns
 
     @contextlib.contextmanager
     def used(self, *, alone: bool = False) -> Iterator[None]:
@@ -285,8 +292,13 @@ def _check_apart(path: Path, store: Path) -> None:
                 raise BackupError(path, f"it is within the store {store}", "name a directory elsewhere")
 
 
-def find_backup(path: Path) -> Backup:
-    """The backup at `path`: its own directory, or that of several, of which the newest counts.
+def find_backup(path: Path, streams: Sequence[bytes] = ()) -> Backup:
+    """The backup at `path`: its own directory, or that of several, of which the newest counts that is of what is asked.
+
+    Args:
+        path: the directory.
+        streams: what is asked, by name; the whole store where there are none. A backup of some streams only stands for
+            neither the store nor others; one that is named by its own directory is taken whatever it is of.
 
     Raises:
         BackupError: there is none.
@@ -299,4 +311,15 @@ def find_backup(path: Path) -> Backup:
     found = [backup for backup in Repository.open(path).backups() if backup.header is not None]
     if not found:
         raise BackupError(path, "there is no backup in it yet", "diskstream backup makes one")
-    return found[-1]
+    for backup in reversed(found):
+        if backup.header is not None and backup.header.covers(streams):
+            return backup
+    asked = ", ".join(stream.decode("utf-8", "backslashreplace") for stream in streams) or "the whole store"
+    there = ", ".join(f"{backup.name} ({_shown(backup.patterns)})" for backup in found[: -_TOLD - 1 : -1])
+    raise BackupError(
+        path, f"none of the backups in it is of {asked}", f"name one of them by its directory; the newest are {there}"
+    )
+
+
+def _shown(patterns: tuple[str, ...]) -> str:
+    return ", ".join(patterns).encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")

@@ -57,7 +57,7 @@ class _Speed(click.ParamType):  # type: ignore[type-arg]  # generic in some vers
     "--backup",
     metavar="BACKUP",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Read from a backup; of a directory of several, from the newest.",
+    help="Read from a backup; of a directory of several, from the newest that is of STREAM.",
 )
 @click.option(
     "--to", "target", required=True, metavar="TARGET", help="stream:NAME[@STORE], redis://HOST:PORT/DB?key=NAME, or -."
@@ -105,7 +105,7 @@ def command(
     the same words, a replay goes on where it was: each entry is added once. Once complete it does nothing any more,
     unless it is given another --name.
     """
-    source, to = _source(directory, backup), _target(target, directory, backup)
+    source, to = _source(directory, backup, stream), _target(target, directory, backup)
     if since is not None and start is not None:
         raise click.UsageError("give one of --start and --since")
     first = _since(since) if since is not None else start or MIN_ID
@@ -125,14 +125,14 @@ def _since(span_ms: int) -> diskstream.EntryID:
     return diskstream.EntryID(max(0, time.time_ns() // 1_000_000 - span_ms), 0)
 
 
-def _source(directory: Path | None, backup: Path | None) -> Path:
+def _source(directory: Path | None, backup: Path | None, stream: bytes) -> Path:
     if backup is None:
         if directory is None:
             raise click.UsageError("give --dir, the store's directory, or --backup")
         return directory.absolute()
     if (backup / "store.json").exists():
         return backup.absolute()  # one of them, or any store
-    return find_backup(backup).path
+    return find_backup(backup, (stream,)).path
 
 
 def _target(given: str, directory: Path | None, backup: Path | None) -> ToStream | ToRedis | ToCall:

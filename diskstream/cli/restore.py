@@ -50,16 +50,17 @@ _RULES_TOLD = 5
 def command(*, backup: Path | None, target: str, name: bytes | None, **options: Any) -> None:
     """Make a store out of BACKUP, or put the streams of BACKUP or of a store back into a Redis.
 
-    BACKUP is the directory of a backup, or of several, of which the newest is taken. Nothing is at DIR before all is
-    there and was read back; where DIR is a store, it gets the streams named by --stream, if their names are free. In a
-    Redis a key appears in one step, when all of it is there and was read back: IDs, groups and pending entries too.
+    BACKUP is the directory of a backup, or of several: then the newest is taken that is of the whole store, or of the
+    streams named by --stream. Nothing is at DIR before all is there and was read back; where DIR is a store, it gets
+    these streams, if their names are free. In a Redis a key appears in one step, when all of it is there and was read
+    back: IDs, groups and pending entries too.
     """
     given = SimpleNamespace(**options)
     if name is not None and len(given.streams) != 1:
         raise click.UsageError("--as and --key go with one --stream")
     if "://" in target:
         _refuse(given, ("until", "damaged"), "restoring to a directory")
-        source = given.directory if backup is None else find_backup(backup).path
+        source = given.directory if backup is None else find_backup(backup, given.streams).path
         if source is None:
             raise click.UsageError("name a BACKUP, or a store with --dir")
         restore_to_redis(
@@ -88,7 +89,7 @@ def _refuse(given: SimpleNamespace, names: tuple[str, ...], where: str) -> None:
 
 
 def _restore_to_directory(backup: Path, target: str, name: bytes | None, given: SimpleNamespace) -> None:
-    found, path = find_backup(backup), Path(target).absolute()
+    found, path = find_backup(backup, given.streams), Path(target).absolute()
     wanted = Wanted(given.streams, name, given.until, damaged=given.damaged)
     try:
         if given.dry_run:
@@ -100,13 +101,13 @@ def _restore_to_directory(backup: Path, target: str, name: bytes | None, given: 
         what = f"the store {target} has a stream {text(error.name)} already"
         raise Failure(what, hint="--as gives the restored one another name") from None
     if given.as_json:
-        write_json(_facts(found.name, restored))
+        write_json(_facts(found, restored))
     else:
         ways = Counter(how.way for how in restored.streams.values())
         listed = ", ".join(f"{count:,} {way}" for way, count in ways.items())
         click.echo(
             f"{restored.path}: {len(restored.streams):,} streams ({listed or 'none'}), {restored.entries:,} entries"
-            f"{f', {decimal(restored.size_bytes)} of files' if restored.files else ''}, from {found.name}"
+            f"{f', {decimal(restored.size_bytes)} of files' if restored.files else ''}, from {_from(found)}"
         )
     if any(how.way == "kept" for how in restored.streams.values()):
         click.echo(
@@ -121,13 +122,13 @@ def _say_plan(planned: Planned, found: Backup, path: Path, given: SimpleNamespac
     if given.as_json:
         facts = {"streams": planned.streams, "entries": planned.entries, "files": planned.files}
         facts |= {"size_bytes": planned.size_bytes, "into_store": planned.into_store, "dry_run": True}
-        write_json({"backup": found.name, "path": path, **facts})
+        write_json({"backup": found.name, "patterns": found.patterns, "path": path, **facts})
         return
     kind = "the store" if planned.into_store else "a new store,"
     most = " at the most" if given.until is not None else ""
     click.echo(
         f"would restore to {kind} {path}: {len(planned.streams):,} streams, {planned.entries:,} entries{most}, "
-        f"{decimal(planned.size_bytes)} of files, from {found.name}"
+        f"{decimal(planned.size_bytes)} of files, from {_from(found)}"
     )
 
 
@@ -144,10 +145,16 @@ def _tell_rules(restored: Restored) -> None:
         click.echo(f"so have {left:,} more streams: `diskstream retention show` lists them", err=True)
 
 
-def _facts(backup: str, restored: Restored) -> dict[str, object]:
+def _from(found: Backup) -> str:
+    only = ", ".join(map(text, found.patterns))
+    return f"{found.name} (only {only})" if only else found.name
+
+
+def _facts(backup: Backup, restored: Restored) -> dict[str, object]:
     ways = {os.fsencode(place): how.way for place, how in restored.streams.items()}
     return {
-        "backup": backup,
+        "backup": backup.name,
+        "patterns": backup.patterns,
         "path": restored.path,
         "streams": ways,
         "entries": restored.entries,

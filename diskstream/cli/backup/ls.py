@@ -11,7 +11,7 @@ from rich.table import Table
 from diskstream.backups import Repository
 from diskstream.cli.failure import Failure
 from diskstream.cli.options import json_option
-from diskstream.cli.output import attributes, console, write_json
+from diskstream.cli.output import attributes, console, text, write_json
 
 
 @click.command("ls")
@@ -19,11 +19,12 @@ from diskstream.cli.output import attributes, console, write_json
 @json_option
 @click.pass_context
 def command(ctx: click.Context, *, target: Path, as_json: bool) -> None:
-    """List the backups in DEST, the oldest first: what each has, and what was new in it."""
+    """List the backups in DEST, the oldest first: what each has, what was new in it, and which streams only."""
     table = Table(box=None, pad_edge=False)
     table.add_column("backup", no_wrap=True)
     for heading in ("streams", "entries", "size", "new", "damaged"):
         table.add_column(heading, justify="right")
+    table.add_column("only")
     repository = Repository.open(target.absolute())
     unreadable = 0
     for backup in repository.backups():
@@ -37,7 +38,8 @@ def command(ctx: click.Context, *, target: Path, as_json: bool) -> None:
             continue
         sizes = decimal(header.size_bytes), decimal(header.new_bytes)
         damaged = f"{header.damaged:,}" if header.damaged else ""
-        table.add_row(backup.name, f"{header.streams:,}", f"{header.entries:,}", *sizes, damaged)
+        only = ", ".join(map(text, header.patterns))
+        table.add_row(backup.name, f"{header.streams:,}", f"{header.entries:,}", *sizes, damaged, only)
     if not as_json and table.row_count:
         console().print(table)
     if left := len(repository.unfinished()):

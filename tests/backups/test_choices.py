@@ -1,0 +1,93 @@
+"""Backups of some streams beside those of the whole store: which of them a directory of backups stands for."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+import diskstream
+from diskstream.cli import main
+from tests.backups.world import filled, seen_at
+
+
+@pytest.fixture
+def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The directory that the store `store` and its backups `kept` are in, and the one to run commands in."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("os.nice", lambda _: 0)  # it is the process of the tests
+    filled(tmp_path / "store").close()
+    return tmp_path
+
+
+def run(*words: str, code: int = 0) -> Result:
+    result = CliRunner().invoke(main, list(words), env={"DISKSTREAM_DIR": "store"})
+    assert result.exit_code == code, result.output
+    return result
+
+
+def objects(*words: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in run(*words, "--json").stdout.splitlines()]
+
+
+@pytest.fixture
+def names(directory: Path) -> list[str]:
+    """Of a backup of the whole store, and then two of some streams."""
+    with diskstream.open(directory / "store") as store:
+        store.stream("orders").add({"n": 1}, "1-0")
+        run("backup", "kept")
+        store.stream("orders").add({"n": 2}, "2-0")
+    run("backup", "kept", "--stream", "orders")
+    run("backup", "kept", "--stream", "orders", "--stream", "e*")
+    return [each["name"] for each in objects("backup", "ls", "kept")]
+
+
+def test_a_store_is_restored_from_a_backup_of_the_whole_store(directory: Path, names: list[str]) -> None:
+    """The newest was of one stream: it was taken for the store, without a word."""
+    assert f"from {names[0]}" in run("restore", "kept", "--to", "planned", "--dry-run").stdout
+    (done,) = objects("restore", "kept", "--to", "again")
+    assert (done["backup"], done["patterns"]) == (names[0], [])
+    assert len(seen_at(directory / "again")) == 4
+
+
+@pytest.mark.parametrize(
+    ("asked", "number"),
+    [(["orders"], 2), (["empty"], 2), (["x"], 0), (["orders", "empty"], 2), (["orders", "x"], 0)],
+    ids=lambda asked: "-".join(asked) if isinstance(asked, list) else "",
+)
+def test_streams_are_restored_from_the_newest_backup_that_is_of_them(
+    names: list[str], asked: list[str], number: int
+) -> None:
+    words = [word for name in asked for word in ("--stream", name)]
+    (planned,) = objects("restore", "kept", "--to", "again", *words, "--dry-run")
+    (done,) = objects("restore", "kept", "--to", "again", *words)
+    assert planned["backup"] == done["backup"] == names[number]
+    assert planned["patterns"] == done["patterns"] == (["orders", "e*"] if number else [])
+
+
+def test_so_is_what_is_sent_again(directory: Path, names: list[str]) -> None:
+    for stream, entries in ((b"orders", 2), (b"x", len(seen_at(directory / "store")[b"x"][0]))):
+        run("replay", stream.decode(), "--backup", "kept", "--to", "stream:again@store", "--speed", "max")
+        assert len(seen_at(directory / "store")[b"again"][0]) == entries
+        run("rm", "again", "--force")
+
+
+def test_what_a_backup_is_of_is_shown(names: list[str]) -> None:
+    _, whole, one, two = (line.rstrip() for line in run("backup", "ls", "kept").stdout.splitlines())
+    assert "orders" not in whole
+    assert one.endswith("  orders")
+    assert two.endswith("  orders, e*")
+    assert f"from {names[2]} (only orders, e*)" in run("restore", f"kept/{names[2]}", "--to", "some").stdout
+    assert objects("restore", f"kept/{names[1]}", "--to", "one")[0]["patterns"] == ["orders"]
+
+
+@pytest.mark.parametrize(("words", "what"), [((), "the whole store"), (("--stream", "x"), "x")])
+def test_where_none_is_of_what_is_asked_they_are_named(
+    directory: Path, names: list[str], words: tuple[str, ...], what: str
+) -> None:
+    (directory / "kept" / names[0]).rename(directory / "elsewhere")
+    said = " ".join(run("restore", "kept", "--to", "again", *words, code=1).stderr.split())
+    assert f"none of the backups in it is of {what}" in said
+    assert f"{names[2]} (orders, e*), {names[1]} (orders)" in said
+    assert not (directory / "again").exists()
