@@ -28,7 +28,7 @@ from diskstream.backups.parts import copy_jobs, stores_in
 from diskstream.backups.repository import BackupError, Repository
 from diskstream.backups.sharing import Donors, Journal, release_pins
 from diskstream.cold_segments import STUB, segments_of
-from diskstream.errors import DiskFullError, DiskstreamError, StorageError
+from diskstream.errors import DiskFullError, DiskstreamError, NotAStoreError, StorageError
 from diskstream.store_files import (
     Files,
     Moment,
@@ -210,7 +210,7 @@ class _Making:
         for part in stores_in(self._store):
             if part == "keys" and self._settings.patterns:
                 continue
-            with stores.open(self._store / part, create=False, **_QUIET) as opened:
+            with self._opened(part) as opened:
                 self._pin_part(part, opened)
         if not self._leases:
             self._journal.remove()
@@ -219,6 +219,19 @@ class _Making:
         if self._settings.on_total is not None:
             sizes = (path.stat().st_size for lease in self._leases.values() for path in lease.glob("streams/*/*"))
             self._settings.on_total(sum(sizes))
+
+    def _opened(self, part: str) -> stores.Store:
+        """A store within; of one that is none nothing can be held, and it is not passed over either.
+
+        Raises:
+            BackupError: its store.json is missing or damaged, or its directory of streams is missing.
+        """
+        path = self._store / part
+        try:
+            return stores.open(path, create=False, **_QUIET)
+        except NotAStoreError as error:
+            what = str(error).removeprefix(f"{path} ")
+            raise BackupError(path, what, f"diskstream repair --dir {self._store} mends that") from error
 
     def _pin_part(self, part: str, store: stores.Store) -> None:
         everything = not self._settings.patterns

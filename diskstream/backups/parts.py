@@ -26,10 +26,18 @@ def stores_in(path: Path) -> list[str]:
     """The stores in a directory, as paths below it: itself, which is the empty one, and those of a server.
 
     What is known of keys comes first: a stream that expires after that moment and before its own is not kept without
-    its time of expiry.
+    its time of expiry. One that has streams and has lost its store.json is there too, and cannot be opened.
     """
-    within = [each.name for each in path.iterdir() if _WITHIN.fullmatch(each.name) and (each / "store.json").exists()]
+    within = [each.name for each in path.iterdir() if _WITHIN.fullmatch(each.name) and _is_store(each)]
     return sorted(["", *within], key=lambda name: (name != "keys", name))
+
+
+def _is_store(path: Path) -> bool:
+    """Whether it is one, or was one: before there is a store.json no stream is made."""
+    if (path / "store.json").exists():
+        return True
+    with wrapped(path, "look at"):
+        return (path / "streams").is_dir() and any((path / "streams").iterdir())
 
 
 def copy_jobs(store: Path, target: Path, files: Files) -> None:

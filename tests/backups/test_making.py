@@ -1,7 +1,7 @@
 """Backups of a live store: what is in them, what they share, and what leaves them alone."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from shutil import rmtree
 from typing import Any
@@ -128,6 +128,34 @@ def test_of_a_server_all_databases_and_what_is_known_of_keys(tmp_path: Path, tar
     assert {stream.path for stream in made.streams} == {"streams/s", "db3/streams/s", "keys/streams/keys"}
     with diskstream.open(made.path / "db3", read_only=True) as backup:
         assert rows(backup.stream("s"))[0][1] == [(b"b", b"2")]
+
+
+@pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_text("{")], ids=["missing", "damaged"])
+@pytest.mark.parametrize("part", ["db3", "keys"])
+def test_a_database_that_cannot_be_opened_is_not_left_out(
+    tmp_path: Path, target: Path, part: str, damage: Callable[[Path], object]
+) -> None:
+    """Without its store.json a whole database was passed over, and nothing was said."""
+    served = tmp_path / "served"
+    with Keyspace(served) as keyspace:
+        ours = Ours(keyspace)
+        ours.run("SET word yes")
+        ours.run("SELECT 3")
+        ours.run("XADD s 2-0 b 2")
+    damage(served / part / "store.json")
+    with pytest.raises(BackupError, match=r"store\.json") as refused:
+        make_backup(served, target)
+    assert refused.value.where == served / part
+    assert "diskstream repair" in str(refused.value.hint)
+    assert Repository.open(target).backups() == []
+    assert not [repaired for repaired in diskstream.repair(served) if repaired.failed]
+    assert make_backup(served, target).header.streams == 2
+
+
+def test_a_database_that_is_just_being_made_is_left_out(store: Store, target: Path) -> None:
+    """Its folder for streams is there first, and its store.json before a stream."""
+    (store.path / "db1" / "streams").mkdir(parents=True)
+    assert make_backup(store.path, target).header.streams == 3
 
 
 def test_nobody_writes_to_a_backup(tmp_path: Path, target: Path) -> None:
