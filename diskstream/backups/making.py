@@ -166,7 +166,7 @@ class _Making:
         self, store: Path, repository: Repository, settings: Settings, files: Files, unfinished: list[Path]
     ) -> None:
         self._store, self._repository, self._settings, self._files = store, repository, settings, files
-        self._donors = None if settings.full else Donors(repository, unfinished)
+        self._donors = None if settings.full else Donors(repository, unfinished, link=settings.link)
         self._began, self._made_ms = time.monotonic(), time.time_ns() // 1_000_000
         self._fresh = repository.begin(files)
         self._one_disk = self._fresh.stat().st_dev == store.stat().st_dev

@@ -73,9 +73,13 @@ def release_pins(unfinished: Path, store: Path) -> None:
 
 
 class Donors:
-    """Files of earlier backups, by the UUID of their stream and their own name."""
+    """Files of earlier backups, by the UUID of their stream and their own name.
 
-    def __init__(self, repository: Repository, unfinished: list[Path]) -> None:
+    Those that are the store's own, since a backup was made of links, are only for one that is made of links, too.
+    """
+
+    def __init__(self, repository: Repository, unfinished: list[Path], *, link: bool) -> None:
+        self._link = link
         # Those of a killed backup were copied and not checked yet: whoever takes one must.
         self._known: list[tuple[Path, bool, dict[tuple[str, str], Kept]]] = []
         for folder in unfinished:
@@ -121,16 +125,15 @@ class Donors:
                 return donor, kept, checked
         return None
 
-    @staticmethod
-    def _is(source: Path, donor: Path, kept: Kept, moment: Moment | None) -> bool:
+    def _is(self, source: Path, donor: Path, kept: Kept, moment: Moment | None) -> bool:
         try:
             size = source.stat().st_size if moment is None else moment.size_bytes
             if size != kept.size_bytes or donor.stat().st_size != kept.size_bytes:
                 return False
         except FileNotFoundError:
             return False
-        if moment is None and source.samefile(donor):
-            return True
+        if source.samefile(donor):
+            return self._link and moment is None
         if is_sealed(source.name):
             return is_same(source, donor)
         # A log may have grown differently in two copies of one store: only its bytes tell.

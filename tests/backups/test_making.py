@@ -201,18 +201,6 @@ def test_what_did_not_change_is_shared_with_the_backup_before(store: Store, targ
     assert not sealed_files(full)[0].samefile(sealed_files(second)[0])
 
 
-def test_a_copy_shares_nothing_with_the_store_and_a_link_does(store: Store, target: Path) -> None:
-    store.seal()
-    copied = make_backup(store.path, target)
-    linked = make_backup(store.path, target, Settings(link=True, full=True))
-    for made, shared in ((copied, False), (linked, True)):
-        for path in sealed_files(made):
-            assert path.samefile(store.path / path.relative_to(made.path)) == shared
-        for path in made.path.glob("streams/*/*.log"):
-            assert not path.samefile(store.path / path.relative_to(made.path)), "a log is written to"
-    assert linked.linked_bytes > 0
-
-
 def test_a_file_of_the_same_name_that_is_another_is_not_shared(store: Store, tmp_path: Path, target: Path) -> None:
     """A store that was restored goes on with the same names: of streams, of files, of itself."""
     from diskstream.backups import restore
