@@ -196,6 +196,8 @@ def _is_wanted(path: str, places: Container[str], wanted: Wanted) -> bool:
 
 
 def _must_be_empty(target: Path) -> None:
+    if target.is_symlink():  # no directory takes the place of one
+        raise BackupError(target, "it is a symbolic link", f"name the directory that it leads to: {target.resolve()}")
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise BackupError(target, "there is something already", "name a directory that is empty or missing")
 

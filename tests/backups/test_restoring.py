@@ -8,7 +8,7 @@ import pytest
 
 import diskstream
 from diskstream import DiskFullError, EntryID, NoSuchStreamError, Store, StreamExistsError
-from diskstream.backups import Backup, BackupError, Settings, Wanted, find_backup, make_backup, restore
+from diskstream.backups import Backup, BackupError, Settings, Wanted, find_backup, make_backup, plan, restore
 from diskstream.commands.keyspace import Keyspace
 from diskstream.errors import ArgumentError
 from tests.backups.processes import kill_restores
@@ -92,6 +92,20 @@ def test_what_is_there_stays_as_it_is(backup: Backup, tmp_path: Path) -> None:
     with pytest.raises(BackupError, match="something already"):
         restore(backup, there / "letter.txt")
     assert [path.name for path in there.iterdir()] == ["letter.txt"]
+
+
+@pytest.mark.parametrize("leads_to", ["empty", "nowhere"])
+def test_a_link_is_refused_before_anything_is_copied(backup: Backup, tmp_path: Path, leads_to: str) -> None:
+    """The whole backup was copied and read back, and then no directory can be put in the place of a link."""
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "alias").symlink_to(tmp_path / leads_to)
+    copied: list[int] = []
+    for act in (plan, restore):
+        with pytest.raises(BackupError, match="symbolic link") as refused:
+            act(backup, tmp_path / "alias", Wanted(on_bytes=copied.append))
+        assert str(tmp_path / leads_to) in str(refused.value.hint)
+    assert copied == []
+    restore(backup, tmp_path / leads_to)
 
 
 @pytest.mark.parametrize("kind", ["flipped", "missing", "shorter"])
