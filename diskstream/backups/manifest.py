@@ -114,6 +114,11 @@ class KeptStream:
     groups: int = 0
     faults: tuple[str, ...] = ()
 
+    @property
+    def raw_name(self) -> bytes:
+        """Its name as bytes. It has nothing to do with the locale, which is for the names of files."""
+        return self.name.encode("utf-8", "surrogateescape")
+
 
 @dataclass
 class Manifest:

@@ -114,7 +114,7 @@ def plan(backup: Backup, target: Path, wanted: Wanted | None = None) -> Planned:
     with wrapped(target, "look at"), backup.used():
         manifest, into_store = _looked_up(backup, target, chosen)
         streams = _chosen(backup, manifest, chosen)
-        names = [chosen.name or os.fsencode(stream.name) for stream in streams]
+        names = [chosen.name or stream.raw_name for stream in streams]
         if into_store:
             with stores.open(target, read_only=True, create=False) as store:
                 _must_be_free(store, names)
@@ -163,7 +163,7 @@ def _looked_up(backup: Backup, target: Path, wanted: Wanted) -> tuple[Manifest, 
 def _chosen(backup: Backup, manifest: Manifest, wanted: Wanted) -> list[KeptStream]:
     """The streams that are wanted; of those of a server's further databases none, unless everything is."""
     if wanted.streams:
-        known = {os.fsencode(stream.name): stream for stream in manifest.streams if stream.path.startswith("streams/")}
+        known = {stream.raw_name: stream for stream in manifest.streams if stream.path.startswith("streams/")}
         for name in wanted.streams:
             if name not in known:
                 raise NoSuchStreamError(name, f"diskstream ls --dir {backup.path} lists those of the backup")
@@ -333,7 +333,7 @@ class _Making:
 
     def _rewind(self, streams: Sequence[KeptStream], moved: dict[str, str], until: EntryID) -> None:
         for stream in streams:
-            name = self._wanted.name or os.fsencode(stream.name)
+            name = self._wanted.name or stream.raw_name
             place = moved[stream.path]
             if place == RECORDS:
                 source, target = self._backup.path / RECORDS, self._fresh / RECORDS
@@ -343,7 +343,7 @@ class _Making:
             self._restored.streams[place] = rewind_files(
                 self._backup.path / stream.path,
                 self._fresh / place,
-                (os.fsencode(stream.name), name),
+                (stream.raw_name, name),
                 until,
                 self._files,
             )
@@ -369,7 +369,7 @@ class _Making:
 
     def _copy_entries(self, stream: KeptStream, how: Rewound, until: EntryID) -> None:
         part = stream.path.rpartition("streams/")[0]
-        own = os.fsencode(stream.name)
+        own = stream.raw_name
         with (
             stores.open(self._backup.path / part, read_only=True, create=False) as earlier,
             _open_quiet(self._fresh / part, seal="manual") as store,
@@ -437,7 +437,7 @@ def _into_store(backup: Backup, target: Path, streams: Sequence[KeptStream], wan
             stores.open(backup.path, read_only=True, create=False) as earlier,
             _open_quiet(target, seal="background") as store,
         ):
-            names = {os.fsencode(stream.name): wanted.name or os.fsencode(stream.name) for stream in streams}
+            names = {stream.raw_name: wanted.name or stream.raw_name for stream in streams}
             _must_be_free(store, names.values())
             for own, name in names.items():
                 hidden = TEMPORARY + b"restore-" + hashlib.sha256(name).hexdigest()[:16].encode()

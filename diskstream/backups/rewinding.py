@@ -8,7 +8,7 @@ from typing import Final
 from diskstream import Entry
 from diskstream import store as stores
 from diskstream.copying import GroupState, StreamState, fill, state_of
-from diskstream.errors import CorruptionError
+from diskstream.errors import CorruptionError, NoSuchStreamError
 from diskstream.ids import MIN_ID, EntryID
 from diskstream.store_files import Cut, Files, cut_log, find_cut
 from diskstream.stream import Stream
@@ -52,6 +52,7 @@ def rewind_files(source: Path, target: Path, names: tuple[bytes, bytes], until: 
 
     Raises:
         CorruptionError, StorageError: the log cannot be read; the disk said no.
+        NoSuchStreamError: there is no stream of that name.
     """
     if _last_id(source.parent.parent, names[0]) <= until:
         return Rewound("whole")
@@ -119,7 +120,10 @@ def _cut(cut: Cut, target: Path, stream: bytes, files: Files) -> EntryID:
 
 def _last_id(store: Path, stream: bytes) -> EntryID:
     with stores.open(store, read_only=True, create=False) as opened:
-        return opened.stream(stream).last_id()
+        found = opened.stream(stream)
+        if not found.exists():  # its last ID would be 0-0, and nothing later
+            raise NoSuchStreamError(stream, f"{store} was to have it")
+        return found.last_id()
 
 
 def capped(state: StreamState, stream: Stream, until: EntryID) -> StreamState:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -151,7 +150,7 @@ def _from(found: Backup) -> str:
 
 
 def _facts(backup: Backup, restored: Restored) -> dict[str, object]:
-    ways = {os.fsencode(place): how.way for place, how in restored.streams.items()}
+    ways = {place: how.way for place, how in restored.streams.items()}
     return {
         "backup": backup.name,
         "patterns": backup.patterns,
@@ -160,5 +159,5 @@ def _facts(backup: Backup, restored: Restored) -> dict[str, object]:
         "entries": restored.entries,
         "files": restored.files,
         "size_bytes": restored.size_bytes,
-        "retention": {os.fsdecode(name): rule_facts(rule) for name, rule in restored.rules.items()},
+        "retention": {name: rule_facts(rule) for name, rule in restored.rules.items()},
     }

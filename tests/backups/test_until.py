@@ -1,5 +1,9 @@
 """Restored as of an earlier ID: exact where the log goes back so far, as near as can be known elsewhere."""
 
+import json
+import os
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +13,9 @@ import pytest
 import diskstream
 from diskstream import EntryID, Stream
 from diskstream.backups import Wanted, find_backup, make_backup, restore
+from diskstream.backups.rewinding import rewind_files
 from diskstream.commits import Commit
+from diskstream.store_files import Files
 from tests.backups.world import seen_at
 from tests.streams.layers import Row
 
@@ -221,3 +227,60 @@ def test_a_last_id_that_was_set_later_is_later(tmp_path: Path) -> None:
         make_backup(store.path, tmp_path / "backups")
     _, state = seen_at(restored(tmp_path, EntryID(100, 0), "cut"))[b"x"]
     assert state.last_id == EntryID(1, 0)
+
+
+# What a program in a locale that is not UTF-8 does with a backup at `b` of a stream `é`.
+_ABROAD = """
+import json, sys
+from pathlib import Path
+import diskstream
+from diskstream.backups import Wanted, find_backup, plan, restore
+assert sys.getfilesystemencoding() != "utf-8"
+backup, wanted = find_backup(Path("b")), Wanted((b"\\xc3\\xa9",), until=diskstream.EntryID("20-5"))
+planned = plan(backup, Path("one"), wanted)
+told = [restore(backup, Path(target), what) for target, what in (("all", Wanted(until=wanted.until)), ("one", wanted))]
+told.append(restore(backup, Path("other"), wanted))
+lengths = [len(diskstream.open(path, read_only=True).stream(b"\\xc3\\xa9")) for path in ("all", "one", "other")]
+ways = [how.way for each in told for how in each.streams.values()]
+print(json.dumps([[name.hex() for name in planned.streams], ways, lengths]))
+"""
+
+
+def abroad(*words: str, where: Path) -> str:
+    """What a program prints in the locale C, without the ways in which Python makes UTF-8 of it."""
+    root = str(Path(diskstream.__file__).parent.parent)
+    plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONPATH": root}
+    done = subprocess.run(
+        [sys.executable, *words], cwd=where, env={**os.environ, **plain}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_name_is_the_same_in_any_locale(tmp_path: Path) -> None:
+    """The manifest has names in UTF-8. Elsewhere they became other bytes: of a stream that was not there, so that
+    all of it was restored, or of none at all, which was a traceback."""
+    with diskstream.open(tmp_path / "s") as store:
+        store.stream("é").create_group("g", "0", mkstream=True)
+        store.stream("é").set_retention(max_entries=100)
+        store.stream("é").add_many([{"n": 1}, {"n": 2}], ids=["10-0", "20-0"])
+        store.stream("é").add({"n": 3}, "30-0")
+    with diskstream.open(tmp_path / "other") as store:
+        store.stream("own").add({"n": 1})
+    make_backup(tmp_path / "s", tmp_path / "b")
+    names, ways, lengths = json.loads(abroad("-c", _ABROAD, where=tmp_path))
+    assert names == [b"\xc3\xa9".hex()]
+    assert (ways, lengths) == (["cut", "cut", "copied"], [2, 2, 2])
+    words = ("-m", "diskstream", "restore", "b", "--to", "said", "--until", "20-5", "--json")
+    said = json.loads(abroad(*words, where=tmp_path))
+    assert said["streams"] == {"streams/%c3%a9": "cut"}
+    assert list(said["retention"]) == ["é"]
+
+
+def test_a_stream_that_is_not_there_is_not_taken_for_one_without_entries(tmp_path: Path) -> None:
+    """It had nothing later than any ID, so that what was there was left as it was."""
+    with diskstream.open(tmp_path / "s") as store:
+        store.stream("x").add({"n": 1}, "10-0")
+    place = tmp_path / "s/streams/x"
+    with pytest.raises(diskstream.NoSuchStreamError, match="other"):
+        rewind_files(place, place, (b"other", b"x"), EntryID(1, 0), Files())

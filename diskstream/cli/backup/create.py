@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import click
@@ -58,9 +57,7 @@ def command(
         click.echo(_sentence(made))
     for stream in made.damaged:
         for fault in stream.faults:
-            Failure(
-                f"{text(os.fsencode(stream.name))}: {fault}", hint=None if fault != stream.faults[-1] else _HINT
-            ).show()
+            Failure(f"{text(stream.name)}: {fault}", hint=None if fault != stream.faults[-1] else _HINT).show()
     ctx.exit(1 if made.damaged else 0)
 
 
