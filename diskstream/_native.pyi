@@ -198,6 +198,8 @@ class Ctl:
     @property
     def ready(self) -> bool: ...  # Whether the page was made, by this version
     @property
+    def is_of_our_namespace(self) -> bool: ...  # Whether it was made in this PID namespace, as far as anybody knows
+    @property
     def boot(self) -> bytes: ...  # The boot in which it was made: 16 bytes
     @property
     def generation(self) -> int: ...  # A number that is new each time the page is made

@@ -258,6 +258,18 @@ class NetworkFilesystemError(StorageError):
         super().__init__(path, "open", _errno.ENOTSUP, f"{kind} is a network file system; use a local disk")
 
 
+class NamespaceError(StorageError):
+    """Processes of another PID namespace have it open, and its locks cannot tell their threads from ours."""
+
+    def __init__(self, path: str) -> None:
+        why = (
+            "processes of another PID namespace (another container) have it open, and a lock cannot tell their threads "
+            "from ours; let all of them share one (docker run --pid, shareProcessNamespace), or one of them serve the "
+            "others (diskstream serve)"
+        )
+        super().__init__(path, "open", _errno.ENOTSUP, why)
+
+
 class FormatError(DiskstreamError):
     """Not something that this build can open."""
 

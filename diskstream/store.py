@@ -69,6 +69,7 @@ def open(  # `diskstream.open`, as `gzip.open` and `dbm.open`
         NotAStoreError: the directory holds something else, or there is none and `create` is false.
         NewerFormatError: a later version wrote it.
         NetworkFilesystemError: it is on a network file system.
+        NamespaceError: processes of another PID namespace have it open.
         ReadOnlyError: it cannot be written to, and `read_only` is false.
     """
     known = {field.name for field in dataclasses.fields(Options)}

@@ -456,7 +456,8 @@ class Stream(Grouped, Committing, Retained, Scanned, WireAdding, WireReading):
         wanted = parse_id(id)
         before = wanted.prev()
         if self.last_id() < wanted:
-            wait = 0 if timeout is None else timeout
+            # To `read` 0 is for ever, and None not at all.
+            wait = 0 if timeout is None else (timeout if timeout > 0 else None)
             if not self.read(MIN_ID if before is None else before, count=1, block=wait):
                 return False
         self._use(StreamLog.flush, None)

@@ -15,7 +15,7 @@ from pathlib import Path
 from diskstream._native import CTL_BYTES, Ctl
 from diskstream.engine.files import Files, wrapped
 from diskstream.engine.looks import status
-from diskstream.errors import NewerFormatError
+from diskstream.errors import NamespaceError, NewerFormatError
 
 __all__ = ["APPEND", "FLUSH", "MAGIC", "MAINTENANCE", "POISONED", "VERSION", "Page", "boot_id"]
 
@@ -34,8 +34,17 @@ def boot_id() -> bytes:
         return secrets.token_bytes(16)  # not known: every opening counts as one after a power cut
 
 
-def _refuse_newer(fd: int, path: Path) -> None:
-    """What others use and we cannot read never becomes ready: whoever waited for it would wait for ever."""
+def _refuse_strangers(fd: int, ctl: Ctl, path: Path) -> None:
+    """Looks at a page that others use.
+
+    Raises:
+        NewerFormatError: they are of a later version. It never becomes ready: who waited for that would wait for ever.
+        NamespaceError: they are of another PID namespace.
+    """
+    if ctl.ready:
+        if not ctl.is_of_our_namespace:
+            raise NamespaceError(str(path))
+        return
     with wrapped(path, "read"):
         head = os.pread(fd, _HEAD.size, 0)
     if len(head) == _HEAD.size:
@@ -67,6 +76,7 @@ class Page:
 
         Raises:
             NewerFormatError: others use it, and they are of a later version.
+            NamespaceError: others use it, and they are of another PID namespace.
             StorageError: it cannot be opened.
         """
         while True:
@@ -75,8 +85,8 @@ class Page:
                 with wrapped(path, "lock"):
                     alone = cls._lock(fd)
                     cls._record_lock(fd, fcntl.F_RDLCK, wait=True)
-                if not alone and not ctl.ready:
-                    _refuse_newer(fd, path)
+                if not alone:
+                    _refuse_strangers(fd, ctl, path)
                 # Not the file of that name any more: its directory was moved away before we had the lock.
                 # Not ready: who was alone with it died before it was done.
                 if cls._is_at(fd, path) and (alone or ctl.ready):

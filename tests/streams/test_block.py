@@ -221,3 +221,10 @@ def test_wait_durable_waits_for_an_entry_that_is_not_there_yet(tmp_path: Path) -
         stream.add({"n": 2}, "5-2")
         assert waiting.result()
         assert stream.info().durable
+
+
+def test_waiting_for_no_time_until_an_entry_is_durable_ends_at_once(tmp_path: Path) -> None:
+    with diskstream.open(tmp_path / "s") as store:
+        store.stream("x").add({"n": 1}, "5-0")
+        assert store.stream("x").wait_durable("5-0", 0)
+        assert not store.stream("x").wait_durable("5-1", 0)

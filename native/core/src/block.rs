@@ -1,11 +1,13 @@
 //! Entries in memory, column by column: what a node or a run of row frames becomes when it is read.
 
+use std::collections::HashMap;
+
 use crate::error::{Error, Result};
 use crate::id::Id;
 use crate::wire::put_start;
 
 /// The field names of an entry, in order; a name may stand twice.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Shape {
     pub names: Vec<Box<[u8]>>,
 }
@@ -144,15 +146,20 @@ impl Block {
         let mut part = Block { ids, ..Block::default() };
         // A table's rows stand in the block's order, so those of a run of the block are a run of the table.
         let mut known: Vec<Option<(u32, u32)>> = vec![None; self.tables.len()];
+        let mut rows: Vec<usize> = Vec::new();
         for (table, at) in places {
-            let next = known.iter().flatten().count() as u32;
+            let next = rows.len() as u32;
             let (number, first) = *known.get_mut(*table as usize)?.get_or_insert((next, *at));
+            if number == next {
+                rows.push(0);
+            }
+            *rows.get_mut(number as usize)? += 1;
             part.places.push((number, at.checked_sub(first)?));
         }
         let mut tables: Vec<(u32, Table)> = Vec::new();
         for (table, found) in self.tables.iter().zip(&known) {
             let Some((number, first)) = *found else { continue };
-            let rows = part.places.iter().filter(|(place, _)| *place == number).count();
+            let rows = rows.get(number as usize)?;
             tables.push((number, table.part(first as usize, first as usize + rows)?));
         }
         tables.sort_by_key(|(number, _)| *number);
@@ -185,14 +192,31 @@ impl Block {
 #[derive(Default)]
 pub struct BlockBuilder {
     block: Block,
+    /// The numbers of the shapes, once there are many: each row asks for its own.
+    numbers: HashMap<Shape, usize>,
     bytes: usize,
 }
+
+/// So few shapes are found sooner by looking at each.
+const FEW_SHAPES: usize = 16;
 
 impl BlockBuilder {
     /// The number of a shape in this block, which is taken over if it is new.
     pub fn intern(&mut self, shape: Shape) -> usize {
-        if let Some(number) = self.block.tables.iter().position(|table| table.shape == shape) {
+        let found = if self.numbers.is_empty() {
+            self.block.tables.iter().position(|table| table.shape == shape)
+        } else {
+            self.numbers.get(&shape).copied()
+        };
+        if let Some(number) = found {
             return number;
+        }
+        let number = self.block.tables.len();
+        if !self.numbers.is_empty() {
+            self.numbers.insert(shape.clone(), number);
+        } else if number == FEW_SHAPES {
+            self.numbers = self.block.tables.iter().map(|table| table.shape.clone()).zip(0..).collect();
+            self.numbers.insert(shape.clone(), number);
         }
         let columns = vec![Column::default(); shape.names.len()];
         self.bytes += shape.names.iter().map(|name| name.len()).sum::<usize>();
@@ -200,7 +224,7 @@ impl BlockBuilder {
         if self.block.tables.len() == 2 {
             self.block.places = (0..self.block.ids.len() as u32).map(|row| (0, row)).collect();
         }
-        self.block.tables.len() - 1
+        number
     }
 
     /// Adds a row of shape `number` whose values stand one after another from the beginning of `values` on.
@@ -255,6 +279,26 @@ impl BlockBuilder {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_of_many_shapes_is_in_a_block_once() {
+        let shape = |number: usize| Shape { names: vec![format!("name {number}").into_bytes().into()] };
+        let mut builder = BlockBuilder::default();
+        let numbers: Vec<usize> = (0..100).map(|row| builder.intern(shape(row * 7 % 40))).collect();
+        assert_eq!(numbers.iter().max(), Some(&39));
+        for (row, number) in numbers.iter().enumerate() {
+            assert_eq!(*number, builder.intern(shape(row * 7 % 40)));
+            builder.push(Id::new(row as u64 + 1, 0), *number, &[1], b"v").unwrap();
+        }
+        let block = builder.finish();
+        assert_eq!(block.tables.len(), 40);
+        for row in 0..100 {
+            let name = format!("name {}", row * 7 % 40);
+            assert!(block.pairs(row).eq([(name.as_bytes(), &b"v"[..])]));
+            let part = block.part(row, 100).unwrap();
+            assert!(part.pairs(0).eq(block.pairs(row)) && part.pairs(99 - row).eq(block.pairs(99)));
+        }
+    }
 
     #[test]
     fn a_part_has_the_rows_of_the_whole_whatever_their_shapes() {

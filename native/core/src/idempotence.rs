@@ -31,6 +31,11 @@ impl Producer {
     fn first(&self) -> Option<Id> {
         self.order.front().and_then(|message| self.ids.get(message)).copied()
     }
+
+    /// The ID of the newest.
+    fn last(&self) -> Option<Id> {
+        self.order.back().and_then(|message| self.ids.get(message)).copied()
+    }
 }
 
 /// See the module.
@@ -41,6 +46,8 @@ pub struct Windows {
     producers: BTreeMap<Vec<u8>, Producer>,
     /// Each producer by its oldest message: who is looked at first for what is too old.
     oldest: BTreeSet<(Id, Vec<u8>)>,
+    /// Each producer by its newest message: who was heard of longest ago is forgotten where there are too many.
+    newest: BTreeSet<(Id, Vec<u8>)>,
     pub names_bytes: u64,
     pub added: u64,
     /// Duplicates refused by this process: not in the log, since they change nothing.
@@ -54,6 +61,7 @@ impl Default for Windows {
             messages: DEFAULT_MESSAGES,
             producers: BTreeMap::new(),
             oldest: BTreeSet::new(),
+            newest: BTreeSet::new(),
             names_bytes: 0,
             added: 0,
             duplicates: 0,
@@ -92,7 +100,7 @@ impl Windows {
         }
         self.added = self.added.saturating_add(1);
         if self.producers.len() > MAX_PRODUCERS {
-            if let Some((_, name)) = self.oldest.first().cloned() {
+            if let Some((_, name)) = self.newest.first().cloned() {
                 while self.producers.contains_key(&name) {
                     self.forget_oldest(&name);
                 }
@@ -114,41 +122,42 @@ impl Windows {
 
     fn keep(&mut self, producer: &[u8], message: Vec<u8>, id: Id) {
         let known = self.producers.entry(producer.to_vec()).or_default();
-        let before = known.first();
+        let before = (known.first(), known.last());
         if known.ids.insert(message.clone(), id).is_some() {
             known.order.retain(|other| *other != message);
         } else {
             self.names_bytes += (producer.len() + message.len() + BESIDE_BYTES) as u64;
         }
         known.order.push_back(message);
-        let after = known.first();
+        let after = (known.first(), known.last());
         self.reorder(producer, before, after);
     }
 
     fn forget_oldest(&mut self, producer: &[u8]) {
         let Some(known) = self.producers.get_mut(producer) else { return };
-        let before = known.first();
+        let before = (known.first(), known.last());
         if let Some(message) = known.order.pop_front() {
             known.ids.remove(&message);
             let size = (producer.len() + message.len() + BESIDE_BYTES) as u64;
             self.names_bytes = self.names_bytes.saturating_sub(size);
         }
-        let after = known.first();
-        if after.is_none() {
+        let after = (known.first(), known.last());
+        if after.0.is_none() {
             self.producers.remove(producer);
         }
         self.reorder(producer, before, after);
     }
 
-    fn reorder(&mut self, producer: &[u8], before: Option<Id>, after: Option<Id>) {
-        if before == after {
-            return;
-        }
-        if let Some(id) = before {
-            self.oldest.remove(&(id, producer.to_vec()));
-        }
-        if let Some(id) = after {
-            self.oldest.insert((id, producer.to_vec()));
+    /// A producer's oldest and newest message are other ones.
+    fn reorder(&mut self, producer: &[u8], before: (Option<Id>, Option<Id>), after: (Option<Id>, Option<Id>)) {
+        let pairs = [(&mut self.oldest, before.0, after.0), (&mut self.newest, before.1, after.1)];
+        for (order, before, after) in pairs.into_iter().filter(|(_, before, after)| before != after) {
+            if let Some(id) = before {
+                order.remove(&(id, producer.to_vec()));
+            }
+            if let Some(id) = after {
+                order.insert((id, producer.to_vec()));
+            }
         }
     }
 
@@ -158,6 +167,7 @@ impl Windows {
             (self.duration_s, self.messages) = (duration_s, messages);
             self.producers.clear();
             self.oldest.clear();
+            self.newest.clear();
             self.names_bytes = 0;
         }
     }
@@ -221,5 +231,25 @@ mod tests {
         assert_eq!(back.find(b"p", &[2], 1000), Some(Id::new(1000, 2)));
         windows.configure(10, 3);
         assert_eq!(windows.tracked(1000), (0, 0));
+    }
+
+    #[test]
+    fn of_too_many_producers_the_one_heard_of_longest_ago_is_forgotten() {
+        let mut windows = Windows::default();
+        let name = |number: usize| number.to_le_bytes();
+        for number in 0..MAX_PRODUCERS {
+            windows.note(&name(number), b"first".to_vec(), Id::new(1000, number as u64), 1000);
+        }
+        windows.note(&name(0), b"second".to_vec(), Id::new(1001, 0), 1001);
+        let mut out = Vec::new();
+        windows.put(&mut out);
+        let back = Windows::read(&mut Reader::new(&out, "windows")).unwrap();
+        for mut windows in [windows, back] {
+            windows.note(b"new", b"first".to_vec(), Id::new(1001, 1), 1001);
+            assert_eq!(windows.find(&name(0), b"second", 1001), Some(Id::new(1001, 0)));
+            assert_eq!(windows.find(&name(0), b"first", 1001), Some(Id::new(1000, 0)));
+            assert_eq!(windows.find(&name(1), b"first", 1001), None);
+            assert_eq!(windows.tracked(1001).0, MAX_PRODUCERS as u64);
+        }
     }
 }

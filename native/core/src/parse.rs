@@ -113,29 +113,42 @@ pub fn decimal(text: &[u8], precision: u8, scale: i8) -> Option<Parsed<i128>> {
     };
     let mut value = 0i128;
     let mut places: Option<i64> = None;
-    let mut seen = false;
+    let (mut seen, mut whole) = (false, true);
+    let mut dropped: Option<i128> = None;
     for byte in mantissa {
         match byte {
             b'.' if places.is_none() => places = Some(0),
             b'0'..=b'9' => {
                 seen = true;
-                value = value.checked_mul(10)?.checked_add(i128::from(byte - b'0'))?;
-                places = places.map(|places| places + 1);
+                let digit = i128::from(byte - b'0');
+                match value.checked_mul(10).and_then(|more| more.checked_add(digit)).filter(|_| dropped.is_none()) {
+                    Some(more) => {
+                        value = more;
+                        places = places.map(|places| places + 1);
+                    }
+                    // Digits behind the point that are too many to be held: the first of them may be rounded by.
+                    None if places.is_some() => {
+                        dropped.get_or_insert(digit);
+                        whole &= digit == 0;
+                    }
+                    None => return None,
+                }
             }
             _ => return None,
         }
     }
-    if !seen || exponent.abs() > 100 {
+    if !seen {
         return None;
     }
-    let shift = i64::from(scale) - places.unwrap_or(0) + exponent;
-    let mut whole = true;
+    let shift = i64::from(scale).checked_sub(places.unwrap_or(0))?.saturating_add(exponent);
     if value != 0 {
-        let factor = 10i128.checked_pow(u32::try_from(shift.unsigned_abs()).ok()?);
+        let factor = u32::try_from(shift.unsigned_abs()).ok().and_then(|shift| 10i128.checked_pow(shift));
         value = match (shift >= 0, factor) {
+            // So many digits that some were dropped leave no room for one more.
+            (true, _) if shift == 0 => value.checked_add(i128::from(dropped >= Some(5)))?,
             (true, factor) => value.checked_mul(factor?)?,
             (false, Some(factor)) => {
-                whole = value % factor == 0;
+                whole &= value % factor == 0;
                 value / factor + i128::from(value % factor >= factor - value % factor)
             }
             (false, None) => {
@@ -249,12 +262,31 @@ mod tests {
             ("5e-3", 1),
             (".5", 50),
             ("0e90", 0),
+            ("0e9999", 0),
+            ("1e-101", 0),
+            ("1e-9223372036854775808", 0),
+            ("1.0000000000000000000000000000000000000000000000", 100),
+            ("1.0049999999999999999999999999999999999999999999", 100),
+            ("1.0050000000000000000000000000000000000000000001", 101),
+            ("-0.00000000000000000000000000000000000000000000000001", 0),
         ] {
             assert_eq!(decimal(text.as_bytes(), 5, 2).map(|parsed| parsed.value), Some(value), "{text}");
         }
-        for text in ["1000", "", ".", "1.2.3", "e5", "1e", "999.995"] {
+        for text in ["1000", "", ".", "1.2.3", "e5", "1e", "999.995", "1e101", "1e9223372036854775807"] {
             assert_eq!(decimal(text.as_bytes(), 5, 2), None, "{text}");
         }
+    }
+
+    #[test]
+    fn a_decimal_of_as_many_digits_as_there_can_be_is_rounded_too() {
+        let most = "99999999999999999999999999999999999998";
+        for (behind, value, whole) in [(".4", 98, false), (".5", 99, false), (".0", 98, true), (".9e1", 0, false)] {
+            let found = decimal(format!("{most}{behind}").as_bytes(), 38, 0);
+            let expected = (value > 0).then(|| 10i128.pow(38) - 100 + value);
+            assert_eq!(found.map(|parsed| parsed.value), expected, "{behind}");
+            assert!(found.is_none_or(|parsed| parsed.whole == whole), "{behind}");
+        }
+        assert_eq!(decimal(format!("{most}9.5").as_bytes(), 38, 0), None);
     }
 
     #[test]

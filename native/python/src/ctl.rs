@@ -119,6 +119,11 @@ impl Ctl {
     }
 
     #[getter]
+    fn is_of_our_namespace(&self) -> bool {
+        self.page.is_of_our_namespace()
+    }
+
+    #[getter]
     fn boot(&self) -> [u8; 16] {
         self.page.boot()
     }

@@ -341,10 +341,15 @@ impl SealedSegment {
         let work = &work;
         let built: Vec<Result<Columns, Failure>> = py.detach(|| {
             std::thread::scope(|scope| {
-                let handles: Vec<_> = starts.iter().skip(1).map(|from| scope.spawn(move || work(*from))).collect();
+                // Where the system starts no more threads, this one does their share.
+                let begin = |from: usize| std::thread::Builder::new().spawn_scoped(scope, move || work(from)).ok();
+                let handles: Vec<_> = starts.iter().skip(1).map(|from| (*from, begin(*from))).collect();
                 let mut built: Vec<_> = starts.first().map(|from| work(*from)).into_iter().collect();
-                for handle in handles {
-                    built.push(handle.join().unwrap_or(Err(Failure::Closed)));
+                for (from, handle) in handles {
+                    built.push(match handle {
+                        Some(handle) => handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+                        None => work(from),
+                    });
                 }
                 built
             })

@@ -4,6 +4,7 @@
 //!    0  magic u64 (written last)    192  maintenance mutex          384  flush word u32, waiters u32
 //!    8  version u32, flags u32      256  written position u64       448  durable LSN u64
 //!   16  boot id 16                  264  visible position u64       456  generation u64
+//!   32  PID namespace u32
 //!   64  append mutex                272  durable position u64       464  size of the last commit group u64
 //!  128  flush mutex                 320  wake word u32, waiters u32  512  poison text: length u32, 252 bytes
 //! ```
@@ -18,11 +19,13 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::map::Map;
 use crate::mutex::RobustMutex;
+use crate::queue::namespace_now;
 
 pub const PAGE_BYTES: usize = 4096;
 const MAGIC: u64 = u64::from_le_bytes(*b"DSKCTL01");
 const VERSION: u32 = 1;
 const TEXT_BYTES: usize = 252;
+const NAMESPACE_AT: usize = 32;
 
 pub const FLAG_POISONED: u32 = 1;
 /// The stream was deleted, renamed or replaced: look it up by name again.
@@ -103,6 +106,7 @@ impl Ctl {
             self.lock(lock).init()?;
         }
         self.u32(8).store(VERSION, Ordering::Relaxed);
+        self.u32(NAMESPACE_AT).store(namespace_now(), Ordering::Relaxed);
         self.set(Word::Generation, generation);
         self.u64(0).store(MAGIC, Ordering::SeqCst);
         Ok(())
@@ -122,6 +126,14 @@ impl Ctl {
     /// Whether the page was made by [`Ctl::init`] of this version.
     pub fn is_ready(&self) -> bool {
         self.u64(0).load(Ordering::Acquire) == MAGIC && self.u32(8).load(Ordering::Relaxed) == VERSION
+    }
+
+    /// Whether the page was made in this PID namespace, as far as anybody knows. A lock holds the number of a thread,
+    /// and the threads of another namespace have the same numbers: a lock that one of those holds would seem held by
+    /// this thread, and be taken for a dead one's when this thread dies.
+    pub fn is_of_our_namespace(&self) -> bool {
+        let (its, ours) = (self.u32(NAMESPACE_AT).load(Ordering::Relaxed), namespace_now());
+        its == 0 || ours == 0 || its == ours
     }
 
     /// The boot in which the page was made.

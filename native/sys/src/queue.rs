@@ -43,13 +43,16 @@ fn monotonic_ms() -> u64 {
     now.tv_sec as u64 * 1000 + now.tv_nsec as u64 / 1_000_000
 }
 
-/// Tells this PID namespace from others: a number means nobody outside of its own.
+/// Tells this PID namespace from others: a number means nobody outside of its own. 0 where nobody can say.
+pub(crate) fn namespace_now() -> u32 {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata("/proc/self/ns/pid").map_or(0, |meta| meta.ino() as u32)
+}
+
+/// The same as it was at first.
 fn namespace() -> u32 {
     static NAMESPACE: OnceLock<u32> = OnceLock::new();
-    *NAMESPACE.get_or_init(|| {
-        use std::os::unix::fs::MetadataExt;
-        std::fs::metadata("/proc/self/ns/pid").map_or(0, |meta| meta.ino() as u32)
-    })
+    *NAMESPACE.get_or_init(namespace_now)
 }
 
 fn is_gone(pid: u32, its_namespace: u32) -> bool {
