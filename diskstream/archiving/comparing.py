@@ -19,6 +19,7 @@ __all__ = ["compare", "compare_entries"]
 
 _AT_ONCE = 1000
 _AT_ONCE_BYTES = 8 << 20
+_GONE_S = 1.0  # the copy has come as far; where it has not it was removed, and the digests differ
 
 
 def compare(
@@ -51,7 +52,7 @@ def compare(
         ChangedError: an entry differs, or the copy lacks one.
         RemoteError: the source failed or refused.
     """
-    copy.wait_durable(end)
+    copy.wait_durable(end, _GONE_S)
     ours = copy.digest(start, end)
     theirs = NOTHING
     with closing(reader.read(copy.name, start.prev() or MIN_ID, end, ahead=not pace.is_limited)) as replies:
