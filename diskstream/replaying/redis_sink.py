@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 __all__ = ["STATE_PREFIX", "RedisSink"]
 
-# A hash beside the stream: `plan`, what is replayed, and `position`. Once the replay is complete it goes after a while.
+# A hash beside the stream: `plan`, what is replayed, `position`, how many entries were `sent`, and `gone` where the
+# stream went meanwhile. Once the replay is complete it goes after a while.
 STATE_PREFIX: Final = b"diskstream:replay:"
 _COMPLETE_TTL_S: Final = 30 * 24 * 3600
 # How often in a row others may change the key, by a trim say, between the look at it and the transaction.
@@ -105,11 +106,13 @@ class RedisSink:
             RemoteError: the key is no stream, or the Redis cannot be asked.
         """
         with telling(self._url, "look up the position"):
-            found, sent = self._client.hmget(self._state, "position", "sent")
+            found, sent, gone = self._client.hmget(self._state, "position", "sent", "gone")
             kind = self._client.type(self._key)
         if kind not in (b"none", b"stream"):
             raise RemoteError(shown(self._url), f"the key {self._shown_key()} is a {kind.decode()}", "name another key")
         self._position = MIN_ID if found is None else EntryID(found.decode())
+        if gone is not None:
+            raise self._other("is gone")
         if self._position > MIN_ID:
             self._least = _Reached(self._position if self._keep_ids else MIN_ID, int(sent or 0))
             self.check_same()
@@ -136,9 +139,7 @@ class RedisSink:
             info = None
         reached = _NOTHING if info is None else _Reached(_as_id(info["last-generated-id"]), info.get("entries-added"))
         if (self._position or MIN_ID) > MIN_ID and (info is None or reached.is_behind(self._least)):
-            how = "is gone" if info is None else "was begun anew"
-            what = f"the stream {self._shown_key()}, to which entries were replayed before, {how}"
-            raise ChangedError(shown(self._url), what, _ANEW)
+            raise self._other("is gone" if info is None else "was begun anew")
         return reached
 
     def _check_position(self, client: Any, before: EntryID) -> None:
@@ -176,8 +177,8 @@ class RedisSink:
     def _add(self, pipe: Any, entries: Sequence[Entry], before: EntryID) -> None:
         """One try.
 
-        With new IDs others may add at any time, so the key is not watched: that it went between the look and the
-        transaction, the next look finds out.
+        With new IDs others may add at any time, so the key is not watched. The transaction tells whether it went since
+        the look; the stream is then noted as gone, lest a later run goes on behind what was just added.
         """
         pipe.watch(*([self._state, self._key] if self._keep_ids else [self._state]))
         reached = self._reached(pipe)
@@ -185,13 +186,18 @@ class RedisSink:
         if self._keep_ids and reached.last_id >= entries[0].id:
             raise ChangedError(shown(self._url), self._passed(entries[0].id), _NEW_IDS)
         pipe.multi()
+        pipe.exists(self._key)
         for entry in entries:
             words = [word for pair in entry.pairs for word in pair]
             pipe.execute_command("XADD", self._key, str(entry.id) if self._keep_ids else "*", *words)
         pipe.hset(self._state, "position", str(entries[-1].id))
         pipe.hincrby(self._state, "sent", len(entries))
-        *_, last, _position, _sent = answers = pipe.execute(raise_on_error=False)
+        there, *answers = pipe.execute(raise_on_error=False)
         self._check(answers, before)
+        if before > MIN_ID and not there:
+            self._client.hset(self._state, "gone", 1)
+            raise self._other("is gone")
+        last = answers[len(entries) - 1]
         added = None if reached.added is None else reached.added + len(entries)
         self._least = _Reached(_as_id(last), added)
 
@@ -210,6 +216,10 @@ class RedisSink:
 
     def _shown_key(self) -> str:
         return repr(self._key.decode("utf-8", "backslashreplace"))
+
+    def _other(self, how: str) -> ChangedError:
+        what = f"the stream {self._shown_key()}, to which entries were replayed before, {how}"
+        return ChangedError(shown(self._url), what, _ANEW)
 
     def _passed(self, entry_id: EntryID) -> str:
         return f"the stream {self._shown_key()} has passed the ID {entry_id}, which was to be kept"

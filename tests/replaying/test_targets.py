@@ -190,3 +190,26 @@ def test_a_trim_that_comes_in_between_is_not_taken_for_a_rival(
     monkeypatch.setattr(redis.client.Pipeline, "multi", trim_and_begin)
     assert run_job(job(source, key)).complete
     assert (trims[0], client.xlen("t")) == (0, COUNT - 3)
+
+
+@pytest.mark.parametrize("counts", [True, False], ids=["a Redis that counts", "one older than 7"])
+def test_a_key_that_goes_just_before_new_ids_are_given_is_found_out(
+    source: Path, key: ToRedis, client: Any, monkeypatch: pytest.MonkeyPatch, counts: bool
+) -> None:
+    """Others may add to it at any time, so it is not watched: what was added made the key anew."""
+    multi, info, left = redis.client.Pipeline.multi, redis.Redis.xinfo_stream, [True]
+
+    def remove_and_begin(self: Any) -> None:
+        if left and client.xlen("t"):
+            left.clear()
+            client.delete("t")
+        multi(self)
+
+    def told(self: Any, *words: Any) -> Any:
+        return {name: value for name, value in info(self, *words).items() if counts or name != "entries-added"}
+
+    monkeypatch.setattr(redis.client.Pipeline, "multi", remove_and_begin)
+    monkeypatch.setattr(redis.Redis, "xinfo_stream", told)
+    wanted = job(source, key, keep_ids=False)
+    refused(wanted, again=wanted)
+    assert client.xlen("t") == MAX_BATCH
