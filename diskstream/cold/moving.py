@@ -173,6 +173,10 @@ def _check_apart(stream: Stream, place: Place) -> None:
         raise ArgumentError(f"{place.url} is inside the store: what is moved there would not leave it")
 
 
+def _not_kept(stub: Stub) -> RemoteError:
+    return RemoteError(stub.url, f"{stub.path} was put, and is not there; nothing was removed", RUN_AGAIN)
+
+
 class _Mover:
     """Moves segments of one stream to one place."""
 
@@ -225,11 +229,7 @@ class _Mover:
         return self._listed.get(stem, [])
 
     def _check(self, stub: Stub, segment: Kept) -> None:
-        try:
-            self._cold.check(stub, segment, fetching(self._place, self._pace, self._progress))
-        except FileNotFoundError:
-            what = f"{stub.path} was put, and is not there; nothing was removed"
-            raise RemoteError(self._place.url, what, RUN_AGAIN) from None
+        self._cold.check(stub, segment, fetching(self._place, self._pace, self._progress, _not_kept))
 
     def _stub(self, segment: Kept, sound: Sound, path: str) -> Stub:
         return Stub(

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from diskstream.cold.pace import Pace
@@ -81,20 +80,17 @@ def described(segment: Kept, path: str = "") -> Moved:
     return Moved(segment.number, segment.generation, segment.entries, *ids, segment.size_bytes, path)
 
 
-@contextlib.contextmanager
-def _still_there(stub: Stub) -> Iterator[None]:
+def _gone(stub: Stub) -> RemoteError:
     """Says of an object that is gone what was in it."""
-    try:
-        yield
-    except FileNotFoundError:
-        hint = "put it back there, or find a backup of the store"
-        raise RemoteError(
-            stub.url, f"{stub.path} is not there any more: it holds entries {stub.first} to {stub.last}", hint
-        ) from None
+    hint = "put it back there, or find a backup of the store"
+    what = f"{stub.path} is not there any more: it holds entries {stub.first} to {stub.last}"
+    return RemoteError(stub.url, what, hint)
 
 
-def fetching(place: Place, pace: Pace, progress: Progress) -> Callable[[Stub, Callable[[bytes], object]], None]:
-    """What fetches from a place, counted and at a pace. An object that is gone is a `RemoteError`."""
+def fetching(
+    place: Place, pace: Pace, progress: Progress, gone: Callable[[Stub], RemoteError] = _gone
+) -> Callable[[Stub, Callable[[bytes], object]], None]:
+    """What fetches from a place, counted and at a pace. `gone` is raised where there is no such object."""
 
     def fetch(stub: Stub, sink: Callable[[bytes], object]) -> None:
         def handled(data: bytes) -> None:
@@ -102,8 +98,10 @@ def fetching(place: Place, pace: Pace, progress: Progress) -> Callable[[Stub, Ca
             progress(len(data))
             pace.took(len(data))
 
-        with _still_there(stub):  # this alone: what else is not found is a file of ours, of a stream that went
+        try:  # this alone: what else is not found is a file of ours, as of a stream that went
             place.fetch(stub.path, handled, stub.size_bytes)
+        except FileNotFoundError:
+            raise gone(stub) from None
 
     return fetch
 

@@ -12,6 +12,7 @@ any moment. Who has one open goes on reading it.
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
 import secrets
@@ -22,7 +23,7 @@ from pathlib import Path
 
 from diskstream.engine.cold import Stub
 from diskstream.engine.files import Files, size_of, wrapped
-from diskstream.errors import CorruptionError, DiskFullError, RemoteError
+from diskstream.errors import CorruptionError, DiskFullError, RemoteError, storage_error
 
 __all__ = ["ColdCache", "Fetch"]
 
@@ -103,7 +104,8 @@ class ColdCache:
                 if stub.size_bytes > self.limit_bytes:
                     self._files.unlink(temporary)
                 else:
-                    self._files.rename(temporary, self._path(stub))
+                    with contextlib.suppress(FileNotFoundError):  # somebody has removed the folder: nothing is kept
+                        self._files.rename(temporary, self._path(stub))
             return fd
 
     def open_fresh(self, stub: Stub, fetch: Fetch | None = None) -> int:
@@ -131,17 +133,23 @@ class ColdCache:
         return None
 
     def _fetched(self, stub: Stub, fetch: Fetch) -> tuple[Path, int]:
-        """The object's bytes under a temporary name. One that comes damaged, or finds no room, is fetched once more."""
+        """The object's bytes under a temporary name. One that comes damaged, finds no room, or the folder of which is
+        removed on the way, is fetched once more.
+        """
         temporary = self.folder() / f"{stub.sha256.hex()}.{secrets.token_hex(8)}.tmp"
         try:
             try:
                 return temporary, self._write(stub, temporary, fetch)
             except DiskFullError:
                 self.make_room(self.limit_bytes)  # all that is kept goes before a read fails
-            except CorruptionError:
-                pass  # perhaps it was damaged on its way
+            except (CorruptionError, FileNotFoundError):
+                self.folder()  # perhaps it was damaged on its way, or somebody has removed the folder
             self._files.unlink(temporary)
-            return temporary, self._write(stub, temporary, fetch)
+            try:
+                return temporary, self._write(stub, temporary, fetch)
+            except FileNotFoundError:
+                what = "somebody removes what is being fetched: let them stop, or wait"
+                raise storage_error(str(temporary), "find", errno.ENOENT, what) from None
         except BaseException:
             self._files.unlink(temporary)
             raise

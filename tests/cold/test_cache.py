@@ -15,7 +15,8 @@ import diskstream
 from diskstream import EntryID, Stream
 from diskstream.cold import move_out
 from diskstream.engine.files import Files, NewFile
-from diskstream.errors import ArgumentError, CorruptionError, RemoteError
+from diskstream.errors import ArgumentError, CorruptionError, RemoteError, StorageError
+from diskstream.objects import Place
 from tests.cold.s3_server import Asked, Door, Fault
 from tests.cold.world import SMALL, filled, opened, rows, where
 from tests.engine.children import until
@@ -315,3 +316,35 @@ def test_pieces_of_a_lease_are_read_apart_and_planned_without_the_storage(
         assert sum(batch.num_rows for batch in batches) == len(before)
         assert leased.count_from("50") == len(before) - 49
         assert str(leased.id_further("1", 100)) == "100-0"
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_a_cache_that_is_removed_while_it_is_fetched_into_is_made_anew(
+    stream: Stream, folder_place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read_only: bool
+) -> None:
+    """Any of it may be removed at any moment; a read failed with the name of a file of which nobody had heard."""
+    before, fetch, left = rows(stream), Place.fetch, [0]
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+    def remove() -> None:
+        for folder in (tmp_path / "store" / "cold-cache", *tmp_path.glob("diskstream-cold-*")):
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def removing(place: Place, path: str, sink: Callable[[bytes], object], size_bytes: int) -> None:
+        fetch(place, path, sink, size_bytes)
+        if left[0]:
+            left[0] -= 1
+            remove()
+
+    monkeypatch.setattr(Place, "fetch", removing)
+    left[0] = 1
+    assert move_out(stream, folder_place, older_than_ms=0).segments
+    for times in (1, 2):
+        remove()
+        with opened(tmp_path / "store", read_only=read_only) as store:
+            left[0] = times
+            if times == 1:
+                assert rows(store.stream("x")) == before
+            else:
+                with pytest.raises(StorageError, match="somebody removes what is being fetched"):
+                    rows(store.stream("x"))
