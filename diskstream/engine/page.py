@@ -90,7 +90,8 @@ class Page:
                 # Not the file of that name any more: its directory was moved away before we had the lock.
                 # Not ready: who was alone with it died before it was done.
                 if cls._is_at(fd, path) and (alone or ctl.ready):
-                    return cls(fd, ctl, alone=alone)
+                    with wrapped(path, "look at"):
+                        return cls(fd, ctl, alone=alone)
             except BaseException:
                 cls._let_go(fd)
                 raise

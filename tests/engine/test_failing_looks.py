@@ -50,6 +50,41 @@ def keep_house(path: Path) -> None:
         store.verify()
 
 
+class FailingOpen:
+    """Stands in for `os.fstat`; fails the n-th time that it is used for a file below a directory."""
+
+    def __init__(self, below: Path, nth: int) -> None:
+        self.whole, self.below, self.left = os.fstat, below, nth
+
+    def __call__(self, fd: int) -> os.stat_result:
+        if Path(f"/proc/self/fd/{fd}").readlink().is_relative_to(self.below):
+            self.left -= 1
+            if self.left == 0:
+                raise OSError(errno.EIO, "Input/output error")
+        return self.whole(fd)
+
+
+def test_whatever_look_at_an_open_file_fails_the_error_is_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    build(tmp_path / "original")
+    errors, nth, left = 0, 0, 0
+    while left <= 0:
+        nth += 1
+        shutil.rmtree(tmp_path / "s", ignore_errors=True)
+        shutil.copytree(tmp_path / "original", tmp_path / "s")
+        failing = FailingOpen(tmp_path / "s", nth)
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fstat", failing)
+            try:
+                keep_house(tmp_path / "s")
+            except StorageError as error:
+                assert error.errno == errno.EIO
+                errors += 1
+        left = failing.left
+    assert errors > 5
+    with diskstream.open(tmp_path / "s", **SMALL) as store:
+        assert store.verify().ok
+
+
 @pytest.mark.parametrize("method", ["iterdir", "stat"])
 def test_whatever_look_fails_the_error_is_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str) -> None:
     build(tmp_path / "original")
