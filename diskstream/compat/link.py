@@ -5,7 +5,6 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
 from typing import Any, TypeAlias
 
 from diskstream import EntryID
@@ -148,14 +147,13 @@ class Link:
     def _add_together(self, caller: Caller, commands: list[list[bytes]]) -> list[Reply] | None:
         if self.closed:
             return None
-        with self._shared.turns.shared():
+        with self._shared.turn():
             return add_together(caller, commands)
 
     def answer(self, found: "Reply | Waiting", given_up: threading.Event | None = None) -> Reply:
         """The reply, waited for where the command waits."""
         if isinstance(found, Waiting):
-            turn: Callable[[], AbstractContextManager[None]] = self._shared.turns.shared
-            return wait(self._shared.keyspace, found, turn, given_up)
+            return wait(self._shared.keyspace, found, self._shared.turn, given_up)
         return found
 
     def parse(self, reply: Reply, name: Any, options: Mapping[str, Any]) -> Any:

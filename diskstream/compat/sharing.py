@@ -2,6 +2,7 @@
 
 import os
 import threading
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,14 @@ class Shared:
     def __init__(self, key: object, keyspace: Keyspace) -> None:
         self.key, self.keyspace, self.turns = key, keyspace, Turns()
         self.clients = 0
+
+    def turn(self) -> AbstractContextManager[None]:
+        """A turn beside those of others. Whoever waits asks for each anew: a forked child has other turns."""
+        return self.turns.shared()
+
+    def after_fork(self) -> None:
+        """In a forked child: who had a turn, or waited for one, are threads of the parent's."""
+        self.turns = Turns()
 
 
 class Keyspaces:
@@ -56,7 +65,14 @@ class Keyspaces:
             self._open.pop(shared.key, None)
         shared.keyspace.close()
 
+    def after_fork(self) -> None:
+        """In a forked child: the mutex may be held by a thread of the parent's."""
+        self._mutex = threading.RLock()
+        for shared in list(self._open.values()):
+            shared.after_fork()
+
 
 # The one thing that all clients of a process have to know of each other: without it each would watch for changes, and
 # hold transactions apart, for itself alone.
 OPEN = Keyspaces()
+os.register_at_fork(after_in_child=OPEN.after_fork)
