@@ -7,48 +7,65 @@
 """
 
 import asyncio
+import contextlib
 import inspect
 import os
-import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator
-from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from diskstream.aio_waits import Listening, waited
 from diskstream.commands.replies import Reply
 from diskstream.commands.waiting import Waiting
-from diskstream.compat.errors import WatchError
+from diskstream.compat.errors import ConnectionError, WatchError  # noqa: A004  # its name in redis-py
 from diskstream.compat.group_methods import GroupMethods
 from diskstream.compat.key_methods import KeyMethods
+from diskstream.compat.link import Link
 from diskstream.compat.opening import Opened
-from diskstream.compat.pipeline import Stack
+from diskstream.compat.pipeline import Stack, next_wait
 from diskstream.compat.stream_methods import StreamMethods
 
 __all__ = ["Pipeline", "Redis"]
 
 _T = TypeVar("_T")
-# Threads of one client that may wait at once. They are not those of `asyncio.to_thread`, of which there are few:
-# readers that wait must not hold up the append that they wait for.
+# Calls of one client that may wait at once, each in a thread of its own.
 _MOST_WAITING = 256
 
 
-class _Threads:
-    """Where a client's commands run."""
+class _Waits:
+    """A client's calls that wait.
+
+    They have none of the threads of `asyncio.to_thread`, in which everything else runs and of which there are few:
+    readers that wait must not hold up the append that they wait for.
+    """
 
     def __init__(self) -> None:
-        self._waiting = ThreadPoolExecutor(_MOST_WAITING, thread_name_prefix="diskstream waiting")
+        self._under_way: set[Listening] = set()
 
-    async def wait(self, call: Callable[[threading.Event], _T]) -> _T:
-        """A call that may wait, and stops where the event is set: a task that is cancelled leaves no thread behind."""
-        given_up = threading.Event()
+    async def wait(self, call: Callable[[Listening], _T]) -> _T:
+        """A call that waits, and stops where the event is set: a task that is cancelled leaves no thread behind.
+
+        Raises:
+            ConnectionError: too many wait.
+        """
+        if len(self._under_way) >= _MOST_WAITING:
+            raise ConnectionError(f"Too many connections: {_MOST_WAITING} calls of this client wait already")
+        given_up = Listening()
+        self._under_way.add(given_up)
+
+        def run() -> _T:
+            try:
+                return call(given_up)
+            finally:
+                self._under_way.discard(given_up)
+
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._waiting, call, given_up)
+            return await waited(run)
+        except RuntimeError:  # there was no thread to be had
+            self._under_way.discard(given_up)
+            raise
         finally:
             given_up.set()
-
-    def close(self) -> None:
-        """Takes no more."""
-        self._waiting.shutdown(wait=False)
 
 
 class Redis(Opened, StreamMethods, GroupMethods, KeyMethods):
@@ -56,7 +73,7 @@ class Redis(Opened, StreamMethods, GroupMethods, KeyMethods):
 
     def __init__(self, path: str | os.PathLike[str], db: int = 0, **options: Any) -> None:
         super().__init__(path, db, **options)
-        self._threads = _Threads()
+        self._waits = _Waits()
 
     def __await__(self) -> Generator[Any, None, Self]:
         return self.__aenter__().__await__()
@@ -71,7 +88,6 @@ class Redis(Opened, StreamMethods, GroupMethods, KeyMethods):
 
     async def aclose(self) -> None:
         """Lets go of the directory. Twice is fine."""
-        self._threads.close()
         await asyncio.to_thread(self._link.close)
 
     close = aclose
@@ -84,10 +100,7 @@ class Redis(Opened, StreamMethods, GroupMethods, KeyMethods):
         """
         link, words = self._link, self._link.words(args)
         found: Reply | Waiting = await asyncio.to_thread(lambda: link.run(link.caller(), words))
-        if isinstance(found, Waiting):
-            waiting = found
-            found = await self._threads.wait(lambda given_up: link.answer(waiting, given_up))
-        return link.finish(found, args[0], options)
+        return link.finish(await _answer(link, self._waits, found), args[0], options)
 
     async def scan_iter(
         self, match: Any = None, count: int | None = None, _type: str | None = None, **kwargs: Any
@@ -127,12 +140,20 @@ class Redis(Opened, StreamMethods, GroupMethods, KeyMethods):
                 return value if value_from_callable else replies
 
 
+async def _answer(link: Link, waits: _Waits, found: "Reply | Waiting") -> Reply:
+    """The reply of a command, waited for where it waits."""
+    if isinstance(found, Waiting):
+        waiting = found
+        return await waits.wait(lambda given_up: link.answer(waiting, given_up))
+    return found
+
+
 class Pipeline(Stack):
     """Commands for one go: methods return the pipeline, `execute` is awaited for the list of their replies."""
 
     def __init__(self, client: Redis, *, transaction: bool) -> None:
         super().__init__(client._link, transaction=transaction)
-        self._threads = client._threads
+        self._waits = client._waits
 
     async def __aenter__(self) -> Self:
         return self
@@ -151,11 +172,20 @@ class Pipeline(Stack):
         Raises:
             RedisError: it was refused.
         """
-        return await self._threads.wait(lambda given_up: self._call(args, options, given_up))
+        found = await asyncio.to_thread(self._link.run, self._caller, self._link.words(args))
+        return self._done(await _answer(self._link, self._waits, found), args, options)
 
     async def execute(self, raise_on_error: bool = True) -> list[Any]:
         """Executes what was kept: see `diskstream.compat.Pipeline.execute`."""
-        return await self._threads.wait(lambda given_up: self._run(raise_on_error, given_up))
+        steps = self._steps(raise_on_error)
+        reply: Reply | None = None
+        try:
+            while isinstance(found := await asyncio.to_thread(next_wait, steps, reply), Waiting):
+                reply = await _answer(self._link, self._waits, found)
+            return found
+        finally:
+            with contextlib.suppress(ValueError):  # the task was cancelled, and a thread still is within: it ends it
+                steps.close()
 
     async def unwatch(self) -> bool:
         """Watches nothing any more."""

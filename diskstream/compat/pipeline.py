@@ -1,12 +1,14 @@
 """Several commands in one go, as a transaction or not, with redis-py's WATCH."""
 
+import contextlib
 import textwrap
-import threading
+from collections.abc import Generator
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 from diskstream.commands.caller import Caller
-from diskstream.commands.replies import ErrorReply
+from diskstream.commands.replies import ErrorReply, Reply
+from diskstream.commands.waiting import Waiting
 from diskstream.compat.calling import Answer
 from diskstream.compat.errors import ExecAbortError, RedisError, ResponseError, WatchError, error_of
 from diskstream.compat.group_methods import GroupMethods
@@ -14,11 +16,22 @@ from diskstream.compat.key_methods import KeyMethods
 from diskstream.compat.link import Link
 from diskstream.compat.stream_methods import StreamMethods
 
-__all__ = ["Pipeline", "Stack"]
+__all__ = ["Pipeline", "Stack", "Steps", "next_wait"]
 
 _Command = tuple[tuple[Any, ...], dict[str, Any]]
+# An execution that hands out each wait, and is given its reply: who runs it chooses where it waits.
+Steps: TypeAlias = Generator[Waiting, Reply | None, list[Any]]
 _UNWATCHING = ("DISCARD", "EXEC", "UNWATCH")
 _SHOWN = 100  # characters of a command in the text of its error
+
+
+def next_wait(steps: Steps, reply: Reply | None) -> "Waiting | list[Any]":
+    """Goes on with the reply of the last wait, None at first, to the next one or to what is returned at the end."""
+    try:
+        return steps.send(reply)
+    except StopIteration as end:
+        found: list[Any] = end.value
+        return found
 
 
 class Stack(StreamMethods, GroupMethods, KeyMethods):
@@ -82,10 +95,10 @@ class Stack(StreamMethods, GroupMethods, KeyMethods):
             raise RedisError("Cannot issue a WATCH after a MULTI")
         return self.execute_command("WATCH", *names)
 
-    # --- what is executed, in the calling thread ----------------------------------------------------------------------
+    # --- what is executed, by whoever goes from step to step ----------------------------------------------------------
 
-    def _call(self, args: tuple[Any, ...], options: dict[str, Any], given_up: threading.Event | None = None) -> Any:
-        reply = self._link.answer(self._link.run(self._caller, self._link.words(args)), given_up)
+    def _done(self, reply: Reply, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """What a command that was executed at once returns."""
         found = self._link.finish(reply, args[0], options)
         if args[0] in _UNWATCHING:
             self.watching = False
@@ -93,7 +106,8 @@ class Stack(StreamMethods, GroupMethods, KeyMethods):
             self.watching = True
         return found
 
-    def _run(self, raise_on_error: bool, given_up: threading.Event | None = None) -> list[Any]:
+    def _steps(self, raise_on_error: bool) -> Steps:
+        """Executes what was kept."""
         stack, caller = self.command_stack, self._caller
         if not stack and not self.watching:
             return []
@@ -102,7 +116,7 @@ class Stack(StreamMethods, GroupMethods, KeyMethods):
             if self.transaction or self.explicit_transaction:
                 found = self._transaction(caller, words, stack)
             else:
-                found = self._each(caller, words, stack, given_up)
+                found = yield from self._each(caller, words, stack)
         finally:
             if self._caller is caller:  # else it was reset meanwhile: a task that ran this was cancelled
                 self._clear()
@@ -115,12 +129,10 @@ class Stack(StreamMethods, GroupMethods, KeyMethods):
             for one, (args, options) in zip(found, stack, strict=True)
         ]
 
-    def _each(
-        self, caller: Caller, commands: list[list[bytes]], stack: list[_Command], given_up: threading.Event | None
-    ) -> list[Any]:
+    def _each(self, caller: Caller, commands: list[list[bytes]], stack: list[_Command]) -> Steps:
         found = []
         for reply, (args, options) in zip(self._link.run_each(caller, commands), stack, strict=True):
-            one = self._link.parse(self._link.answer(reply, given_up), args[0], options)
+            one = self._link.parse((yield reply) if isinstance(reply, Waiting) else reply, args[0], options)
             if isinstance(one, RedisError) and not isinstance(one, ResponseError):
                 raise one
             found.append(one)
@@ -168,7 +180,8 @@ class Pipeline(Stack):
         Raises:
             RedisError: it was refused.
         """
-        return self._call(args, options)
+        link = self._link
+        return self._done(link.answer(link.run(self._caller, link.words(args))), args, options)
 
     def execute(self, raise_on_error: bool = True) -> list[Any]:
         """Executes what was kept.
@@ -180,7 +193,11 @@ class Pipeline(Stack):
             WatchError: a watched key changed; nothing was executed.
             ResponseError: a command was refused.
         """
-        return self._run(raise_on_error)
+        reply: Reply | None = None
+        with contextlib.closing(self._steps(raise_on_error)) as steps:
+            while isinstance(found := next_wait(steps, reply), Waiting):
+                reply = self._link.answer(found)
+            return found
 
     def unwatch(self) -> bool:
         """Watches nothing any more."""
