@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from diskstream.aio_waits import Listening, waited
+from diskstream.commands.caller import Caller
 from diskstream.commands.replies import Reply
 from diskstream.commands.waiting import Waiting
 from diskstream.compat.errors import ConnectionError, WatchError  # noqa: A004  # its name in redis-py
@@ -74,6 +75,7 @@ class Redis(Opened, StreamMethods, GroupMethods, KeyMethods):
     def __init__(self, path: str | os.PathLike[str], db: int = 0, **options: Any) -> None:
         super().__init__(path, db, **options)
         self._waits = _Waits()
+        self._free: list[Caller] = []
 
     def __await__(self) -> Generator[Any, None, Self]:
         return self.__aenter__().__await__()
@@ -99,8 +101,23 @@ class Redis(Opened, StreamMethods, GroupMethods, KeyMethods):
             RedisError: it was refused.
         """
         link, words = self._link, self._link.words(args)
-        found: Reply | Waiting = await asyncio.to_thread(lambda: link.run(link.caller(), words))
-        return link.finish(await _answer(link, self._waits, found), args[0], options)
+        caller, found = await asyncio.to_thread(self._begin, words)
+        reply = await _answer(link, self._waits, found)
+        # Not where the task was cancelled: then a thread may still be in the middle of a command of this caller.
+        self._free.append(caller)
+        return link.finish(reply, args[0], options)
+
+    def _begin(self, words: list[bytes]) -> "tuple[Caller, Reply | Waiting]":
+        """Runs a command. Its caller is taken as redis-py takes a connection from its pool.
+
+        It is the one that was free last: commands that come one after the other have the same, and with it what SELECT
+        or MULTI said.
+        """
+        try:
+            caller = self._free.pop()
+        except IndexError:
+            caller = self._link.new_caller()
+        return caller, self._link.run(caller, words)
 
     async def scan_iter(
         self, match: Any = None, count: int | None = None, _type: str | None = None, **kwargs: Any
