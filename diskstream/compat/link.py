@@ -69,7 +69,12 @@ class Link:
         self._give_back = weakref.finalize(self, OPEN.give_back, self._shared)
 
     def close(self) -> None:
-        """Lets go of the keyspace. Closing twice is fine."""
+        """Lets go of the keyspace. Closing twice is fine.
+
+        Raises:
+            RedisError: a signal handler closes it in the middle of a command of its thread.
+        """
+        self._shared.turns.outside()
         self._give_back()
 
     @property
