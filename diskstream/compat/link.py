@@ -5,6 +5,7 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from typing import Any, TypeAlias
 
 from diskstream import EntryID
@@ -12,7 +13,7 @@ from diskstream.commands.adding_together import add_together, adds_from
 from diskstream.commands.all_commands import table
 from diskstream.commands.caller import Caller
 from diskstream.commands.dispatch import dispatch
-from diskstream.commands.replies import Reply
+from diskstream.commands.replies import ErrorReply, Reply
 from diskstream.commands.table import Table
 from diskstream.commands.waiting import Waiting
 from diskstream.compat.errors import ConnectionError, DataError, RedisError  # noqa: A004  # its name in redis-py
@@ -116,7 +117,10 @@ class Link:
 
     def words(self, args: tuple[Any, ...]) -> list[bytes]:
         """A command as bytes; its name may be two words, as ``XGROUP CREATE``."""
-        return [*self.encode(args[0]).split(), *map(self.encode, args[1:])]
+        name = self.encode(args[0])
+        names = name.split() if isinstance(args[0], str) or b" " in name else [name]
+        # Of no word at all Redis takes no notice, and redis-py waits for its answer: it is what an empty name is.
+        return [*names, *map(self.encode, args[1:])] or [b""]
 
     # --- calls --------------------------------------------------------------------------------------------------------
 
@@ -126,8 +130,7 @@ class Link:
         Raises:
             ConnectionError: the client is closed.
         """
-        if self.closed:
-            raise ConnectionError(f"the client of {os.fspath(self.path)} is closed")
+        self._check_open()
         turn = self._shared.turns.alone if words[0].upper() == b"EXEC" else self._shared.turns.shared
         with turn():
             return self._dispatch(self._table, caller, words)
@@ -156,10 +159,26 @@ class Link:
             return add_together(caller, commands)
 
     def answer(self, found: "Reply | Waiting", given_up: threading.Event | None = None) -> Reply:
-        """The reply, waited for where the command waits."""
-        if isinstance(found, Waiting):
-            return wait(self._shared.keyspace, found, self._shared.turn, given_up)
-        return found
+        """The reply, waited for where the command waits.
+
+        Raises:
+            ConnectionError: the client was closed meanwhile.
+        """
+        if not isinstance(found, Waiting):
+            return found
+        reply = wait(self._shared.keyspace, found, self._turn, given_up)
+        if isinstance(reply, ErrorReply):
+            self._check_open()  # the error is that of a store that is closed
+        return reply
+
+    def _turn(self) -> AbstractContextManager[None]:
+        """For a look of a command that waits: it ends with the client, though others have the directory open."""
+        self._check_open()
+        return self._shared.turn()
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise ConnectionError(f"the client of {os.fspath(self.path)} is closed")
 
     def parse(self, reply: Reply, name: Any, options: Mapping[str, Any]) -> Any:
         """A reply as redis-py's parser gives it, ready for `shape`; an error is an exception, not raised."""

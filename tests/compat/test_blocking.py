@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -94,3 +95,62 @@ def test_a_task_that_is_cancelled_leaves_no_thread_waiting(ours: Backend) -> Non
         if thread.name.startswith("diskstream waiting"):
             thread.join(20)
             assert not thread.is_alive()
+
+
+@pytest.mark.parametrize("kind", ["xread", "xreadgroup"])
+@pytest.mark.parametrize("others", ["another client has the directory", "the last client"])
+def test_a_client_that_is_closed_ends_its_wait(tmp_path: Path, kind: str, others: str) -> None:
+    """Which else would last for as long as another client had the directory open."""
+    local = Compat(tmp_path / "s")
+    client = local.client()
+    other = local.client() if others.startswith("another") else None
+    client.xgroup_create("s", "g", mkstream=True)
+    reads: dict[str, Callable[[], Any]] = {
+        "xread": lambda: client.xread({"s": "$"}, block=PATIENCE_MS),
+        "xreadgroup": lambda: client.xreadgroup("g", "ann", {"s": ">"}, block=PATIENCE_MS),
+    }
+    reading = begun(local, reads[kind])
+    client.close()
+    with pytest.raises(redis.ConnectionError, match="is closed"):
+        reading.result(PATIENCE_MS / 2000)
+    if other is not None:
+        assert other.xlen("s") == 0
+    local.close()
+
+
+def test_a_client_that_is_closed_ends_the_waits_of_its_tasks(tmp_path: Path) -> None:
+    local = Compat(tmp_path / "s")
+    other = local.client()
+
+    async def main() -> None:
+        client = local.aio()
+        reads = [
+            client.xread({"s": "$"}, block=0),
+            client.pipeline(transaction=False).xread({"s": "$"}, block=0).execute(),
+        ]
+        tasks = [asyncio.create_task(read) for read in reads]
+        for _ in tasks:
+            await asyncio.to_thread(local.until_one_waits)
+        await client.aclose()
+        for task in tasks:
+            with pytest.raises(redis.ConnectionError, match="is closed"):
+                await asyncio.wait_for(task, PATIENCE_MS / 1000)
+
+    asyncio.run(main())
+    other.close()
+
+
+def test_a_pipeline_of_a_closed_client_is_refused_as_a_command_is(tmp_path: Path) -> None:
+    local = Compat(tmp_path / "s")
+
+    async def main() -> None:
+        client = local.aio()
+        await client.aclose()
+        with pytest.raises(redis.ConnectionError, match="is closed"):
+            await client.xlen("s")
+        for transaction in (True, False):
+            pipe = client.pipeline(transaction=transaction)
+            with pytest.raises(redis.ConnectionError, match="is closed"):
+                await pipe.xadd("s", {"a": 1}).xadd("s", {"a": 2}).execute()
+
+    asyncio.run(main())

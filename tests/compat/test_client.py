@@ -224,3 +224,22 @@ def test_info_is_read_as_redis_py_reads_it() -> None:
     text = "# Server\r\nversion:7.0.15\r\nup:5\r\nload:1.5\r\nempty:\r\nlist:a,1,b\r\nno colon\r\n"
     text += "db0:keys=1,expires=0,x\r\nmodule:name=a,ver=1\r\nmodule:name=b,ver=2\r\nurl:http://a:5\r\nodd:a=b=1\r\n"
     assert facts_of_info(text) == helpers.parse_info(text)  # type: ignore[no-untyped-call]  # it has no types
+
+
+@pytest.mark.parametrize("words", [[b""], [b"", "PING"], [b"", b"", 1]])
+def test_an_empty_name_is_an_unknown_command(backend: Backend, words: list[object]) -> None:
+    with pytest.raises(redis.ResponseError, match="unknown command ''"):
+        backend.client().execute_command(*words)
+    assert backend.client().execute_command("", "PING")  # which redis-py takes for no word, not for an empty one
+
+
+@pytest.mark.parametrize("name", ["", " "])
+def test_so_is_a_command_of_no_words(local: Compat, name: str) -> None:
+    """Redis does not answer it."""
+    client = local.client()
+    with pytest.raises(redis.ResponseError, match="unknown command ''"):
+        client.execute_command(name)
+    for transaction in (True, False):
+        pipe = client.pipeline(transaction=transaction)
+        with pytest.raises(redis.ResponseError, match="unknown command ''"):
+            pipe.execute_command(name).execute()
