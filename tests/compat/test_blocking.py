@@ -50,6 +50,16 @@ def test_a_group_that_goes_ends_the_wait(backend: Backend) -> None:
         reading.result(PATIENCE_MS / 1000)
 
 
+def test_a_group_that_is_taken_back_ends_the_wait(ours: Backend) -> None:
+    """Redis lets its consumers wait for the next entry."""
+    client = ours.client()
+    client.xadd("s", {"a": 1}, id="5-1")
+    client.xgroup_create("s", "g", id="$")
+    reading = begun(ours, lambda: client.xreadgroup("g", "ann", {"s": ">"}, block=PATIENCE_MS))
+    client.xgroup_setid("s", "g", "0")
+    assert reading.result(PATIENCE_MS / 2000) == [[b"s", [(b"5-1", {b"a": b"1"})]]]
+
+
 @pytest.mark.parametrize(("protocol", "empty"), [(None, []), (2, []), (3, {})])
 def test_the_time_is_over(backend: Backend, protocol: int | None, empty: object) -> None:
     client, began = backend.client(protocol=protocol), time.monotonic()
