@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import marshal
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, Self
@@ -37,10 +36,6 @@ __all__ = ["MAX_IMPORTS", "MAX_ROWS", "Resumption", "RowsDigest", "key_of", "ver
 _ROW_BITS: Final = 37
 _FRAME_BITS: Final = 12  # `arrow_rows.MAX_FRAMES`
 _LOW: Final = (1 << 20) - 1  # a digest is less: so the last frame of a batch has a part, too
-
-# A call for a batch and none for a row. In this version equal lists are equal bytes, whichever Python it is.
-_WRITTEN_ALIKE: Final = 2
-_LIST_BYTES: Final = 5  # that it is a list, and of how many: what follows is one row behind the other
 
 MAX_IMPORTS: Final = 1 << 20
 """So many imports of the same into one stream are told apart: later ones begin anew where they are interrupted."""
@@ -76,15 +71,17 @@ class RowsDigest:
     """Of rows as they are appended. It is that of the same rows in other batches, too."""
 
     def __init__(self) -> None:
-        self._rows = self._ids = 0
+        self._bytes = self._sizes = self._fields = self._ids = 0
 
     def add(self, ids: Sequence[diskstream.EntryID | None], batch: list[Pairs]) -> int:
         """Takes the rows that follow; the digest of all up to here."""
-        written = memoryview(marshal.dumps(batch, _WRITTEN_ALIKE))
-        self._rows = crc32(written[_LIST_BYTES:], self._rows)
+        parts = [part for pairs in batch for pair in pairs for part in pair]
+        self._bytes = crc32(b"".join(parts), self._bytes)
+        self._sizes = crc32(array("Q", map(len, parts)), self._sizes)
+        self._fields = crc32(array("Q", map(len, batch)), self._fields)
         words = [word for entry_id in ids if entry_id is not None for word in (entry_id.ms, entry_id.seq)]
         self._ids = crc32(array("Q", words), self._ids)
-        return crc32(array("Q", (self._rows, self._ids)))
+        return crc32(array("Q", (self._bytes, self._sizes, self._fields, self._ids)))
 
 
 class _Reached(NamedTuple):
