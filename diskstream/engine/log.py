@@ -212,8 +212,8 @@ class StreamLog:
         if self.options.clock is None:
             return None
         now: object = self.options.clock()
-        if not isinstance(now, int) or isinstance(now, bool) or not 0 <= now < (1 << 63) - 1:
-            raise ArgumentError(f"the clock must give milliseconds as an int below 2^63 - 1, not {now!r}")
+        if not isinstance(now, int) or isinstance(now, bool) or not 0 <= now < 1 << 64:
+            raise ArgumentError(f"the clock must give milliseconds as an int of 64 bits, not {now!r}")
         return now
 
     def _extend(self) -> None:
