@@ -69,6 +69,15 @@ def _timed_get(stream: diskstream.Stream, entry_id: str) -> float:
     return took / 1000
 
 
+def fill_page_cache(path: str) -> None:
+    """Has the kernel read all files, which `drop_page_cache` may have made it forget in the round before."""
+    for file in Path(path).rglob("*"):
+        if file.is_file():
+            with file.open("rb", buffering=0) as opened:
+                while opened.read(1 << 20):
+                    pass
+
+
 def drop_page_cache(path: str) -> None:
     """Asks the kernel to forget the sealed segments; what a process has mapped it keeps."""
     for segment in Path(path).rglob("*.seg"):
@@ -81,6 +90,7 @@ def drop_page_cache(path: str) -> None:
 
 def probe(path: str, known: list[str], chance: int) -> dict[str, Any]:
     """Open; a first read in the middle; random other nodes, each twice; some from the disk; a long range; memory."""
+    fill_page_cache(path)
     begin = time.perf_counter_ns()
     store = diskstream.open(path)
     stream = store.stream(ours.NAME)
