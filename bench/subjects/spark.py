@@ -26,6 +26,7 @@ from typing import Any
 import diskstream
 from bench.context import Context
 from bench.model import Figure, Result, Row, Target
+from bench.orphans import adopted
 from bench.rounds import Contender, take_turns
 
 NAME = "spark"
@@ -110,14 +111,15 @@ def session_of(scratch: Path, more: dict[str, str]) -> Iterator[Any]:
         "spark.sql.parquet.compression.codec": "zstd",
         **more,
     }
-    spark = session("diskstream bench", master="local[2]", settings=settings)
-    gateway: Any = spark.sparkContext._gateway
-    try:
-        yield spark
-    finally:
-        spark.stop()
-        gateway.shutdown()
-        gateway.proc.communicate(timeout=60)  # the end of its input ends the JVM: what it used is ours, not others'
+    with adopted():  # the JVM leaves its Python workers behind: what they used is ours, not others'
+        spark = session("diskstream bench", master="local[2]", settings=settings)
+        gateway: Any = spark.sparkContext._gateway
+        try:
+            yield spark
+        finally:
+            spark.stop()
+            gateway.shutdown()
+            gateway.proc.communicate(timeout=60)  # the end of its input ends the JVM
 
 
 def _build(bench: Bench) -> None:
