@@ -417,7 +417,7 @@ class Log:
     def windows(self, now_ms: int) -> tuple[int, int, int, int, int, int]:
         """Duration (s), size, producers, messages tracked, messages added, duplicates."""
     # Pending entries: overlays in memory over the view, which Python keeps.
-    def unknown(self, group: int, ids: list[EntryID]) -> list[EntryID]: ...  # Those that only the view can know of
+    def unknown(self, group: int, ids: list[EntryID]) -> list[EntryID]: ...  # Those that the view alone knows, sorted
     def adopt(self, group: int, chunk: bytes | None, ids: list[EntryID]) -> None:
         """Takes these rows over from the chunk that would hold them; of which there is none is known from then on."""
     def find_pending(self, group: int, ids: list[EntryID]) -> list[_Pending | None]: ...  # After asking `unknown`

@@ -219,17 +219,17 @@ impl Group {
         }
     }
 
-    /// Takes rows from the view into the overlay, which then knows of them.
-    pub fn adopt(&mut self, row: Pending) {
-        if self.overlay.get(row.id).is_none() {
-            self.overlay.set(row, true);
-        }
-    }
-
-    /// The view has no row of this ID, unless it was adopted.
-    pub fn note_absent(&mut self, id: Id) {
-        if self.overlay.get(id).is_none() {
-            self.overlay.note_absent(id);
+    /// Takes those rows of `ids` from the view into the overlay, which then knows of them, and of which there is none.
+    /// `rows` are all that the view has where they would be; both are in order.
+    pub fn adopt(&mut self, rows: &[Pending], ids: &[Id]) {
+        let mut rows = rows.iter().peekable();
+        for id in ids {
+            while rows.next_if(|row| row.id < *id).is_some() {}
+            match rows.next_if(|row| row.id == *id) {
+                Some(row) => self.overlay.adopt(*row),
+                None if self.overlay.get(*id).is_none() => self.overlay.note_absent(*id),
+                None => {}
+            }
         }
     }
 

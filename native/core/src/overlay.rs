@@ -3,6 +3,7 @@
 //! The overlay holds final values, not differences: what it says of an ID counts, whatever the view says, and of an ID
 //! that it does not name the view is right. So it may lie over a view of any moment since it was begun.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::id::Id;
@@ -95,6 +96,23 @@ impl Overlay {
         self.live -= 1;
     }
 
+    /// Takes over what the view says of an ID of which nothing is said here yet.
+    pub fn adopt(&mut self, row: Pending) {
+        if let Entry::Vacant(place) = self.rows.entry(row.id) {
+            place.insert(Held { row: Some(row), in_view: true });
+            self.note_keys(&row);
+        }
+    }
+
+    fn note_keys(&mut self, row: &Pending) {
+        for (sorted, order) in self.sorted.iter_mut().zip([Order::ByConsumer, Order::ByTime]) {
+            sorted.change(|keys| {
+                keys.insert(row.key(order));
+            });
+        }
+        self.live += 1;
+    }
+
     /// `row` is what is so now. `in_view` says whether the view may have a row of this ID.
     pub fn set(&mut self, row: Pending, in_view: bool) {
         let before = self.rows.insert(row.id, Held { row: Some(row), in_view });
@@ -106,12 +124,7 @@ impl Overlay {
                 self.rows.insert(row.id, Held { row: Some(row), in_view: true });
             }
         }
-        for (sorted, order) in self.sorted.iter_mut().zip([Order::ByConsumer, Order::ByTime]) {
-            sorted.change(|keys| {
-                keys.insert(row.key(order));
-            });
-        }
-        self.live += 1;
+        self.note_keys(&row);
     }
 
     /// The entry is pending no more.

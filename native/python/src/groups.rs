@@ -260,12 +260,15 @@ impl Log {
             .collect()
     }
 
-    /// Those of `ids` that only the view can know of.
+    /// Those of `ids` that only the view can know of, in order.
     fn unknown(&self, py: Python<'_>, group: u32, ids: Vec<Bound<'_, PyAny>>) -> PyResult<Vec<EntryId>> {
-        let ids = ids_of(&ids)?;
+        let mut ids = ids_of(&ids)?;
         let active = self.lock_brief(py);
         let group = group_of(py, &active.tail.state.groups, group)?;
-        Ok(ids.into_iter().filter(|id| group.is_unknown(*id)).map(|id| EntryId { id }).collect())
+        ids.retain(|id| group.is_unknown(*id));
+        ids.sort_unstable();
+        ids.dedup();
+        Ok(ids.into_iter().map(|id| EntryId { id }).collect())
     }
 
     /// The pending entries with these IDs, None for each that is not pending; the view was asked before.

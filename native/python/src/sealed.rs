@@ -25,16 +25,37 @@ use crate::segments::SegmentView;
 /// Nodes by serial of the segment and number, and the bytes that they hold.
 type Held = (LruCache<(u64, usize), Arc<block::Block>>, usize);
 
-/// Decoded nodes, the most recently used ones, up to a number of bytes.
+/// What unpacks a node, and the bytes that it was packed in.
+type Unpacker = (NodeReader, Vec<u8>);
+
+/// Decoded nodes, the most recently used ones, up to a number of bytes; and what unpacks them.
 #[pyclass(frozen, module = "diskstream._native")]
 pub struct NodeCache {
     limit_bytes: usize,
     inner: Mutex<Held>,
+    /// Of those who unpack at this moment none is here: threads unpack beside each other. They are shared by segments,
+    /// since making one costs more than unpacking a node.
+    unpackers: Mutex<Vec<Unpacker>>,
 }
 
 impl NodeCache {
+    fn unpackers(&self) -> MutexGuard<'_, Vec<Unpacker>> {
+        self.unpackers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has `each` unpack something.
+    fn unpacking<R>(&self, each: impl FnOnce(&mut Unpacker) -> R) -> R {
+        let mut unpacker = self.unpackers().pop().unwrap_or_default();
+        let done = each(&mut unpacker);
+        let mut unpackers = self.unpackers();
+        if unpackers.len() < MOST_UNPACKERS {
+            unpackers.push(unpacker);
+        }
+        done
+    }
+
     fn with<R>(&self, each: impl FnOnce(&mut Held) -> R) -> R {
-        each(&mut self.inner.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
+        each(&mut self.inner.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn get(&self, key: (u64, usize)) -> Option<Arc<block::Block>> {
@@ -63,7 +84,7 @@ impl NodeCache {
 impl NodeCache {
     #[new]
     fn new(limit_bytes: usize) -> NodeCache {
-        NodeCache { limit_bytes, inner: Mutex::new((LruCache::unbounded(), 0)) }
+        NodeCache { limit_bytes, inner: Mutex::new((LruCache::unbounded(), 0)), unpackers: Mutex::default() }
     }
 
     /// Bytes held.
@@ -81,8 +102,6 @@ pub struct SealedSegment {
     pub footer: Footer,
     map: Map,
     index_start: usize,
-    /// Of those who read at this moment none is here: threads unpack beside each other.
-    readers: Mutex<Vec<(NodeReader, Vec<u8>)>>,
     cache: Py<NodeCache>,
     /// Tells this opening's nodes from those of another file in the cache.
     serial: u64,
@@ -93,8 +112,8 @@ pub struct SealedSegment {
 type Verified = (u64, u64, Vec<(usize, Py<PyAny>)>);
 
 const PAGE: u64 = 4096;
-/// Readers that are kept for the next: each holds what zstd works in.
-const MOST_READERS: usize = 4;
+/// Unpackers that are kept for the next: each holds what zstd works in.
+const MOST_UNPACKERS: usize = 4;
 /// Of packed nodes in one call, and of what they unpack to.
 const ENOUGH_BYTES: usize = 128 << 10;
 const ENOUGH_UNPACKED_BYTES: usize = 4 << 20;
@@ -127,10 +146,6 @@ impl SealedSegment {
         Ok((file, footer, map, index_start))
     }
 
-    fn readers(&self) -> MutexGuard<'_, Vec<(NodeReader, Vec<u8>)>> {
-        self.readers.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn index(&self) -> Result<Index<'_>, Error> {
         Index::new(self.map.bytes().get(self.index_start..).unwrap_or(&[]), &self.footer)
     }
@@ -141,13 +156,7 @@ impl SealedSegment {
         if let Some(block) = cache.and_then(|cache| cache.get((self.serial, number))) {
             return Ok((block, row.before));
         }
-        let (mut reader, mut buffer) = self.readers().pop().unwrap_or_default();
-        let read = self.read_node(number, &mut reader, &mut buffer);
-        let mut readers = self.readers();
-        if readers.len() < MOST_READERS {
-            readers.push((reader, buffer));
-        }
-        drop(readers);
+        let read = self.cache.get().unpacking(|(reader, buffer)| self.read_node(number, reader, buffer));
         let block = Arc::new(read?);
         if let Some(cache) = cache {
             cache.put((self.serial, number), &block);
@@ -245,9 +254,8 @@ impl SealedSegment {
             let found = format!("segment {} of stream {:02x?}", footer.key.segment, footer.key.uuid);
             return Err(errors::core(py, &path, Error::corrupt("sealed segment", 0, expected, found)));
         }
-        let readers = Mutex::default();
         let serial = next_serial();
-        Ok(SealedSegment { path, file, footer, map, index_start, readers, cache, serial, text })
+        Ok(SealedSegment { path, file, footer, map, index_start, cache, serial, text })
     }
 
     /// The node that holds `id`, or would.

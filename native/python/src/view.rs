@@ -243,8 +243,7 @@ impl Log {
         };
         let mut active = self.lock_brief(py);
         if let Some(group) = active.tail.state.groups.by_number.get_mut(&group) {
-            rows.into_iter().filter(|row| ids.binary_search(&row.id).is_ok()).for_each(|row| group.adopt(row));
-            ids.into_iter().for_each(|id| group.note_absent(id));
+            group.adopt(&rows, &ids);
         }
         Ok(())
     }
