@@ -39,12 +39,15 @@ def settle(context: Context) -> None:
         time.sleep(0.1)
 
 
-def take_turns(context: Context, contenders: list[Contender]) -> dict[str, tuple[float, ...]]:
+def take_turns(
+    context: Context, contenders: list[Contender], rounds: int | None = None
+) -> dict[str, tuple[float, ...]]:
     """Runs every contender once a round, in turn, and returns their figures by name, one a round."""
     figures: dict[str, list[float]] = {contender.name: [] for contender in contenders}
-    for number in range(context.rounds):
+    rounds = rounds or context.rounds
+    for number in range(rounds):
         for contender in contenders:
-            context.say(f"round {number + 1} of {context.rounds}: {contender.name}")
+            context.say(f"round {number + 1} of {rounds}: {contender.name}")
             settle(context)
             figures[contender.name].append(contender.run())
     return {name: tuple(samples) for name, samples in figures.items()}
