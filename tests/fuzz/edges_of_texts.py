@@ -82,7 +82,8 @@ def _glob(data: bytes, _folder: Path) -> None:
 
 
 def _named(data: bytes, folder: Path) -> None:
-    name = _text(data).replace("/", "%2f").replace("\0", "%00")[:255] or "x"
+    name = _text(data).replace("/", "%2f").replace("\0", "%00")[:255]
+    name = "x" if name in ("", ".") else name  # a path with one of these behind it is that of the folder itself
     found = names.decode_directory(folder / name)
     assert found is None or names.encode_name(found) == name
     for look in (names.parse_file, names.audit_number, names.state_number):
