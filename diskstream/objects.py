@@ -42,7 +42,7 @@ _CALL_S = 100.0
 _T = TypeVar("_T")
 
 _NOT_OURS = "find out who changed it; diskstream verify --cold names the entries in it"
-_MOUNT = "see whether the disk is mounted; if the folder is to begin anew, make it"
+_MOUNT = "check the URL, and whether the disk is mounted; if the folder is to begin anew, make it"
 _RUN_AGAIN = "run this again: it goes on where it stopped"
 # Words of the storages, and what to do about them; the first that is found counts.
 _HINTS = (
@@ -204,25 +204,16 @@ class Place:
         info = self._again(f"look at {path}", lambda: self._call(lambda: self._files.get_file_info(full)))
         return (info.mtime_ns or 0) // 1_000_000
 
-    def check_there(self) -> None:
-        """Makes sure that something can be looked for here: a folder that is not there holds nothing by mistake only.
+    def check_folder(self, name: str) -> None:
+        """Makes sure that a folder of a place on a disk is there: without it the disk may not be mounted.
 
         Of object storage it is not known: a prefix exists when it has objects.
 
         Raises:
             RemoteError: there is no such folder.
         """
-        if self.address.scheme == "file" and not Path(self.address.root).is_dir():
-            raise RemoteError(self.url, "there is no such folder", "check the URL, and whether it is mounted")
-
-    def check_folder(self, name: str) -> None:
-        """Makes sure that a folder of a place on a disk is there: without it the disk may not be mounted.
-
-        Raises:
-            RemoteError: there is no such folder.
-        """
         if self.address.scheme == "file" and not (folder := Path(self._full(name))).is_dir():
-            what = f"there is no folder {folder}: nothing goes to where a disk may be missing"
+            what = f"there is no folder {folder}: a disk may be missing, or nothing of this store was put there"
             raise RemoteError(self.url, what, _MOUNT)
 
     def make_folder(self, name: str) -> None:
@@ -295,12 +286,17 @@ class Place:
 
         Raises:
             FileNotFoundError: there is none.
-            RemoteError: it has another size, or the storage does not answer, refuses, or breaks off.
+            RemoteError: it has another size, or the storage does not answer, refuses, or breaks off; or a disk is not
+                mounted.
         """
-        with self._opened_file(path) as (source, found):
-            if found != size_bytes:
-                raise RemoteError(self.url, f"{path} has {found} bytes, where {size_bytes} were put", _NOT_OURS)
-            self._read(path, source, sink, size_bytes)
+        try:
+            with self._opened_file(path) as (source, found):
+                if found != size_bytes:
+                    raise RemoteError(self.url, f"{path} has {found} bytes, where {size_bytes} were put", _NOT_OURS)
+                self._read(path, source, sink, size_bytes)
+        except FileNotFoundError:
+            self.check_folder(path.partition("/")[0])
+            raise
 
     @contextmanager
     def _opened_file(self, path: str) -> Iterator[tuple[Any, int]]:

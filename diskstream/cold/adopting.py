@@ -58,10 +58,10 @@ def adopt(
         ArgumentError: a place that cannot be.
         NoSuchStreamError: there is no stream.
         ChangedError: somebody else is moving its segments.
-        RemoteError: the catalogue cannot be listed.
+        RemoteError: the catalogue cannot be listed, or a disk is not mounted.
     """
     there = Place(place) if isinstance(place, str) else place
-    there.check_there()
+    there.check_folder(store_uuid(stream._store.path))
     report = AdoptReport(stream.name, there.url, dry_run)
     with opened(stream, dry_run=dry_run) as cold:
         missing = [each for each in cold.segments() if each.where == MISSING]

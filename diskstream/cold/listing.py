@@ -62,11 +62,11 @@ def catalogued(store: Store, streams: Iterable[Stream], place: Place | str, *, w
     """What the catalogue of a place says of streams; with `whole`, also of those that are no more.
 
     Raises:
-        RemoteError: the storage does not answer, or refuses.
+        RemoteError: the storage does not answer, or refuses; or a disk is not mounted.
     """
     there = Place(place) if isinstance(place, str) else place
-    there.check_there()
     owner = store_uuid(store.path)
+    there.check_folder(owner)
     known = {}
     for stream in streams:
         identity = uuid_of(stream)

@@ -102,7 +102,7 @@ def sweep(
     if not isinstance(given, int) or isinstance(given, bool) or given < 0:
         raise ArgumentError(f"older_than_ms must be an int of at least 0, not {older_than_ms!r}")
     there = Place(place) if isinstance(place, str) else place
-    there.check_there()
+    there.check_folder(store_uuid(store.path))
     report = SweepReport(there.url, dry_run)
     _Sweeper(store, there, report, older_than_ms, progress).sweep()
     return report

@@ -81,8 +81,9 @@ def test_lost_stubs_are_adopted_and_what_stays_missing_is_a_finding(
     assert "1 segments have a stub again, 0 missing" in run("cold", "adopt", "--from", folder_place).stdout
     (tmp_path / "store" / "streams" / "x" / "00000002.cold").unlink()
     (tmp_path / "place").rename(tmp_path / "lost")
-    assert "no such folder" in run("cold", "adopt", "x", "--from", folder_place, code=1).stderr
-    (tmp_path / "place").mkdir()
+    assert "there is no folder" in run("cold", "adopt", "x", "--from", folder_place, code=1).stderr
+    for each in (tmp_path / "lost").iterdir():  # the folder of the store, begun anew
+        (tmp_path / "place" / each.name).mkdir(parents=True)
     assert len(objects(run("cold", "adopt", "x", "--from", folder_place, "--json", code=1))[0]["missing"]) == 1
 
 
@@ -97,7 +98,8 @@ def test_what_is_wrong_is_said_with_a_way_out(run: Run, folder_place: str, tmp_p
     assert "secret@" not in refused.output
     assert "AWS_SECRET_ACCESS_KEY" in refused.stderr
     run("cold", "move", "--to", folder_place, "--older-than", "0s")
-    (tmp_path / "place").rename(tmp_path / "lost")
+    for each in (tmp_path / "place").rglob("*.seg"):
+        each.unlink()
     failed = run("range", "x", code=1)
     assert "not there any more" in failed.stderr
     assert "hint:" in failed.stderr

@@ -15,6 +15,7 @@ from diskstream.cold.sweeping import now_ms
 from diskstream.cold_segments import segments_of
 from diskstream.errors import ArgumentError, ChangedError, CorruptionError, RemoteError
 from diskstream.objects import Place
+from diskstream.store_files import store_uuid
 from tests.cold.s3_server import place_at
 from tests.cold.world import ENTRIES, filled, names_in, opened, rows
 
@@ -139,7 +140,7 @@ def test_a_folder_that_is_not_there_is_a_mistake_and_not_an_empty_one(stream: St
         lambda: adopt(stream, gone),
         lambda: list(catalogued(stream._store, [stream], gone, whole=True)),
     ):
-        with pytest.raises(RemoteError, match="there is no such folder"):
+        with pytest.raises(RemoteError, match="there is no folder"):
             look()
     assert not (tmp_path / "mistyped").exists()
 
@@ -236,8 +237,9 @@ def test_a_stream_that_is_made_and_moved_while_a_sweep_begins_is_known(
     stream: Stream, folder_place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its object was there, its stub not yet, and the stream was none of those that had been listed before."""
-    tmp_path_of(folder_place).mkdir()
-    store, put, go_on = stream._store, threading.Event(), threading.Event()
+    store = stream._store
+    Place(folder_place).make_folder(store_uuid(store.path))
+    put, go_on = threading.Event(), threading.Event()
     keep, folders = catalogue.keep, Place.folders
 
     def kept(place: Place, record: catalogue.Record) -> None:

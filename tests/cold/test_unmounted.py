@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from diskstream import Stream
-from diskstream.cold import move_out
+from diskstream.cold import adopt, bring_back, move_out, sweep
+from diskstream.cold.listing import catalogued
 from diskstream.errors import RemoteError
+from diskstream.objects import Place
 from tests.cold.world import filled, names_in, opened, rows, where
 from tests.engine.children import until
 
@@ -89,6 +91,26 @@ def test_a_place_is_made_for_the_first_move_and_again_by_hand(stream: Stream, di
     Path(str(failed.value).partition("there is no folder ")[2].partition(":")[0]).mkdir(parents=True)
     assert move_out(stream, place, older_than_ms=0).segments
     assert names_in(disk.at, ".seg")
+
+
+def test_whoever_looks_at_a_place_says_that_it_is_not_mounted(stream: Stream, disk: Disk, place: str) -> None:
+    """A mount point without its disk looked like a place with nothing in it: 0 objects, and nothing to adopt."""
+    move_out(stream, place, before="30")
+    store = stream._store
+    disk.unmount()
+    Place(place).make_folder("of-another-store")
+    looks: list[Callable[[], object]] = [
+        lambda: sweep(store, place, older_than_ms=0),
+        lambda: sweep(store, place, older_than_ms=0, dry_run=True),
+        lambda: adopt(stream, place),
+        lambda: list(catalogued(store, [stream], place, whole=True)),
+        lambda: bring_back(stream),
+        lambda: rows(stream),
+    ]
+    for look in looks:
+        with pytest.raises(RemoteError, match="there is no folder") as failed:
+            look()
+        assert "mounted" in (failed.value.hint or "")
 
 
 Sets = Callable[[Stream, str], Any]
