@@ -29,6 +29,8 @@ __all__ = ["MAX_PATH_CHARS", "Object", "Place", "Source"]
 
 MAX_PATH_CHARS = 512
 _PATH = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*")
+# What a put writes to on a disk before it has its name; no path of an object looks like it.
+_HALF = re.compile(r"\.[A-Za-z0-9_-][A-Za-z0-9._-]*\.[0-9a-f]{16}\.tmp")
 _AT_ONCE = 1 << 20
 # What is put on a disk is as hidden from others as the store that it comes from.
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
@@ -258,6 +260,23 @@ class Place:
         found = self._again(f"list {folder}", lambda: self._call(lambda: self._files.get_file_info(selector)))
         return sorted(each.base_name for each in found if each.type == fs.FileType.Directory)
 
+    def halves(self, folder: str) -> list[Object]:
+        """What puts left in a folder on a disk that were killed, or are still writing; elsewhere none is to be seen.
+
+        Raises:
+            RemoteError: the disk refuses.
+        """
+        if self.address.scheme != "file":
+            return []
+        found = []
+        with self._telling(f"list {folder}"), suppress(FileNotFoundError):
+            for each in sorted(Path(self._full(folder)).iterdir()):
+                if _HALF.fullmatch(each.name) and each.is_file() and not each.is_symlink():
+                    with suppress(FileNotFoundError):  # it has its name now
+                        status = each.lstat()
+                        found.append(Object(f"{folder}/{each.name}", status.st_size, status.st_mtime_ns // 1_000_000))
+        return found
+
     # --- reading ------------------------------------------------------------------------------------------------------
 
     def read(self, path: str, max_bytes: int) -> bytes | None:
@@ -405,6 +424,18 @@ class Place:
         """
         with suppress(FileNotFoundError):
             self._again(f"remove {path}", lambda: self._call(lambda: self._files.delete_file(self._full(path))))
+
+    def remove_half(self, path: str) -> None:
+        """Removes what a put left that was killed; one that is gone already is fine.
+
+        Raises:
+            RemoteError: the disk refuses, or this is something else.
+        """
+        folder, _, name = path.rpartition("/")
+        if self.address.scheme != "file" or not _HALF.fullmatch(name):
+            raise RemoteError(self.url, f"{path[:80]!r} is not what a put left")
+        with self._telling(f"remove {path}"):
+            Path(self._full(folder), name).unlink(missing_ok=True)
 
 
 def _leave(file: Any, afterwards: Callable[[], object] | None = None) -> None:

@@ -33,10 +33,11 @@ class Unneeded:
     """An object that no stream needs.
 
     Attributes:
-        path: below the place.
+        path: below the place. The name of a hidden file, `.*.tmp`, is of one that a killed put left on a disk.
         stream: the uuid of the stream that it was of.
         size_bytes: its size.
-        since_ms: when that was first seen, in milliseconds since 1970; None where it is seen now.
+        since_ms: when that was first seen, in milliseconds since 1970; None where it is seen now. Of what a killed put
+            left: when it was last written to.
     """
 
     path: str
@@ -181,6 +182,7 @@ class _Sweeper:
                 going.append(Unneeded(each.path, owner, each.size_bytes, since))
             else:
                 self._wait(Unneeded(each.path, owner, each.size_bytes, since))
+        self._halves(owner)
         # A lease may have been made since the first look. Now no stub of this stream comes or goes but by a trim.
         if going and self._older_than_ms:
             self._check_clock()
@@ -188,12 +190,25 @@ class _Sweeper:
         for unneeded in going:
             if unneeded.path in still:
                 self._report.needed += 1
-                continue
-            self._report.removed.append(unneeded)
-            if not self._report.dry_run:
-                self._remove(unneeded)
-            if self._progress is not None:
-                self._progress(unneeded.size_bytes)
+            else:
+                self._go(unneeded, self._remove)
+
+    def _halves(self, owner: str) -> None:
+        """What killed puts left on a disk. Nobody writes there now but another store with this uuid, as a copy is."""
+        for folder in (f"{self._uuid}/{owner}", f"{self._uuid}/catalogue/{owner}"):
+            for each in self._place.halves(folder):
+                half = Unneeded(each.path, owner, each.size_bytes, each.changed_ms)
+                if self._older_than_ms == 0 or each.changed_ms <= self._now_ms - self._older_than_ms:
+                    self._go(half, lambda half: self._place.remove_half(half.path))
+                else:
+                    self._report.waiting.append(half)
+
+    def _go(self, unneeded: Unneeded, remove: Callable[[Unneeded], None]) -> None:
+        self._report.removed.append(unneeded)
+        if not self._report.dry_run:
+            remove(unneeded)
+        if self._progress is not None:
+            self._progress(unneeded.size_bytes)
 
     def _keep(self, found: Object, since: int | None) -> None:
         self._report.needed += 1

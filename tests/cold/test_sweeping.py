@@ -1,6 +1,8 @@
 """What no stream needs is noted first, and removed when that was said long enough ago; what is needed never goes."""
 
+import os
 import shutil
+import signal
 import threading
 from pathlib import Path
 
@@ -16,8 +18,10 @@ from diskstream.cold_segments import segments_of
 from diskstream.errors import ArgumentError, ChangedError, CorruptionError, RemoteError
 from diskstream.objects import Place
 from diskstream.store_files import store_uuid
+from tests.cold import mover
 from tests.cold.s3_server import place_at
 from tests.cold.world import ENTRIES, filled, names_in, opened, rows
+from tests.engine.children import child
 
 DAY_MS = 86_400_000
 
@@ -267,3 +271,27 @@ def test_a_stream_that_is_made_and_moved_while_a_sweep_begins_is_known(
         moving.join()
     assert len(rows(store.stream("z"))) == ENTRIES
     assert store.verify(cold=True).ok
+
+
+def test_what_a_killed_put_left_goes_as_objects_do(tmp_path: Path, folder_place: str) -> None:
+    """It was hidden, as large as a segment, and nothing ever removed it."""
+    path, home = tmp_path / "store", tmp_path_of(folder_place)
+    with opened(path) as store:
+        filled(store, count=60)
+    for putting in ("an object", "its record"):
+        with child(mover.killed_putting, path, folder_place, putting) as process:
+            assert process.wait() == -signal.SIGKILL
+    left = sorted(home.rglob(".*.tmp"))
+    assert [each.parent.parent.name == "catalogue" for each in left] == [False, True]
+    (left[0].parent / ".mine.tmp").write_text("mine")
+    (left[0].parent / f".link.{'0' * 16}.tmp").symlink_to(path / "store.json")
+    with opened(path) as store:
+        assert len(sweep(store, folder_place, older_than_ms=DAY_MS).waiting) == len(left)
+        os.utime(left[0], (0, 0))
+        assert len(sweep(store, folder_place, older_than_ms=DAY_MS, dry_run=True).removed) == 1
+        swept = sweep(store, folder_place, older_than_ms=DAY_MS)
+        assert [home / each.path for each in swept.removed] == left[:1]
+        assert not left[0].exists()
+        assert len(sweep(store, folder_place, older_than_ms=0).removed) == 2  # and the object without a record
+    assert not left[1].exists()
+    assert len(list(home.rglob(".*.tmp"))) == 2
