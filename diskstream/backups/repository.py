@@ -19,7 +19,7 @@ from diskstream.errors import DiskstreamError, NewerFormatError, NotAStoreError
 from diskstream.store_files import Files, store_uuid
 from diskstream.system_calls import open_regular, read_small, wrapped
 
-__all__ = ["Backup", "BackupError", "Repository", "find_backup", "owner_of"]
+__all__ = ["Backup", "BackupError", "Repository", "find_backup", "holds_backups", "owner_of"]
 
 FORMAT: Final = 1
 _DESCRIPTION: Final = "backups.json"
@@ -136,8 +136,11 @@ class Repository:
         except FileNotFoundError:
             what = "it holds no backups" if path.is_dir() else "there is no such directory"
             raise BackupError(path, what, "diskstream backup makes one there") from None
-        except (OSError, ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
-            raise BackupError(path, f"its {_DESCRIPTION} cannot be read ({error})") from error
+        except OSError as error:
+            raise BackupError(path, f"its {_DESCRIPTION} cannot be read: {error.strerror or error}") from error
+        except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
+            hint = "each backup in it can be named by its own directory"
+            raise BackupError(path, f"its {_DESCRIPTION} cannot be read ({error})", hint) from error
         if version > FORMAT:
             raise NewerFormatError(str(description), "the directory of backups", FORMAT, version)
         return cls(path, store)
@@ -290,6 +293,11 @@ def _check_apart(path: Path, store: Path) -> None:
             found = folder.stat()
             if (found.st_dev, found.st_ino) == (ours.st_dev, ours.st_ino):
                 raise BackupError(path, f"it is within the store {store}", "name a directory elsewhere")
+
+
+def holds_backups(path: Path) -> bool:
+    """Whether a directory is one of backups, of whatever store."""
+    return (path / _DESCRIPTION).exists()
 
 
 def find_backup(path: Path, streams: Sequence[bytes] = ()) -> Backup:

@@ -14,7 +14,7 @@ from diskstream import store as stores
 from diskstream.backups.expiring import follow
 from diskstream.backups.manifest import Kept, KeptStream, Manifest, read_manifest
 from diskstream.backups.parts import stores_in
-from diskstream.backups.repository import Backup, BackupError
+from diskstream.backups.repository import Backup, BackupError, holds_backups
 from diskstream.backups.rewinding import RECORDS, Rewound, copy_until, rewind_files, rewind_records
 from diskstream.copying import TEMPORARY, add_entries
 from diskstream.errors import (
@@ -33,6 +33,7 @@ from diskstream.system_calls import wrapped
 
 __all__ = ["Planned", "Restored", "Wanted", "plan", "restore"]
 
+_MAX_NAME_BYTES = 255  # of Linux's file systems
 _JOBS = ("archives", "commits", "replays", "staging")
 
 
@@ -153,11 +154,24 @@ def _looked_up(backup: Backup, target: Path, wanted: Wanted) -> tuple[Manifest, 
     if target.resolve().is_relative_to(backup.path.resolve()):
         raise BackupError(target, "it is within the backup", "name a directory elsewhere")
     into_store = (target / "store.json").exists()
+    _must_be_apart(target, into_store=into_store)
     if into_store and not wanted.streams:
         raise BackupError(
             target, "there is a store already", "name another directory, or the streams that it is to get"
         )
     return read_manifest(backup.path), into_store
+
+
+def _must_be_apart(target: Path, *, into_store: bool) -> None:
+    """Refuses what is within a store, which takes it for its own, or among backups, of which some `prune` is the end.
+
+    A store within a store may get streams: the databases of a server are such.
+    """
+    for folder in target.resolve().parents:
+        if holds_backups(folder):
+            raise BackupError(target, f"it is within the directory of backups {folder}", "name a directory elsewhere")
+        if not into_store and (folder / "store.json").exists():
+            raise BackupError(target, f"it is within the store {folder}", "name a directory elsewhere")
 
 
 def _chosen(backup: Backup, manifest: Manifest, wanted: Wanted) -> list[KeptStream]:
@@ -202,6 +216,14 @@ def _must_be_empty(target: Path) -> None:
         raise BackupError(target, "there is something already", "name a directory that is empty or missing")
 
 
+def _hidden_name(name: str) -> str:
+    """The same each time, so that what was killed is found; and a name, however long that of the target is."""
+    hidden = f".{name}.restoring"
+    if len(os.fsencode(hidden)) <= _MAX_NAME_BYTES:
+        return hidden
+    return f".{hashlib.sha256(os.fsencode(name)).hexdigest()}.restoring"
+
+
 @contextlib.contextmanager
 def _hidden(target: Path) -> Iterator[Path]:
     """An empty hidden directory beside the target; what a killed restore has left in it goes.
@@ -216,7 +238,7 @@ def _hidden(target: Path) -> Iterator[Path]:
         files.mkdir(folder)
         files.sync_dir(folder.parent)
     check_filesystem(target.parent)
-    fresh = target.parent / f".{target.name}.restoring"
+    fresh = target.parent / _hidden_name(target.name)
     files.mkdir(fresh)
     with wrapped(fresh, "open"):
         fd = os.open(fresh, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW)

@@ -9,8 +9,9 @@ import pytest
 import diskstream
 from diskstream import DiskFullError, EntryID, NoSuchStreamError, Store, StreamExistsError
 from diskstream.backups import Backup, BackupError, Settings, Wanted, find_backup, make_backup, plan, restore
+from diskstream.backups.repository import Repository
 from diskstream.commands.keyspace import Keyspace
-from diskstream.errors import ArgumentError
+from diskstream.errors import ArgumentError, StorageError
 from tests.backups.processes import kill_restores
 from tests.backups.world import LONG, bulky, filled, flip_in_place, seen, seen_at
 from tests.commands.world import Ours
@@ -92,6 +93,34 @@ def test_what_is_there_stays_as_it_is(backup: Backup, tmp_path: Path) -> None:
     with pytest.raises(BackupError, match="something already"):
         restore(backup, there / "letter.txt")
     assert [path.name for path in there.iterdir()] == ["letter.txt"]
+
+
+@pytest.mark.parametrize("within", ["store/new", "store/streams/y", "alias/y", "backups/new", "backups/{}/new"])
+def test_a_target_within_a_store_or_among_backups_is_refused(backup: Backup, tmp_path: Path, within: str) -> None:
+    """What was made within a store was a damaged stream of it from then on."""
+    (tmp_path / "alias").symlink_to(tmp_path / "store" / "streams")
+    make_backup(tmp_path / "store", tmp_path / "backups")
+    other = max((tmp_path / "backups").glob("*T*")).name
+    before = sorted(tmp_path.rglob("*"))
+    for act in (plan, restore):
+        with pytest.raises(BackupError, match="it is within the") as refused:
+            act(backup, tmp_path / within.format(other))
+        assert "elsewhere" in str(refused.value.hint)
+    with pytest.raises(BackupError, match="it is within the directory of backups"):
+        restore(backup, tmp_path / "backups" / other, Wanted(streams=(b"empty",), name=b"more"))
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_target_may_have_as_long_a_name_as_there_can_be(backup: Backup, tmp_path: Path) -> None:
+    """The hidden name beside it was ten bytes too long."""
+    for name in ("n" * 255, "ü" * 127, "n" * 244):
+        restore(backup, tmp_path / name)
+        assert seen_at(tmp_path / name) == seen_at(tmp_path / "store")
+    with pytest.raises(StorageError, match="File name too long"):
+        restore(backup, tmp_path / ("n" * 256))
+    with pytest.raises(BackupError, match=r"cannot be read: File name too long"):
+        Repository.open(tmp_path / ("n" * 256))
+    assert not list(tmp_path.glob(".*"))
 
 
 @pytest.mark.parametrize("leads_to", ["empty", "nowhere"])
