@@ -21,8 +21,10 @@ from diskstream.errors import ArgumentError, ChangedError, CorruptionError, Disk
 from diskstream.redis_link import is_passing
 from diskstream.store import Store
 
-__all__ = ["ArchiveResult", "Archiver", "check_server"]
+__all__ = ["NO_MATCH", "ArchiveResult", "Archiver", "check_server"]
 
+NO_MATCH = "no stream has a name like this"
+_PATTERNS = "patterns are those of KEYS: *, ?, [ab]"
 _GROUPS_EVERY_S = 5.0
 _GROUPS_SHARE = 5  # very long lists of pending entries are carried for a sixth of the time, at most
 _KEYS_EVERY_S = 1.0
@@ -43,7 +45,7 @@ class ArchiveResult:
     """What one run did.
 
     Attributes:
-        reports: one of each stream.
+        reports: one of each stream; and of each pattern that no stream has, with an error.
         skipped: keys of other types that a pattern matched, and their types; the first of very many.
         stopped: whether it was told to stop before all was copied.
     """
@@ -260,8 +262,9 @@ class Archiver:
     def _find_keys(self, stop: threading.Event, *, others: bool) -> None:
         """Adds the streams that are not known yet; with `others`, what is none is remembered."""
         for pattern in self._patterns:
-            exact = not has_wildcard(pattern)
+            exact, matched = not has_wildcard(pattern), False
             for key, kind in self._server.named(pattern, others=others):
+                matched = matched or (kind == "stream" and not key.startswith(OURS))
                 if key in self._copies or key in self._failed or key.startswith(OURS):
                     continue
                 if kind != "none":
@@ -269,20 +272,32 @@ class Archiver:
                 if kind == "stream" or (exact and kind == "none" and self._checkpoints.read(key) is not None):
                     self._add(key, stop)
                 elif exact and kind == "none" and self._options.follow:
-                    self._await(key)
+                    self._await(key, "there is no such key")
                 elif exact:
                     what = "there is no such key" if kind == "none" else f"the key is a {kind}, not a stream"
-                    hint = "patterns are those of KEYS: *, ?, [ab]" if kind == "none" else None
+                    hint = _PATTERNS if kind == "none" else None
                     self._failed[key] = ArchiveReport(key, error=what, hint=hint)
                     self._remark(self._failed[key])
                 elif others and kind != "none" and len(self._skipped) < _MOST_SKIPPED:
                     self._skipped[key] = kind
+            if not exact:
+                self._matched(pattern, matched=matched, first=others)
 
-    def _await(self, key: bytes) -> None:
+    def _matched(self, pattern: bytes, *, matched: bool, first: bool) -> None:
+        """A pattern that no stream has is as a key that is not there: perhaps it is mistyped."""
+        if matched:
+            self._awaited.pop(pattern, None)
+        elif first and self._options.follow:
+            self._await(pattern, NO_MATCH)
+        elif first:
+            self._failed[pattern] = ArchiveReport(pattern, error=NO_MATCH, hint=_PATTERNS)
+            self._remark(self._failed[pattern])
+
+    def _await(self, key: bytes, what: str) -> None:
         if key not in self._awaited:
-            self._awaited[key] = ArchiveReport(key, error="there is no such key", hint="it was waited for")
+            self._awaited[key] = ArchiveReport(key, error=what, hint="it was waited for")
             if self._options.on_remark is not None:
-                self._options.on_remark(key, "there is no such key yet: it is waited for")
+                self._options.on_remark(key, f"{what} yet: it is waited for")
 
     def _add(self, key: bytes, stop: threading.Event) -> None:
         try:

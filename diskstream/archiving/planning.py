@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import diskstream.store
-from diskstream.archiving.archiver import check_server
+from diskstream.archiving.archiver import NO_MATCH, check_server
 from diskstream.archiving.counting import left_to_copy
 from diskstream.archiving.leasing import OURS
 from diskstream.archiving.marks import load
@@ -28,7 +28,7 @@ class Plan:
     """What would become of a stream.
 
     Attributes:
-        stream: its name.
+        stream: its name; or a pattern that no stream has, with an error.
         entries: how many would be copied; None where the server does not tell.
         copied_to: entries up to here are copied already.
         last_id: the source's last ID.
@@ -70,14 +70,18 @@ def plan(url: str, directory: Path, patterns: Sequence[bytes], options: ArchiveO
             raise FormatError(f"{directory} holds something else than a store; choose an empty directory")
         found: dict[bytes, Plan] = {}
         for pattern in patterns:
+            matched = False
             for key, kind in server.named(pattern):
                 if key.startswith(OURS):
                     continue
                 if kind == "stream":
+                    matched = True
                     found[key] = _plan(server, store, key, options)
                 elif not has_wildcard(pattern):
                     what = "there is no such key" if kind == "none" else f"the key is a {kind}, not a stream"
                     found[key] = Plan(key, error=what)
+            if has_wildcard(pattern) and not matched:
+                found[pattern] = Plan(pattern, error=NO_MATCH)
         return [found[key] for key in sorted(found)]
 
 

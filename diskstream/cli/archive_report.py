@@ -14,8 +14,6 @@ from rich.table import Table
 from diskstream.archiving import ArchiveReport, ArchiveResult, Plan
 from diskstream.cli.output import attributes, console, error_console, text, write_json
 
-_NOTHING = "no stream there has a name that --key says"
-
 
 class Callbacks(TypedDict, total=False):
     """What those who copy call, by the names of their options."""
@@ -59,8 +57,6 @@ def say_remark(stream: bytes, remark: str) -> None:
 
 def write_result(result: ArchiveResult, seconds: float, *, as_json: bool) -> None:
     """A table, or one JSON object a stream; what is worth knowing beside it on standard error."""
-    if not result.reports:
-        click.echo(_NOTHING, err=True)
     for report in result.reports:
         for line in _remarks(report):
             say_remark(report.stream, line)
@@ -112,8 +108,6 @@ def _remarks(report: ArchiveReport) -> Iterator[str]:
 
 def write_plans(plans: list[Plan], *, as_json: bool, unacknowledged: bool = False) -> None:
     """What would be done, a line for each stream; `unacknowledged` where a trim does not ask the groups."""
-    if not plans:
-        click.echo(_NOTHING, err=True)
     limit = "" if unacknowledged else ", as far as groups have acknowledged"
     for each in plans:
         if as_json:

@@ -20,6 +20,21 @@ def test_without_a_key_of_that_name_brackets_are_a_pattern(world: World) -> None
     assert sorted(world.archive(key="k[12]")) == ["k1", "k2"]
 
 
+def test_a_pattern_that_no_stream_has_is_a_finding_as_a_key_that_is_not_there(world: World) -> None:
+    """Mistyped, a job of every night ended with 0, and said nothing where another pattern had streams."""
+    world.fill("orders:1", 2)
+    world.client.set("order:s", "a string")
+    said = world.refused("--key", "order:*", key="orders:*")
+    assert "order:*: given up: no stream has a name like this" in said
+    plans = world.archive("--key", "order:*", "--dry-run", key="orders:*", code=1)
+    assert plans["order:*"]["error"] == "no stream has a name like this"
+    assert len(world.copy("orders:1")) == 2
+    said = world.refused(key="x*")
+    assert "x*: given up: no stream has a name like this; patterns are those of KEYS" in said
+    assert "1 of 1 streams need a look" in said
+    assert list(world.archive(key="[o]rders:1")) == ["orders:1"]
+
+
 def test_a_refusal_about_a_key_called_nogroup_takes_no_group_away(world: World) -> None:
     """Any error whose text had that word in a name counted as: the group is gone."""
     for key in ("NOGROUP", "k"):

@@ -114,9 +114,10 @@ def test_who_follows_tries_for_as_long_as_it_takes(world: World, monkeypatch: py
 # --- keys -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_key_that_comes_later_is_followed(world: World) -> None:
+@pytest.mark.parametrize("pattern", ["later", "lat*"])
+def test_a_key_that_comes_later_is_followed(world: World, pattern: str) -> None:
     """It was given up before it was there, and what came was never copied."""
-    process = world.process("--key", "later", "--follow")
+    process = world.process("--key", pattern, "--follow")
     try:
         assert process.stderr is not None
         assert "it is waited for" in process.stderr.readline()
@@ -132,8 +133,11 @@ def test_a_key_that_comes_later_is_followed(world: World) -> None:
     assert world.copy("later") == made
 
 
-def test_a_key_that_never_came_is_told_at_the_end(world: World) -> None:
-    process = world.process("--key", "later", "--follow")
+@pytest.mark.parametrize(
+    ("pattern", "said"), [("later", "there is no such key"), ("lat*", "no stream has a name like this")]
+)
+def test_a_key_that_never_came_is_told_at_the_end(world: World, pattern: str, said: str) -> None:
+    process = world.process("--key", pattern, "--follow")
     try:
         assert process.stderr is not None
         assert "it is waited for" in process.stderr.readline()
@@ -143,7 +147,7 @@ def test_a_key_that_never_came_is_told_at_the_end(world: World) -> None:
         process.kill()
         process.wait()
     assert process.returncode == 1
-    assert json.loads(out)["error"] == "there is no such key"
+    assert json.loads(out)["error"] == said
 
 
 def test_a_key_that_is_gone_is_looked_for_in_the_right_database(world: World) -> None:
