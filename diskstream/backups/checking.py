@@ -9,7 +9,7 @@ from diskstream.backups.manifest import NAME, Manifest, read_manifest
 from diskstream.backups.parts import stores_in
 from diskstream.backups.repository import Backup
 from diskstream.errors import DiskstreamError
-from diskstream.store_files import digest_file
+from diskstream.store_files import digest_file, directory_of
 
 __all__ = ["Finding", "Seen", "check_backup", "files_of", "has_its_files"]
 
@@ -32,10 +32,15 @@ class Finding:
 
 
 class Seen:
-    """Files that were read already: backups share them, and each is read once."""
+    """Files that were read already: backups share them, and each is read once.
+
+    Attributes:
+        size_bytes: of these files.
+        cold_segments, cold_bytes: what a backup that was read in depth has in object storage, read or not.
+    """
 
     def __init__(self) -> None:
-        self.size_bytes = 0
+        self.size_bytes = self.cold_segments = self.cold_bytes = 0
         self._digests: dict[tuple[int, int], str] = {}
 
     def digest(self, path: Path, on_bytes: Callable[[int], None]) -> str:
@@ -58,9 +63,16 @@ def files_of(folder: Path) -> Iterator[str]:
 
 
 def check_backup(
-    backup: Backup, seen: Seen, *, deep: bool = True, on_bytes: Callable[[int], None] | None = None
+    backup: Backup,
+    seen: Seen,
+    *,
+    deep: bool = True,
+    cold: bool = False,
+    on_bytes: Callable[[int], None] | None = None,
 ) -> list[Finding]:
     """Reads each file of a backup, and, where `deep`, all entries of its streams as well.
+
+    With `cold` these are also those in object storage, of which the backup has the stubs alone.
 
     Raises:
         BackupError: it is being removed.
@@ -79,7 +91,8 @@ def check_backup(
         if deep:
             broken = {stream.path for stream in manifest.streams if stream.faults}
             broken |= {each.path.rpartition("/")[0] for each in found}
-            found += [each for each in _wrong_streams(backup) if each.path not in broken]
+            wrong = _wrong_streams(backup, seen, on_bytes or (lambda _: None), cold=cold)
+            found += [each for each in wrong if each.path not in broken]
         return known + found
 
 
@@ -111,13 +124,19 @@ def _wrong_files(backup: Backup, manifest: Manifest, seen: Seen, on_bytes: Calla
             yield Finding(backup.name, kept.path, str(error))
 
 
-def _wrong_streams(backup: Backup) -> Iterator[Finding]:
+def _wrong_streams(backup: Backup, seen: Seen, on_bytes: Callable[[int], None], *, cold: bool) -> Iterator[Finding]:
     for part in stores_in(backup.path):
         try:
             with stores.open(backup.path / part, read_only=True, create=False) as store:
-                for problem in store.verify().problems:
+                report = store.verify(progress=lambda _, size_bytes: on_bytes(size_bytes), cold=cold)
+                seen.cold_segments += report.cold_segments
+                seen.cold_bytes += report.cold_bytes
+                for problem in report.problems:
                     place = problem.path if problem.path.is_dir() else problem.path.parent
-                    what = f"{problem.path.name} at {problem.offset}: {problem.what}"
+                    shown: Path | str = problem.path.name
+                    if not place.is_relative_to(backup.path):  # an object
+                        place, shown = store.path / "streams" / directory_of(problem.stream), problem.path
+                    what = f"{shown} at {problem.offset}: {problem.what}"
                     yield Finding(backup.name, place.relative_to(backup.path).as_posix(), what)
         except DiskstreamError as error:
             yield Finding(backup.name, part, str(error))

@@ -1,10 +1,18 @@
 """Segments in object storage, and what else is done with a store: backups of it and stores made of them."""
 
+import json
+import tempfile
 from pathlib import Path
+from shutil import rmtree
+
+from click.testing import CliRunner
 
 import diskstream
 from diskstream.backups import Seen, Settings, Wanted, check_backup, find_backup, make_backup, restore
+from diskstream.cli import main
 from diskstream.cold import move_out
+from tests.backups.world import flip_in_place
+from tests.cold.world import filled, opened
 
 ENTRIES = 3000
 
@@ -22,7 +30,38 @@ def test_a_backup_has_the_stubs_and_what_is_restored_reads_through_them(tmp_path
     backup = find_backup(tmp_path / "kept")
     assert check_backup(backup, Seen()) == []
     assert list(backup.path.rglob("*.cold"))
+    seen = Seen()
+    assert check_backup(backup, seen, cold=True) == []
+    assert seen.cold_segments == len(report.segments)
     restore(backup, tmp_path / "again", Wanted())
     with diskstream.open(tmp_path / "again") as store:
         assert [entry["n"] for entry in store.stream("x").range()] == [b"%d" % n for n in range(ENTRIES + 1)]
         assert store.verify(cold=True).ok
+
+
+def test_what_a_backup_only_refers_to_is_read_when_told_to(tmp_path: Path) -> None:
+    """Nothing said that the objects of a backup were gone or damaged, until it was restored and read."""
+    with opened(tmp_path / "store") as store:
+        report = move_out(filled(store), f"file://{tmp_path / 'cold'}", older_than_ms=0)
+        make_backup(store.path, tmp_path / "kept")
+
+    def verified(*words: str) -> tuple[int, str]:
+        result = CliRunner().invoke(main, ["backup", "verify", str(tmp_path / "kept"), *words])
+        return result.exit_code, result.stdout
+
+    assert verified("--cold")[0] == 0
+    (tmp_path / "cold" / report.segments[0].path).unlink()
+    damaged = tmp_path / "cold" / report.segments[1].path
+    damaged.chmod(0o640)
+    flip_in_place(damaged, 100)
+    cache = next(Path(tempfile.gettempdir()).glob(f"diskstream-cold-*-{damaged.parent.parent.name}"))
+    rmtree(cache)  # what was fetched before would be read there
+    code, said = verified()
+    assert code == 0
+    assert f"not read: {len(report.segments)} segments" in said
+    code, said = verified("--cold")
+    assert code == 1
+    assert "00000001.cold" in said
+    assert str(report.segments[1].path) in said
+    assert said.endswith("2 faults\n")
+    assert json.loads(verified("--cold", "--json")[1].splitlines()[-1])["cold_segments"] == len(report.segments)

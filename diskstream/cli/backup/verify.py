@@ -2,44 +2,64 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import click
 from rich.filesize import decimal
 
+import diskstream
 from diskstream.backups import Backup, Finding, Repository, Seen, check_backup, find_backup
 from diskstream.cli.options import json_option
 from diskstream.cli.output import attributes, write_json
 from diskstream.cli.progress import bytes_progress
+from diskstream.verifying import bytes_to_verify
 
 
 @click.command("verify")
 @click.argument("target", metavar="DEST[/NAME]", type=click.Path(path_type=Path))
+@click.option("--cold", is_flag=True, help="Fetch and read what is in object storage too.")
 @json_option
 @click.pass_context
-def command(ctx: click.Context, *, target: Path, as_json: bool) -> None:
+def command(ctx: click.Context, *, target: Path, cold: bool, as_json: bool) -> None:
     """Read every byte of a backup, or of all in DEST, against what was written.
 
     A file that several backups share is read once. Of the newest, or of the one that is named, all entries are read as
-    well, as `diskstream verify` does. Exit status 1 where something is damaged.
+    well, as `diskstream verify` does; with --cold also of segments that it only refers to. Exit status 1 where
+    something is damaged.
     """
     target = target.absolute()
     backups = _backups(target)
     seen, found = Seen(), list[Finding]()
     with bytes_progress("verifying") as (on_total, on_bytes):
-        on_total(sum(backup.header.size_bytes for backup in backups[-1:] if backup.header))
+        on_total(_to_read(backups[-1:], cold=cold))
         for backup in backups:
-            found += check_backup(backup, seen, deep=backup is backups[-1], on_bytes=on_bytes)
+            found += check_backup(backup, seen, deep=backup is backups[-1], cold=cold, on_bytes=on_bytes)
+    facts = {"size_bytes": seen.size_bytes, "cold_segments": seen.cold_segments, "cold_bytes": seen.cold_bytes}
     if as_json:
         for finding in found:
             write_json(attributes(finding))
-        write_json({"ok": not found, "backups": len(backups), "size_bytes": seen.size_bytes, "findings": len(found)})
+        write_json({"ok": not found, "backups": len(backups), **facts, "findings": len(found)})
     else:
         for finding in found:
             known = " (so it was when the backup was made)" if finding.known else ""
             click.echo(f"{finding.backup}/{finding.path}: {finding.what}{known}")
         click.echo(f"{len(backups):,} backups, {decimal(seen.size_bytes)} read: {len(found):,} faults")
+        if seen.cold_segments and not cold:
+            size = decimal(seen.cold_bytes)
+            click.echo(f"not read: {seen.cold_segments:,} segments ({size}) in object storage; --cold reads them")
     ctx.exit(1 if found else 0)
+
+
+def _to_read(backups: list[Backup], *, cold: bool) -> int:
+    """About how many bytes: each file against the manifest, and then as what it is."""
+    sizes = 0
+    for backup in backups:
+        if backup.header is not None:
+            sizes += backup.header.size_bytes
+            with contextlib.suppress(diskstream.DiskstreamError):
+                sizes += bytes_to_verify(backup.path, cold=cold)
+    return sizes
 
 
 def _backups(target: Path) -> list[Backup]:
