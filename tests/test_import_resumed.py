@@ -114,6 +114,55 @@ def test_tables_go_on_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert [value for _, value in entries(tmp_path / "store")] == [b"v%d" % at for at in range(30_000)]
 
 
+def test_a_table_that_keeps_its_size_and_time_is_told_by_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was written over it, as `cp --preserve` does, was gone on with as if it were the rest."""
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    file = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"value": [f"a{at:06}" for at in range(200_000)]}), file, compression="none")
+    status = file.stat()
+    interrupted(monkeypatch, tmp_path / "store", 3, file, call="add_arrow")
+    pq.write_table(pa.table({"value": [f"b{at:06}" for at in range(200_000)]}), file, compression="none")
+    assert file.stat().st_size == status.st_size
+    os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
+    run(tmp_path / "store", file, code=1)
+    assert len(entries(tmp_path / "store")) == 3 * 8192
+
+
+@pytest.mark.parametrize(("name", "call"), [("rows.csv", "add_many"), ("t.arrow", "add_arrow")])
+def test_two_of_the_same_at_once_are_refused_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, call: str
+) -> None:
+    """In batches of other sizes each went on behind the other, and both added the rows in between."""
+    pa = pytest.importorskip("pyarrow")
+    file, store = tmp_path / name, tmp_path / "store"
+    if call == "add_many":
+        rows(file, 200)
+    else:
+        with pa.OSFile(str(file), "wb") as sink, pa.ipc.new_stream(sink, pa.schema({"value": pa.string()})) as writer:
+            for _ in range(3):
+                writer.write_batch(pa.record_batch({"value": ["v"] * 66}))
+    real, said, count = getattr(diskstream.Stream, call), list[str](), [0]
+
+    def add(*given: object, **named: object) -> object:
+        count[0] += 1
+        if count[0] == 2 and not said:
+            words = ["import", "--dir", str(store), "--stream", "s", "--batch", "30", str(file)]
+            said.append(CliRunner().invoke(main, words).stderr)
+        return real(*given, **named)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(diskstream.Stream, call, add)
+        run(store, file)
+    assert f"process {os.getpid()} on " in said[0]
+    assert "imports the same into it just now" in said[0]
+    assert len(entries(store)) in (198, 200)
+    assert list((store / "imports").iterdir()) == []
+    run(store, file)  # once more, as ever
+    assert len(entries(store)) in (396, 400)
+
+
 def test_killed_at_any_moment_nothing_is_lost_or_doubled(tmp_path: Path) -> None:
     file = rows(tmp_path / "rows.csv", 60_000)
     words = ["--dir", str(tmp_path / "store"), "--stream", "s", "--batch", "20", str(file), *TIMED]

@@ -8,6 +8,7 @@ import os
 import re
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from diskstream.ingest import (
     Source,
     TimeParser,
     Timestamps,
+    importing,
     key_of,
     load_tables,
     parse_timezone,
@@ -180,7 +182,9 @@ def command(files: tuple[str, ...], directory: Path, stream: str, as_json: bool,
         _check_tables(sources, loads[name])
     _check_rejects(options["rejects"], groups)
     keys = {name: _key(name, sources, options, groups) for name, sources in groups.items()}
-    with diskstream.open(directory, fsync=fsync) as store:
+    with diskstream.open(directory, fsync=fsync) as store, ExitStack() as held:
+        for name in sorted(groups):
+            held.enter_context(importing(store, os.fsencode(name), keys[name]))
         streams = {name: store.stream(os.fsencode(name)) for name in groups}
         version = None if options["again"] else version_of((streams[name], keys[name]) for name in groups)
         over: list[Callable[[], None]] = []

@@ -8,6 +8,7 @@
 
 from diskstream.ingest.entry_rows import ID_FIELD
 from diskstream.ingest.errors import InputChangedError, InputError, InputOrderError
+from diskstream.ingest.holding import importing
 from diskstream.ingest.load import Loader, LoadOptions, LoadReport
 from diskstream.ingest.resuming import key_of, version_of
 from diskstream.ingest.rows import BadRow, Row
@@ -28,6 +29,7 @@ __all__ = [
     "Source",
     "TimeParser",
     "Timestamps",
+    "importing",
     "key_of",
     "load_tables",
     "parse_timezone",

@@ -25,6 +25,7 @@ TABLES: Final = {".arrow": "arrow", ".feather": "arrow", ".parquet": "parquet"}
 _RESERVED: Final = ("id_ms", "id_seq", "id", "ts")
 _MAGIC: Final = b"ARROW1"  # of an Arrow file; a stream has none
 _ROWS_AT_ONCE: Final = 8192
+_END_BYTES: Final = 1 << 16
 
 
 def table_format(source: Source) -> str | None:
@@ -69,8 +70,14 @@ def load_tables(
 
 
 def _told_by(path: Path, before: int) -> int:
-    """A digest of the files up to this one: of when they were changed, since what a table holds is not read twice."""
+    """A digest of the files up to this one: of when they were changed, since what a table holds is not read twice.
+
+    And of their ends, where formats say what is in them and where: a copy may keep the time of another file.
+    """
     status = path.stat()
+    with path.open("rb") as file:
+        file.seek(max(0, status.st_size - _END_BYTES))
+        before = crc32(file.read(_END_BYTES), before)
     return crc32(b"%d %d;" % (status.st_size, status.st_mtime_ns), before)
 
 
