@@ -139,12 +139,13 @@ class RemoteError(DiskstreamError):
 
     Attributes:
         where: its address, without a password.
+        what: what was the matter.
         hint: what to do, or None.
     """
 
     def __init__(self, where: str, what: str, hint: str | None = None) -> None:
         super().__init__(f"{where}: {what}")
-        self.where, self.hint = where, hint
+        self.where, self.what, self.hint = where, what, hint
 
 
 class ChangedError(RemoteError):

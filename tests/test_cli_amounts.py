@@ -10,6 +10,8 @@ from click.testing import CliRunner
 import diskstream
 from diskstream.cli import main
 from diskstream.cli.amounts import AGE, SIZE, SIZE_OR_NOTHING, SPAN
+from diskstream.objects import Place
+from diskstream.store_files import store_uuid
 
 HOUR_MS = 3_600_000
 
@@ -45,12 +47,12 @@ def test_every_option_that_is_a_length_of_time_or_a_size_takes_the_same() -> Non
 
 
 def test_what_an_operator_writes_works_with_each(tmp_path: Path) -> None:
+    place = f"file://{tmp_path}/place"
     with diskstream.open(tmp_path / "store") as store:
         store.stream("s").add({"n": 1})
+        Place(place).make_folder(store_uuid(store.path))
     run = CliRunner(env={"DISKSTREAM_DIR": str(tmp_path / "store")})
     assert run.invoke(main, ["backup", str(tmp_path / "kept")]).exit_code == 0
-    (tmp_path / "place").mkdir()
-    place = f"file://{tmp_path}/place"
     for words in (
         ["backup", "prune", str(tmp_path / "kept"), "--older-than"],
         ["cold", "move", "--to", place, "--dry-run", "--older-than"],

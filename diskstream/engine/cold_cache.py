@@ -166,12 +166,14 @@ class ColdCache:
                 digest.update(data)
                 new.write(data)
 
+            ids = f"entries {stub.first} to {stub.last}"
             try:
                 fetch(stub, sink)
             except FileNotFoundError:
                 hint = "put it back there, or find a backup of the store"
-                ids = f"entries {stub.first} to {stub.last}"
                 raise RemoteError(stub.url, f"{stub.path} is not there any more: it holds {ids}", hint) from None
+            except RemoteError as error:  # whoever reads has asked for entries, and knows nothing of objects
+                raise type(error)(error.where, f"{error.what}; {stub.path} holds {ids}", error.hint) from error
             if size != stub.size_bytes or digest.digest() != stub.sha256:
                 found = f"{size} bytes with {digest.hexdigest()}"
                 expected = f"{stub.size_bytes} bytes with SHA-256 {stub.sha256.hex()}"
