@@ -34,6 +34,7 @@ __all__ = ["CTL_BYTES", "FORMAT_VERSION", "LOG_HEADER_BYTES", "MAX_BATCH_BYTES",
 __all__ += ["MAX_GROUPS", "MAX_NAMES_BYTES", "MAX_NAME_BYTES", "MAX_SETTING_BYTES", "TRIM_GRANULE_ENTRIES"]
 __all__ += ["LOOK_MS", "SEEN_EVERY_MS"]
 __all__ += ["Block", "Changes", "Ctl", "Delivery", "Entry", "EntryID", "Guard", "Log", "LogFile", "RowSegment", "Turn"]
+__all__ += ["Unknown"]
 __all__ += ["AuditFile", "AuditLog", "ColumnBatch", "NodeCache", "PackedRows", "SealedSegment", "Sealer"]
 __all__ += ["ScanBatch", "ScanLayout"]
 __all__ += ["SegmentView", "check_rows", "delivery", "first_segment", "pack_columns", "pack_pairs", "restore_entry"]
@@ -242,6 +243,13 @@ class Changes:
         """What takes the place of `chunk`, with all changes of keys before `until`."""
 
 @final
+class Unknown:
+    """IDs that a group's overlay says nothing of, in order."""
+
+    def __len__(self) -> int: ...
+    def key(self, at: int) -> bytes | None: ...  # The key of number `at` in the index by ID; None behind the last
+
+@final
 class Log:
     """The active segment of a stream.
 
@@ -417,9 +425,12 @@ class Log:
     def windows(self, now_ms: int) -> tuple[int, int, int, int, int, int]:
         """Duration (s), size, producers, messages tracked, messages added, duplicates."""
     # Pending entries: overlays in memory over the view, which Python keeps.
-    def unknown(self, group: int, ids: list[EntryID]) -> list[EntryID]: ...  # Those that the view alone knows, sorted
-    def adopt(self, group: int, chunk: bytes | None, ids: list[EntryID]) -> None:
-        """Takes these rows over from the chunk that would hold them; of which there is none is known from then on."""
+    def unknown(self, group: int, ids: list[EntryID]) -> Unknown: ...  # Those that the view alone can know
+    def adopt(self, unknown: Unknown, at: int, chunk: bytes | None, following: bytes | None) -> int:
+        """Takes rows from number `at` on, before key `following`, out of the chunk that would hold them.
+
+        Of which there is none is known, too, from then on. Returns where to go on.
+        """
     def find_pending(self, group: int, ids: list[EntryID]) -> list[_Pending | None]: ...  # After asking `unknown`
     def is_viewed(self, group: int) -> bool: ...  # Whether the view holds rows of a group
     def pending_rows(

@@ -9,7 +9,7 @@ from diskstream.counts import check_count
 from diskstream.engine import reader
 from diskstream.engine.log import StreamLog
 from diskstream.engine.pending import Row
-from diskstream.engine.state import BY_ID
+from diskstream.engine.view_rows import BY_ID
 from diskstream.errors import ArgumentError
 from diskstream.ids import MIN_ID
 from diskstream.membership import now_ms

@@ -18,7 +18,7 @@ from typing import TypeVar
 from diskstream import idempotence
 from diskstream._native import Entry, EntryID
 from diskstream.engine.log import StreamLog
-from diskstream.engine.state import BY_ID
+from diskstream.engine.view_rows import BY_ID
 from diskstream.errors import NoSuchStreamError
 from diskstream.ids import MIN_ID
 from diskstream.membership import locked, looked, make_consumer, now_ms

@@ -16,7 +16,7 @@ from diskstream.engine.fetching import fetching_outside
 from diskstream.engine.log import StreamLog, StreamMoved
 from diskstream.engine.pending import Row
 from diskstream.engine.segment import Away
-from diskstream.engine.state import BY_CONSUMER, BY_TIME
+from diskstream.engine.view_rows import BY_CONSUMER, BY_TIME
 from diskstream.errors import ArgumentError, DiskstreamError, NoGroupError, ReadOnlyError
 from diskstream.ids import MAX_ID, IDLike, parse_id
 from diskstream.membership import consumer_number, group_number, now_ms, seen

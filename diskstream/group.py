@@ -13,7 +13,7 @@ from diskstream.delivering import has_more
 from diskstream.engine import positions, reader
 from diskstream.engine.log import StreamLog
 from diskstream.engine.pending import Row
-from diskstream.engine.state import BY_CONSUMER, BY_ID, BY_TIME
+from diskstream.engine.view_rows import BY_CONSUMER, BY_ID, BY_TIME
 from diskstream.errors import (
     XGROUP_NEEDS_STREAM,
     ArgumentError,

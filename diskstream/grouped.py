@@ -9,7 +9,7 @@ from diskstream.audit import AuditRecord, as_audit_table, as_records, check_span
 from diskstream.counts import check_count
 from diskstream.engine import audit, reader
 from diskstream.engine.log import StreamLog
-from diskstream.engine.state import BY_CONSUMER, BY_ID
+from diskstream.engine.view_rows import BY_CONSUMER, BY_ID
 from diskstream.errors import XGROUP_NEEDS_STREAM, ArgumentError, NoSuchStreamError
 from diskstream.group import Group, create_group, group_infos
 from diskstream.group_info import FullConsumer, FullGroup, FullInfo, GroupInfo

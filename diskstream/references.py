@@ -11,7 +11,7 @@ from diskstream._native import EntryID, SegmentView
 from diskstream.engine import reader, trimming
 from diskstream.engine.log import StreamLog
 from diskstream.engine.segment import SegmentGone
-from diskstream.engine.state import BY_ID
+from diskstream.engine.view_rows import BY_ID
 from diskstream.errors import ArgumentError
 from diskstream.ids import MAX_ID
 from diskstream.membership import now_ms

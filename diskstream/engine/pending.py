@@ -7,13 +7,13 @@ view ahead of that frame; whoever needs the view next sees that it stands elsewh
 
 import contextlib
 import weakref
-from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar, cast
 
-from diskstream._native import EntryID
-from diskstream.engine import state
-from diskstream.engine.state import BY_ID, View, ViewDamaged
+from diskstream._native import EntryID, Unknown
+from diskstream.engine import view_rows
+from diskstream.engine.state import View, ViewDamaged
+from diskstream.engine.view_rows import BY_ID
 from diskstream.engine.whereabouts import StreamMoved
 from diskstream.errors import CorruptionError, LimitError, StorageError
 
@@ -80,7 +80,7 @@ class StreamPending:
         """Makes sure that the view stands where the overlays begin: moves them, or makes the view anew."""
         self._agreements += 1
         uuid = self._uuid
-        place = self._view.read(lambda txn: state.read_place(txn, uuid))
+        place = self._view.read(lambda txn: view_rows.read_place(txn, uuid))
         if place is not None:
             lsn, offset, segment, link = place
             if (lsn, link) == self._native.base:
@@ -93,7 +93,7 @@ class StreamPending:
 
     def _stands(self, txn: "lmdb.Transaction") -> bool:
         """Whether the view, as this transaction sees it, stands where the overlays begin."""
-        place = state.read_place(txn, self._uuid)
+        place = view_rows.read_place(txn, self._uuid)
         return place is not None and (place[0], place[3]) == self._native.base
 
     def _read(self, look: "Callable[[lmdb.Transaction], _T]") -> _T:
@@ -113,10 +113,10 @@ class StreamPending:
         chunks = self._native.snapshot_view()
 
         def write(txn: "lmdb.Transaction") -> None:
-            state.delete_rows(txn, uuid)
+            view_rows.delete_rows(txn, uuid)
             for group, order, rows in chunks:
-                state.put_chunks(txn, state.prefix(uuid, order, group), rows)
-            txn.put(uuid, state.pack_place((lsn, 0, self._native.tail[0], link)))
+                view_rows.put_chunks(txn, view_rows.prefix(uuid, order, group), rows)
+            txn.put(uuid, view_rows.pack_place((lsn, 0, self._native.tail[0], link)))
 
         self._view.write(write)
         self._native.rebase_to_snapshot()
@@ -141,16 +141,16 @@ class StreamPending:
 
         def write(txn: "lmdb.Transaction") -> bool:
             if self._native.base is None:
-                state.delete_rows(txn, uuid)
+                view_rows.delete_rows(txn, uuid)
             elif self._stands(txn):
                 _drop_others(txn, uuid, alive)
             else:
                 return False
             for group, changes in self._native.changes():
                 for order in _ORDERS:
-                    _merge(txn, state.prefix(uuid, order, group), order, changes)
+                    _merge(txn, view_rows.prefix(uuid, order, group), order, changes)
             lsn, offset, link = self._native.link
-            txn.put(uuid, state.pack_place((lsn, offset, segment, link)))
+            txn.put(uuid, view_rows.pack_place((lsn, offset, segment, link)))
             return True
 
         for _ in range(_ATTEMPTS):
@@ -194,7 +194,7 @@ class StreamPending:
         start = self._uuid + bytes([BY_ID])
 
         def collect(txn: "lmdb.Transaction") -> list[tuple[int, bytes]]:
-            rows = state.stream_rows(txn, start)
+            rows = view_rows.stream_rows(txn, start)
             return [(int.from_bytes(key[17:21]), chunk) for key, chunk in rows]
 
         for _ in range(_ATTEMPTS):
@@ -210,7 +210,7 @@ class StreamPending:
         """Removes the stream's rows: it is gone."""
         uuid = self._uuid
         if self._view.exists():
-            self._view.write(lambda txn: state.delete_rows(txn, uuid))
+            self._view.write(lambda txn: view_rows.delete_rows(txn, uuid))
 
     # --- looking ------------------------------------------------------------------------------------------------------
 
@@ -225,32 +225,21 @@ class StreamPending:
         for _ in range(_ATTEMPTS):
             agreements = self._agreements
             for group, ids in asked:
-                wanted = sorted(self._native.unknown(group, ids))
-                if wanted:
-                    self._adopt(group, wanted)
+                unknown = self._native.unknown(group, ids)
+                if unknown:
+                    self._adopt(group, unknown)
             if agreements == self._agreements:
                 return
         raise StorageError(str(self._view.path), "follow the view in", 5, "others keep replacing it")
 
-    def _adopt(self, group: int, wanted: list[EntryID]) -> None:
-        index = state.prefix(self._uuid, BY_ID, group)
-
-        def look(txn: "lmdb.Transaction") -> list[tuple[bytes | None, list[EntryID]]]:
-            found: list[tuple[bytes | None, list[EntryID]]] = []
-            at = 0
-            while at < len(wanted):
-                _, chunk, following = state.chunk_at(txn, index, _raw((0, wanted[at].ms, wanted[at].seq)))
-                end = len(wanted)
-                if following is not None:
-                    end = bisect_left(wanted, EntryID(*_key(following)[1:]), at)
-                end = max(end, at + 1)
-                found.append((chunk, wanted[at:end]))
-                at = end
-            return found
+    def _adopt(self, group: int, unknown: Unknown) -> None:
+        index = view_rows.prefix(self._uuid, BY_ID, group)
 
         def adopt(txn: "lmdb.Transaction") -> None:
-            for chunk, those in look(txn):
-                self._native.adopt(group, chunk, those)
+            chunks, at = view_rows.Chunks(txn, index), 0
+            while (key := unknown.key(at)) is not None:
+                _, chunk, following = chunks.at(key)
+                at = self._native.adopt(unknown, at, chunk, following)
 
         self._read(adopt)
 
@@ -288,7 +277,7 @@ class StreamPending:
     ) -> tuple[list[Row], Key | None]:
         chunk, following = None, None
         if txn is not None:
-            _, chunk, raw = state.chunk_at(txn, state.prefix(self._uuid, order, group), _raw(start))
+            _, chunk, raw = view_rows.chunk_at(txn, view_rows.prefix(self._uuid, order, group), _raw(start))
             following = None if raw is None else _key(raw)
         bound = until if following is None or (until is not None and until < following) else following
         rows = self._native.pending_rows(group, order, start, bound, chunk, _ROWS_AT_ONCE)
@@ -304,11 +293,11 @@ class StreamPending:
         """The greatest pending ID of a group."""
         native, best = self._native, None
         if native.is_viewed(group):
-            index = state.prefix(self._uuid, BY_ID, group)
+            index = view_rows.prefix(self._uuid, BY_ID, group)
             top = 2**64 - 1
             key: bytes | None = _raw((0, top, top))
             while key is not None:
-                found, chunk, _ = self._read(lambda txn, key=key: state.chunk_at(txn, index, key))  # type: ignore[misc]
+                found, chunk, _ = self._read(lambda txn, key=key: view_rows.chunk_at(txn, index, key))  # type: ignore[misc]
                 if found is None:
                     break
                 rows = native.pending_rows(group, BY_ID, _key(found), None, chunk, 1 << 62)
@@ -348,15 +337,15 @@ def _drop_others(txn: "lmdb.Transaction", uuid: bytes, alive: set[int]) -> None:
         while cursor.set_range(at) and bytes(cursor.key()).startswith(start):
             group = int.from_bytes(bytes(cursor.key())[17:21])
             if group not in alive:
-                state.delete_rows(txn, state.prefix(uuid, order, group))
-            at = state.prefix(uuid, order, group + 1)
+                view_rows.delete_rows(txn, view_rows.prefix(uuid, order, group))
+            at = view_rows.prefix(uuid, order, group + 1)
 
 
 def _merge(txn: "lmdb.Transaction", index: bytes, order: int, changes: Any) -> None:
     """Brings a group's changes into one index, chunk by chunk."""
     while (key := changes.next_key(order)) is not None:
-        found, chunk, following = state.chunk_at(txn, index, key)
+        found, chunk, following = view_rows.chunk_at(txn, index, key)
         merged = changes.merge(order, chunk, following)
         if found is not None:
             txn.delete(index + found)
-        state.put_chunks(txn, index, merged)
+        view_rows.put_chunks(txn, index, merged)

@@ -7,15 +7,9 @@ cut (the file ``epoch`` names another boot, and not a clean close) the whole env
 ::
 
     view/
-      data.mdb, lock.mdb    LMDB
+      data.mdb, lock.mdb    LMDB: see view_rows.py
       users                 a flock, held shared by each process that has the view open
       epoch                 the boot in which the view is being written; "clean" once it was flushed and closed
-
-    key                                          value
-    uuid of the stream                           where it stands: sequence number u64, end offset u64,
-                                                 segment u64, header checksum u32 of a frame
-    uuid, order u8, group u32, key of a row (24) CRC-32 of key and chunk u32, a chunk of rows: see
-                                                 native/core/src/pending.rs
 """
 
 import contextlib
@@ -23,11 +17,9 @@ import errno
 import fcntl
 import os
 import stat
-import struct
 import threading
 import weakref
-import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
@@ -39,24 +31,8 @@ from diskstream.engine.looks import is_there, status
 from diskstream.engine.page import boot_id
 from diskstream.errors import DiskFullError, LimitError, ReadOnlyError, StorageError
 
-__all__ = [
-    "BY_CONSUMER",
-    "BY_ID",
-    "BY_TIME",
-    "Place",
-    "View",
-    "ViewDamaged",
-    "chunk_at",
-    "open_view",
-    "put_chunks",
-    "stream_rows",
-]
+__all__ = ["View", "ViewDamaged", "open_view"]
 
-BY_ID, BY_CONSUMER, BY_TIME = 0, 1, 2
-
-Place = tuple[int, int, int, int]
-_PLACE = struct.Struct("<QQQI")
-_CRC = struct.Struct("<I")
 _T = TypeVar("_T")
 _MAX_EPOCH_BYTES = 64
 
@@ -419,81 +395,3 @@ def _as_ours(path: Path, error: lmdb.Error) -> StorageError:
     if "space" in str(error).lower():
         return DiskFullError(str(path), "write the view in", 28, str(error))
     return StorageError(str(path), "use the view in", 5, str(error))
-
-
-# --- rows -------------------------------------------------------------------------------------------------------------
-
-
-def pack_place(place: Place) -> bytes:
-    """Where the rows of a stream stand, as bytes."""
-    return _PLACE.pack(*place)
-
-
-def read_place(txn: lmdb.Transaction, uuid: bytes) -> Place | None:
-    """``(sequence number, end offset, segment, header checksum)`` of the frame that a stream's rows stand behind."""
-    row = txn.get(uuid)
-    return None if row is None or len(row) != _PLACE.size else _PLACE.unpack(row)
-
-
-def prefix(uuid: bytes, order: int, group: int) -> bytes:
-    """What the keys of one index of one group begin with."""
-    return uuid + bytes([order]) + group.to_bytes(4, "big")
-
-
-def chunk_at(txn: lmdb.Transaction, index: bytes, key: bytes) -> tuple[bytes | None, bytes | None, bytes | None]:
-    """The chunk of an index that holds `key`: its own key, itself, and the next chunk's key; None for what is not."""
-    cursor = txn.cursor()
-    found: tuple[bytes, bytes] | None = None
-    # The last key not above the wanted one: the wanted one itself, or what stands before the next.
-    placed = cursor.set_range(index + key)
-    if (placed and cursor.key() == index + key) or (cursor.prev() if placed else cursor.last()):
-        found = _item(cursor, index)
-    following = cursor.next() if found is not None else cursor.set_range(index + key)
-    after = _item(cursor, index) if following else None
-    if found is None:
-        return None, None, None if after is None else after[0]
-    return found[0], found[1], None if after is None else after[0]
-
-
-def _item(cursor: lmdb.Cursor, index: bytes) -> tuple[bytes, bytes] | None:
-    """Where the cursor stands, if that is within an index: the key behind the prefix, and the chunk.
-
-    Raises:
-        ViewDamaged: it is not what was put there.
-    """
-    key, value = (bytes(part) for part in cursor.item())
-    return (key[len(index) :], _checked(key, value)) if key.startswith(index) else None
-
-
-def _checked(key: bytes, value: bytes) -> bytes:
-    chunk = value[_CRC.size :]
-    if value[: _CRC.size] != _CRC.pack(zlib.crc32(chunk, zlib.crc32(key))):
-        raise ViewDamaged
-    return chunk
-
-
-def put_chunks(txn: lmdb.Transaction, index: bytes, chunks: list[tuple[bytes, bytes]]) -> None:
-    """Stores chunks under their keys, each behind the checksum of both: LMDB has none of its own."""
-    keyed = ((index + key, chunk) for key, chunk in chunks)
-    txn.cursor().putmulti([(key, _CRC.pack(zlib.crc32(chunk, zlib.crc32(key))) + chunk) for key, chunk in keyed])
-
-
-def stream_rows(txn: lmdb.Transaction, start: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Keys that begin with `start`, in order, and their chunks.
-
-    Raises:
-        ViewDamaged: one is not what was put there.
-    """
-    cursor = txn.cursor()
-    more = cursor.set_range(start)
-    while more and bytes(cursor.key()).startswith(start):
-        key, value = (bytes(part) for part in cursor.item())
-        yield key, _checked(key, value)
-        more = cursor.next()
-
-
-def delete_rows(txn: lmdb.Transaction, start: bytes) -> None:
-    """Removes every row whose key begins with `start`."""
-    cursor = txn.cursor()
-    while cursor.set_range(start) and bytes(cursor.key()).startswith(start):
-        cursor.delete()

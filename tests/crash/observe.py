@@ -7,7 +7,7 @@ from typing import TypeVar
 from diskstream import Store
 from diskstream.engine.log import StreamLog
 from diskstream.engine.pending import Row as PendingRow
-from diskstream.engine.state import BY_CONSUMER, BY_ID, BY_TIME
+from diskstream.engine.view_rows import BY_CONSUMER, BY_ID, BY_TIME
 from diskstream.ids import EntryID
 from diskstream.retention_rule import rule_of
 from tests.crash.groups import NOBODY, Group, Groups, Member, Row, Windows

@@ -10,7 +10,7 @@ import lmdb
 import pytest
 
 from diskstream import Commit, Stream
-from diskstream.engine import audit, roll, state
+from diskstream.engine import audit, roll, view_rows
 from diskstream.engine.log import FLAG_CHECK, StreamLog
 from diskstream.engine.pending import StreamPending
 from diskstream.engine.state import View
@@ -136,7 +136,7 @@ def stale_view_trusted(patch: pytest.MonkeyPatch) -> None:
     """Whatever view is there is taken for the one that the log speaks of."""
 
     def stands(pending: StreamPending, txn: lmdb.Transaction) -> bool:
-        return state.read_place(txn, pending._uuid) is not None
+        return view_rows.read_place(txn, pending._uuid) is not None
 
     patch.setattr(StreamPending, "_stands", stands)
 

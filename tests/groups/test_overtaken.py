@@ -30,7 +30,8 @@ def test_nothing_pending_is_passed_over(how: str, tmp_path: Path) -> None:
         log = log_of(mine, b"x")
         number = log.native.group_number(b"g")
         assert number is not None
-        assert log.native.unknown(number, [ids[0], ids[20]]) == [ids[0]]
+        unknown = log.native.unknown(number, [ids[0], ids[20]])
+        assert (len(unknown), unknown.key(0)) == (1, bytes(8) + ids[0].ms.to_bytes(8) + ids[0].seq.to_bytes(8))
         theirs.stream("x").info()
         other = log_of(theirs, b"x")
         with other.locked():

@@ -10,7 +10,7 @@ import lmdb
 
 import diskstream
 from diskstream import DiskstreamError, Group, NoGroupError, Store
-from diskstream.engine import state
+from diskstream.engine import state, view_rows
 from diskstream.engine.state import View
 from tests.engine.children import LIMIT_S, hear, say
 
@@ -75,13 +75,13 @@ def _stop(word: str) -> None:
 
 def die_in_the_view(path: str) -> None:
     """Stops in the middle of a transaction that merges pending entries into the view."""
-    put = state.put_chunks
+    put = view_rows.put_chunks
 
     def put_some(txn: lmdb.Transaction, index: bytes, chunks: list[tuple[bytes, bytes]]) -> None:
         put(txn, index, chunks)
         _stop("within")
 
-    state.put_chunks = put_some
+    view_rows.put_chunks = put_some
     _group(path).consumer("dead").read(count=5)
 
 

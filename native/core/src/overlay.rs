@@ -115,14 +115,19 @@ impl Overlay {
 
     /// `row` is what is so now. `in_view` says whether the view may have a row of this ID.
     pub fn set(&mut self, row: Pending, in_view: bool) {
-        let before = self.rows.insert(row.id, Held { row: Some(row), in_view });
-        if let Some(before) = before {
-            if let Some(old) = before.row {
-                self.forget_keys(&old);
+        let before = match self.rows.entry(row.id) {
+            Entry::Vacant(place) => {
+                place.insert(Held { row: Some(row), in_view });
+                None
             }
-            if before.in_view {
-                self.rows.insert(row.id, Held { row: Some(row), in_view: true });
+            Entry::Occupied(mut place) => {
+                let held = place.get_mut();
+                held.in_view |= in_view;
+                held.row.replace(row)
             }
+        };
+        if let Some(old) = before {
+            self.forget_keys(&old);
         }
         self.note_keys(&row);
     }

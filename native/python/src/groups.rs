@@ -13,6 +13,7 @@ use pyo3::types::{PyBytes, PyTuple};
 use crate::errors::{self, Failure};
 use crate::id::{parse, EntryId};
 use crate::log::Log;
+use crate::view::Unknown;
 
 /// `(number, name, last delivered ID, entries read, consumers, pending, refused)`.
 type GroupRow<'py> = (u32, Bound<'py, PyBytes>, EntryId, Option<u64>, usize, u64, u64);
@@ -260,15 +261,15 @@ impl Log {
             .collect()
     }
 
-    /// Those of `ids` that only the view can know of, in order.
-    fn unknown(&self, py: Python<'_>, group: u32, ids: Vec<Bound<'_, PyAny>>) -> PyResult<Vec<EntryId>> {
+    /// Those of `ids` that only the view can know of.
+    fn unknown(&self, py: Python<'_>, group: u32, ids: Vec<Bound<'_, PyAny>>) -> PyResult<Unknown> {
         let mut ids = ids_of(&ids)?;
         let active = self.lock_brief(py);
-        let group = group_of(py, &active.tail.state.groups, group)?;
-        ids.retain(|id| group.is_unknown(*id));
+        let known = group_of(py, &active.tail.state.groups, group)?;
+        ids.retain(|id| known.is_unknown(*id));
         ids.sort_unstable();
         ids.dedup();
-        Ok(ids.into_iter().map(|id| EntryId { id }).collect())
+        Ok(Unknown { group, ids })
     }
 
     /// The pending entries with these IDs, None for each that is not pending; the view was asked before.

@@ -93,6 +93,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<ctl::Guard>()?;
     module.add_class::<waiting::PyTurn>()?;
     module.add_class::<view::Changes>()?;
+    module.add_class::<view::Unknown>()?;
     module.add_class::<log::Log>()?;
     module.add_class::<packing::PackedRows>()?;
     module.add_class::<resp::RequestParser>()?;

@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::errors::{self, Failure};
-use crate::groups::{ids_of, order_of};
+use crate::groups::order_of;
 use crate::id::EntryId;
 use crate::log::{now_ms, Log};
 
@@ -27,6 +27,25 @@ struct Inner {
     gone: [Vec<Key>; 3],
     new: [Vec<Pending>; 3],
     at: [(usize, usize); 3],
+}
+
+/// IDs that a group's overlay says nothing of, in order: what the view is to be asked for.
+#[pyclass(frozen, module = "diskstream._native")]
+pub struct Unknown {
+    pub group: u32,
+    pub ids: Vec<Id>,
+}
+
+#[pymethods]
+impl Unknown {
+    fn __len__(&self) -> usize {
+        self.ids.len()
+    }
+
+    /// The key, by ID, of number `at`, as 24 bytes; None behind the last.
+    fn key<'py>(&self, py: Python<'py>, at: usize) -> Option<Bound<'py, PyBytes>> {
+        self.ids.get(at).map(|id| PyBytes::new(py, &key_bytes((0, id.ms, id.seq))))
+    }
 }
 
 type Chunk<'py> = (Bound<'py, PyBytes>, Bound<'py, PyBytes>);
@@ -231,20 +250,30 @@ impl Log {
         overlay.last().map(|row| EntryId { id: row.id })
     }
 
-    /// Takes the rows of these IDs out of the chunk of the view, by ID, that would hold them: they are known here from
-    /// now on, and so is of which there is none.
-    #[pyo3(signature = (group, chunk, ids))]
-    fn adopt(&self, py: Python<'_>, group: u32, chunk: Option<&[u8]>, ids: Vec<Bound<'_, PyAny>>) -> PyResult<()> {
-        let mut ids = ids_of(&ids)?;
-        ids.sort_unstable();
+    /// Takes rows out of the chunk of the view, by ID, that would hold those of `unknown` from number `at` on, up to the
+    /// key of the next chunk: they are known here from then on, and so is of which there is none. Returns where to go on.
+    #[pyo3(signature = (unknown, at, chunk, following))]
+    fn adopt(
+        &self,
+        py: Python<'_>,
+        unknown: &Unknown,
+        at: usize,
+        chunk: Option<&[u8]>,
+        following: Option<&[u8]>,
+    ) -> PyResult<usize> {
+        let rest = unknown.ids.get(at..).unwrap_or(&[]);
+        let before = following.and_then(parse_key);
+        let count = before.map_or(rest.len(), |before| rest.partition_point(|id| (0, id.ms, id.seq) < before));
+        // The first one at least, whatever a damaged view has for a following key: who goes through them comes to an end.
+        let ids = rest.get(..count.max(1)).unwrap_or(rest);
         let rows = match chunk {
             Some(chunk) => decode_chunk(chunk, Order::ById).map_err(|error| errors::core(py, "view", error))?,
             None => Vec::new(),
         };
         let mut active = self.lock_brief(py);
-        if let Some(group) = active.tail.state.groups.by_number.get_mut(&group) {
-            group.adopt(&rows, &ids);
+        if let Some(group) = active.tail.state.groups.by_number.get_mut(&unknown.group) {
+            group.adopt(&rows, ids);
         }
-        Ok(())
+        Ok(at + ids.len())
     }
 }
