@@ -63,7 +63,7 @@ class Watch:
         """Those that may have changed since they were added, or since the last call."""
         found = [place for place, (ctl, seen) in self._bells.items() if ctl.bell != seen]
         for place in found:
-            self._renew(place)
+            self.renew(*place)
         return found
 
     def stale(self) -> list[Place]:
@@ -73,10 +73,12 @@ class Watch:
         """
         before = dict(self._bells)
         for place in before:
-            self._renew(place)
+            self.renew(*place)
         return [place for place, (ctl, seen) in before.items() if self._bells[place][0] is not ctl or ctl.bell != seen]
 
-    def _renew(self, place: Place) -> None:
+    def renew(self, store: "Store", name: bytes) -> None:
+        """What has changed until now is not told by `changed`: for who is about to look at a watched stream anyway."""
+        place = store, name
         try:
             self._bells[place] = _bell(*place)
         except (DiskstreamError, OSError):  # whoever looks at the stream meets it

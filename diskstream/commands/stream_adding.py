@@ -191,10 +191,29 @@ COMMANDS = (
     Command(
         "xadd", -5, _xadd, _WRITE | {"denyoom"}, (1, 1, 1), summary="Appends an entry. Makes the stream where needed."
     ),
-    Command("xtrim", -4, _xtrim, frozenset({"write"}), (1, 1, 1), summary="Removes entries from a stream's beginning."),
+    Command(
+        "xtrim",
+        -4,
+        _xtrim,
+        frozenset({"write"}),
+        (1, 1, 1),
+        summary="Removes entries from a stream's beginning.",
+        ends_waits=False,
+    ),
     Command("xlen", 2, _xlen, frozenset({"readonly", "fast"}), (1, 1, 1), summary="How many entries a stream has."),
-    Command("xdel", -3, _xdel, _WRITE, (1, 1, 1), summary="Deletes entries. Returns how many there were."),
-    Command("xdelex", -5, _xdelex, _WRITE, (1, 1, 1), since="8.2.0", summary="Deletes entries, with an eye on groups."),
+    Command(
+        "xdel", -3, _xdel, _WRITE, (1, 1, 1), summary="Deletes entries. Returns how many there were.", ends_waits=False
+    ),
+    Command(
+        "xdelex",
+        -5,
+        _xdelex,
+        _WRITE,
+        (1, 1, 1),
+        since="8.2.0",
+        summary="Deletes entries, with an eye on groups.",
+        ends_waits=False,
+    ),
     Command("xsetid", -3, _xsetid, _WRITE | {"denyoom"}, (1, 1, 1), summary="Sets the last ID, and what goes with it."),
     Command("xcfgset", -2, _xcfgset, _WRITE, (1, 1, 1), since="8.6.0", summary="Sets the windows of idempotence."),
     Command(

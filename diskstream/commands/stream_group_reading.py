@@ -56,6 +56,8 @@ class _GroupRead:
         places = (place for place, (_, after) in enumerate(self.positions) if after != ">")
         claiming = self.positions[: next(places, len(self.positions))] if asked.claim_ms is not None else []
         self.claiming = {key for key, _ in claiming}
+        # As workers do. No limit but COUNT matters then: one entry is given, however large.
+        self._takes_one = simple and asked.count == 1 and not asked.noack and asked.claim_ms is None
 
     def look(self) -> Reply | None:
         """What there is now; None where there is nothing.
@@ -77,6 +79,10 @@ class _GroupRead:
     def _read(self, run: dict[bytes, EntryID | str], max_count: int | None, max_bytes: int | None) -> Found:
         asked = self.asked
         store = self.caller.keyspace.store(self.database)  # another one, perhaps, than when the wait began
+        if self._takes_one:
+            ((key, _),) = run.items()
+            entries = store.stream(key).group(self.group, create=False).consumer(asked.consumer).read(count=1)
+            return [(key, [*entries])] if entries else []
         found = store.read_group(
             self.group,
             asked.consumer,
@@ -88,6 +94,17 @@ class _GroupRead:
             claim_ms=asked.claim_ms,
         )
         return [(key, [*entries]) for key, entries in found.items()]
+
+    def more(self) -> bool:
+        """Whether a look may find something, as of the last one: an entry, or that a group is gone."""
+        try:
+            for key in self.asked.keys:
+                group = self.caller.keyspace.stream(self.database, key).group(self.group, create=False)
+                if group.has_undelivered() or not group.exists():
+                    return True
+        except (DiskstreamError, Failure, OSError):
+            return True  # the next look tells
+        return False
 
     def ripe_at(self) -> float | None:
         """When the next pending entry of a stream may be claimed by age, or what is kept for others be free again."""
@@ -132,7 +149,7 @@ def _xreadgroup(caller: Caller, given: list[bytes]) -> Reply | Waiting:
     reading = _GroupRead(caller, asked)
     only_new = asked.claim_ms is None and all(after == ">" for _, after in reading.positions)
     kin = (caller.database, asked.group, tuple(asked.keys)) if only_new else None
-    return answer(caller, asked, reading.look, reading.ripe_at, kin)
+    return answer(caller, asked, reading.look, reading.ripe_at, kin=kin, more=reading.more)
 
 
 COMMANDS = (

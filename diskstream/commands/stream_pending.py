@@ -187,8 +187,17 @@ def _xpending(caller: Caller, given: list[bytes]) -> Reply:
 _WRITE = frozenset({"write", "fast"})
 _KEY = (1, 1, 1)
 COMMANDS = (
-    Command("xack", -4, _xack, _WRITE, _KEY, summary="Acknowledges entries of a group."),
-    Command("xackdel", -6, _xackdel, _WRITE, _KEY, since="8.2.0", summary="Acknowledges entries and deletes them."),
+    Command("xack", -4, _xack, _WRITE, _KEY, summary="Acknowledges entries of a group.", ends_waits=False),
+    Command(
+        "xackdel",
+        -6,
+        _xackdel,
+        _WRITE,
+        _KEY,
+        since="8.2.0",
+        summary="Acknowledges entries and deletes them.",
+        ends_waits=False,
+    ),
     Command("xnack", -7, _xnack, _WRITE, _KEY, since="8.8.0", summary="Gives entries back for others to claim."),
     Command("xclaim", -6, _xclaim, _WRITE, _KEY, summary="Takes over pending entries of others."),
     Command("xautoclaim", -6, _xautoclaim, _WRITE, _KEY, since="6.2.0", summary="Takes over what lies too long."),

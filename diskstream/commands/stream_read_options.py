@@ -210,7 +210,9 @@ def answer(
     asked: ReadOptions,
     again: Callable[[], Reply | None],
     ripe_at: Callable[[], float | None] = lambda: None,
+    *,
     kin: Hashable = None,
+    more: Callable[[], bool] = lambda: True,
 ) -> Reply | Waiting:
     """Looks once; where there is nothing, waits if it was told to and may."""
     reply = again()
@@ -219,4 +221,4 @@ def answer(
     if asked.block_ms is None or not caller.may_wait:
         return NIL_ARRAY
     until = time.monotonic() + asked.block_ms / 1000 if asked.block_ms else None
-    return Waiting(caller.database, tuple(dict.fromkeys(asked.keys)), until, again, ripe_at, kin=kin)
+    return Waiting(caller.database, tuple(dict.fromkeys(asked.keys)), until, again, ripe_at, kin=kin, more=more)

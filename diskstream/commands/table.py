@@ -29,6 +29,7 @@ class Command:
         since, summary: as in COMMAND DOCS.
         subcommands: by name in lower case, without the container's.
         find_keys: where keys stand if `keys` cannot tell (XREAD): gives them from the words.
+        ends_waits: whether what it writes may be what somebody waits for.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Command:
     summary: str = ""
     subcommands: Mapping[str, "Command"] = field(default_factory=dict)
     find_keys: Callable[[list[bytes]], list[bytes]] | None = None
+    ends_waits: bool = True
 
     def takes(self, count: int) -> bool:
         """Whether it may be called with so many words."""

@@ -23,6 +23,7 @@ class Waiting:
         otherwise: the reply at the end of the time.
         kin: waits that are alike have the same: where one found nothing, the others find nothing either at that moment.
             None is like no other.
+        more: whether the next of kin may find something, right behind one that did. Costs less than a look.
     """
 
     database: int
@@ -32,3 +33,4 @@ class Waiting:
     ripe_at: Callable[[], float | None] = lambda: None
     otherwise: Reply = NIL_ARRAY
     kin: Hashable = None
+    more: Callable[[], bool] = lambda: True

@@ -68,6 +68,13 @@ class Bells:
             return []
         return self._found(self._watch.changed()) + moved
 
+    def pass_over(self, keys: list[Key]) -> None:
+        """What has changed until now is not told by `changed`: for who is about to look at these keys anyway."""
+        for key in keys:
+            place = self._keys.get(key)
+            if place is not None:
+                self._watch.renew(*place)
+
     def _moved(self) -> list[Key]:
         """The keys that are in another store by now, after SWAPDB or a reopening: listens there."""
         arranged = self._keyspace.arrangement()

@@ -118,6 +118,7 @@ class Loop:
         while runner.dirty:
             dirty, runner.dirty = runner.dirty, []
             if len(dirty) > 1:
+                dirty.reverse()  # whose wait has ended hears of it before who has ended it
                 self._send_all(dirty)
             else:
                 self._send(dirty[0])

@@ -269,6 +269,7 @@ class Runner:
         else:
             self._answer_by_mode(connection, reply)
         if watched:
+            self.bells.pass_over(watched)
             self.waiters.serve(watched, self.now)
 
     def _turn_away(self, connection: Connection) -> None:
@@ -361,7 +362,7 @@ class Runner:
             self.resumed.append(connection)
 
     def _written(self, transaction: Transaction | None, database: int, words: list[bytes]) -> list[Key]:
-        """The keys that a command may write and that somebody waits for."""
+        """The keys that a command may write, to the end of a wait, and that somebody waits for."""
         if transaction is None:
             return self._written_by(words, database)
         if words[0].lower() != b"exec":
@@ -376,7 +377,7 @@ class Runner:
 
     def _written_by(self, words: list[bytes], database: int) -> list[Key]:
         command = self._command(words)
-        if command is None or "write" not in command.flags or "blocking" in command.flags:
+        if command is None or not command.ends_waits or "write" not in command.flags or "blocking" in command.flags:
             return []
         keys = keys_of(command, words)
         if not keys:

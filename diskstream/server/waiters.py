@@ -141,7 +141,7 @@ class Waiters:
                 if waiter.connection.waiter is not waiter or waiter in looked or kin in empty_handed:
                     continue  # it was served meanwhile, or has gone
                 looked.add(waiter)
-                if not self._look(waiter, now) and kin is not None:
+                if not (self._look(waiter, now) and (kin is None or waiter.waiting.more())) and kin is not None:
                     empty_handed.add(kin)
 
     def _look(self, waiter: Waiter, now: float) -> bool:

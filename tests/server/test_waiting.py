@@ -114,10 +114,43 @@ def test_one_entry_makes_one_consumer_look_and_not_all_of_them(
     real = Waiter.look
     monkeypatch.setattr(Waiter, "look", counted)
     for n in range(3):
-        client.call("XADD", "s", "*", "n", n)
+        client.call("XADD", "s", f"{n + 1}-0", "n", n)
         assert values(readers[n].reply()) == [str(n).encode()]
+        client.call("PING")  # and a turn in which what was written is not looked at once more
+        assert len(looks) == n + 1
+    assert client.call("XACK", "s", "g", "1-0") == 1  # what can end no wait makes nobody look
     client.call("PING")
-    assert 3 <= len(looks) < 30
+    assert len(looks) == 3
+    for reader in readers:
+        reader.close()
+
+
+@pytest.mark.parametrize("by", ["a transaction", "another opening"])
+def test_as_many_consumers_as_there_are_entries_are_served(server: Server, client: Client, by: str) -> None:
+    client.call("XGROUP", "CREATE", "s", "g", "$", "MKSTREAM")
+    read = ("COUNT", 1, "BLOCK", 0, "STREAMS", "s", ">")
+    readers = [blocked(server, n + 1, "XREADGROUP", "GROUP", "g", f"c{n}", *read) for n in range(3)]
+    if by == "a transaction":
+        for words in (["MULTI"], ["XADD", "s", "*", "n", 0], ["XADD", "s", "*", "n", 1], ["EXEC"]):
+            client.call(*words)
+    else:
+        with diskstream.open(server.settings.dir) as other:
+            other.stream("s").add_many([{"n": 0}, {"n": 1}])
+    assert [values(reader.reply()) for reader in readers[:2]] == [[b"0"], [b"1"]]
+    client.call("XADD", "s", "*", "n", 2)
+    assert values(readers[2].reply()) == [b"2"]
+    for reader in readers:
+        reader.close()
+
+
+def test_all_consumers_hear_that_their_group_went_right_behind_an_entry(server: Server, client: Client) -> None:
+    client.call("XGROUP", "CREATE", "s", "g", "$", "MKSTREAM")
+    read = ("COUNT", 1, "BLOCK", 0, "STREAMS", "s", ">")
+    readers = [blocked(server, n + 1, "XREADGROUP", "GROUP", "g", f"c{n}", *read) for n in range(3)]
+    client.sock.sendall(packed("XADD", "s", "*", "n", 0) + packed("XGROUP", "DESTROY", "s", "g"))
+    assert values(readers[0].reply()) == [b"0"]
+    for reader in readers[1:]:
+        assert "NOGROUP" in str(reader.reply())
     for reader in readers:
         reader.close()
 
