@@ -5,7 +5,7 @@ import itertools
 import math
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ from diskstream.counts import check_count
 from diskstream.engine import reader
 from diskstream.engine.fetching import fetching_outside
 from diskstream.engine.log import StreamLog, StreamMoved
-from diskstream.engine.pending import Row
+from diskstream.engine.pending import Key, Row, key_beyond
 from diskstream.engine.segment import Away
 from diskstream.engine.view_rows import BY_CONSUMER, BY_TIME
 from diskstream.errors import ArgumentError, DiskstreamError, NoGroupError, ReadOnlyError
@@ -33,6 +33,11 @@ SEALED, VIEW = 9, 10  # reasons, as native/python/src/errors.rs numbers them
 _UNLIMITED = 2**62
 _BYTES_AT_ONCE = 1 << 20
 _LEAST_LOOK_MS = 10
+_ROWS_AT_ONCE = 256
+# Pending rows that one look at what is ripe goes through where their entries are gone: then others may have the lock.
+_GONE_AT_ONCE = 4096
+_ASIDE_S = 0.0002
+_FIRST: Key = (0, 0, 0)
 _NEW = MAX_ID  # what `>` stands for, as in Redis
 
 
@@ -126,7 +131,8 @@ class Reading:
         self.log, self.owner, self.group, self.wanted = log, owner, group, wanted
         self._name = consumer
         self._number: int | None = None
-        self._unripe = OWNED, 0, 0  # where those begin, in the order of times, that `ripe` has not looked at
+        self._unripe: Key = OWNED, 0, 0  # where those begin, in the order of times, that `ripe` has not looked at
+        self.left_off: Key | None = None  # where `ripe` is to go on, with the lock taken anew
 
     @property
     def consumer(self) -> int:
@@ -159,14 +165,35 @@ class Reading:
                 self.log.resolve(code, held=True)
                 seen_in_view = False  # a roll begins the overlays anew
 
-    def ripe(self, room: int) -> list[Delivery]:
-        """What nobody has, and what others have had for too long: in the order of Redis's CLAIM."""
+    def ripe(self, room: int, start: Key = _FIRST) -> list[Delivery]:
+        """What nobody has, and what others have had for too long: in the order of Redis's CLAIM, from `start` on.
+
+        Entries that are gone stay pending, as in Redis, and may be very many. So it ends behind some thousands of them
+        with what was found; where that is nothing `left_off` says where to go on.
+        """
         now = now_ms(self.log)
         oldest = now - (self.wanted.claim_ms or 0)
         if oldest >= 0:
             self._unripe = OWNED | (oldest + 1), 0, 0  # nobody's entries are always ripe
-        rows = self.log.pending.rows(self.group, BY_TIME, (0, 0, 0), self._unripe)
-        return self._again(rows, room, now, gone=False)
+        rows = self.log.pending.rows(self.group, BY_TIME, start, self._unripe)
+        made: list[Delivery] = []
+        self._again(self._but_gone(rows, room, made), made, room, now, gone=False)
+        return made
+
+    def _but_gone(self, rows: Iterator[Row], room: int, made: list[Delivery]) -> Iterator[list[Row]]:
+        """Pending rows, some at a time, without those below the first entry; `made` is what came of them so far."""
+        first = reader.first_id(self.log) if self.log.native.counters()[0] else None
+        passed, at_once = 0, min(room, _ROWS_AT_ONCE)
+        while some := list(itertools.islice(rows, at_once)):
+            before = len(made)
+            yield [row for row in some if row[0] >= first] if first is not None else []
+            given = len(made) - before
+            passed += len(some) - given
+            if not given:  # to look for many at once costs little more
+                at_once = min(2 * at_once, _GONE_AT_ONCE)
+            if passed >= _GONE_AT_ONCE:
+                self.left_off = None if made else key_beyond(some[-1], BY_TIME)
+                return
 
     def ripens_in_s(self) -> float | None:
         """Seconds until the next entry has lain long enough; None where that is no matter.
@@ -187,36 +214,37 @@ class Reading:
             return []
         key = (self.consumer, start.ms, start.seq)
         rows = self.log.pending.rows(self.group, BY_CONSUMER, key, (self.consumer + 1, 0, 0))
-        return self._again(rows, room, now_ms(self.log), gone=True)
-
-    def _again(self, rows: Iterable[Row], room: int, now: int, *, gone: bool) -> list[Delivery]:
-        """Delivers pending entries once more; with `gone`, those whose entry is gone are shown as such."""
         made: list[Delivery] = []
+        some = iter(lambda: list(itertools.islice(rows, min(room - len(made), _ROWS_AT_ONCE))), [])
+        self._again(some, made, room, now_ms(self.log), gone=True)
+        return made
+
+    def _again(self, batches: Iterable[list[Row]], made: list[Delivery], room: int, now: int, *, gone: bool) -> None:
+        """Delivers pending entries once more; with `gone`, those whose entry is gone are shown as such.
+
+        The log is told when all is `made`: what is claimed becomes the youngest, and would come once more.
+        """
         changed: list[tuple[EntryID, int, int]] = []
-        rows = iter(rows)
         text = self.log.options.decode_responses
-        while room > 0 and not self._is_full(made):
-            some = list(itertools.islice(rows, min(room, 256)))
-            if not some:
-                break
-            found = reader.find_many(self.log, [row[0] for row in some])
+        for some in batches:
+            found = reader.find_many(self.log, [row[0] for row in some]) if some else {}
             for entry_id, consumer, time_ms, deliveries in some:
                 entry = found.get(entry_id)
-                if (entry is None and not gone) or self._is_full(made):
+                if (entry is None and not gone) or len(made) >= room or self._is_full(made):
                     continue
                 idle = max(0, now - time_ms) if consumer else -1
                 made.append(delivery(entry, entry_id, self.owner, idle, deliveries, text))
-                room -= 1
                 if entry is not None:
                     self.wanted.spent += entry.size_bytes
                     changed.append((entry_id, now, min(deliveries + 1, MAX_DELIVERIES)))
+            if len(made) >= room or self._is_full(made):
+                break
         if changed:
             # What CLAIM gives is a delivery; a look at one's own history is not.
             active = not gone
             for at in range(0, len(changed), 1 << 16):
                 part = sorted(changed[at : at + (1 << 16)])
                 self.log.pending.change([("assign", self.group, self.consumer, active, part)], now)
-        return made
 
     def _is_full(self, made: list[Delivery]) -> bool:
         return bool(made or self.wanted.spent) and self.wanted.spent >= self.wanted.bytes_limit
@@ -233,6 +261,7 @@ class _Place:
     bell: tuple[Ctl, int] | None = None
     ripens_in_s: float | None = None
     looked: bool = False  # only the first look of a call counts as an attempt of the consumer's
+    left_off: Key | None = None  # where the look at what is ripe is to go on, at once
 
     def is_for(self, group: int) -> None:
         """Leaves the queue of a group that was destroyed, and made anew as this one: nobody is served there."""
@@ -250,7 +279,11 @@ def _look(place: _Place, log: StreamLog, consumer: bytes, wanted: Wanted, *, wai
         wanted.spent = spent
         return _look_held(place, log, consumer, wanted, waits=waits)
 
-    return fetching_outside(log, look)
+    while True:
+        entries = fetching_outside(log, look)
+        if place.left_off is None:
+            return entries
+        time.sleep(_ASIDE_S)
 
 
 def _look_held(place: _Place, log: StreamLog, consumer: bytes, wanted: Wanted, *, waits: bool) -> list[Delivery]:
@@ -274,9 +307,28 @@ def _look_held(place: _Place, log: StreamLog, consumer: bytes, wanted: Wanted, *
 
 
 def _take(reading: Reading, log: StreamLog, place: _Place, wanted: Wanted, *, waits: bool) -> list[Delivery]:
+    place.is_for(reading.group)
+    entries = reading.ripe(wanted.room, place.left_off or _FIRST) if wanted.claims else []
+    place.left_off = reading.left_off
+    if place.left_off is not None:
+        return entries
+    entries = _take_new(reading, log, place, wanted, entries, waits=waits)
+    if entries:
+        if place.turn is not None:
+            place.turn.leave(served=True)
+            place.turn = None
+        if has_more(log, reading.group):
+            log.ctl.wake_queue(1, reading.group)
+    else:
+        place.ripens_in_s = reading.ripens_in_s()
+    return entries
+
+
+def _take_new(
+    reading: Reading, log: StreamLog, place: _Place, wanted: Wanted, entries: list[Delivery], *, waits: bool
+) -> list[Delivery]:
+    """The claimed entries, and new ones behind them. Where there are none, and it `waits`, it stands in the queue"""
     group = reading.group
-    place.is_for(group)
-    entries = reading.ripe(wanted.room) if wanted.claims else []
     room = wanted.room - len(entries)
     while room > 0 and not (entries and wanted.spent >= wanted.bytes_limit):
         promised = log.ctl.promised(group, place.turn)
@@ -301,14 +353,6 @@ def _take(reading: Reading, log: StreamLog, place: _Place, wanted: Wanted, *, wa
                 waits = False
                 continue
         break
-    if entries:
-        if place.turn is not None:
-            place.turn.leave(served=True)
-            place.turn = None
-        if has_more(log, group):
-            log.ctl.wake_queue(1, group)
-    else:
-        place.ripens_in_s = reading.ripens_in_s()
     return entries
 
 
@@ -420,6 +464,8 @@ def read_groups(
             store._check_open()
             if wanted.stop is not None and wanted.stop.is_set():
                 return {}  # nobody would see what it was given; who waits behind it is
+    except NoGroupError as error:
+        raise NoGroupError(error.stream, error.group, "XREADGROUP") from None
     finally:
         for place in places.values():
             if place.turn is not None:

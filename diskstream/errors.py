@@ -118,8 +118,8 @@ class IDExhaustedError(ArgumentError):
 class LimitError(ArgumentError):
     """Something is larger than its documented limit."""
 
-    def __init__(self, what: str, limit: int, found: int) -> None:
-        super().__init__(f"Elements are too large to be stored: {what} of {found}, over the limit of {limit}")
+    def __init__(self, what: str, limit: int, found: int, words: str = "Elements are too large to be stored") -> None:
+        super().__init__(f"{words}: {what} of {found}, over the limit of {limit}")
         self.what, self.limit, self.found = what, limit, found
 
 
@@ -169,13 +169,25 @@ class StreamExistsError(DiskstreamError):
 
 
 class NoGroupError(DiskstreamError, LookupError):
-    """The stream has no such consumer group, or does not exist."""
+    """The stream has no such consumer group, or does not exist.
 
-    def __init__(self, stream: bytes, group: bytes) -> None:
-        super().__init__(
-            f"NOGROUP No such key {_shown(stream)} or consumer group {_shown(group)}: "
-            "Stream.group() makes one, unless create=False"
-        )
+    Args:
+        stream, group: their names.
+        command: whose words it says, of Redis: XGROUP, XINFO or XREADGROUP; the others have the same.
+        no_stream: whether there is no such stream, which XGROUP and XINFO tell apart.
+    """
+
+    def __init__(self, stream: bytes, group: bytes, command: str = "", *, no_stream: bool = False) -> None:
+        key, name = _shown(stream), _shown(group)
+        if command in {"XGROUP", "XINFO"}:
+            words = f"NOGROUP No such consumer group {name} for key name {key}"
+            if no_stream:
+                needs = XGROUP_NEEDS_STREAM.removesuffix(".") if command == "XGROUP" else "no such key"
+                words = f"{needs}: no stream {key}, and so no group {name}"
+        else:
+            words = f"NOGROUP No such key {key} or consumer group {name}"
+            words += " in XREADGROUP with GROUP option" if command == "XREADGROUP" else ""
+        super().__init__(f"{words}: Stream.group() makes one, unless create=False")
         self.stream, self.group = stream, group
 
 
@@ -248,8 +260,8 @@ class PoisonedError(StorageError):
 class ReadOnlyError(StorageError):
     """The store was opened, or is mounted, for reading only."""
 
-    def __init__(self, path: str, action: str = "write to") -> None:
-        super().__init__(path, action, _errno.EROFS, "it is open for reading only")
+    def __init__(self, path: str, action: str = "write to", why: str = "it is open for reading only") -> None:
+        super().__init__(path, action, _errno.EROFS, why)
 
 
 class NetworkFilesystemError(StorageError):

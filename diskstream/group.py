@@ -59,12 +59,22 @@ def _start(log: StreamLog, given: IDLike, *, loose: bool) -> EntryID:
     return parse_id(given)
 
 
-def _entries_read(log: StreamLog, given: int | None) -> int | None:
+def check_entries_read(given: int | None) -> int | None:
+    """What is said of the entries that a group has read, checked; None where it is not known, which -1 says too.
+
+    Raises:
+        ArgumentError: it is less, or no number.
+    """
     if given is None or given == -1:
         return None
     if check_count("ENTRIESREAD", given) < 0:
         raise ArgumentError("value for ENTRIESREAD must be positive or -1")
-    return min(given, log.native.counters()[2])
+    return given
+
+
+def _entries_read(log: StreamLog, given: int | None) -> int | None:
+    checked = check_entries_read(given)
+    return None if checked is None else min(checked, log.native.counters()[2])
 
 
 def create_group(
@@ -103,30 +113,26 @@ class Group(WireGroup):
 
     # --- the log behind the names -------------------------------------------------------------------------------------
 
-    def _missing(self) -> NoGroupError:
-        return NoGroupError(self.stream.name, self.name)
-
-    def _change(self, action: Callable[[StreamLog, int], _T]) -> _T:
-        """Changes the group.
+    def _change(self, action: Callable[[StreamLog, int], _T], command: str = "") -> _T:
+        """Changes the group; `command` is whose words it says where there is none.
 
         Raises:
             NoGroupError: there is no such group.
         """
         if self.stream._store.read_only:
             raise ReadOnlyError(str(self.stream._store.path))
-        found: list[_T] | None = self.stream._use(
-            lambda log: [locked(log, lambda log: action(log, group_number(log, self)))], None
-        )
-        if found is None:
-            raise self._missing()
-        return found[0]
+        return self._found(lambda log: locked(log, lambda log: action(log, group_number(log, self))), command)
 
-    def _look(self, look: Callable[[StreamLog, int], _T]) -> _T:
-        found: list[_T] | None = self.stream._use(
-            lambda log: [looked(log, lambda log: look(log, group_number(log, self)))], None
-        )
+    def _look(self, look: Callable[[StreamLog, int], _T], command: str = "") -> _T:
+        return self._found(lambda log: looked(log, lambda log: look(log, group_number(log, self))), command)
+
+    def _found(self, action: Callable[[StreamLog], _T], command: str) -> _T:
+        try:
+            found: list[_T] | None = self.stream._use(lambda log: [action(log)], None)
+        except NoGroupError:
+            raise NoGroupError(self.stream.name, self.name, command) from None
         if found is None:
-            raise self._missing()
+            raise NoGroupError(self.stream.name, self.name, command, no_stream=True)
         return found[0]
 
     def exists(self) -> bool:
@@ -141,7 +147,7 @@ class Group(WireGroup):
         Raises:
             NoGroupError: there is no such group.
         """
-        return self._look(lambda log, _: next(info for info in group_infos(log) if info.name == self.name))
+        return self._look(lambda log, _: next(info for info in group_infos(log) if info.name == self.name), "XINFO")
 
     # --- the group itself ---------------------------------------------------------------------------------------------
 
@@ -157,7 +163,7 @@ class Group(WireGroup):
             record = ("position", group, _start(log, start, loose=True), _entries_read(log, entries_read))
             log.retry(lambda: log.native.change([record], now_ms(log)), held=True)
 
-        self._change(move)
+        self._change(move, "XGROUP")
 
     def advance(self, to: IDLike) -> bool:
         """Moves the last delivered ID forward to `to`, as if a consumer had been given and acknowledged all up to it.
@@ -209,7 +215,7 @@ class Group(WireGroup):
     def create_consumer(self, name: str | bytes) -> bool:
         """Makes a consumer. Returns False where there is one of that name."""
         key = as_member_name("consumer", name)
-        return self._change(lambda log, group: make_consumer(log, group, key))
+        return self._change(lambda log, group: make_consumer(log, group, key), "XGROUP")
 
     def delete_consumer(self, name: str | bytes) -> int:
         """Removes a consumer with its pending entries, which nobody can claim then. Returns how many these were."""
@@ -231,7 +237,7 @@ class Group(WireGroup):
                 log.pending.change([("dismiss", group, consumer)], now_ms(log))
             return len(ids)
 
-        return self._change(remove)
+        return self._change(remove, "XGROUP")
 
     def consumers(self) -> list[ConsumerInfo]:
         """What XINFO CONSUMERS says, in byte order of names."""
@@ -245,7 +251,7 @@ class Group(WireGroup):
                 for _, name, seen, active, pending in log.native.consumers(group)
             ]
 
-        return self._look(look)
+        return self._look(look, "XINFO")
 
     # --- pending entries ----------------------------------------------------------------------------------------------
 

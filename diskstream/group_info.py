@@ -149,12 +149,18 @@ class FullGroup:
 
 @dataclass(frozen=True)
 class FullInfo:
-    """All of a stream's state, as XINFO STREAM FULL shows it."""
+    """All of a stream's state, as XINFO STREAM FULL shows it. Attributes as of `StreamInfo` and `FullGroup`."""
 
     length: int
     last_generated_id: EntryID
     max_deleted_entry_id: EntryID
     entries_added: int
     recorded_first_entry_id: EntryID
+    idmp_duration_s: int
+    idmp_max_size: int
+    producers_tracked: int
+    messages_tracked: int
+    messages_added: int
+    messages_duplicate: int
     entries: list[Entry]
     groups: list[FullGroup]

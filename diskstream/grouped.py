@@ -11,10 +11,10 @@ from diskstream.engine import audit, reader
 from diskstream.engine.log import StreamLog
 from diskstream.engine.view_rows import BY_CONSUMER, BY_ID
 from diskstream.errors import XGROUP_NEEDS_STREAM, ArgumentError, NoSuchStreamError
-from diskstream.group import Group, create_group, group_infos
+from diskstream.group import Group, check_entries_read, create_group, group_infos
 from diskstream.group_info import FullConsumer, FullGroup, FullInfo, GroupInfo
 from diskstream.ids import IDLike, parse_id
-from diskstream.membership import as_member_name, locked, looked
+from diskstream.membership import as_member_name, locked, looked, now_ms
 from diskstream.references import check_ref, delete
 
 if TYPE_CHECKING:
@@ -97,6 +97,7 @@ class Grouped:
         key = as_member_name("group", name)
         if start not in ("$", b"$"):
             parse_id(start)  # before a stream is made for it
+        check_entries_read(entries_read)
 
         def make(log: StreamLog) -> bool:
             locked(log, lambda log: create_group(log, self._name, key, start, entries_read, strict=not exist_ok))
@@ -239,4 +240,4 @@ def _dump(log: StreamLog, limit: int | None) -> FullInfo:
         listed = list(islice(Group.shown(log, number, rows), limit))
         read, lag = info.entries_read, info.lag
         groups.append(FullGroup(name, delivered, read, lag, pending, refused, listed, consumers))
-    return FullInfo(length, last, deleted, added, first, entries, groups)
+    return FullInfo(length, last, deleted, added, first, *log.native.windows(now_ms(log)), entries, groups)

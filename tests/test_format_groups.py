@@ -9,9 +9,10 @@ import pytest
 
 import diskstream
 from diskstream import Commit, EntryID, Group
+from tests.engine.sample import log_of
 from tests.read_twice import groups_kept, groups_said, opened, same
 from tests.slow_reader import SlowStream, layouts
-from tests.slow_reader.groups import Groups
+from tests.slow_reader.groups import Groups, Windows
 from tests.slow_reader.state import State
 from tests.slow_reader.view import SlowView
 
@@ -206,3 +207,23 @@ def test_the_log_tells_all_of_the_groups_and_the_view_holds_the_same(tmp_path: P
     assert viewed > 0
     assert carried > 0
     assert kinds >= {(layouts.GROUPS, 0), (layouts.VIEW, 0), (layouts.ENTRIES, layouts.RECORDS)}
+
+
+def test_of_too_many_producers_the_one_goes_that_was_heard_of_longest_ago(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page, and the reader made after it, had it by the oldest message of each: the log has it by the newest."""
+    now = 1_000_000
+    with diskstream.open(tmp_path, fsync="os", clock=lambda: now) as store:
+        stream = store.stream("a")
+        for number in range(layouts.MAX_PRODUCERS):
+            stream.add({"k": "v"}, producer=f"p{number}", message_id="1")
+        stream.add({"k": "v"}, producer="p0", message_id="2")
+        stream.add({"k": "v"}, producer="new", message_id="1")
+        native = log_of(store, b"a").native
+        remembered = {name for name in ("p0", "p1", "p2", "new") if native.find_message(name.encode(), b"1", now)}
+    monkeypatch.setattr(layouts, "MAX_PRODUCERS", 3)
+    windows = Windows(100, 100, 0)
+    for number, (producer, message) in enumerate([("p0", "1"), ("p1", "1"), ("p2", "1"), ("p0", "2"), ("new", "1")]):
+        windows.note(producer.encode(), message.encode(), (now + number, 0), now)
+    assert {name.decode() for name in windows.producers} == remembered == {"p0", "p2", "new"}

@@ -7,6 +7,7 @@ What is asked for goes to standard output, everything else to standard error. Ex
 from __future__ import annotations
 
 import importlib
+from difflib import get_close_matches
 from typing import Any
 
 import click
@@ -76,6 +77,14 @@ class _Verbs(click.Group):
         command = importlib.import_module(f"diskstream.cli.{_MODULES[cmd_name]}").command
         assert isinstance(command, click.Command)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        meant = get_close_matches(args[0], _MODULES, n=1)
+        if args[0] not in _MODULES and meant and not ctx.resilient_parsing:
+            raise click.UsageError(f"No such command {args[0]!r}. Did you mean {meant[0]!r}?", ctx)
+        return super().resolve_command(ctx, args)
 
     def main(self, *args: Any, **extra: Any) -> Any:
         fill_closed()

@@ -87,7 +87,7 @@ def command(
     try:
         request = ExportRequest(
             tuple(dict.fromkeys(streams)),
-            chosen or _format_of(output),
+            chosen or _format_of(output, is_directory=rows_per_file is not None),
             since(span) if span is not None else start,
             end,
             () if columns is None else parse_columns(columns),
@@ -127,7 +127,18 @@ def _compression_of(output: str) -> str:
     return "" if output == _PIPE else {".gz": "gzip", ".zst": "zstd"}.get(Path(output).suffix, "")
 
 
-def _format_of(output: str) -> str:
+def _format_of(output: str, *, is_directory: bool) -> str:
+    """By the name of a file; else JSON lines.
+
+    Raises:
+        click.UsageError: it has an ending, and none of ours: it may be misspelt.
+    """
     suffixes = Path(output).suffixes if output != _PIPE else []
     known = {".ndjson": "jsonl", ".json": "jsonl", ".feather": "arrow", **{f".{name}": name for name in FORMATS}}
-    return next((known[suffix] for suffix in reversed(suffixes) if suffix in known), "jsonl")
+    found = next((known[suffix] for suffix in reversed(suffixes) if suffix in known), None)
+    if found is None and suffixes and not is_directory and not set(suffixes) <= {".gz", ".zst"}:
+        endings = ", ".join(sorted(known))
+        raise click.UsageError(
+            f"{suffixes[-1]} is the ending of no format ({endings}): give --format to use it all the same"
+        )
+    return found or "jsonl"

@@ -21,6 +21,7 @@ from diskstream.cli.output import text, write_json
 from diskstream.cli.progress import bytes_progress
 from diskstream.cli.restore_redis import restore_to_redis
 from diskstream.cli.retention.wording import rule_facts
+from diskstream.redis_link import check_url
 
 _RULES_TOLD = 5
 
@@ -58,6 +59,7 @@ def command(*, backup: Path | None, target: str, name: bytes | None, **options: 
     if name is not None and len(given.streams) != 1:
         raise click.UsageError("--as and --key go with one --stream")
     if "://" in target:
+        _check_address(target)
         _refuse(given, ("until", "damaged"), "restoring to a directory")
         source = given.directory if backup is None else find_backup(backup, given.streams).path
         if source is None:
@@ -79,6 +81,13 @@ def command(*, backup: Path | None, target: str, name: bytes | None, **options: 
     if backup is None:
         raise click.UsageError("name a BACKUP")
     _restore_to_directory(backup, target, name, given)
+
+
+def _check_address(url: str) -> None:
+    try:
+        check_url(url)
+    except diskstream.ArgumentError as error:
+        raise click.UsageError(str(error)) from None
 
 
 def _refuse(given: SimpleNamespace, names: tuple[str, ...], where: str) -> None:

@@ -58,6 +58,10 @@ def restore_to_redis(
                         refused += 1
                         _say_refused(name, key or name, error, as_json=as_json)
                         continue
+                    except diskstream.DiskstreamError as error:
+                        if as_json:
+                            _write_refused(name, key or name, error)
+                        raise
                     if report is None:
                         raise Failure("it was stopped before all was restored", hint="run it again: it goes on")
                     _say(report, as_json=as_json)
@@ -84,8 +88,12 @@ def _say(report: RestoreReport, *, as_json: bool) -> None:
 
 def _say_refused(name: bytes, key: bytes, error: diskstream.ChangedError, *, as_json: bool) -> None:
     if as_json:
-        write_json({"stream": name, "key": key, "error": str(error), "hint": error.hint})
+        _write_refused(name, key, error)
     click.echo(f"{text(key)}: not restored: {error}{f' ({error.hint})' if error.hint else ''}", err=True)
+
+
+def _write_refused(name: bytes, key: bytes, error: diskstream.DiskstreamError) -> None:
+    write_json({"stream": name, "key": key, "error": str(error), "hint": getattr(error, "hint", None)})
 
 
 def _say_plans(plans: list[RestorePlan], *, as_json: bool) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from diskstream.engine.log import StreamLog
 
-__all__ = ["Row", "StreamPending"]
+__all__ = ["Key", "Row", "StreamPending", "key_beyond"]
 
 Row = tuple[EntryID, int, int, int]  # ID, consumer's number (0: nobody), time in ms (nobody's: refusal), deliveries
 Key = tuple[int, int, int]
@@ -282,7 +282,7 @@ class StreamPending:
         bound = until if following is None or (until is not None and until < following) else following
         rows = self._native.pending_rows(group, order, start, bound, chunk, _ROWS_AT_ONCE)
         if len(rows) >= _ROWS_AT_ONCE:
-            return rows, _beyond(rows[-1], order)
+            return rows, key_beyond(rows[-1], order)
         return rows, None if bound is None or bound == until else bound
 
     def first(self, group: int, order: int, start: Key, until: Key | None = None) -> Row | None:
@@ -321,8 +321,8 @@ def _touched(record: Record) -> Iterator[tuple[int, list[EntryID]]]:
         yield rest[0], [row[0] for row in rest[3]]
 
 
-def _beyond(row: Row, order: int) -> Key:
-    """The key right behind a row's."""
+def key_beyond(row: Row, order: int) -> Key:
+    """The key right behind a row's, in an order."""
     entry_id, consumer, time_ms, _ = row
     first = (0, consumer, time_ms if consumer == 0 else time_ms | 1 << 63)[order]
     following = entry_id.next()

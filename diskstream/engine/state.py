@@ -41,6 +41,11 @@ _FIRST_MAP_BYTES = 64 << 30
 _MAX_MAP_BYTES = 1 << 44
 # Processes and threads that read the view at the same time: each needs a slot of 64 bytes.
 _MAX_READERS = 2048
+_TOO_MANY = "Too many processes and threads look at what is pending, and each is alive: close some"
+_UNWRITABLE = (
+    "groups with much pending need the view there, which is mounted for reading only or somebody else's: mend that, or "
+    "close the store and remove the directory view, which is made anew"
+)
 
 # LMDB must not be opened twice by one process: a lock that one opening closes is closed for the other. So there is one
 # View for each directory in each process, shared by whoever opens the store; it goes when the last one lets go.
@@ -137,7 +142,7 @@ class View:
                 os.close(self._fd)
                 self._fd = -1
             if isinstance(error, PermissionError) or getattr(error, "errno", 0) == 30:  # noqa: PLR2004  # EROFS
-                raise ReadOnlyError(str(self.path)) from error
+                raise ReadOnlyError(str(self.path), why=_UNWRITABLE) from error
             if isinstance(error, OSError) and not isinstance(error, StorageError):
                 raise StorageError(str(self.path), "open", error.errno or 5, str(error)) from error
             raise
@@ -346,7 +351,7 @@ class View:
                 again = self._follow_growth
             except lmdb.ReadersFullError as error:
                 if env.reader_check() == 0:
-                    raise LimitError("the number of readers of the view", _MAX_READERS, _MAX_READERS + 1) from error
+                    raise LimitError("a number of readers", _MAX_READERS, _MAX_READERS + 1, _TOO_MANY) from error
                 continue
             except _DAMAGED as error:
                 raise ViewDamaged from error
@@ -391,7 +396,7 @@ class View:
 
 def _as_ours(path: Path, error: lmdb.Error) -> StorageError:
     if isinstance(error, lmdb.ReadonlyError):
-        return ReadOnlyError(str(path))
+        return ReadOnlyError(str(path), why=_UNWRITABLE)
     if "space" in str(error).lower():
         return DiskFullError(str(path), "write the view in", 28, str(error))
     return StorageError(str(path), "use the view in", 5, str(error))

@@ -1,6 +1,7 @@
 """What an archiver refuses or finds: two at once, sources that changed, copies that are not its own, full disks."""
 
 import fcntl
+import json
 import os
 import re
 import subprocess
@@ -213,7 +214,10 @@ def test_a_server_without_room_is_trimmed_all_the_same(world: World, second: red
     second.set("ballast", "x" * 2_000_000)
     second.config_set("maxmemory", "1mb")
     words = ("restore", "--to", url, "--dir", str(world.directory), "--key", "back", "--stream", "s")
-    assert "out of memory" in " ".join(full.run(*words, code=1).stderr.split())
+    refused = full.run(*words, "--json", code=1)
+    assert "out of memory" in " ".join(refused.stderr.split())
+    (told,) = map(json.loads, refused.stdout.splitlines())  # a program hears of it too
+    assert (told["stream"], told["key"], "out of memory" in told["error"]) == ("s", "back", True)
     second.config_set("maxmemory", "0")
     full.run(*words)
     assert second.xlen("back") == 1000

@@ -154,6 +154,7 @@ NUMBERS: list[Refusal] = [
         for what, call in {
             "create_group": lambda w: w.stream.create_group("new", entries_read=-2),
             "group": lambda w: w.stream.group("new", entries_read=-2),
+            "group of a new stream": lambda w: w.store.stream("new").group("new", entries_read=-2),
             "set_id": lambda w: w.group.set_id("0", entries_read=-2),
         }.items()
     ],

@@ -1,5 +1,6 @@
 """Names that cannot be, and streams and groups that are not there or are: refused in Redis's words, nothing changed."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -18,13 +19,21 @@ from diskstream import (
     Store,
 )
 from diskstream._native import MAX_NAME_BYTES
+from diskstream.errors import XGROUP_NEEDS_STREAM
 from tests.group_specs.clock import Clock
 from tests.group_specs.shown import dump
 from tests.group_specs.world import Call, Refusal, World, cases, check
 
 XGROUP_KEY = "The XGROUP subcommand requires the key to exist"
 # Redis says the one in XGROUP and XINFO, the other in the commands that read and claim.
-NO_GROUP = r"^NOGROUP No such (consumer group '{group}' for key name '{key}'|key '{key}' or consumer group '{group}')"
+# What Redis says of a group that is not there, and of a key that is not there, by the command that a call stands for.
+OTHERS = r"^NOGROUP No such key '{key}' or consumer group '{group}':", None
+OF_XREADGROUP = r"^NOGROUP No such key '{key}' or consumer group '{group}' in XREADGROUP with GROUP option:", None
+OF_XGROUP = (
+    r"^NOGROUP No such consumer group '{group}' for key name '{key}':",
+    f"^{re.escape(XGROUP_NEEDS_STREAM[:-1])}:",
+)
+OF_XINFO = r"^NOGROUP No such consumer group '{group}' for key name '{key}':", "^no such key:"
 
 
 @pytest.fixture
@@ -114,11 +123,20 @@ WITH_GROUP: dict[str, Callable[[Group], Any]] = {
 }
 
 
+WORDS = {
+    **dict.fromkeys(["set_id", "create_consumer", "delete_consumer"], OF_XGROUP),
+    **dict.fromkeys(["info", "consumers"], OF_XINFO),
+    **dict.fromkeys(["read", "read and wait", "history", "read_group", "entries"], OF_XREADGROUP),
+}
+
+
 @pytest.mark.parametrize("what", list(WITH_GROUP))
 @pytest.mark.parametrize(("key", "name"), [("s", "none"), ("none", "g"), ("none", "none")])
 def test_a_group_that_is_not_there(world: World, what: str, key: str, name: str) -> None:
     before = dump(world.store)
-    with pytest.raises(NoGroupError, match=NO_GROUP.format(group=name, key=key)) as caught:
+    no_group, no_key = WORDS.get(what, OTHERS)
+    words = (no_key if key == "none" else None) or no_group.format(group=name, key=key)
+    with pytest.raises(NoGroupError, match=words) as caught:
         WITH_GROUP[what](world.missing(key, name))
     assert (caught.value.stream, caught.value.group) == (key.encode(), name.encode())
     assert isinstance(caught.value, LookupError)

@@ -21,6 +21,18 @@ def test_a_stream_without_groups(stream: Stream) -> None:
     assert full.groups == []
 
 
+def test_what_is_remembered_of_producers_is_in_it_as_in_info(stream: Stream) -> None:
+    stream.configure_idempotence(duration_s=50, max_size=7)
+    for producer, message in (("p", "1"), ("p", "2"), ("q", "1"), ("q", "1")):
+        stream.add({"n": "1"}, producer=producer, message_id=message)
+    full, info = stream.info_full(), stream.info()
+    assert (full.idmp_duration_s, full.idmp_max_size) == (50, 7)
+    assert (full.producers_tracked, full.messages_tracked) == (2, 3)
+    assert (full.messages_added, full.messages_duplicate) == (3, 1)
+    same = [field.name for field in dataclasses.fields(full) if field.name not in ("entries", "groups")]
+    assert {name: getattr(full, name) for name in same} == {name: getattr(info, name) for name in same}
+
+
 def test_an_empty_stream(store: Store) -> None:
     store.stream("new").group("g")
     full = store.stream("new").info_full()

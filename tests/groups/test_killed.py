@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import diskstream
-from diskstream import EntryID, Group
+from diskstream import AuditRecord, EntryID, Group
 from tests.engine.children import child
 from tests.engine.sample import fast_directory
 from tests.groups.slaughter import Note, notes, slaughter
@@ -56,6 +56,32 @@ def check(said: list[Note], there: list[EntryID]) -> None:
         assert not (note.worker == "last" and note.entry_id in ended), f"it was over: {note}"
 
 
+def check_with_the_log(said: list[Note], audit: list[AuditRecord]) -> None:
+    """The log tells who took each entry, and from whom: nobody had one in hand that was not his by then."""
+    takers: set[tuple[EntryID | None, bytes | None]] = set()
+    owners: dict[EntryID, bytes | None] = {}  # b"" where it was given back
+    fresh: set[EntryID] = set()
+    for it in audit:
+        if it.id is None or it.action not in ("deliver", "claim", "redeliver", "refuse", "ack"):
+            continue
+        if it.action == "deliver":
+            assert it.id not in fresh, f"new twice: {it}"
+            fresh.add(it.id)
+            owners[it.id] = it.consumer
+        elif it.action == "ack":
+            assert it.id in owners, f"acknowledged, and nobody had it: {it}"
+            del owners[it.id]
+        else:
+            assert it.owner_before == owners[it.id], f"somebody else had it: {it}, {owners[it.id]!r}"
+            if it.action == "redeliver":
+                assert it.consumer == it.owner_before, f"given again to who did not have it: {it}"
+            owners[it.id] = b"" if it.action == "refuse" else it.consumer
+        takers.add((it.id, it.consumer))
+    for note in said:
+        if note.word in ("new", "claimed", "ripe", "again"):
+            assert (note.entry_id, note.worker.encode()) in takers, f"nobody gave it out: {note}"
+
+
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("fsync", ["always", "everysec", "os"])
 def test_each_entry_is_delivered_and_twice_only_if_claimed(fsync: str) -> None:
@@ -77,6 +103,7 @@ def test_each_entry_is_delivered_and_twice_only_if_claimed(fsync: str) -> None:
             assert {name: count for name, count in owners.items() if name} == pending.consumers
             said = [*notes(journals), *drained(group)]
             check(said, [entry.id for entry in store.stream("x").range()])
+            check_with_the_log(said, list(store.stream("x").audit()))
             assert (group.info().pending, group.info().lag) == (0, 0)
             assert store.verify().ok
             words = Counter(note.word for note in said)

@@ -1,5 +1,6 @@
 """What the processes beside these tests do: wait, hold, die. Each is run by `tests.engine.children.child`."""
 
+import contextlib
 import os
 import signal
 import threading
@@ -71,6 +72,17 @@ def _stop(word: str) -> None:
     """Says where it stands, and goes no further."""
     say(word)
     signal.pause()
+
+
+def hold_all_readers(path: str) -> None:
+    """Takes all places for readers of the view that are left, and lives."""
+    with lmdb.open(f"{path}/view", max_readers=state._MAX_READERS, map_size=state._FIRST_MAP_BYTES) as env:
+        held = []
+        with contextlib.suppress(lmdb.ReadersFullError):
+            while True:
+                held.append(env.begin())
+        say(f"held {len(held)}")
+        signal.pause()
 
 
 def die_in_the_view(path: str) -> None:

@@ -165,7 +165,8 @@ class Windows:
             del known[next(iter(known))]
         self.added += 1
         if len(self.producers) > layouts.MAX_PRODUCERS:
-            del self.producers[min((next(iter(known.values())), name) for name, known in self.producers.items())[1]]
+            newest = ((next(reversed(known.values())), name) for name, known in self.producers.items())
+            del self.producers[min(newest)[1]]
 
     def configure(self, duration: int, messages: int) -> None:
         if (duration, messages) != (self.duration, self.messages):

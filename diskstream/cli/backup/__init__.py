@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+from difflib import get_close_matches
+from pathlib import Path
+
 import click
 
 from diskstream.cli.backup.create import command as create_verb
@@ -15,8 +19,21 @@ class _Verbs(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if args and args[0] not in self.commands and args[0] not in ctx.help_option_names:
+            self._refuse_misspelt(ctx, args[0])
             args = ["create", *args]
         return super().parse_args(ctx, args)
+
+    def _refuse_misspelt(self, ctx: click.Context, word: str) -> None:
+        """A verb that was misspelt would make a backup, in a directory of that name."""
+        if word.startswith("-") or os.sep in word or Path(word).exists():
+            return
+        meant = get_close_matches(word, self.commands, n=1)
+        if meant:
+            raise click.UsageError(
+                f"no such verb as {word!r}: {meant[0]!r} was meant? For a backup in a new directory of that name, say "
+                f"`diskstream backup create {word}`",
+                ctx,
+            )
 
 
 @click.group("backup", cls=_Verbs)

@@ -2,6 +2,7 @@
 
 use std::sync::Mutex;
 
+use diskstream_core::error::Error;
 use diskstream_core::frame::Kind;
 use diskstream_core::groups::{Base, Group};
 use diskstream_core::id::Id;
@@ -264,8 +265,12 @@ impl Log {
         let rest = unknown.ids.get(at..).unwrap_or(&[]);
         let before = following.and_then(parse_key);
         let count = before.map_or(rest.len(), |before| rest.partition_point(|id| (0, id.ms, id.seq) < before));
-        // The first one at least, whatever a damaged view has for a following key: who goes through them comes to an end.
-        let ids = rest.get(..count.max(1)).unwrap_or(rest);
+        if count == 0 && !rest.is_empty() {
+            let fault =
+                Error::corrupt("key of a chunk of pending entries", 0, "one behind what was asked for", "another");
+            return Err(errors::core(py, "view", fault));
+        }
+        let ids = rest.get(..count).unwrap_or(rest);
         let rows = match chunk {
             Some(chunk) => decode_chunk(chunk, Order::ById).map_err(|error| errors::core(py, "view", error))?,
             None => Vec::new(),

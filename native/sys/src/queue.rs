@@ -94,7 +94,7 @@ impl Ctl {
         freed
     }
 
-    /// Joins the queue of a group. None where all places are taken.
+    /// Joins the queue of a group, under the stream's append lock. None where all places are taken.
     pub fn join_queue(&self, group: u32) -> Option<Turn> {
         for attempt in 0..2 {
             for place in 0..PLACES {
@@ -117,13 +117,17 @@ impl Ctl {
         None
     }
 
-    /// Frees the places of processes that are gone.
+    /// Frees the places of processes that are gone. One that is taken, and waits for nothing, is that of a process that
+    /// died as it joined: who joins has the append lock, as the caller has it now.
     fn sweep(&self) {
         for place in 0..PLACES {
             let state = self.state(place).load(Ordering::SeqCst);
             let (pid, its_namespace) = self.owner(place);
             if (state == WAITING || state == WOKEN) && is_gone(pid, its_namespace) {
                 self.free(place, state);
+            } else if state == TAKEN {
+                // Whether it was counted nobody knows: too many cost a look, too few would let others wait.
+                self.state(place).store(FREE, Ordering::SeqCst);
             }
         }
     }
@@ -286,6 +290,17 @@ mod tests {
         let (_file, ctl) = page("passing");
         let [first, second] = [ctl.join_queue(1).unwrap(), ctl.join_queue(1).unwrap()];
         ctl.wake_queue(1, None);
+        ctl.leave_queue(first, false);
+        assert!(woken(&ctl, second));
+    }
+
+    #[test]
+    fn places_of_those_who_died_as_they_took_them_can_be_had_again() {
+        let (_file, ctl) = page("taken");
+        (0..PLACES).for_each(|place| ctl.state(place).store(TAKEN, Ordering::SeqCst));
+        let [first, second] = [ctl.join_queue(1).unwrap(), ctl.join_queue(1).unwrap()];
+        ctl.wake_queue(1, None);
+        assert!(woken(&ctl, first) && !woken(&ctl, second));
         ctl.leave_queue(first, false);
         assert!(woken(&ctl, second));
     }
