@@ -76,10 +76,32 @@ def test_entries_of_one_call_are_shared_in_that_order(tmp_path: Path) -> None:
         assert waiting.children[3].hear() == f"got {last}"
 
 
-def waiting_now(group: Group) -> int:
-    """How many stand in the queue, as the stream's page has it: see docs/format/ctl.md."""
+def in_queue(group: Group) -> tuple[int, int]:
+    """How many stand in the queue and wait, and how many are woken, as the page has it: see docs/format/ctl.md."""
     page = (group.stream._store.path / "streams" / "x" / "ctl").read_bytes()
-    return sum(page[at : at + 4] == b"\1\0\0\0" for at in range(1024, 1024 + 96 * 32, 32))
+    states = [page[at] for at in range(1024, 1024 + 96 * 32, 32)]
+    return states.count(1), states.count(2)
+
+
+def waiting_now(group: Group) -> int:
+    return in_queue(group)[0]
+
+
+def test_one_is_woken_for_one_entry(tmp_path: Path) -> None:
+    """Of four processes that are stopped as they wait, so that none of them can go on."""
+    with opened(tmp_path) as (_, stream, group), waiters(tmp_path, group) as waiting:
+        for _ in range(4):
+            waiting.join()
+        until(lambda: in_queue(group) == (4, 0))
+        for each in waiting.children:
+            os.kill(each.pid, signal.SIGSTOP)
+            os.waitid(os.P_PID, each.pid, os.WSTOPPED | os.WNOWAIT)
+        for woken in (1, 2, 3):
+            added(stream)
+            assert in_queue(group) == (4 - woken, woken)
+        for each in waiting.children:
+            each.kill()
+        assert group.pending().total == 0
 
 
 def test_who_was_served_and_waits_again_is_the_last(tmp_path: Path) -> None:
