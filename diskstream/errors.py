@@ -153,10 +153,16 @@ class ChangedError(RemoteError):
 
 
 class NoSuchStreamError(DiskstreamError, LookupError):
-    """The stream does not exist."""
+    """The stream does not exist.
 
-    def __init__(self, name: bytes, why: str = "adding an entry creates it") -> None:
-        super().__init__(f"no such key: the store has no stream {name!r}; {why}")
+    Args:
+        name: its name.
+        why: what to do.
+        words: what Redis says, where it has other words for it.
+    """
+
+    def __init__(self, name: bytes, why: str = "adding an entry creates it", *, words: str = "no such key") -> None:
+        super().__init__(f"{words.removesuffix('.')}: the store has no stream {name!r}; {why}")
         self.name = name
 
 

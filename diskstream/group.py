@@ -203,7 +203,7 @@ class Group(WireGroup):
 
         done: bool | None = self.stream._use(lambda log: locked(log, remove), None)
         if done is None:
-            raise NoSuchStreamError(self.stream.name, XGROUP_NEEDS_STREAM)
+            raise NoSuchStreamError(self.stream.name, words=XGROUP_NEEDS_STREAM)
         return done
 
     # --- consumers ----------------------------------------------------------------------------------------------------

@@ -104,7 +104,7 @@ class Grouped:
             return True
 
         if self._write(make, create=mkstream) is None:
-            raise NoSuchStreamError(self._name, XGROUP_NEEDS_STREAM)
+            raise NoSuchStreamError(self._name, words=XGROUP_NEEDS_STREAM)
         return Group(self._self(), key)
 
     def groups(self) -> list[GroupInfo]:

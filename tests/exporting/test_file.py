@@ -180,7 +180,7 @@ def test_a_device_or_pipe_is_not_replaced_by_a_file(path: Path, tmp_path: Path, 
     assert list(tmp_path.iterdir()) == [pipe]
 
 
-@pytest.mark.parametrize("words", [["--force"], ["--rows-per-file", "10"]])
+@pytest.mark.parametrize("words", [["--format", "jsonl", "--force"], ["--format", "jsonl", "--rows-per-file", "10"]])
 @pytest.mark.parametrize("within", ["store.json", "x", "streams/s/00000001.log", "link/store.json"])
 def test_nothing_is_written_into_the_store_itself(tmp_path: Path, words: list[str], within: str) -> None:
     numbered(tmp_path / "store", 10)
