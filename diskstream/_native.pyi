@@ -437,6 +437,9 @@ class Log:
         self, group: int, order: int, start: _Key, until: _Key | None, chunk: bytes | None, limit: int
     ) -> list[_Pending]:
         """Rows from `start` on and before `until`: those of a chunk of the view as they are now, and newer ones."""
+    def gone_before(self, group: int) -> list[_Key]:
+        """Keys in the order of times before which all pending rows' entries are gone: of nobody's, of somebody's."""
+    def note_gone(self, group: int, before: _Key, owned: bool) -> None: ...  # They were found to be
     @property
     def overlay_rows(self) -> int: ...  # IDs that the overlays name
     def is_complete(self, chunks: list[tuple[int, bytes]]) -> bool: ...  # As many rows as are counted for each group

@@ -16,7 +16,7 @@ from diskstream.engine.fetching import fetching_outside
 from diskstream.engine.log import StreamLog, StreamMoved
 from diskstream.engine.pending import Key, Row, key_beyond
 from diskstream.engine.segment import Away
-from diskstream.engine.view_rows import BY_CONSUMER, BY_TIME
+from diskstream.engine.view_rows import BY_CONSUMER, BY_TIME, OWNED
 from diskstream.errors import ArgumentError, DiskstreamError, NoGroupError, ReadOnlyError
 from diskstream.ids import MAX_ID, IDLike, parse_id
 from diskstream.membership import consumer_number, group_number, now_ms, seen
@@ -28,16 +28,18 @@ if TYPE_CHECKING:
 __all__ = ["MAX_DELIVERIES", "SEALED", "VIEW", "Wanted", "has_more", "next_blocks", "read_groups"]
 
 MAX_DELIVERIES = 2**63 - 1
-OWNED = 1 << 63
 SEALED, VIEW = 9, 10  # reasons, as native/python/src/errors.rs numbers them
 _UNLIMITED = 2**62
 _BYTES_AT_ONCE = 1 << 20
 _LEAST_LOOK_MS = 10
 _ROWS_AT_ONCE = 256
-# Pending rows that one look at what is ripe goes through where their entries are gone: then others may have the lock.
+# Pending rows whose entries are looked up together: behind gone ones so many too many may be unpacked.
+_LOOKED_AT_ONCE = 64
+# What one look at what is ripe goes through where entries are gone, in rows and in time: then others may have the lock.
 _GONE_AT_ONCE = 4096
+_HOLD_S = 0.005
 _ASIDE_S = 0.0002
-_FIRST: Key = (0, 0, 0)
+_OWNED_FIRST: Key = (OWNED, 0, 0)
 _NEW = MAX_ID  # what `>` stands for, as in Redis
 
 
@@ -55,6 +57,7 @@ class Wanted:
     left: int = field(init=False, default=0)
     spent: int = field(init=False, default=0)
     claims: bool = field(init=False, default=False)
+    until: float | None = field(init=False, default=None)  # the end of the wait, by `time.monotonic`
 
     def __post_init__(self) -> None:
         """Checks the options.
@@ -98,6 +101,12 @@ class Wanted:
         return min(count, self.left)
 
     @property
+    def over(self) -> bool:
+        """Whether a wait has come to its end, or is to."""
+        stopped = self.stop is not None and self.stop.is_set()
+        return stopped or (self.until is not None and time.monotonic() >= self.until)
+
+    @property
     def full(self) -> bool:
         """Whether a cap over all streams is reached."""
         return self.left <= 0 or (self.spent >= self.bytes_limit and self.spent > 0)
@@ -131,8 +140,8 @@ class Reading:
         self.log, self.owner, self.group, self.wanted = log, owner, group, wanted
         self._name = consumer
         self._number: int | None = None
-        self._unripe: Key = OWNED, 0, 0  # where those begin, in the order of times, that `ripe` has not looked at
-        self.left_off: Key | None = None  # where `ripe` is to go on, with the lock taken anew
+        self._unripe = _OWNED_FIRST  # where those begin, in the order of times, that `ripe` has not looked at
+        self.goes_on = False  # whether there is more for `ripe` to look at, with the lock taken anew
 
     @property
     def consumer(self) -> int:
@@ -165,35 +174,48 @@ class Reading:
                 self.log.resolve(code, held=True)
                 seen_in_view = False  # a roll begins the overlays anew
 
-    def ripe(self, room: int, start: Key = _FIRST) -> list[Delivery]:
-        """What nobody has, and what others have had for too long: in the order of Redis's CLAIM, from `start` on.
+    def ripe(self, room: int) -> list[Delivery]:
+        """What nobody has, and what others have had for too long: in the order of Redis's CLAIM.
 
-        Entries that are gone stay pending, as in Redis, and may be very many. So it ends behind some thousands of them
-        with what was found; where that is nothing `left_off` says where to go on.
+        Entries that are gone stay pending, as in Redis, and may be very many. How far they reach is noted, so that none
+        is looked at twice. Behind some thousands of them, or some milliseconds, it ends with what was found; where that
+        is nothing, it `goes_on`.
         """
         now = now_ms(self.log)
         oldest = now - (self.wanted.claim_ms or 0)
         if oldest >= 0:
             self._unripe = OWNED | (oldest + 1), 0, 0  # nobody's entries are always ripe
-        rows = self.log.pending.rows(self.group, BY_TIME, start, self._unripe)
         made: list[Delivery] = []
-        self._again(self._but_gone(rows, room, made), made, room, now, gone=False)
+        self._again(self._but_gone(room, made), made, room, now, gone=False)
         return made
 
-    def _but_gone(self, rows: Iterator[Row], room: int, made: list[Delivery]) -> Iterator[list[Row]]:
-        """Pending rows, some at a time, without those below the first entry; `made` is what came of them so far."""
-        first = reader.first_id(self.log) if self.log.native.counters()[0] else None
-        passed, at_once = 0, min(room, _ROWS_AT_ONCE)
-        while some := list(itertools.islice(rows, at_once)):
-            before = len(made)
-            yield [row for row in some if row[0] >= first] if first is not None else []
-            given = len(made) - before
-            passed += len(some) - given
-            if not given:  # to look for many at once costs little more
-                at_once = min(2 * at_once, _GONE_AT_ONCE)
-            if passed >= _GONE_AT_ONCE:
-                self.left_off = None if made else key_beyond(some[-1], BY_TIME)
-                return
+    def _but_gone(self, room: int, made: list[Delivery]) -> Iterator[list[Row]]:
+        """Ripe pending rows, some at a time, without those below the first entry; `made` is what came of them so far.
+
+        It is gone on with where there is room: then what nothing came of is gone.
+        """
+        native = self.log.native
+        length, last, *_ = native.counters()
+        first = reader.first_id(self.log) if length else None
+        ends = time.perf_counter() + _HOLD_S
+        passed, at_once = 0, min(room, _LOOKED_AT_ONCE)
+        nobodys, owned = native.gone_before(self.group)
+        parts = (nobodys, _OWNED_FIRST), (max(owned, _OWNED_FIRST), self._unripe)
+        for is_owned, (start, until) in enumerate(parts):
+            rows, all_gone = self.log.pending.rows(self.group, BY_TIME, start, until), True
+            while some := list(itertools.islice(rows, at_once)):
+                before = len(made)
+                yield [row for row in some if row[0] >= first] if first is not None else []
+                given = len(made) - before
+                passed += len(some) - given
+                all_gone = all_gone and not given and all(row[0] <= last for row in some)
+                if all_gone:
+                    native.note_gone(self.group, key_beyond(some[-1], BY_TIME), bool(is_owned))
+                if not given:  # to look for many at once costs little more
+                    at_once = min(2 * at_once, _LOOKED_AT_ONCE)
+                if passed >= _GONE_AT_ONCE or time.perf_counter() >= ends:
+                    self.goes_on = not made
+                    return
 
     def ripens_in_s(self) -> float | None:
         """Seconds until the next entry has lain long enough; None where that is no matter.
@@ -261,7 +283,7 @@ class _Place:
     bell: tuple[Ctl, int] | None = None
     ripens_in_s: float | None = None
     looked: bool = False  # only the first look of a call counts as an attempt of the consumer's
-    left_off: Key | None = None  # where the look at what is ripe is to go on, at once
+    goes_on: bool = False  # whether the look at what is ripe is to go on, at once
 
     def is_for(self, group: int) -> None:
         """Leaves the queue of a group that was destroyed, and made anew as this one: nobody is served there."""
@@ -281,7 +303,7 @@ def _look(place: _Place, log: StreamLog, consumer: bytes, wanted: Wanted, *, wai
 
     while True:
         entries = fetching_outside(log, look)
-        if place.left_off is None:
+        if entries or not place.goes_on or wanted.over:
             return entries
         time.sleep(_ASIDE_S)
 
@@ -308,10 +330,10 @@ def _look_held(place: _Place, log: StreamLog, consumer: bytes, wanted: Wanted, *
 
 def _take(reading: Reading, log: StreamLog, place: _Place, wanted: Wanted, *, waits: bool) -> list[Delivery]:
     place.is_for(reading.group)
-    entries = reading.ripe(wanted.room, place.left_off or _FIRST) if wanted.claims else []
-    place.left_off = reading.left_off
-    if place.left_off is not None:
-        return entries
+    entries = reading.ripe(wanted.room) if wanted.claims else []
+    place.goes_on = reading.goes_on
+    if place.goes_on and place.turn is None:
+        return entries  # who waits already does not let pass what is kept for him meanwhile
     entries = _take_new(reading, log, place, wanted, entries, waits=waits)
     if entries:
         if place.turn is not None:
@@ -448,14 +470,13 @@ def read_groups(
         raise ReadOnlyError(str(store.path))
     places = {name: _Place(owner, _position(after), turn) for name, (owner, after) in owners.items()}
     waits = wanted.block is not None and all(place.after == _NEW for place in places.values())
-    until = None if not wanted.block else time.monotonic() + float(wanted.block)
+    wanted.until = None if not wanted.block else time.monotonic() + float(wanted.block)
     try:
         while True:
             found = _attempt(store, places, consumer, wanted, waits=waits)
-            left = None if until is None else until - time.monotonic()
-            stopped = wanted.stop is not None and wanted.stop.is_set()
-            if found or not waits or stopped or (left is not None and left <= 0):
+            if found or not waits or wanted.over:
                 return found
+            left = None if wanted.until is None else wanted.until - time.monotonic()
             limits = [place.ripens_in_s for place in places.values() if place.ripens_in_s is not None]
             slice_s = min([LOOK_MS / 1000, *limits, *([] if left is None else [left])])
             turns = [place.turn for place in places.values() if place.turn is not None]

@@ -13,7 +13,7 @@ from diskstream.delivering import has_more
 from diskstream.engine import positions, reader
 from diskstream.engine.log import StreamLog
 from diskstream.engine.pending import Row
-from diskstream.engine.view_rows import BY_CONSUMER, BY_ID, BY_TIME
+from diskstream.engine.view_rows import BY_CONSUMER, BY_ID, BY_TIME, OWNED
 from diskstream.errors import (
     XGROUP_NEEDS_STREAM,
     ArgumentError,
@@ -391,10 +391,15 @@ class Group(WireGroup):
         return self._look(look)
 
     def ripens_in_s(self, min_idle_ms: int) -> float | None:
-        """Seconds until the next pending entry may be claimed by age; 0 where one may now, None where none is owned."""
+        """Seconds until the next pending entry may be claimed by age; 0 where one may now, None where none is owned.
+
+        Those that a read has found to be gone are passed over.
+        """
 
         def look(log: StreamLog, group: int) -> float | None:
-            row = log.pending.first(group, BY_TIME, (0, 0, 0))
+            nobodys, owned = log.native.gone_before(group)
+            row = log.pending.first(group, BY_TIME, nobodys, (OWNED, 0, 0))
+            row = row or log.pending.first(group, BY_TIME, max(owned, (OWNED, 0, 0)))
             if row is None:
                 return None
             # Entries that nobody has come first in this order, and may be claimed at once.

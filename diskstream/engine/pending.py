@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar, cast
 from diskstream._native import EntryID, Unknown
 from diskstream.engine import view_rows
 from diskstream.engine.state import View, ViewDamaged
-from diskstream.engine.view_rows import BY_ID
+from diskstream.engine.view_rows import BY_ID, OWNED
 from diskstream.engine.whereabouts import StreamMoved
 from diskstream.errors import CorruptionError, LimitError, StorageError
 
@@ -324,7 +324,7 @@ def _touched(record: Record) -> Iterator[tuple[int, list[EntryID]]]:
 def key_beyond(row: Row, order: int) -> Key:
     """The key right behind a row's, in an order."""
     entry_id, consumer, time_ms, _ = row
-    first = (0, consumer, time_ms if consumer == 0 else time_ms | 1 << 63)[order]
+    first = (0, consumer, time_ms if consumer == 0 else time_ms | OWNED)[order]
     following = entry_id.next()
     return (first + 1, 0, 0) if following is None else (first, following.ms, following.seq)
 

@@ -21,6 +21,7 @@ __all__ = [
     "BY_CONSUMER",
     "BY_ID",
     "BY_TIME",
+    "OWNED",
     "Chunks",
     "Place",
     "chunk_at",
@@ -33,6 +34,8 @@ __all__ = [
 ]
 
 BY_ID, BY_CONSUMER, BY_TIME = 0, 1, 2
+# In the order of times what somebody has comes behind what nobody has: this is added to its time.
+OWNED = 1 << 63
 
 Place = tuple[int, int, int, int]
 _PLACE = struct.Struct("<QQQI")

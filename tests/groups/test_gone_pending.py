@@ -73,7 +73,7 @@ def test_what_is_behind_them_is_claimed(
     while entries := group.consumer("w").read(claim_ms=500, count=count):
         claimed += [entry.id for entry in entries]
     assert claimed == alive
-    assert len(lookups) < 60, "one by one"
+    assert len(lookups) < GONE / 30, "one by one"
     if how == "trimmed":
         assert sum(lookups) < 40, "below the first entry there is nothing to be looked up"
     assert group.pending().total == GONE + 3
@@ -106,3 +106,79 @@ def test_nothing_is_given_twice_in_one_read(stream: Stream) -> None:
     stream.trim(maxlen=300)
     assert [entry.id for entry in group.consumer("w").read(claim_ms=0, count=500)] == ids[GONE:]
     assert [entry.id for entry in group.consumer("w").read(claim_ms=0, count=2)] == ids[GONE : GONE + 2]
+
+
+def test_what_is_gone_is_looked_up_once(stream: Stream, lookups: list[int]) -> None:
+    """Who waits with CLAIM looks again and again: fifty clients of a server let nobody else be served."""
+    group, ids = _pending(stream, 1)
+    group.ack(ids[0])  # below the first entry there is nothing to be looked up
+    stream.delete(*ids[1:])
+    assert group.consumer("w").read(claim_ms=0) == []
+    assert sum(lookups) >= GONE
+    lookups.clear()
+    for consumer in "wxyz":
+        assert group.consumer(consumer).read(claim_ms=0) == []
+    assert lookups == []
+    assert group.ripens_in_s(0) is None
+
+
+def _claimed_as_if_long_ago(group: Group, alive: EntryID, clock: list[int]) -> None:
+    group.consumer("w").claim(alive, min_idle_ms=0, idle_ms=clock[0])
+
+
+def _given_back(group: Group, alive: EntryID, clock: list[int]) -> None:
+    group.nack(alive)
+
+
+def _claimed_with_the_clock_put_back(group: Group, alive: EntryID, clock: list[int]) -> None:
+    clock[0] = 10
+    group.consumer("w").claim(alive, min_idle_ms=0)
+
+
+def _merged_into_the_view_and_given_back(group: Group, alive: EntryID, clock: list[int]) -> None:
+    def merge(log: StreamLog) -> None:
+        with log.locked():
+            log.pending.checkpoint()
+
+    group.stream._use(merge, None)
+    group.nack(alive)
+
+
+@pytest.mark.parametrize(
+    "comes",
+    [_claimed_as_if_long_ago, _given_back, _claimed_with_the_clock_put_back, _merged_into_the_view_and_given_back],
+)
+def test_what_comes_before_those_that_were_looked_up_is_found(
+    stream: Stream, clock: list[int], comes: Callable[[Group, EntryID, list[int]], None]
+) -> None:
+    group, ids = _pending(stream, 2)
+    alive = [entry.id for entry in stream.range()][-2:]
+    group.nack(*ids[:10])
+    stream.delete(*[each for each in ids if each not in alive])
+    clock[0] += 500
+    assert [entry.id for entry in group.consumer("x").read(claim_ms=500)] == alive
+    assert group.consumer("x").read(claim_ms=500) == []
+    comes(group, alive[1], clock)
+    clock[0] += 1
+    found = group.consumer("y").read(claim_ms=1, count=1)
+    assert [entry.id for entry in found] == [alive[1]]
+
+
+def test_no_more_is_unpacked_behind_them_than_a_few(
+    stream: Stream, clock: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For one entry some thousands were unpacked, with the append lock held."""
+    group, ids = _pending(stream, 3000)
+    stream.delete(*ids[1 : GONE + 1])
+    group.ack(ids[0])
+    found: list[int] = []
+    real = reader.find_many
+
+    def counted(log: StreamLog, ids: list[EntryID]) -> Any:
+        entries = real(log, ids)
+        found.append(len(entries))
+        return entries
+
+    monkeypatch.setattr(reader, "find_many", counted)
+    assert len(group.consumer("w").read(claim_ms=0, count=1)) == 1
+    assert sum(found) <= 64

@@ -365,7 +365,7 @@ impl Groups {
             return;
         }
         self.base = Base::View(lsn, link);
-        self.by_number.values_mut().for_each(|group| group.overlay.clear());
+        self.by_number.values_mut().for_each(|group| group.overlay.merged());
     }
 
     /// The view turns out to stand elsewhere: overlays are begun anew, and filled by [`Groups::replay`].

@@ -27,6 +27,9 @@ pub struct Overlay {
     live: u64,
     /// IDs of which the view was found to have no row. It stays so: a view that changes begins the overlays anew.
     absent: BTreeSet<Id>,
+    /// In the order of times, of what nobody has and of what somebody has: before these keys the entry of each pending
+    /// row is gone. It stays so but for rows that are set, since an entry that is gone does not come back.
+    gone_before: [Key; 2],
 }
 
 /// Acknowledgements that come twice ask the view once, and what anybody may ask for fills no memory.
@@ -113,8 +116,24 @@ impl Overlay {
         self.live += 1;
     }
 
+    /// Keys in the order of times before which the entries of all rows are gone: of what nobody has, of what somebody has.
+    pub fn gone_before(&self) -> [Key; 2] {
+        self.gone_before
+    }
+
+    /// Whoever looked says that the entries of all rows of its part that come before `key` are gone.
+    pub fn note_gone(&mut self, key: Key, owned: bool) {
+        if let Some(mark) = self.gone_before.get_mut(usize::from(owned)) {
+            *mark = key;
+        }
+    }
+
     /// `row` is what is so now. `in_view` says whether the view may have a row of this ID.
     pub fn set(&mut self, row: Pending, in_view: bool) {
+        let key = row.key(Order::ByTime);
+        if let Some(mark) = self.gone_before.get_mut(usize::from(row.consumer != 0)) {
+            *mark = key.min(*mark);
+        }
         let before = match self.rows.entry(row.id) {
             Entry::Vacant(place) => {
                 place.insert(Held { row: Some(row), in_view });
@@ -150,6 +169,11 @@ impl Overlay {
 
     pub fn clear(&mut self) {
         *self = Overlay::default();
+    }
+
+    /// The view says all of it now: what is known beyond that stands.
+    pub fn merged(&mut self) {
+        *self = Overlay { gone_before: self.gone_before, ..Overlay::default() };
     }
 
     /// The pending row with the greatest ID.
@@ -240,6 +264,23 @@ mod tests {
         overlay.set(row(2, 2, 6), false);
         overlay.end(Id::new(2, 0));
         assert_eq!(overlay.iter().collect::<Vec<_>>(), [(Id::new(1, 0), None), (Id::new(2, 0), None)]);
+    }
+
+    #[test]
+    fn what_is_set_before_a_mark_is_looked_at_again() {
+        let owned = |time_ms| row(1, 1, time_ms).key(Order::ByTime);
+        let mut overlay = Overlay::default();
+        overlay.note_gone((7, 0, 0), false);
+        overlay.note_gone(owned(50), true);
+        overlay.set(row(2, 1, 60), false);
+        overlay.set(row(3, 0, 8), false);
+        overlay.merged();
+        assert_eq!(overlay.gone_before(), [(7, 0, 0), owned(50)]);
+        overlay.set(row(1, 1, 40), false);
+        overlay.set(row(4, 0, 6), false);
+        assert_eq!(overlay.gone_before(), [(6, 4, 0), owned(40)]);
+        overlay.clear();
+        assert_eq!(overlay.gone_before(), [(0, 0, 0); 2]);
     }
 
     #[test]

@@ -251,6 +251,20 @@ impl Log {
         overlay.last().map(|row| EntryId { id: row.id })
     }
 
+    /// Keys in the order of times before which the entries of all pending rows are gone: of those that nobody has, and of
+    /// those that somebody has.
+    fn gone_before(&self, py: Python<'_>, group: u32) -> [Key; 2] {
+        let active = self.lock_brief(py);
+        active.tail.state.groups.by_number.get(&group).map_or([(0, 0, 0); 2], |group| group.overlay.gone_before())
+    }
+
+    /// The entries of all pending rows before a key, of the one or the other, were found to be gone.
+    fn note_gone(&self, py: Python<'_>, group: u32, before: Key, owned: bool) {
+        if let Some(group) = self.lock_brief(py).tail.state.groups.by_number.get_mut(&group) {
+            group.overlay.note_gone(before, owned);
+        }
+    }
+
     /// Takes rows out of the chunk of the view, by ID, that would hold those of `unknown` from number `at` on, up to the
     /// key of the next chunk: they are known here from then on, and so is of which there is none. Returns where to go on.
     #[pyo3(signature = (unknown, at, chunk, following))]
