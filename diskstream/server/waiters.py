@@ -3,6 +3,7 @@
 import heapq
 import itertools
 import math
+import time
 from collections.abc import Callable, Hashable, Iterable, Iterator
 
 from diskstream.commands.failures import failure_of, fault_of
@@ -100,7 +101,7 @@ class Waiters:
             self._due = [row for row in self._due if row[2].connection.waiter is row[2] and row[2].due == row[0]]
             heapq.heapify(self._due)
 
-    def drop(self, connection: Connection) -> None:
+    def drop(self, connection: Connection, *, served: bool = False) -> None:
         """Ends a client's wait without a reply."""
         waiter = connection.waiter
         if waiter is None:
@@ -113,10 +114,20 @@ class Waiters:
                 queue.pop(waiter, None)
                 if not queue:
                     del self._queues[key]
+        if not served and waiter.waiting.kin is not None:
+            self._leave_to_kin(waiter)
 
-    def end(self, connection: Connection, reply: Reply) -> None:
+    def _leave_to_kin(self, gone: Waiter) -> None:
+        """Has the next of kin look where there is an entry left to somebody else: only `gone` was to look again."""
+        for key in gone.places():
+            for waiter in self._queues.get(key, ()):
+                if waiter.waiting.kin == gone.waiting.kin:
+                    self._schedule(waiter, time.monotonic())
+                    return
+
+    def end(self, connection: Connection, reply: Reply, *, served: bool = False) -> None:
         """Ends a client's wait with a reply."""
-        self.drop(connection)
+        self.drop(connection, served=served)
         self._finished(connection, reply)
 
     def unblock(self, connection: Connection, *, with_error: bool) -> bool:
@@ -150,7 +161,7 @@ class Waiters:
         if reply is None:
             self._schedule(waiter, now)
             return False
-        self.end(waiter.connection, reply)
+        self.end(waiter.connection, reply, served=True)
         return True
 
     def next_due(self) -> float:

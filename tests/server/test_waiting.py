@@ -195,6 +195,17 @@ def test_a_wait_ends_where_the_group_goes(server: Server, client: Client) -> Non
             assert str(reader.reply()).startswith("NOGROUP ")
 
 
+def test_a_consumer_that_is_removed_while_it_waits_is_not_made_again(server: Server, client: Client) -> None:
+    client.call("XGROUP", "CREATE", "s", "g", "0", "MKSTREAM")
+    with blocked(server, 1, "XREADGROUP", "GROUP", "g", "c", "BLOCK", 0, "STREAMS", "s", ">") as reader:
+        assert client.call("XGROUP", "DELCONSUMER", "s", "g", "c") == 0
+        assert client.call("XGROUP", "CREATECONSUMER", "s", "g", "d") == 1
+        names = [consumer[1] for consumer in client.call("XINFO", "CONSUMERS", "s", "g")]
+        assert names == [b"d"]
+        client.call("XADD", "s", "*", "n", 1)  # nor does it miss an entry
+        assert values(reader.reply()) == [b"1"]
+
+
 def test_client_unblock(server: Server, client: Client) -> None:
     with Client.to(server) as reader:
         number = reader.call("CLIENT", "ID")

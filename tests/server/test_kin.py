@@ -1,0 +1,80 @@
+"""Clients that wait alike: the first of them alone looks for all, so the next one is to look at what it leaves behind.
+
+An entry is kept for a while for a consumer that waits in another process; where that one died, and the first client
+here went meanwhile, the others were not looked at before the next entry came.
+"""
+
+import math
+import time
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from diskstream.commands.replies import Reply
+from diskstream.commands.waiting import Waiting
+from diskstream.server.connection import Connection
+from diskstream.server.waiters import Waiters
+
+KEY = (0, b"x")
+
+
+class _Group:
+    """Of which one entry is left to somebody elsewhere."""
+
+    def __init__(self) -> None:
+        self.entry: Reply | None = None
+        self.is_kept = True
+
+    def look(self) -> Reply | None:
+        found, self.entry = self.entry, None
+        self.is_kept = self.is_kept and found is None
+        return found
+
+    def ripe_at(self) -> float | None:
+        return time.monotonic() + 60 if self.is_kept else None
+
+    def waiting(self, until: float | None = None) -> Waiting:
+        return Waiting(0, (KEY[1],), until, self.look, self.ripe_at, kin="workers")
+
+
+def _connection() -> Connection:
+    keyspace = SimpleNamespace(moment=SimpleNamespace(at=None))
+    caller = SimpleNamespace(waiting=None, last_command="xreadgroup", keyspace=keyspace)
+    return cast("Connection", SimpleNamespace(waiter=None, caller=caller))
+
+
+GO: dict[str, Callable[[Waiters, Connection], Any]] = {
+    "hangs up": lambda waiters, first: waiters.drop(first),
+    "is unblocked": lambda waiters, first: waiters.unblock(first, with_error=False),
+    "has waited long enough": lambda waiters, _first: waiters.serve_due(1000.0),
+}
+
+
+@pytest.mark.parametrize("how", GO)
+def test_where_the_first_goes_the_next_looks_at_what_is_left_to_others(how: str) -> None:
+    finished: list[Connection] = []
+    waiters, group = Waiters(lambda connection, _reply: finished.append(connection)), _Group()
+    first, second = _connection(), _connection()
+    waiters.add(first, group.waiting(until=1000.0), now=0.0)
+    waiters.add(second, group.waiting(), now=0.0)
+    waiters.serve([KEY], 0.0)
+    assert second.waiter is not None
+    second.waiter.due = math.inf  # as though it had begun before there was an entry
+    waiters._due = [row for row in waiters._due if row[2] is first.waiter]
+    GO[how](waiters, first)
+    group.entry = b"free again"
+    assert waiters.next_due() < math.inf, "nobody looks again"
+    waiters.serve_due(waiters.next_due())
+    assert finished[-1] is second
+
+
+def test_where_nothing_is_left_to_others_nobody_is_to_look() -> None:
+    waiters, group = Waiters(lambda _connection, _reply: None), _Group()
+    group.is_kept = False
+    first, second = _connection(), _connection()
+    for each in (first, second):
+        waiters.add(each, group.waiting(), now=0.0)
+    waiters.drop(first)
+    assert waiters.next_due() == math.inf
