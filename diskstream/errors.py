@@ -33,6 +33,7 @@
 """
 
 import errno as _errno
+from typing import Any
 
 __all__ = [
     "ArchiveChangedError",
@@ -75,7 +76,17 @@ XGROUP_NEEDS_STREAM = (
 
 
 class DiskstreamError(Exception):
-    """The root of the tree."""
+    """The root of the tree. Errors of it go from one process to another, with what they say and carry."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """By what it is: what its constructor takes is not kept."""
+        return _made_again, (type(self), self.args), self.__dict__
+
+
+def _made_again(kind: type[DiskstreamError], args: tuple[Any, ...]) -> DiskstreamError:
+    error = kind.__new__(kind, *args)
+    error.args = args
+    return error
 
 
 class ArgumentError(DiskstreamError, ValueError):
@@ -241,6 +252,11 @@ class StorageError(DiskstreamError, OSError):
     def __init__(self, path: str, action: str, code: int, text: str) -> None:
         DiskstreamError.__init__(self, code, text)
         self.errno, self.strerror, self.filename, self.action = code, text, path, action
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """What an OSError keeps apart goes along."""
+        kept = {"errno": self.errno, "strerror": self.strerror, "filename": self.filename}
+        return _made_again, (type(self), self.args), {**self.__dict__, **kept}
 
     def __str__(self) -> str:
         return f"could not {self.action} {self.filename}: {self.strerror}"

@@ -1,0 +1,67 @@
+"""Errors that go from one process to another: a worker's to its pool, a task's to Spark's driver."""
+
+import copy
+import pickle
+from typing import Any
+
+import pytest
+
+from diskstream import errors
+from diskstream.errors import DiskstreamError
+
+MADE: list[DiskstreamError] = [
+    errors.DiskstreamError("plain"),
+    errors.ArgumentError("no"),
+    errors.ArgumentTypeError("no such kind"),
+    errors.InvalidIDError("x"),
+    errors.IDOrderError(),
+    errors.ZeroIDError(),
+    errors.IDExhaustedError(),
+    errors.LimitError("a name", 5, 7, "too long"),
+    errors.DataLossError("s", "it was trimmed", "1-0 to 2-0"),
+    errors.RemoteError("s3://x", "no answer", "try again"),
+    errors.ChangedError("s3://x", "is another"),
+    errors.NoSuchStreamError(b"s", words="no key."),
+    errors.StreamExistsError(b"s"),
+    errors.NoGroupError(b"s", b"g", "XINFO", no_stream=True),
+    errors.GroupExistsError(b"s", b"g"),
+    errors.ClosedError("the store"),
+    errors.StoreBusyError("/x", ["1234 (worker)"]),
+    errors.StorageError("/x", "write to", 5, "Input/output error"),
+    errors.DiskFullError("/x", "write to", 28, "No space left on device"),
+    errors.PoisonedError("/x", "a flush failed"),
+    errors.ReadOnlyError("/x", why="it is a copy"),
+    errors.NetworkFilesystemError("/x", "nfs"),
+    errors.NamespaceError("/x"),
+    errors.FormatError("no"),
+    errors.NotAStoreError("/x", "there is no store.json"),
+    errors.NewerFormatError("/x", "store.json", 1, 2),
+    errors.ArchiveError("no"),
+    errors.ArchiveChangedError("/x", 3),
+    errors.CorruptionError("/x", "frame", 64, "one", "none"),
+]
+
+
+def _tree(kind: type[DiskstreamError]) -> set[type[DiskstreamError]]:
+    return {kind}.union(*(_tree(each) for each in kind.__subclasses__()))
+
+
+def _said(error: DiskstreamError) -> dict[str, Any]:
+    found = {"text": str(error), "args": error.args, **vars(error)}
+    if isinstance(error, OSError):
+        found |= {"errno": error.errno, "strerror": error.strerror, "filename": error.filename}
+    return found
+
+
+def test_each_error_of_the_tree_is_among_those() -> None:
+    ours = {kind for kind in _tree(DiskstreamError) if kind.__module__ == errors.__name__}
+    assert ours == {type(error) for error in MADE}
+
+
+@pytest.mark.parametrize("error", MADE, ids=lambda error: type(error).__name__)
+def test_an_error_comes_over_as_it_was(error: DiskstreamError) -> None:
+    """Some could not be read back, and ended a pool of workers; others said something else there."""
+    error.add_note("while reading")
+    for again in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
+        assert type(again) is type(error)
+        assert _said(again) == _said(error)
