@@ -27,6 +27,7 @@ from diskstream.exporting import (
 )
 
 _PIPE = "-"
+_PACKED = {".gz": "gzip", ".zst": "zstd"}
 
 
 @click.command("export")
@@ -124,7 +125,7 @@ def _export(
 
 def _compression_of(output: str) -> str:
     """By the name of a text file; else it is the format's own."""
-    return "" if output == _PIPE else {".gz": "gzip", ".zst": "zstd"}.get(Path(output).suffix, "")
+    return "" if output == _PIPE else _PACKED.get(Path(output).suffix.lower(), "")
 
 
 def _format_of(output: str, *, is_directory: bool) -> str:
@@ -133,12 +134,13 @@ def _format_of(output: str, *, is_directory: bool) -> str:
     Raises:
         click.UsageError: it has an ending, and none of ours: it may be misspelt.
     """
-    suffixes = Path(output).suffixes if output != _PIPE else []
+    suffixes = [suffix.lower() for suffix in Path(output).suffixes] if output != _PIPE else []
     known = {".ndjson": "jsonl", ".json": "jsonl", ".feather": "arrow", **{f".{name}": name for name in FORMATS}}
     found = next((known[suffix] for suffix in reversed(suffixes) if suffix in known), None)
-    if found is None and suffixes and not is_directory and not set(suffixes) <= {".gz", ".zst"}:
+    unknown = [suffix for suffix in suffixes if suffix not in _PACKED]
+    if found is None and unknown and not is_directory:
         endings = ", ".join(sorted(known))
         raise click.UsageError(
-            f"{suffixes[-1]} is the ending of no format ({endings}): give --format to use it all the same"
+            f"{unknown[-1]} is the ending of no format ({endings}): give --format to use it all the same"
         )
     return found or "jsonl"

@@ -19,14 +19,17 @@ class _Verbs(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if args and args[0] not in self.commands and args[0] not in ctx.help_option_names:
-            self._refuse_misspelt(ctx, args[0])
+            for word in _places_in(args):
+                self._refuse_misspelt(ctx, word)
             args = ["create", *args]
         return super().parse_args(ctx, args)
 
     def _refuse_misspelt(self, ctx: click.Context, word: str) -> None:
         """A verb that was misspelt would make a backup, in a directory of that name."""
-        if word.startswith("-") or os.sep in word or Path(word).exists():
+        if os.sep in word or Path(word).exists():
             return
+        if word in self.commands:
+            raise click.UsageError(f"a verb comes before its options: `diskstream backup {word} ...`", ctx)
         meant = get_close_matches(word, self.commands, n=1)
         if meant:
             raise click.UsageError(
@@ -34,6 +37,20 @@ class _Verbs(click.Group):
                 f"`diskstream backup create {word}`",
                 ctx,
             )
+
+
+def _places_in(args: list[str]) -> list[str]:
+    """The words that are neither an option of `create` nor the value of one."""
+    flags = {
+        name for each in create_verb.params if isinstance(each, click.Option) and each.is_flag for name in each.opts
+    }
+    before = [None, *args]
+    return [
+        word
+        for option, word in zip(before, args, strict=False)
+        if not word.startswith("-")
+        and (option is None or option in flags or not option.startswith("-") or "=" in option)
+    ]
 
 
 @click.group("backup", cls=_Verbs)
