@@ -125,6 +125,15 @@ class Server:
         with telling(self.url, doing):
             return self.client.execute_command(*words)
 
+    def look_again(self) -> None:
+        """Asks who it is: it was away, and another one may answer.
+
+        Raises:
+            RemoteError: it is loading, or away still.
+        """
+        self.call("ask whether it is there", "PING")  # INFO is answered while it loads, too
+        self.facts = self._facts()
+
     def _facts(self) -> ServerFacts:
         reply = self.call("ask who it is", "INFO")
         text = reply.decode("utf-8", "replace") if isinstance(reply, bytes) else str(reply)

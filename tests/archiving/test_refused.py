@@ -299,7 +299,7 @@ def test_a_server_that_goes_away_ends_it_and_a_second_run_finishes(world: World,
     with redis.Redis("127.0.0.1", port, 9) as client:
         away = World(url, client, world.directory)
         made = away.fill("s", 3000)
-        archiver = away.process("--key", "s", "--follow", "--trim", "--batch", "50", "--rate", "2000")
+        archiver = away.process("--key", "s", "--trim", "--batch", "50", "--rate", "2000")
         while (
             archiver.poll() is None and client.xlen("s") == 3000 and not list(world.directory.glob("archives/*.json"))
         ):
