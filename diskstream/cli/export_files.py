@@ -15,6 +15,7 @@ from diskstream.cli.export_report import export_progress, write_report
 from diskstream.cli.failure import Failure
 from diskstream.cli.moments import end_bound, since, start_bound
 from diskstream.cli.options import as_bytes, directory_option, existing_store, existing_stream, json_option
+from diskstream.cli.standard_files import check_open
 from diskstream.exporting import (
     COMPRESSIONS,
     FORMATS,
@@ -98,6 +99,8 @@ def command(
         raise click.UsageError(str(error)) from None
     if output == _PIPE and request.format in ("arrow", "parquet") and sys.stdout.isatty():
         raise Failure(f"{request.format} is nothing for a terminal", hint="--output names a file")
+    if output == _PIPE:
+        check_open()
     started = time.perf_counter()
     with existing_store(directory, read_only=True) as store:
         for name in request.streams:

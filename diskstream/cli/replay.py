@@ -27,6 +27,7 @@ from diskstream.cli.moments import END, START
 from diskstream.cli.options import as_bytes, checked, json_option, optional_directory_option
 from diskstream.cli.output import entry_facts, error_console, text, write_json
 from diskstream.cli.progress import replay_progress
+from diskstream.cli.standard_files import check_open
 from diskstream.ids import MAX_ID, MIN_ID
 from diskstream.redis_link import without_word
 from diskstream.replaying import SLOWEST, Job, Outcome, Pacer, ToCall, ToRedis, ToStream, measure, run_job
@@ -137,6 +138,7 @@ def _source(directory: Path | None, backup: Path | None, stream: bytes) -> Path:
 
 def _target(given: str, directory: Path | None, backup: Path | None) -> ToStream | ToRedis | ToCall:
     if given == "-":
+        check_open()
         return ToCall(_print)
     if given.startswith("stream:"):
         name, at, place = given.removeprefix("stream:").rpartition("@")
