@@ -13,7 +13,7 @@ from diskstream.cli.amounts import SPAN
 from diskstream.cli.completing import complete_streams
 from diskstream.cli.export_report import export_progress, write_report
 from diskstream.cli.failure import Failure
-from diskstream.cli.moments import end_bound, since, start_bound
+from diskstream.cli.moments import check_order, end_bound, since, start_bound
 from diskstream.cli.options import as_bytes, directory_option, existing_store, existing_stream, json_option
 from diskstream.cli.standard_files import check_open
 from diskstream.exporting import (
@@ -83,6 +83,7 @@ def command(
     """
     if span is not None and start != "-":
         raise click.UsageError("give one of --start and --since")
+    check_order(start, end)
     if rows_per_file is not None and (output == _PIPE or force):
         raise click.UsageError("--rows-per-file wants a directory as --output, and never replaces anything")
     try:

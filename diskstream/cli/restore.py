@@ -15,7 +15,7 @@ import diskstream
 from diskstream.backups import Backup, Planned, Restored, Wanted, find_backup, plan, restore
 from diskstream.cli.consent import consent_options
 from diskstream.cli.failure import Failure
-from diskstream.cli.moments import END, end_bound, start_bound
+from diskstream.cli.moments import END, check_order, end_bound, start_bound
 from diskstream.cli.options import as_bytes, json_option, optional_directory_option
 from diskstream.cli.output import text, write_json
 from diskstream.cli.progress import bytes_progress
@@ -58,6 +58,7 @@ def command(*, backup: Path | None, target: str, name: bytes | None, **options: 
     given = SimpleNamespace(**options)
     if name is not None and len(given.streams) != 1:
         raise click.UsageError("--as and --key go with one --stream")
+    check_order(given.start or "-", given.end or "+")
     if "://" in target:
         _check_address(target)
         _refuse(given, ("until", "damaged"), "restoring to a directory")
