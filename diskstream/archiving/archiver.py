@@ -69,6 +69,12 @@ def check_server(server: Server, *, trim: bool) -> None:
         )
     if trim and server.facts.is_replica:
         raise RemoteError(server.shown, "it is a replica, which cannot be trimmed", "name the primary, or leave --trim")
+    if trim and server.facts.is_ours:
+        raise RemoteError(
+            server.shown,
+            "it is a diskstream serve, which runs no scripts, and a trim is one",
+            "leave --trim; its own streams are trimmed by diskstream trim, or moved away by diskstream retention",
+        )
 
 
 class Archiver:
