@@ -125,6 +125,13 @@ def _restore_to_directory(backup: Path, target: str, name: bytes | None, given: 
             err=True,
         )
     _tell_rules(restored)
+    if restored.cold_segments:
+        click.echo(
+            f"{restored.cold_segments:,} segments ({decimal(restored.cold_bytes)}) are in object storage, and shared "
+            "with the store that was backed up: `diskstream cold sweep` of either may remove what the other needs. "
+            f"`diskstream cold fetch --dir {restored.path}` brings them here",
+            err=True,
+        )
 
 
 def _say_plan(planned: Planned, found: Backup, path: Path, given: SimpleNamespace) -> None:
@@ -169,5 +176,7 @@ def _facts(backup: Backup, restored: Restored) -> dict[str, object]:
         "entries": restored.entries,
         "files": restored.files,
         "size_bytes": restored.size_bytes,
+        "cold_segments": restored.cold_segments,
+        "cold_bytes": restored.cold_bytes,
         "retention": {name: rule_facts(rule) for name, rule in restored.rules.items()},
     }
