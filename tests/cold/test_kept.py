@@ -93,3 +93,17 @@ def test_what_a_backup_only_refers_to_is_read_when_told_to(tmp_path: Path) -> No
     assert str(report.segments[1].path) in said
     assert said.endswith("2 faults\n")
     assert json.loads(verified("--cold", "--json")[1].splitlines()[-1])["cold_segments"] == len(report.segments)
+
+
+def test_a_place_that_cannot_be_read_is_told_once(tmp_path: Path) -> None:
+    with opened(tmp_path / "store") as store:
+        report = move_out(filled(store), f"file://{tmp_path / 'cold'}", older_than_ms=0)
+        make_backup(store.path, tmp_path / "kept")
+    (tmp_path / "cold").rename(tmp_path / "away")
+    words = ["backup", "verify", str(tmp_path / "kept"), "--cold"]
+    told = CliRunner().invoke(main, words).stdout
+    assert told.count("there is no folder") == 1
+    assert f"and {len(report.segments) - 1} more that cannot be read from file://" in told
+    assert told.endswith(f"{len(report.segments)} faults\n")
+    *findings, _ = map(json.loads, CliRunner().invoke(main, [*words, "--json"]).stdout.splitlines())
+    assert [each["place"] for each in findings] == [f"file://{tmp_path / 'cold'}"] * len(report.segments)
