@@ -82,6 +82,12 @@ def test_a_range_that_is_the_wrong_way_round_is_wrong_usage(
     assert "give the lower bound first" in told
 
 
+@pytest.mark.parametrize("verb", ["archive --archive x", "reconcile --archive x", "replay --from ."])
+def test_so_it_is_for_jobs_of_spark(run: Run, verb: str) -> None:
+    told = run("spark", *verb.split(), "--start", "5-0", "--end", "3-0", code=2).stderr
+    assert "the range is reversed" in " ".join(told.split())
+
+
 @pytest.mark.parametrize("words", [each for each in RANGES if each[0] != "restore"], ids=" ".join)
 @pytest.mark.parametrize(("start", "end"), [("(5-0", "5-0"), ("(5-0", "(5-0"), ("7", "+"), ("-", "0")])
 def test_a_range_that_holds_nothing_is_no_mistake(run: Run, words: tuple[str, ...], start: str, end: str) -> None:

@@ -289,7 +289,7 @@ class Archiver:
         keys = [copy.key for copy in going]
         after = [bytes(copy.drained_to) for copy in going]
         try:
-            self._server.call("wait", "XREAD", "COUNT", 1, "BLOCK", _WAIT_MS, "STREAMS", *keys, *after)
+            self._server.call("wait for entries", "XREAD", "COUNT", 1, "BLOCK", _WAIT_MS, "STREAMS", *keys, *after)
         except RemoteError as error:
             if not str(error.__cause__).startswith("WRONGTYPE"):  # a key may have that word in its name
                 raise
