@@ -282,8 +282,11 @@ class PoisonedError(StorageError):
 class ReadOnlyError(StorageError):
     """The store was opened, or is mounted, for reading only."""
 
-    def __init__(self, path: str, action: str = "write to", why: str = "it is open for reading only") -> None:
+    def __init__(
+        self, path: str, action: str = "write to", why: str = "it is open for reading only", hint: str | None = None
+    ) -> None:
         super().__init__(path, action, _errno.EROFS, why)
+        self.hint = hint
 
 
 class NetworkFilesystemError(StorageError):
@@ -310,11 +313,16 @@ class FormatError(DiskstreamError):
 
 
 class NotAStoreError(FormatError):
-    """The path is no store, and cannot be made one."""
+    """The path is no store, and cannot be made one.
 
-    def __init__(self, path: str, why: str) -> None:
+    Attributes:
+        path: as it was given.
+        hint: what to do, or None.
+    """
+
+    def __init__(self, path: str, why: str, hint: str | None = None) -> None:
         super().__init__(f"{path} is not a diskstream store: {why}")
-        self.path = path
+        self.path, self.hint = path, hint
 
 
 class NewerFormatError(FormatError):
@@ -353,10 +361,16 @@ class CorruptionError(DiskstreamError):
         self.path, self.what, self.offset, self.expected, self.found = path, what, offset, expected, found
 
 
+_MOUNTED = "mount it for writing, or name another place; what only looks works there: range, tail, export, verify"
+_NOT_PERMITTED = "be the user to whom it belongs (ls -l says who that is), or give it to this one: chown -R"
+
+
 def storage_error(path: str, action: str, code: int, text: str) -> StorageError:
     """The error for a failed system call: the kind that `code` (an errno) says."""
     if code in (_errno.ENOSPC, _errno.EDQUOT):
         return DiskFullError(path, action, code, text)
-    if code in (_errno.EROFS, _errno.EACCES, _errno.EPERM):
-        return ReadOnlyError(path, action)
+    if code == _errno.EROFS:
+        return ReadOnlyError(path, action, "its file system is mounted for reading only", _MOUNTED)
+    if code in (_errno.EACCES, _errno.EPERM):
+        return ReadOnlyError(path, action, f"this user may not ({text})", _NOT_PERMITTED)
     return StorageError(path, action, code, text)

@@ -89,10 +89,25 @@ def telling(url: str, doing: str) -> Iterator[None]:
         said = str(error)
         for kind, what, hint in hints:
             if isinstance(error, kind):
-                if said.startswith("NOAUTH") or "Authentication required" in said:
-                    what, hint = hints[0][1:]  # noqa: PLW2901  # one more spelling of the same
+                what, hint = _said_otherwise(url, said) or (what, hint)  # noqa: PLW2901  # told by words, not by kinds
+                said = said.partition(", with args beginning")[0]  # they may be a script of a hundred lines
                 raise RemoteError(shown(url), f"cannot {doing}: {what} ({said})", hint) from error
         raise  # there is no other: the last kind is the root of all
+
+
+def _said_otherwise(url: str, said: str) -> tuple[str, str] | None:
+    """What a refusal means that its words tell, and its kind does not; and what to do."""
+    if said.startswith(("NOAUTH", "HELLO must")) or "Authentication required" in said:
+        return "it wants a password", "redis://USER:PASSWORD@HOST:PORT/DB"
+    if "DB index is out of range" in said:
+        number = unquote(_split(url).path).lstrip("/")
+        return f"it has no database {number}", "behind the last / of the address stands its number: 0 to 15, mostly"
+    if "unknown command" in said.lower():
+        return (
+            "it does not know a command that this needs",
+            "name a Redis; a diskstream serve has streams alone: name its store instead (stream:NAME@STORE)",
+        )
+    return None
 
 
 def is_passing(error: RemoteError) -> bool:

@@ -55,6 +55,47 @@ def test_what_is_no_id_is_wrong_usage_and_nothing_is_done(run: Run, words: tuple
     assert run("len", "s").stdout == "5\n"
 
 
+RANGES = [
+    ("count", "s", "{}", "{}"),
+    ("export", "s", "--start", "{}", "--end", "{}"),
+    ("group", "pending", "s", "g", "{}", "{}"),
+    ("range", "s", "{}", "{}"),
+    ("range", "s", "--reverse", "{}", "{}"),
+    ("replay", "s", "--to", "-", "--start", "{}", "--end", "{}"),
+    ("restore", "--to", "redis://localhost:1", "--stream", "s", "--start", "{}", "--end", "{}"),
+]
+
+
+def between(words: tuple[str, ...], start: str, end: str) -> list[str]:
+    bounds = iter((start, end))
+    return [next(bounds) if word == "{}" else word for word in words]
+
+
+@pytest.mark.parametrize("words", RANGES, ids=" ".join)
+@pytest.mark.parametrize(("start", "end"), [("5-0", "3-0"), ("4-1", "(4-0"), ("+", "-"), ("4", "3"), (TIME, "2")])
+def test_a_range_that_is_the_wrong_way_round_is_wrong_usage(
+    run: Run, words: tuple[str, ...], start: str, end: str
+) -> None:
+    """It was empty, with status 0: bounds in the order of XREVRANGE had a script believe that nothing was there."""
+    told = " ".join(run(*between(words, start, end), code=2).stderr.split())
+    assert "the range is reversed" in told
+    assert "give the lower bound first" in told
+
+
+@pytest.mark.parametrize("verb", ["archive --archive x", "reconcile --archive x", "replay --from ."])
+def test_so_it_is_for_jobs_of_spark(run: Run, verb: str) -> None:
+    told = run("spark", *verb.split(), "--start", "5-0", "--end", "3-0", code=2).stderr
+    assert "the range is reversed" in " ".join(told.split())
+
+
+@pytest.mark.parametrize("words", [each for each in RANGES if each[0] != "restore"], ids=" ".join)
+@pytest.mark.parametrize(("start", "end"), [("(5-0", "5-0"), ("(5-0", "(5-0"), ("7", "+"), ("-", "0")])
+def test_a_range_that_holds_nothing_is_no_mistake(run: Run, words: tuple[str, ...], start: str, end: str) -> None:
+    """Whoever reads page by page comes to one that begins behind the last entry."""
+    shown = run(*between(words, start, end)).stdout
+    assert shown in ("", "0\n") or words[0] == "group"
+
+
 def test_times_are_taken_wherever_a_range_begins_or_ends(run: Run) -> None:
     """The help of `group pending` says that its range is that of `range`, which takes times."""
     assert len(run("range", "s", TIME).stdout.splitlines()) == 3

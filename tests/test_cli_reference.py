@@ -69,11 +69,3 @@ def test_whatever_prints_prints_json_too() -> None:
     for title, command in leaves(main, click.Context(main)):
         options = {name for parameter in command.params for name in parameter.opts}
         assert "--json" in options or title in WITHOUT_JSON, title
-
-
-def test_whatever_takes_away_for_good_can_be_tried_and_asks() -> None:
-    taking = {"consumer rm", "del", "group destroy", "rename", "rm", "trim"}
-    verbs = dict(leaves(main, click.Context(main)))
-    for title in taking:
-        options = {name for parameter in verbs[title].params for name in parameter.opts}
-        assert {"--dry-run", "--force"} <= options, title

@@ -193,7 +193,7 @@ def test_it_ends_when_nobody_reads_it_any_more_though_nothing_comes(directory: P
         assert process.stderr is not None
         assert process.stdout.readline() == b"3-0  n=3\n"
         process.stdout.close()
-        assert process.wait(LIMIT_S) == 0
+        assert process.wait(LIMIT_S) == 1
         assert process.stderr.read() == b""
 
 

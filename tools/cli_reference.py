@@ -32,6 +32,8 @@ and colours on a terminal only, and no colours where `NO_COLOR` is set. With `--
 | 1 | failed, or something was found amiss: a line `error:`, and `hint:` where there is a way out |
 | 2 | wrong usage; nothing was done |
 
+Where whoever reads standard output goes before all is written, a verb ends with 1, without a word.
+
 Verbs that take something away for good say what, and ask. `--force` does it without asking, which is what a script
 wants: where nobody is there to answer, nothing is done. `--dry-run` says what would be done. The store is named by
 `--dir` or by the environment variable `DISKSTREAM_DIR`. Names are bytes as the shell passes them.

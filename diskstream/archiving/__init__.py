@@ -2,6 +2,7 @@
 
 from diskstream.archiving.archiver import Archiver, ArchiveResult, check_server
 from diskstream.archiving.options import ArchiveOptions
+from diskstream.archiving.outages import reached
 from diskstream.archiving.planning import Plan, plan
 from diskstream.archiving.reports import ArchiveReport
 from diskstream.archiving.restoring import RestorePlan, RestoreReport, plan_restore, restore_stream
@@ -19,5 +20,6 @@ __all__ = [
     "check_server",
     "plan",
     "plan_restore",
+    "reached",
     "restore_stream",
 ]

@@ -6,12 +6,13 @@ import contextlib
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 
 from diskstream.archiving.entries import EntriesReader
 from diskstream.archiving.leasing import OURS, Lease
 from diskstream.archiving.options import ArchiveOptions
+from diskstream.archiving.outages import Outage, rest_s
 from diskstream.archiving.pace import Pace
 from diskstream.archiving.reports import ArchiveReport
 from diskstream.archiving.server import Server, has_wildcard
@@ -35,9 +36,7 @@ _MOST_WAITED_FOR = 256
 _MOST_SKIPPED = 100
 _FEW_ENTRIES = 1000
 _PAUSE_S = 0.1
-# Of a stream whose connection breaks off while the server is there: how often in a row, and how long it rests.
-_MOST_BREAKS = 4
-_LONGEST_REST_S = 30.0
+_MOST_BREAKS = 4  # in a row, of a stream whose connection breaks off while the server is there
 
 
 @dataclass
@@ -70,6 +69,12 @@ def check_server(server: Server, *, trim: bool) -> None:
         )
     if trim and server.facts.is_replica:
         raise RemoteError(server.shown, "it is a replica, which cannot be trimmed", "name the primary, or leave --trim")
+    if trim and server.facts.is_ours:
+        raise RemoteError(
+            server.shown,
+            "it is a diskstream serve, which runs no scripts, and a trim is one",
+            "leave --trim; its own streams are trimmed by diskstream trim, or moved away by diskstream retention",
+        )
 
 
 class Archiver:
@@ -113,7 +118,8 @@ class Archiver:
 
         Raises:
             ChangedError: somebody else archives into the store.
-            RemoteError: the server went away. Run it again: it goes on where it stopped.
+            RemoteError: the server went away; one that comes back is waited for with `follow`. Run it again: it goes
+                on where it stopped.
             StorageError: the disk said no, likewise.
         """
         halt = stop or threading.Event()
@@ -124,7 +130,7 @@ class Archiver:
                 ThreadPoolExecutor(self._options.jobs) as pool,
             ):
                 try:
-                    stopped = self._rounds(pool, halt)
+                    stopped = self._lasting(pool, halt)
                 except BaseException:
                     halt.set()  # the other threads end at the next batch
                     raise
@@ -148,9 +154,34 @@ class Archiver:
 
     # --- rounds -------------------------------------------------------------------------------------------------------
 
-    def _rounds(self, pool: ThreadPoolExecutor, stop: threading.Event) -> bool:
+    def _lasting(self, pool: ThreadPoolExecutor, stop: threading.Event) -> bool:
+        """The rounds, and where it follows again and again as the server goes away and comes back."""
+        outage = Outage(stop, self._options.on_away)
+        anew = False
+        while True:
+            try:
+                if anew:
+                    self._begin_anew()
+                return self._rounds(pool, stop, outage)
+            except RemoteError as error:
+                if not self._options.follow or stop.is_set():
+                    raise
+                anew = True
+                if not outage.rest(error):
+                    return True
+
+    def _begin_anew(self) -> None:
+        """What came back may be another server, or have lost something: nothing that was known of it holds."""
+        self._server.look_again()
+        check_server(self._server, trim=self._options.trim)
+        self._breaks.clear()
+        for copy in self._copies.values():
+            copy.begin_anew()
+
+    def _rounds(self, pool: ThreadPoolExecutor, stop: threading.Event, outage: Outage) -> bool:
         self._find_keys(stop, others=True)
         self._round(pool, stop, groups=True)
+        outage.over()
         if not self._options.follow:
             return stop.is_set()
         found_at, cost = time.monotonic(), 0.0
@@ -178,7 +209,14 @@ class Archiver:
         return [copy for copy in self._copies.values() if copy.report.error is None]
 
     def _round(self, pool: ThreadPoolExecutor, stop: threading.Event, *, groups: bool) -> int:
-        return sum(pool.map(lambda copy: self._one(copy, stop, groups=groups), self._going()))
+        under_way = [pool.submit(self._one, copy, stop, groups=groups) for copy in self._going()]
+        try:
+            return sum(each.result() for each in under_way)
+        except RemoteError:
+            for each in under_way:
+                each.cancel()
+            wait(under_way)  # whoever goes on after this has the copies for itself
+            raise
 
     def _one(self, copy: StreamCopy, stop: threading.Event, *, groups: bool) -> int:
         if stop.is_set() and not self._options.follow:
@@ -215,7 +253,7 @@ class Archiver:
             self._breaks.pop(copy.key, None)
             _give_up(copy.report, error)
             return
-        self._breaks[copy.key] = breaks, time.monotonic() + min(_LONGEST_REST_S, _PAUSE_S * 2 ** min(breaks, 10))
+        self._breaks[copy.key] = breaks, time.monotonic() + rest_s(breaks)
         copy.report.note(f"tried again: {error}")
 
     def _remark(self, report: ArchiveReport) -> None:
@@ -251,7 +289,7 @@ class Archiver:
         keys = [copy.key for copy in going]
         after = [bytes(copy.drained_to) for copy in going]
         try:
-            self._server.call("wait", "XREAD", "COUNT", 1, "BLOCK", _WAIT_MS, "STREAMS", *keys, *after)
+            self._server.call("wait for entries", "XREAD", "COUNT", 1, "BLOCK", _WAIT_MS, "STREAMS", *keys, *after)
         except RemoteError as error:
             if not str(error.__cause__).startswith("WRONGTYPE"):  # a key may have that word in its name
                 raise

@@ -28,6 +28,7 @@ class ArchiveOptions:
         on_entries: called with entries and bytes just copied.
         on_expected: called with entries that are about to be copied, as far as the source tells.
         on_remark: called with a stream and what was found or noted about it, as soon as it is known.
+        on_away: with `follow`, called with why the server is waited for, and once that is over.
     """
 
     trim: bool = False
@@ -40,6 +41,7 @@ class ArchiveOptions:
     on_entries: Callable[[int, int], None] | None = None
     on_expected: Callable[[int], None] | None = None
     on_remark: Callable[[bytes, str], None] | None = None
+    on_away: Callable[[str], None] | None = None
 
     def check(self) -> None:
         """Raises an `ArgumentError` for what makes no sense."""

@@ -26,12 +26,14 @@ class ServerFacts:
         replication_ids: what it and its replicas have in common, across restarts; the one before a failover too.
         is_replica: whether it takes no writes.
         is_cluster: whether it holds a part of the keys only.
+        is_ours: whether it is a `diskstream serve`, which runs no scripts.
     """
 
     version: tuple[int, ...]
     replication_ids: tuple[str, ...]
     is_replica: bool
     is_cluster: bool
+    is_ours: bool
 
 
 @dataclass(frozen=True)
@@ -125,6 +127,15 @@ class Server:
         with telling(self.url, doing):
             return self.client.execute_command(*words)
 
+    def look_again(self) -> None:
+        """Asks who it is: it was away, and another one may answer.
+
+        Raises:
+            RemoteError: it is loading, or away still.
+        """
+        self.call("ask whether it is there", "PING")  # INFO is answered while it loads, too
+        self.facts = self._facts()
+
     def _facts(self) -> ServerFacts:
         reply = self.call("ask who it is", "INFO")
         text = reply.decode("utf-8", "replace") if isinstance(reply, bytes) else str(reply)
@@ -136,7 +147,8 @@ class Server:
         if version < (5,):
             raise RemoteError(self.shown, f"version {found['redis_version']} has no streams", "5.0 was the first")
         ids = tuple(found[name] for name in ("master_replid", "master_replid2") if found.get(name, "").strip("0"))
-        return ServerFacts(version, ids, found.get("role") == "slave", found.get("cluster_enabled") == "1")
+        is_replica, is_cluster = found.get("role") == "slave", found.get("cluster_enabled") == "1"
+        return ServerFacts(version, ids, is_replica, is_cluster, is_ours="diskstream_version" in found)
 
     # --- keys ---------------------------------------------------------------------------------------------------------
 

@@ -98,6 +98,10 @@ class StreamCopy:
         """All the source had up to this ID is copied."""
         return MIN_ID if self._mark is None else self._mark.drained_to
 
+    def begin_anew(self) -> None:
+        """Has the next round begin as the first one did: what was known of the source may hold no more."""
+        self._mark, self._groups, self._samples = None, None, (None, None)
+
     def round(self, reader: EntriesReader, *, groups: bool = True) -> int:
         """Copies what there is; see above. Returns entries copied.
 

@@ -3,7 +3,7 @@
 from diskstream.backups.checking import Finding, Seen, check_backup, has_its_files
 from diskstream.backups.making import Made, Settings, make_backup
 from diskstream.backups.manifest import Header, KeptStream, Manifest, read_manifest
-from diskstream.backups.pruning import prune, superfluous
+from diskstream.backups.pruning import check_clock, prune, superfluous
 from diskstream.backups.repository import Backup, BackupError, Repository, find_backup
 from diskstream.backups.restoring import Planned, Restored, Wanted, plan, restore
 
@@ -22,6 +22,7 @@ __all__ = [
     "Settings",
     "Wanted",
     "check_backup",
+    "check_clock",
     "find_backup",
     "has_its_files",
     "make_backup",

@@ -23,12 +23,14 @@ class Finding:
         path: the file, below the backup.
         what: what is wrong.
         known: whether the manifest says so: it was like this when the backup was made.
+        place: as of `Problem`: the address of the object storage that did not answer, or refused.
     """
 
     backup: str
     path: str
     what: str
     known: bool = False
+    place: str = ""
 
 
 class Seen:
@@ -137,6 +139,6 @@ def _wrong_streams(backup: Backup, seen: Seen, on_bytes: Callable[[int], None], 
                     if not place.is_relative_to(backup.path):  # an object
                         place, shown = store.path / "streams" / directory_of(problem.stream), problem.path
                     what = f"{shown} at {problem.offset}: {problem.what}"
-                    yield Finding(backup.name, place.relative_to(backup.path).as_posix(), what)
+                    yield Finding(backup.name, place.relative_to(backup.path).as_posix(), what, place=problem.place)
         except DiskstreamError as error:
             yield Finding(backup.name, part, str(error))

@@ -3,12 +3,15 @@
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from operator import itemgetter
 
-from diskstream.backups.repository import Backup, Repository
+from diskstream.backups.repository import Backup, BackupError, Repository
 from diskstream.errors import ArgumentError
 from diskstream.store_files import Files
 
-__all__ = ["prune", "superfluous"]
+__all__ = ["check_clock", "prune", "superfluous"]
+
+_CLOCKS_APART_MS = 300_000
 
 
 def superfluous(
@@ -53,6 +56,36 @@ def superfluous(
         if not header.damaged and (is_whole is None or is_whole(backup)):
             sound[choice] += 1
     return gone[::-1]
+
+
+def check_clock(
+    backups: Sequence[Backup], older_than_ms: int, *, keep: int | None = None, now_ms: int | None = None
+) -> None:
+    """Refuses to go by ages that the clock may be wrong about.
+
+    One that jumped makes all backups old at once. Nothing else tells the time: those of files are by the same clock.
+
+    Args:
+        backups: some; one whose manifest cannot be read does not matter.
+        older_than_ms: as of `superfluous`.
+        keep: likewise; what stays because of it stays whatever the time is.
+        now_ms: milliseconds since 1970; None for the system's clock.
+
+    Raises:
+        BackupError: the newest was made in the future; or, without `keep`, is older itself than those are that may go.
+    """
+    now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
+    made = [(each.header.made_ms, each) for each in backups if each.header is not None]
+    if not made:
+        return
+    newest_ms, newest = max(made, key=itemgetter(0))
+    if newest_ms > now + _CLOCKS_APART_MS:
+        what = "it was made in the future, by the clock of this machine, so that the age of none is known"
+    elif keep is None and len(made) > 1 and now - newest_ms > older_than_ms:
+        what = "it is the newest, and is itself older than those are that may go: has the clock jumped?"
+    else:
+        return
+    raise BackupError(newest.path, what, "set the clock right; --keep N without --older-than goes by no clock")
 
 
 def prune(repository: Repository, backups: Sequence[Backup]) -> None:

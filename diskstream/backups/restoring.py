@@ -77,6 +77,7 @@ class Restored:
         files, size_bytes: what was copied as it is.
         entries: how many there are in what was restored.
         rules: by name, the rules of retention that came along: whoever opens the store for writing goes by them.
+        cold_segments, cold_bytes: what is in object storage, where the store that was backed up has the same objects.
     """
 
     path: Path
@@ -85,6 +86,8 @@ class Restored:
     size_bytes: int = 0
     entries: int = 0
     rules: dict[bytes, RetentionRule] = field(default_factory=dict)
+    cold_segments: int = 0
+    cold_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -408,6 +411,8 @@ class _Making:
         for part in stores_in(self._fresh):
             with stores.open(self._fresh / part, read_only=True, create=False) as store:
                 report = store.verify()
+                self._restored.cold_segments += report.cold_segments
+                self._restored.cold_bytes += report.cold_bytes
                 self._restored.entries += sum(_length(stream) for stream in store)
                 for stream in store:
                     _note_rule(stream, self._restored)

@@ -1,7 +1,8 @@
 """The `diskstream` command. One file a verb, a folder for the verbs of one thing; each is loaded when it is called.
 
 What is asked for goes to standard output, everything else to standard error. Exit status: 0 done, 1 failed (one line
-`error:`, and `hint:` where there is a way out), 2 wrong usage. `NO_COLOR` is heeded.
+`error:`, and `hint:` where there is a way out), 2 wrong usage. Whoever reads standard output and goes before all is
+written ends a command with 1, without a word. `NO_COLOR` is heeded.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import click
 
 import diskstream
 from diskstream.cli.failure import Failure
-from diskstream.cli.standard_files import fill_closed, forget_output, print_anything
+from diskstream.cli.standard_files import buffer_output, check_open, fill_closed, forget_output, print_anything
 from diskstream.cli.stopping import told_to_end
 
 _MODULES = {
@@ -65,6 +66,10 @@ _AGAIN = {
 }
 
 
+# They do nothing but print: with nowhere to print to they have failed.
+_ONLY_PRINT = {"count", "info", "inspect", "len", "ls", "range", "tail", "top"}
+
+
 class _Verbs(click.Group):
     """Loads a verb's module when it is named, and turns errors of the library into a message and an exit status."""
 
@@ -84,10 +89,13 @@ class _Verbs(click.Group):
         meant = get_close_matches(args[0], _MODULES, n=1)
         if args[0] not in _MODULES and meant and not ctx.resilient_parsing:
             raise click.UsageError(f"No such command {args[0]!r}. Did you mean {meant[0]!r}?", ctx)
+        if args[0] in _ONLY_PRINT and not ctx.resilient_parsing:
+            check_open()
         return super().resolve_command(ctx, args)
 
     def main(self, *args: Any, **extra: Any) -> Any:
         fill_closed()
+        buffer_output()
         print_anything()
         with told_to_end():
             return super().main(*args, **extra)
@@ -102,6 +110,7 @@ class _Verbs(click.Group):
         except diskstream.InvalidIDError as error:
             raise click.UsageError(f"{error.given} is no ID", ctx) from error
         except diskstream.DiskstreamError as error:
+            forget_output()
             raise Failure(str(error), hint=getattr(error, "hint", None)) from error
         except OSError as error:
             forget_output()

@@ -13,9 +13,9 @@ from typing import Any
 import click
 
 import diskstream
-from diskstream.archiving import ArchiveOptions, Archiver, Plan, Server, check_server, plan
+from diskstream.archiving import ArchiveOptions, Archiver, Plan, Server, check_server, plan, reached
 from diskstream.cli.amounts import RATE
-from diskstream.cli.archive_report import archive_progress, say_remark, write_plans, write_result
+from diskstream.cli.archive_report import archive_progress, say_away, say_remark, write_plans, write_result
 from diskstream.cli.consent import ask, consent_options
 from diskstream.cli.failure import Failure
 from diskstream.cli.options import as_bytes, checked, json_option, not_empty
@@ -88,17 +88,25 @@ def command(
     if given["trim_unacknowledged"]:
         ask("Trim entries that groups of the source have not acknowledged?", force=force)
     began = time.monotonic()
-    with Server(source) as server:
+    with stopped_by_signals() as stop, _server(source, stop, follow=given["follow"]) as server:
         check_server(server, trim=given["trim"])  # before a store is made that nothing comes into
-        with diskstream.open(directory) as store, stopped_by_signals() as stop, archive_progress() as progress:
-            archiver = Archiver(server, store, keys, ArchiveOptions(on_remark=say_remark, **progress, **given))
-            result = archiver.run(stop)
+        with diskstream.open(directory) as store, archive_progress() as progress:
+            options = ArchiveOptions(on_remark=say_remark, on_away=say_away, **progress, **given)
+            result = Archiver(server, store, keys, options).run(stop)
     write_result(result, time.monotonic() - began, as_json=as_json)
     if result.stopped:
         raise Failure("it was stopped before all was copied", hint="run it again: it goes on where it stopped")
     if not result.is_good:
         bad = sum(not report.is_good for report in result.reports)
         raise Failure(f"{bad} of {len(result.reports)} streams need a look: see their findings")
+
+
+def _server(url: str, stop: threading.Event, *, follow: bool) -> Server:
+    """The server; one that is away or loading is waited for by who follows."""
+    server = reached(url, stop, say_away) if follow else Server(url)
+    if server is None:
+        raise Failure("it was stopped before the source answered", hint="run it again once the source is there")
+    return server
 
 
 @contextlib.contextmanager

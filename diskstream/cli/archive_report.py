@@ -55,6 +55,11 @@ def say_remark(stream: bytes, remark: str) -> None:
     click.echo(f"{text(stream)}: {remark}", err=True)
 
 
+def say_away(what: str) -> None:
+    """That the source is waited for, and why, or that it is there again, on standard error."""
+    click.echo(what, err=True)
+
+
 def write_result(result: ArchiveResult, seconds: float, *, as_json: bool) -> None:
     """A table, or one JSON object a stream; what is worth knowing beside it on standard error."""
     for report in result.reports:

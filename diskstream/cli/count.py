@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from diskstream.cli.moments import end_bound, start_bound
+from diskstream.cli.moments import check_order, end_bound, start_bound
 from diskstream.cli.options import directory_option, existing_store, existing_stream, json_option, stream_argument
 from diskstream.cli.output import write_json
 
@@ -23,6 +23,7 @@ def command(*, stream: bytes, start: str, end: str, directory: Path, as_json: bo
     Each is an ID, `-`, `+`, an ID after `(`, which leaves it out, or a time such as 2026-01-31T12:00Z. The entries are
     not read: it takes as long for a hundred million as for a hundred.
     """
+    check_order(start, end)
     with existing_store(directory, read_only=True) as store:
         found = existing_stream(store, stream).count(start, end)
     if as_json:

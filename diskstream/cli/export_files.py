@@ -13,8 +13,9 @@ from diskstream.cli.amounts import SPAN
 from diskstream.cli.completing import complete_streams
 from diskstream.cli.export_report import export_progress, write_report
 from diskstream.cli.failure import Failure
-from diskstream.cli.moments import end_bound, since, start_bound
+from diskstream.cli.moments import check_order, end_bound, since, start_bound
 from diskstream.cli.options import as_bytes, directory_option, existing_store, existing_stream, json_option
+from diskstream.cli.standard_files import check_open
 from diskstream.exporting import (
     COMPRESSIONS,
     FORMATS,
@@ -83,6 +84,7 @@ def command(
     """
     if span is not None and start != "-":
         raise click.UsageError("give one of --start and --since")
+    check_order(start, end)
     if rows_per_file is not None and (output == _PIPE or force):
         raise click.UsageError("--rows-per-file wants a directory as --output, and never replaces anything")
     try:
@@ -99,6 +101,8 @@ def command(
         raise click.UsageError(str(error)) from None
     if output == _PIPE and request.format in ("arrow", "parquet") and sys.stdout.isatty():
         raise Failure(f"{request.format} is nothing for a terminal", hint="--output names a file")
+    if output == _PIPE:
+        check_open()
     started = time.perf_counter()
     with existing_store(directory, read_only=True) as store:
         for name in request.streams:

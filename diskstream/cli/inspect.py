@@ -63,7 +63,7 @@ def command(
     if file is None and directory is None:
         raise click.UsageError("name a file, or a store with --dir")
     if file is not None and not file.is_file():
-        raise Failure(f"there is no file {file}", hint="a stream is named together with --dir STORE")
+        raise _no_file(file)
     if span is not None:
         if file is None:
             raise click.UsageError("--bytes wants a file")
@@ -74,6 +74,18 @@ def command(
             write_json(row)
         else:
             click.echo(_line(row))
+
+
+def _no_file(path: Path) -> Failure:
+    """Says of a directory that is a store, or a stream in one, how to look at that."""
+    if not path.is_dir():
+        return Failure(f"there is no file {path}", hint="a stream is named together with --dir STORE")
+    hint = "name one of its files"
+    if (path / "store.json").exists() or (path / "streams").is_dir():
+        hint = f"diskstream inspect --dir {path} looks at the store"
+    elif path.absolute().parent.name == "streams":
+        hint = f"diskstream inspect --dir {path.absolute().parent.parent} STREAM looks at a stream"
+    return Failure(f"{path} is a directory, not a file", hint=hint)
 
 
 def _rows(file: Path | None, directory: Path | None, target: bytes | None, depth: Depth) -> Iterable[Row]:

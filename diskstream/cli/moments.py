@@ -38,6 +38,19 @@ def end_bound(given: str) -> str:
     return _bound(given, is_end=True)
 
 
+def check_order(start: str, end: str) -> None:
+    """That a range has its lower bound first. `(` is passed over: one that leaves out all it has is no mistake.
+
+    Raises:
+        click.UsageError: it is reversed.
+    """
+    if parse_start(start.removeprefix("(")) > parse_end(end.removeprefix("(")):
+        raise click.UsageError(
+            f"the range is reversed, and so is empty: {start} lies above {end}; give the lower bound first "
+            "(for the newest first: diskstream range --reverse, which has the lower bound first too)"
+        )
+
+
 def single_id(given: str) -> str:
     """An ID, or a time as the first ID of its millisecond; not `-`, `+`, or one after `(`.
 
@@ -66,23 +79,18 @@ def _bound(given: str, *, is_end: bool) -> str:
         raise click.BadParameter(f"{given!r} is neither an ID nor a time such as 2026-01-31T12:00Z ({error})") from None
 
 
-class _Moment(click.ParamType):  # type: ignore[type-arg]  # generic in some versions of click only
-    """The same as an ID; a type for click."""
+class _End(click.ParamType):  # type: ignore[type-arg]  # generic in some versions of click only
+    """An upper bound as an ID; a type for click."""
 
     name = "ID|TIME"
-
-    def __init__(self, *, is_end: bool) -> None:
-        self._is_end = is_end
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> EntryID:
         if isinstance(value, EntryID):
             return value
         try:
-            found = _bound(str(value), is_end=self._is_end)
-            return (parse_end if self._is_end else parse_start)(found)
+            return parse_end(_bound(str(value), is_end=True))
         except (click.BadParameter, diskstream.ArgumentError) as error:
             self.fail(error.message if isinstance(error, click.BadParameter) else str(error), param, ctx)
 
 
-START: Final = _Moment(is_end=False)
-END: Final = _Moment(is_end=True)
+END: Final = _End()

@@ -23,11 +23,12 @@ from diskstream.backups import find_backup
 from diskstream.cli.amounts import RATE, SPAN
 from diskstream.cli.duration import duration
 from diskstream.cli.failure import Failure
-from diskstream.cli.moments import END, START
+from diskstream.cli.moments import check_order, end_bound, start_bound
 from diskstream.cli.options import as_bytes, checked, json_option, optional_directory_option
 from diskstream.cli.output import entry_facts, error_console, text, write_json
 from diskstream.cli.progress import replay_progress
-from diskstream.ids import MAX_ID, MIN_ID
+from diskstream.cli.standard_files import check_open
+from diskstream.ids import parse_end, parse_start
 from diskstream.redis_link import without_word
 from diskstream.replaying import SLOWEST, Job, Outcome, Pacer, ToCall, ToRedis, ToStream, measure, run_job
 from diskstream.replaying.conditions import parse_condition
@@ -62,8 +63,8 @@ class _Speed(click.ParamType):  # type: ignore[type-arg]  # generic in some vers
 @click.option(
     "--to", "target", required=True, metavar="TARGET", help="stream:NAME[@STORE], redis://HOST:PORT/DB?key=NAME, or -."
 )
-@click.option("--start", type=START, metavar="ID|TIME", help="The first ID. [default: the first there is]")
-@click.option("--end", type=END, metavar="ID|TIME", help="The last ID. [default: the last there is now]")
+@click.option("--start", type=start_bound, metavar="ID|TIME", help="The first ID. [default: the first there is]")
+@click.option("--end", type=end_bound, metavar="ID|TIME", help="The last ID. [default: the last there is now]")
 @click.option("--since", type=SPAN, metavar="SPAN", help="Only what is not older than this now: 1h.")
 @click.option(
     "--where",
@@ -88,8 +89,8 @@ def command(
     directory: Path | None,
     backup: Path | None,
     target: str,
-    start: diskstream.EntryID | None,
-    end: diskstream.EntryID | None,
+    start: str | None,
+    end: str | None,
     since: int | None,
     where: tuple[str, ...],
     speed: float | None,
@@ -108,10 +109,11 @@ def command(
     source, to = _source(directory, backup, stream), _target(target, directory, backup)
     if since is not None and start is not None:
         raise click.UsageError("give one of --start and --since")
-    first = _since(since) if since is not None else start or MIN_ID
-    asked = (f"since {since} ms" if since is not None else str(first), "+" if end is None else str(end))
+    check_order(start or "-", end or "+")
+    first, last = parse_start(start or "-") if since is None else _since(since), parse_end(end or "+")
+    asked = (f"since {since} ms" if since is not None else str(first), "+" if end is None else str(last))
     chosen = None if speed == 0 or (speed is None and isinstance(to, ToCall)) else speed or 1.0
-    job = Job(source, stream, to, first, end or MAX_ID, asked, where, ids == "keep", speed=chosen, rate=rate, name=name)
+    job = Job(source, stream, to, first, last, asked, where, ids == "keep", speed=chosen, rate=rate, name=name)
     if dry_run:
         _measure(job, as_json=as_json)
         return
@@ -137,6 +139,7 @@ def _source(directory: Path | None, backup: Path | None, stream: bytes) -> Path:
 
 def _target(given: str, directory: Path | None, backup: Path | None) -> ToStream | ToRedis | ToCall:
     if given == "-":
+        check_open()
         return ToCall(_print)
     if given.startswith("stream:"):
         name, at, place = given.removeprefix("stream:").rpartition("@")

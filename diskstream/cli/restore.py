@@ -15,7 +15,7 @@ import diskstream
 from diskstream.backups import Backup, Planned, Restored, Wanted, find_backup, plan, restore
 from diskstream.cli.consent import consent_options
 from diskstream.cli.failure import Failure
-from diskstream.cli.moments import END, end_bound, start_bound
+from diskstream.cli.moments import END, check_order, end_bound, start_bound
 from diskstream.cli.options import as_bytes, json_option, optional_directory_option
 from diskstream.cli.output import text, write_json
 from diskstream.cli.progress import bytes_progress
@@ -58,6 +58,7 @@ def command(*, backup: Path | None, target: str, name: bytes | None, **options: 
     given = SimpleNamespace(**options)
     if name is not None and len(given.streams) != 1:
         raise click.UsageError("--as and --key go with one --stream")
+    check_order(given.start or "-", given.end or "+")
     if "://" in target:
         _check_address(target)
         _refuse(given, ("until", "damaged"), "restoring to a directory")
@@ -124,6 +125,13 @@ def _restore_to_directory(backup: Path, target: str, name: bytes | None, given: 
             err=True,
         )
     _tell_rules(restored)
+    if restored.cold_segments:
+        click.echo(
+            f"{restored.cold_segments:,} segments ({decimal(restored.cold_bytes)}) are in object storage, and shared "
+            "with the store that was backed up: `diskstream cold sweep` of either may remove what the other needs. "
+            f"`diskstream cold fetch --dir {restored.path}` brings them here",
+            err=True,
+        )
 
 
 def _say_plan(planned: Planned, found: Backup, path: Path, given: SimpleNamespace) -> None:
@@ -168,5 +176,7 @@ def _facts(backup: Backup, restored: Restored) -> dict[str, object]:
         "entries": restored.entries,
         "files": restored.files,
         "size_bytes": restored.size_bytes,
+        "cold_segments": restored.cold_segments,
+        "cold_bytes": restored.cold_bytes,
         "retention": {name: rule_facts(rule) for name, rule in restored.rules.items()},
     }

@@ -7,7 +7,11 @@ import io
 import os
 import sys
 
+from diskstream.cli.failure import Failure
+
 _STANDARD = (0, 1, 2)
+_OUTPUT = 1
+_closed: set[int] = set()
 
 
 def fill_closed() -> None:
@@ -19,11 +23,37 @@ def fill_closed() -> None:
         try:
             os.fstat(number)
         except OSError:
+            _closed.add(number)
             os.open(os.devnull, os.O_RDWR)  # the least number that is free: this one
     if sys.stdout is None:
         sys.stdout = io.TextIOWrapper(io.FileIO(1, "w", closefd=False), encoding="utf-8")
     if sys.stderr is None:
         sys.stderr = io.TextIOWrapper(io.FileIO(2, "w", closefd=False), encoding="utf-8")
+
+
+def check_open() -> None:
+    """That what is printed comes to somebody: for commands that do nothing else.
+
+    Raises:
+        Failure: standard output was closed when the command began.
+    """
+    if _OUTPUT in _closed:
+        raise Failure(
+            "standard output is closed: there is nowhere to write to", hint="> /dev/null throws away all of it"
+        )
+
+
+def buffer_output() -> None:
+    """Have all be written, or an error be raised, where Python was told to leave standard output without a buffer.
+
+    Nobody would look how much of it a single write has taken: a pipe whose reader goes takes a part, and so does one
+    that is set not to block.
+    """
+    bare = sys.stdout
+    if isinstance(bare, io.TextIOWrapper) and isinstance(bare.buffer, io.RawIOBase):
+        bare.flush()
+        whole = io.BufferedWriter(io.FileIO(bare.fileno(), "w", closefd=False))
+        sys.stdout = io.TextIOWrapper(whole, encoding=bare.encoding, errors=bare.errors, line_buffering=True)
 
 
 def print_anything() -> None:

@@ -1,7 +1,9 @@
-"""How a command that goes on for ever ends: SIGINT, SIGTERM, or nobody there to read."""
+"""How a command that goes on for ever ends: SIGINT, SIGTERM, or nobody there to read any more."""
 
 from __future__ import annotations
 
+import errno
+import os
 import select
 import signal
 import sys
@@ -21,7 +23,11 @@ class Stopped(Exception):  # noqa: N818  # not an error: whoever waited for more
 
 @contextmanager
 def stopping() -> Iterator[None]:
-    """SIGINT and SIGTERM raise Stopped within the block; one that nobody catches ends it quietly, and so does EPIPE."""
+    """SIGINT and SIGTERM raise Stopped within the block; one that nobody catches ends it quietly.
+
+    Raises:
+        BrokenPipeError: nobody reads any more; what was not written is given up, and the command ends with status 1.
+    """
 
     def stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001  # the signature is the system's
         raise Stopped
@@ -29,8 +35,11 @@ def stopping() -> Iterator[None]:
     before = {number: signal.signal(number, stop) for number in _SIGNALS}
     try:
         yield
-    except (Stopped, BrokenPipeError):
+    except Stopped:
         forget_output()
+    except BrokenPipeError:
+        forget_output()
+        raise
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -50,7 +59,11 @@ def told_to_end() -> Iterator[None]:
 
 
 def check_reader() -> None:
-    """Raises Stopped where standard output is a pipe that nobody reads any more: nothing is written that would tell."""
+    """Looks whether standard output is a pipe that nobody reads any more: nothing is written that would tell.
+
+    Raises:
+        BrokenPipeError: it is.
+    """
     try:
         poll = select.poll()
         poll.register(sys.stdout.fileno(), 0)
@@ -58,4 +71,4 @@ def check_reader() -> None:
     except (OSError, ValueError, AttributeError):
         return  # closed, or no file
     if any(event & (select.POLLERR | select.POLLNVAL) for _, event in found):
-        raise Stopped
+        raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -37,8 +38,8 @@ def command(ctx: click.Context, *, cold: bool, directory: Path, streams: tuple[b
     if as_json:
         write_json({"ok": report.ok, **attributes(report), "seconds": round(seconds, 3)})
     else:
-        for problem in report.problems:
-            click.echo(_fault(problem))
+        for line in _faults(report.problems):
+            click.echo(line)
         for note in report.notes:
             click.echo(f"note: {note}")
         rate = (report.size_bytes + report.raw_bytes) and decimal(int(report.raw_bytes / max(seconds, 0.001)))
@@ -53,6 +54,26 @@ def command(ctx: click.Context, *, cold: bool, directory: Path, streams: tuple[b
         if any(problem.path.suffix != ".cold" for problem in report.problems):  # a repair leaves those alone
             click.echo("diskstream repair --dry-run says what can be kept", err=True)
     ctx.exit(0 if report.ok else 1)
+
+
+def _faults(problems: list[diskstream.Problem]) -> Iterator[str]:
+    """A fault each, and all that is the matter of one place told once: it may be that of a million segments."""
+    of_places: dict[str, list[diskstream.Problem]] = {}
+    for problem in problems:
+        if problem.place:
+            of_places.setdefault(problem.place, []).append(problem)
+        else:
+            yield _fault(problem)
+    for place, some in of_places.items():
+        if len(some) == 1:
+            yield _fault(some[0])
+            continue
+        streams = len({problem.stream for problem in some})
+        entries = sum(problem.entries or 0 for problem in some)
+        yield (
+            f"{place}: {len(some):,} segments of {streams:,} streams, {entries:,} entries, cannot be read from there; "
+            f"--json lists them, the first is\n{_fault(some[0])}"
+        )
 
 
 def _fault(problem: diskstream.Problem) -> str:

@@ -34,6 +34,7 @@ __all__ = [
     "store_uuid",
     "sweep",
     "unreadable_names",
+    "way_to_one",
     "write_name",
 ]
 
@@ -48,6 +49,8 @@ _OURS = frozenset({"store.json", "streams", "view", "ctl"})
 _MAX_STORE_JSON_BYTES = 1 << 16
 # What a backup says of itself, and the stores that a server keeps within its own.
 _BACKUP = "backup.jsonl"
+_BACKUPS = "backups.json"
+_MOST_BELOW = 100  # of a directory that is no store, looked at for one: the message waits for it
 _WITHIN = re.compile(r"keys|db\d+")
 # The folders that a store may have: docs/format/directory.md. What else lies there is nobody's affair.
 FOLDERS = re.compile(
@@ -155,11 +158,25 @@ def refuse_backup(path: Path) -> None:
         raise error
 
 
+def way_to_one(path: Path) -> str:
+    """Where the store may be that was meant, which is not here."""
+    with contextlib.suppress(OSError):
+        above = next((folder for folder in path.parents if is_there(folder / "store.json")), None)
+        if above is not None:
+            return f"{above} is a store, and this lies in it"
+        if is_there(path / _BACKUPS):
+            return f"it holds backups: diskstream backup ls {path}"
+        below = children(path)[:_MOST_BELOW] if is_folder(path) else []
+        within = next((each for each in below if is_there(each / "store.json")), None)
+        if within is not None:
+            return f"{within} is one"
+    return "--dir, or DISKSTREAM_DIR, names the directory that has the store.json; the first entry added makes a store"
+
+
 def _make_store(path: Path, files: Files, *, create: bool) -> None:
     if not create:
-        raise NotAStoreError(
-            str(path), "there is no store.json in it" if is_there(path) else "there is no such directory"
-        )
+        why = "there is no store.json in it" if is_there(path) else "there is no such directory"
+        raise NotAStoreError(str(path), why, way_to_one(path))
     if is_there(path) and not is_folder(path):
         raise NotAStoreError(str(path), "it is a file")
     if not is_there(path):

@@ -34,7 +34,9 @@ def dissect_store(path: Path) -> Iterator[Row]:
     """
     streams = path / "streams"
     if not (path / "store.json").exists() and not streams.is_dir():
-        raise NotAStoreError(str(path), "there is neither a store.json nor a directory streams")
+        raise NotAStoreError(
+            str(path), "there is neither a store.json nor a directory streams", directory.way_to_one(path)
+        )
     row: Row = {"is": "store", "path": str(path)}
     try:
         found = directory.describe(path)

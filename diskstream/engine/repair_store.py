@@ -54,7 +54,9 @@ def nested_stores(path: Path) -> list[Path]:
 def must_be_store(path: Path) -> None:
     """Refuses a directory of which nothing says that it is a store, whole or damaged."""
     if not (path / "store.json").exists() and not (path / "streams").is_dir():
-        raise NotAStoreError(str(path), "there is neither a store.json nor a directory streams")
+        raise NotAStoreError(
+            str(path), "there is neither a store.json nor a directory streams", directory.way_to_one(path)
+        )
 
 
 def repair_store(

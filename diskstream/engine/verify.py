@@ -43,6 +43,7 @@ class Problem:
             how far it goes.
         entries: how many entries cannot be read for it; None where nobody can tell.
         meaning: what that means, in a sentence.
+        place: the address of the object storage that did not answer, or refused; empty where it is anything else.
     """
 
     stream: bytes
@@ -53,6 +54,7 @@ class Problem:
     last: str = ""
     entries: int | None = None
     meaning: str = ""
+    place: str = ""
 
 
 @dataclass
@@ -96,7 +98,10 @@ def _problem(name: bytes, path: Path, error: Exception, meaning: str, view: Segm
         what = f"{error.what}: expected {error.expected}, found {error.found}"
         where = Path(error.path) if error.path else path
         return Problem(name, where, error.offset, what, first, last, entries, meaning)
-    return Problem(name, path, 0, str(error), first, last, entries, meaning)
+    # What is missing there, or is another one, is the matter of one segment; a refusal, passed on, that of the place.
+    is_refusal = isinstance(error, RemoteError) and isinstance(error.__cause__, RemoteError)
+    place = error.where if isinstance(error, RemoteError) and is_refusal else ""
+    return Problem(name, path, 0, str(error), first, last, entries, meaning, place)
 
 
 @contextlib.contextmanager

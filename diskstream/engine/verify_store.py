@@ -37,7 +37,9 @@ def verify_store(
         NewerFormatError: a later version wrote it.
     """
     if not is_there(path / "store.json") and not is_folder(path / "streams"):
-        raise NotAStoreError(str(path), "there is neither a store.json nor a directory streams")
+        raise NotAStoreError(
+            str(path), "there is neither a store.json nor a directory streams", directory.way_to_one(path)
+        )
     directory.check_filesystem(path)
     for store in [path, *nested_stores(path)]:
         _one_store(store, options, report, progress, wanted if store == path else frozenset(), cold=cold)

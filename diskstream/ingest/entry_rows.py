@@ -8,6 +8,7 @@ The first field of a row is its ID, under the name `id`. Other members, such as 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,11 +17,25 @@ from diskstream.ingest.lines import Lines
 from diskstream.ingest.rows import BadRow, Pairs, Row
 
 ID_FIELD = b"id"
+_WHOLE_ID = re.compile(r"\d+-\d+", re.ASCII)
 
 
 def entry_rows(lines: Lines) -> Iterator[Row | BadRow]:
     """The rows of a file of entries, one a line. Blank lines are no rows."""
     return json_rows(lines, _pairs)
+
+
+def is_exported(line: bytes) -> bool:
+    """Whether a line is an entry as an export writes it, and hardly anything else: nothing is missing or too much."""
+    try:
+        entry = json.loads(line.decode("utf-8-sig"))
+    except (ValueError, RecursionError):
+        return False
+    if not isinstance(entry, dict) or not {"id", "fields"} <= entry.keys() <= {"id", "fields", "pairs", "stream"}:
+        return False
+    is_id = isinstance(entry["id"], str) and _WHOLE_ID.fullmatch(entry["id"]) is not None
+    fields = entry["fields"]
+    return is_id and isinstance(fields, dict) and all(isinstance(value, str) for value in fields.values())
 
 
 class _Members(dict[str, Any]):

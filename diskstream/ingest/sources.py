@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from diskstream.ingest.csv_rows import csv_rows
-from diskstream.ingest.entry_rows import entry_rows
+from diskstream.ingest.entry_rows import entry_rows, is_exported
 from diskstream.ingest.errors import InputError
 from diskstream.ingest.jsonl_rows import jsonl_rows
 from diskstream.ingest.line_rows import line_rows
 from diskstream.ingest.lines import Lines, reading_lines
-from diskstream.ingest.rows import MAX_ROW_BYTES, BadRow, Pairs, Row
+from diskstream.ingest.rows import MAX_ROW_BYTES, UTF8_BOM, BadRow, Pairs, Row
 from diskstream.ingest.times import TimeParser
 
 Format = Literal["arrow", "auto", "csv", "entries", "jsonl", "lines", "parquet"]
@@ -93,12 +93,23 @@ class Source:
         return jsonl_rows(lines) if chosen == "jsonl" else line_rows(lines)
 
     def _guess(self, lines: Lines, suffix: str) -> Format:
-        """By the name; standard input, which has none, by whether its first line begins as a JSON object does."""
-        if self.path != STDIN:
-            return _FORMATS.get(suffix, "lines")
+        """By the name; standard input, which has none, by whether its first line begins as a JSON object does.
+
+        Raises:
+            InputError: it is an export of ours: which of the two ways to read it is meant, nobody knows.
+        """
+        chosen = _FORMATS.get(suffix, "lines")
+        if self.path != STDIN and chosen != "jsonl":
+            return chosen
         first = lines.next_line()
         lines.push_back([first] if first else [])
-        return "jsonl" if first.lstrip().startswith(b"{") else "lines"
+        if not first.lstrip().removeprefix(UTF8_BOM).startswith(b"{"):
+            return chosen
+        if is_exported(first):
+            what = "holds entries as diskstream export writes them, with the IDs that they had"
+            hint = "--format entries keeps their IDs and fields; --format jsonl makes new entries with a field `fields`"
+            raise InputError(what, file=self.name, hint=hint)
+        return "jsonl"
 
 
 class Timestamps:

@@ -34,6 +34,6 @@ def test_a_directory_that_is_for_reading_only_is_told(world: World, tmp_path: Pa
     world.fill("s", 3, first=4)
     with unwritable(world.directory, tmp_path / "view") as view:
         shown = World(world.url, world.client, view)
-        assert "it is open for reading only" in shown.refused("--trim")
+        assert "mounted for reading only" in shown.refused("--trim")
         shown.run("archive", "--from", world.url, "--key", "s", "--to", str(view), "--dry-run")
     assert len(world.source("s")) == 6

@@ -19,6 +19,7 @@ from diskstream.errors import DiskFullError
 from diskstream.stream import Stream
 from tests.archiving.world import ROOT, World
 from tests.conftest import RedisServer, _start_redis, _stop
+from tests.server.client import serving
 
 LEASE = LEASE_PREFIX.decode()
 
@@ -246,6 +247,43 @@ def test_passwords_and_rights_that_are_missing_are_told(world: World) -> None:
     assert len(world.source("s")) == 3
 
 
+def test_a_password_that_was_not_given_is_not_another_one(world: World, second: redis.Redis) -> None:
+    """Where none was given, "it wants another password" sent people to look for a mistake in one."""
+    port = second.connection_pool.connection_kwargs["port"]
+    second.config_set("requirepass", "pw")
+    try:
+        words = ("archive", "--key", "s", "--to", str(world.directory), "--from")
+        told = " ".join(world.run(*words, f"redis://127.0.0.1:{port}/9", code=1).stderr.split())
+        assert "it wants a password" in told
+        assert "hint: redis://USER:PASSWORD@HOST:PORT/DB" in told
+        assert "it wants another password" in world.run(*words, f"redis://:x@127.0.0.1:{port}/9", code=1).stderr
+    finally:
+        second.config_set("requirepass", "")
+
+
+def test_a_database_that_there_is_not_is_named_with_where_its_number_stands(world: World) -> None:
+    url = f"{world.url.rpartition('/')[0]}/99"
+    told = " ".join(
+        world.run("archive", "--key", "s", "--to", str(world.directory), "--from", url, code=1).stderr.split()
+    )
+    assert "it has no database 99" in told
+    assert "hint: behind the last / of the address stands its number" in told
+
+
+def test_a_server_of_ours_is_archived_and_not_trimmed(world: World, tmp_path: Path) -> None:
+    """Each of its streams was given up in the midst, with the text of a script that it does not run."""
+    with diskstream.open(tmp_path / "served") as store:
+        store.stream("s").add({"a": 1}, id="1-0")
+    with serving(tmp_path / "served") as server:
+        ours = World(f"redis://127.0.0.1:{server.port}", world.client, world.directory)
+        for words in (("--trim",), ("--trim", "--dry-run")):
+            told = ours.refused(*words)
+            assert "it is a diskstream serve, which runs no scripts" in told
+            assert "hint: leave --trim" in told
+        assert not world.directory.exists()
+        assert ours.archive()["s"]["entries"] == 1
+
+
 def test_the_rights_that_the_page_lists_are_enough(world: World) -> None:
     page = (ROOT / "docs" / "archiving.md").read_text(encoding="utf-8")
     row = next(line for line in page.splitlines() if line.startswith("| rights |"))
@@ -299,7 +337,7 @@ def test_a_server_that_goes_away_ends_it_and_a_second_run_finishes(world: World,
     with redis.Redis("127.0.0.1", port, 9) as client:
         away = World(url, client, world.directory)
         made = away.fill("s", 3000)
-        archiver = away.process("--key", "s", "--follow", "--trim", "--batch", "50", "--rate", "2000")
+        archiver = away.process("--key", "s", "--trim", "--batch", "50", "--rate", "2000")
         while (
             archiver.poll() is None and client.xlen("s") == 3000 and not list(world.directory.glob("archives/*.json"))
         ):

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import diskstream
-from diskstream.archiving import ArchiveOptions, Archiver, Server, leasing
+from diskstream.archiving import ArchiveOptions, Archiver, Server, leasing, outages
 from diskstream.archiving import archiver as archiving
 from diskstream.archiving.entries import EntriesReader
 from diskstream.archiving.restoring import _Restore
@@ -94,7 +94,7 @@ def test_one_that_breaks_off_each_time_is_told(world: World, monkeypatch: pytest
 
 
 def test_who_follows_tries_for_as_long_as_it_takes(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archiving, "_LONGEST_REST_S", 0.01)
+    monkeypatch.setattr(outages, "_LONGEST_REST_S", 0.01)
     world.fill("a", 20)
     breaks = 3 * archiving._MOST_BREAKS
     done = broken(monkeypatch, b"a", breaks)

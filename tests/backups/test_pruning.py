@@ -2,10 +2,12 @@
 
 import dataclasses
 import os
+import time
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from diskstream.backups import (
     Backup,
@@ -13,6 +15,7 @@ from diskstream.backups import (
     Header,
     Repository,
     Settings,
+    check_clock,
     has_its_files,
     make_backup,
     prune,
@@ -122,3 +125,50 @@ def test_a_backup_of_some_streams_stands_for_none_of_all() -> None:
     assert [each.header.number for each in found if each.header] == [0, 2]
     found = superfluous(some, older_than_ms=0, now_ms=100 * DAY)
     assert [each.header.number for each in found if each.header] == [0, 2]
+
+
+# --- the clock --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("days", "keep", "said"),
+    [
+        ((3, 2, 1), None, None),
+        ((30, 20, 1), None, None),
+        ((30, 20), None, "is itself older"),
+        ((30, 20), 1, None),  # which stays whatever the time is
+        ((30,), None, None),  # the newest stays anyway
+        ((3, 2, -1), None, "made in the future"),
+        ((3, 2, -1), 2, "made in the future"),
+        ((), None, None),
+    ],
+)
+def test_ages_that_the_clock_may_be_wrong_about_are_not_gone_by(
+    days: tuple[int, ...], keep: int | None, said: str | None
+) -> None:
+    made = backups(*((each, 0) for each in days))
+    with pytest.raises(BackupError, match=said) if said else nullcontext():
+        check_clock(made, 10 * DAY, keep=keep, now_ms=100 * DAY)
+
+
+@pytest.mark.parametrize("jump_s", [-365 * 86_400, 365 * 86_400])
+@pytest.mark.parametrize("words", [("--force",), ("--dry-run",)])
+def test_a_clock_that_jumped_removes_no_backup(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jump_s: int, words: tuple[str, ...]
+) -> None:
+    """A year ahead for a night, and of all backups the newest was left."""
+    with filled(tmp_path / "store"):
+        for _ in range(3):
+            make_backup(tmp_path / "store", tmp_path / "backups", Settings())
+    real = time.time_ns
+    monkeypatch.setattr(time, "time_ns", lambda: real() + jump_s * 1_000_000_000)
+
+    def pruned(*how: str) -> Result:
+        return CliRunner().invoke(main, ["backup", "prune", str(tmp_path / "backups"), *how, *words])
+
+    done = pruned("--older-than", "30d")
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert "clock" in done.stderr
+    assert "hint: set the clock right; --keep N" in " ".join(done.stderr.split())
+    assert len(Repository.open(tmp_path / "backups").backups()) == 3
+    assert pruned("--keep", "2").exit_code == 0

@@ -106,6 +106,28 @@ def test_what_is_wrong_is_said_with_a_way_out(run: Run, folder_place: str, tmp_p
     assert "faults" in run("verify", "--cold", code=1).stdout
 
 
+def test_a_place_that_cannot_be_read_is_told_once_and_not_for_each_segment(
+    run: Run, folder_place: str, tmp_path: Path
+) -> None:
+    """The same lines came for each of thousands of segments, and what was damaged beside them was not seen."""
+    moved = json.loads(run("cold", "move", "--to", folder_place, "--before", "100", "--json").stdout.splitlines()[-1])
+    segments, entries = moved["total"]["segments"], moved["total"]["entries"]
+    (tmp_path / "place").rename(tmp_path / "away")
+    told = run("verify", "--cold", code=1).stdout
+    assert told.count("there is no folder") == 1
+    assert f"{folder_place}: {segments:,} segments of 1 streams, {entries:,} entries, cannot be read" in told
+    assert f"{segments:,} faults" in told
+    (facts,) = objects(run("verify", "--cold", "--json", code=1))
+    assert [each["place"] for each in facts["problems"]] == [folder_place] * segments
+    (tmp_path / "away").rename(tmp_path / "place")
+    lost = sorted((tmp_path / "place").rglob("*.seg"))[:2]
+    for each in lost:
+        each.unlink()
+    told = run("verify", "--cold", code=1).stdout
+    assert told.count("not there any more") == len(lost)  # that is the matter of each of them
+    assert all(each.name in told for each in lost)
+
+
 def test_a_rule_that_moves_is_told_by_a_fetch_and_works_beside_no_verb(run: Run, folder_place: str) -> None:
     """What came back went again with the next process that opened the store, and nobody had said so."""
     run("retention", "set", "x", "--max-entries", "100", "--to", folder_place)

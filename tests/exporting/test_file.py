@@ -233,12 +233,15 @@ def test_one_that_is_interrupted_leaves_no_file_and_says_nothing_more(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "arrow", "parquet"])
-def test_a_full_disk_is_said_to_be_one(path: Path, kind: str) -> None:
+def test_a_full_disk_is_said_to_be_one(path: Path, kind: str, unbuffered: str) -> None:
+    """What was in the buffer still was tried again at the interpreter's end: status 120, and a traceback."""
     program = "import sys; from diskstream.cli import main; main(sys.argv[1:])"
     with Path("/dev/full").open("wb") as full:
         words = [sys.executable, "-c", program, "export", "s", "--format", kind, "-d", str(path)]
-        done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, check=False)
+        environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+        done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, check=False, env=environment)
     assert done.returncode == 1
     assert b"No space left on device" in done.stderr
     assert b"Traceback" not in done.stderr

@@ -8,10 +8,11 @@ import pytest
 import redis
 
 import diskstream
-from diskstream.errors import ChangedError
+from diskstream.errors import ChangedError, RemoteError
 from diskstream.replaying import Job, ToRedis, ToStream, measure, run_job
 from diskstream.replaying.run import MAX_BATCH
 from tests.conftest import RedisServer
+from tests.server.client import serving
 
 COUNT = 4 * MAX_BATCH
 
@@ -213,3 +214,11 @@ def test_a_key_that_goes_just_before_new_ids_are_given_is_found_out(
     wanted = job(source, key, keep_ids=False)
     refused(wanted, again=wanted)
     assert client.xlen("t") == MAX_BATCH
+
+
+def test_a_server_of_ours_has_no_place_for_the_position(source: Path, tmp_path: Path) -> None:
+    """It said which command it does not know, and not what to do."""
+    with serving(tmp_path / "served") as server, pytest.raises(RemoteError, match="does not know a command") as told:
+        run_job(Job(source, b"o", ToRedis(f"redis://127.0.0.1:{server.port}", b"t"), speed=None))
+    assert "with args" not in str(told.value)
+    assert "name its store instead (stream:NAME@STORE)" in (told.value.hint or "")

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 from rich.filesize import decimal
 
-from diskstream.backups import Repository, has_its_files, prune, superfluous
+from diskstream.backups import Repository, check_clock, has_its_files, prune, superfluous
 from diskstream.cli.amounts import SPAN
 from diskstream.cli.consent import ask, consent_options
 from diskstream.cli.options import json_option
@@ -26,13 +26,17 @@ def command(
     """Remove backups from DEST: all but the newest N, those older than SPAN; with both, those that are both.
 
     Damaged ones do not count among those kept, nor those that lack a file or part of one; the newest other one always
-    stays. Whether bytes have rotted only `backup verify` tells. What a removed backup shares with others stays with
-    these.
+    stays. Where the newest one is of the future, or is itself older than SPAN, the clock may be wrong, and nothing is
+    removed by it. Whether bytes have rotted only `backup verify` tells. What a removed backup shares with others stays
+    with these.
     """
     if keep is None and older_than is None:
         raise click.UsageError("give --keep, --older-than, or both")
     repository = Repository.open(target.absolute())
-    gone = superfluous(repository.backups(whole=True), keep=keep, older_than_ms=older_than, is_whole=has_its_files)
+    backups = repository.backups(whole=True)
+    gone = superfluous(backups, keep=keep, older_than_ms=older_than, is_whole=has_its_files)
+    if older_than is not None:
+        check_clock(backups, older_than, keep=keep)
     if gone and not dry_run:
         size = decimal(sum(backup.header.new_bytes for backup in gone if backup.header))
         ask(f"Remove {len(gone):,} backups of {target} (up to {size} of their own)?", force=force)

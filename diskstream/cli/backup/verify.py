@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -41,14 +43,27 @@ def command(ctx: click.Context, *, target: Path, cold: bool, as_json: bool) -> N
             write_json(attributes(finding))
         write_json({"ok": not found, "backups": len(backups), **facts, "findings": len(found)})
     else:
-        for finding in found:
-            known = " (so it was when the backup was made)" if finding.known else ""
-            click.echo(f"{finding.backup}/{finding.path}: {finding.what}{known}")
+        for line in _findings(found):
+            click.echo(line)
         click.echo(f"{len(backups):,} backups, {decimal(seen.size_bytes)} read: {len(found):,} faults")
         if seen.cold_segments and not cold:
             size = decimal(seen.cold_bytes)
             click.echo(f"not read: {seen.cold_segments:,} segments ({size}) in object storage; --cold reads them")
     ctx.exit(1 if found else 0)
+
+
+def _findings(found: list[Finding]) -> Iterator[str]:
+    """A line each, and all that is the matter of one place told once, with the first of it."""
+    of_places = Counter(finding.place for finding in found if finding.place)
+    told: set[str] = set()
+    for finding in found:
+        if finding.place in told:
+            continue
+        more = of_places[finding.place] - 1
+        told |= {finding.place} - {""}
+        known = " (so it was when the backup was made)" if finding.known else ""
+        same = f" (and {more:,} more that cannot be read from {finding.place}: --json lists them)" if more > 0 else ""
+        yield f"{finding.backup}/{finding.path}: {finding.what}{known}{same}"
 
 
 def _to_read(backups: list[Backup], *, cold: bool) -> int:

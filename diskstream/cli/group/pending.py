@@ -14,7 +14,7 @@ from rich.text import Text
 
 import diskstream
 from diskstream.cli.duration import duration
-from diskstream.cli.moments import end_bound, start_bound
+from diskstream.cli.moments import check_order, end_bound, start_bound
 from diskstream.cli.options import (
     as_bytes,
     directory_option,
@@ -59,6 +59,7 @@ def command(
     """
     if summary and ((start, end) != ("-", "+") or any(given is not None for given in (consumer, idle, count))):
         raise click.UsageError("--summary is of all that is pending: give no range and no other option with it")
+    check_order(start, end)
     with existing_store(directory, read_only=True) as store:
         found = existing_group(store, stream, group)
         if summary:

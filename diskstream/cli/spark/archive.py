@@ -10,6 +10,7 @@ from rich.filesize import decimal
 from rich.table import Table
 from rich.text import Text
 
+from diskstream.cli.moments import check_order
 from diskstream.cli.options import directory_option, json_option
 from diskstream.cli.output import attributes, console, text, write_json
 from diskstream.cli.spark.garbage import tell_garbage
@@ -66,6 +67,7 @@ def command(
 
     Nothing is trimmed: it says up to which ID each stream is in the archive, and diskstream trim may take that away.
     """
+    check_order(start, end)
     jobs_or_failure()
     from diskstream.spark.jobs.archive import ArchiveSettings, run
 

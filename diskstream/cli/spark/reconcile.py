@@ -9,6 +9,7 @@ import click
 from rich.table import Table
 from rich.text import Text
 
+from diskstream.cli.moments import check_order
 from diskstream.cli.options import directory_option, json_option
 from diskstream.cli.output import attributes, console, text, write_json
 from diskstream.cli.spark.options import (
@@ -54,6 +55,7 @@ def command(
     What the store has trimmed since it was archived is no difference. Exit status 1 where something differs: then it is
     named with its day, segment and IDs.
     """
+    check_order(start, end)
     jobs_or_failure()
     from diskstream.spark.jobs.reconcile import ReconcileSettings, run
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from diskstream.cli.moments import check_order
 from diskstream.cli.options import directory_option, json_option
 from diskstream.cli.output import write_json
 from diskstream.cli.spark.options import (
@@ -65,6 +66,7 @@ def command(
     Killed and started again with the same words, it goes on where it stopped; once complete it does nothing any more,
     unless it is given another --name.
     """
+    check_order(start, end)
     jobs_or_failure()
     from diskstream.spark.jobs.replay import ReplaySettings, run
 
