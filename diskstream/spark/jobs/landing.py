@@ -7,7 +7,22 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-__all__ = ["flush_folder", "landing"]
+from diskstream.errors import ArgumentError
+
+__all__ = ["check_landing", "flush_folder", "landing"]
+
+
+def check_landing(*targets: Path | None) -> None:
+    """Looks, before a job reads anything, whether files can land where they are to.
+
+    Raises:
+        ArgumentError: there is no such folder, or a folder has the name.
+    """
+    for target in targets:
+        if target is not None and not target.parent.is_dir():
+            raise ArgumentError(f"there is no directory {target.parent} to write {target.name} into: make it first")
+        if target is not None and target.is_dir():
+            raise ArgumentError(f"{target} is a directory: name a file in it")
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from diskstream.errors import ArgumentError
-from diskstream.spark.jobs.landing import landing
+from diskstream.spark.jobs.landing import check_landing, landing
 from diskstream.spark.jobs.profile_facts import facts_of
 from diskstream.spark.jobs.profile_page import page
 from diskstream.spark.jobs.profile_task import StreamProfile, profile_partition
@@ -121,6 +121,7 @@ def run(spark: "SparkSession | None", settings: Settings) -> Summary:
         OSError: a report cannot be written.
     """
     settings.check()
+    check_landing(settings.html, settings.json)
     began = time.perf_counter()
     with partitions(settings.reading()) as (names, planned):
         if spark is None or settings.dry_run:

@@ -9,7 +9,7 @@ import hashlib
 import json
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -231,6 +231,7 @@ def _plan_archive(settings: ReplaySettings) -> list[Work]:
             f"the archive {settings.source} holds typed columns, from which entries cannot be made again: replay an "
             "archive of layout 'fields'"
         )
+    manifest.check_has(settings.streams, place.root)
     options = ReadOptions(streams=settings.streams, stream_pattern=settings.pattern)
     low, high = parse_start(settings.start), parse_end(settings.end)
     chosen = [
@@ -291,8 +292,12 @@ def _kept_plan(folder: Path, settings: ReplaySettings) -> list[Work]:
     return plan
 
 
-def run(spark: "SparkSession", settings: ReplaySettings) -> ReplaySummary:
+def run(spark: "SparkSession | None", settings: ReplaySettings) -> ReplaySummary:
     """Replays, or goes on with a replay that was killed.
+
+    Args:
+        spark: the session; without one it is a dry run.
+        settings: what to do.
 
     Raises:
         ArgumentError: no such source; IDs that a target stream has passed.
@@ -301,9 +306,12 @@ def run(spark: "SparkSession", settings: ReplaySettings) -> ReplaySummary:
     if settings.ids not in ("original", "new"):
         raise ArgumentError(f"ids is 'original' or 'new', not {settings.ids!r}")
     began = time.perf_counter()
-    if settings.dry_run:
+    if spark is None or settings.dry_run:
+        settings = replace(settings, dry_run=True)
         plan = _planned(settings)
         return _summary(settings, plan, sum(work.entries for work in plan), (0, began))
+    if not (Path(settings.target) / "store.json").exists():
+        _planned(replace(settings, dry_run=True))  # what cannot be replayed makes no store
     with diskstream.open(settings.target) as store:
         folder = store.path / "replays" / hashlib.sha256(settings.writer.encode()).hexdigest()
         if (folder / _COMPLETE).exists():
