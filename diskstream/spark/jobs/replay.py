@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import diskstream
 from diskstream import leases
-from diskstream.errors import ArgumentError
+from diskstream.errors import ArgumentError, storage_error
 from diskstream.ids import EntryID, parse_end, parse_start
 from diskstream.spark.commit import Manifest, commit, last_done
+from diskstream.spark.jobs.landing import landing
 from diskstream.spark.jobs.manifest import latest
 from diskstream.spark.jobs.outcome import Guarded, split
 from diskstream.spark.jobs.parts import read_part
@@ -207,11 +208,16 @@ def _plan_store(settings: ReplaySettings) -> list[Work]:
         names = chosen_streams(store, options)
         leased = not (store.read_only or settings.dry_run)
         path = str(store.lease(names, ttl_s=_LEASE_TTL_S)) if leased else str(store.path)
-    low, high = parse_start(settings.start), parse_end(settings.end)
     slices: list[Slice] = []
-    with diskstream.open(path, read_only=True) as store:
-        for name in names:
-            slices.extend(slices_of(store.stream(name), low, high, (settings.max_entries, 1 << 30)))
+    try:
+        low, high = parse_start(settings.start), parse_end(settings.end)
+        with diskstream.open(path, read_only=True) as store:
+            for name in names:
+                slices.extend(slices_of(store.stream(name), low, high, (settings.max_entries, 1 << 30)))
+    except BaseException:
+        if leased:
+            leases.release(Path(path))
+        raise
     made = []
     for run_of in pack(slices, 1 << 30, settings.max_entries):
         parts = []
@@ -285,11 +291,28 @@ def _kept_plan(folder: Path, settings: ReplaySettings) -> list[Work]:
             )
         return plan
     plan = _planned(settings)
-    make_folders(folder)
-    temporary = file.with_suffix(".tmp")
-    temporary.write_text(json.dumps([asdict(work) for work in plan]))
-    temporary.replace(file)
+    try:
+        _keep(plan, file)
+    except BaseException:
+        _release(plan)
+        raise
     return plan
+
+
+def _keep(plan: list[Work], file: Path) -> None:
+    """Durably, before a round is committed: their numbers, by which they are known, are those of this plan only."""
+    make_folders(file.parent)
+    try:
+        with landing(file) as kept:
+            kept.write(json.dumps([asdict(work) for work in plan]).encode())
+    except OSError as error:
+        raise storage_error(str(file), "write", error.errno or 5, error.strerror or str(error)) from error
+
+
+def _release(plan: list[Work]) -> None:
+    for path in {work.path for work in plan if not work.archive}:
+        if Path(path).parent.name == "leases":
+            leases.release(Path(path))
 
 
 def run(spark: "SparkSession | None", settings: ReplaySettings) -> ReplaySummary:
@@ -328,9 +351,7 @@ def run(spark: "SparkSession | None", settings: ReplaySettings) -> ReplaySummary
             entries += sum(batch.rows for file in files for batch in file.batches)
         (folder / _COMPLETE).touch()
         (folder / _PLAN).unlink()
-    for path in {work.path for work in plan if not work.archive}:
-        if Path(path).parent.name == "leases":
-            leases.release(Path(path))
+    _release(plan)
     return _summary(settings, plan, entries, (min(before, len(rounds)), began))
 
 
