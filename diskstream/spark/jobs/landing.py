@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import IO
 
 from diskstream.errors import ArgumentError
+from diskstream.system_calls import wrapped
 
 __all__ = ["check_landing", "flush_folder", "landing"]
 
@@ -30,20 +31,21 @@ def landing(target: Path) -> Iterator[IO[bytes]]:
     """A file to write to, which gets the name `target` when it is complete and flushed; after an error it is gone.
 
     Raises:
-        OSError: as the file system says.
+        StorageError: the disk said no.
     """
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
-    try:
-        with temporary.open("wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(target)
-        flush_folder(target.parent)
-    except BaseException:
-        with suppress(OSError):
-            temporary.unlink()
-        raise
+    with wrapped(target, "write"):
+        try:
+            with temporary.open("wb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(target)
+            flush_folder(target.parent)
+        except BaseException:
+            with suppress(OSError):
+                temporary.unlink()
+            raise
 
 
 def flush_folder(folder: Path) -> None:

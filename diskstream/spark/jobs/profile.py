@@ -118,7 +118,7 @@ def run(spark: "SparkSession | None", settings: Settings) -> Summary:
     Raises:
         ArgumentError: settings that contradict each other.
         NotAStoreError, NoSuchStreamError, CorruptionError: what cannot be read.
-        OSError: a report cannot be written.
+        StorageError: a report cannot be written.
     """
     settings.check()
     check_landing(settings.html, settings.json)

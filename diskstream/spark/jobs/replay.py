@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import diskstream
 from diskstream import leases
-from diskstream.errors import ArgumentError, storage_error
+from diskstream.errors import ArgumentError
 from diskstream.ids import EntryID, parse_end, parse_start
 from diskstream.spark.commit import Manifest, commit, last_done
 from diskstream.spark.jobs.landing import landing
@@ -302,11 +302,8 @@ def _kept_plan(folder: Path, settings: ReplaySettings) -> list[Work]:
 def _keep(plan: list[Work], file: Path) -> None:
     """Durably, before a round is committed: their numbers, by which they are known, are those of this plan only."""
     make_folders(file.parent)
-    try:
-        with landing(file) as kept:
-            kept.write(json.dumps([asdict(work) for work in plan]).encode())
-    except OSError as error:
-        raise storage_error(str(file), "write", error.errno or 5, error.strerror or str(error)) from error
+    with landing(file) as kept:
+        kept.write(json.dumps([asdict(work) for work in plan]).encode())
 
 
 def _release(plan: list[Work]) -> None:

@@ -73,7 +73,7 @@ def run(spark: "SparkSession | None", settings: Settings) -> Summary:
         ArgumentError: settings that contradict each other, too many rows.
         NotAStoreError, NoSuchStreamError, CorruptionError: what cannot be read.
         DiskstreamError: a chart is wanted, but matplotlib is not installed.
-        OSError: the output cannot be written.
+        StorageError: the output cannot be written.
     """
     return roll_up(spark, settings)[1]
 
