@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
 import re
 from collections.abc import Callable
@@ -22,6 +23,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 _ADDRESS: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+_PANDAS: Final = ((2, 2), (3, 0))  # from where on, and before what: see the extra `spark` in pyproject.toml
 _SIZES: Final = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 streams_option = click.option(
@@ -85,12 +87,18 @@ def jobs_or_failure() -> None:
     """Looks whether the jobs can be loaded.
 
     Raises:
-        Failure: pyspark or pyarrow is missing.
+        Failure: pyspark, pyarrow or pandas is missing, or of a version that Spark does not take.
     """
     missing = [name for name in ("pyspark", "pyarrow", "pandas") if importlib.util.find_spec(name) is None]
     if missing:
         raise Failure(
             f"jobs on Spark need {', '.join(missing)}", hint="pip install 'diskstream[spark]', and Java 17 or later"
+        )
+    # Spark looks at it itself, once it runs, and tells of an old one with two traces.
+    pandas = importlib.metadata.version("pandas")
+    if not _PANDAS[0] <= tuple(int(part) for part in re.findall(r"\d+", pandas)[:2]) < _PANDAS[1]:
+        raise Failure(
+            f"jobs on Spark need pandas 2.2 or later, and before 3, not {pandas}", hint="pip install 'pandas>=2.2,<3'"
         )
 
 
