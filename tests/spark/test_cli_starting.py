@@ -22,6 +22,8 @@ from tests.spark.session import ROOT
 pytest.importorskip("pyarrow", reason="pip install 'diskstream[archive]'")
 pytest.importorskip("pyspark", reason="pip install 'diskstream[spark]'")
 
+from pyspark.sql import SparkSession
+
 from diskstream.spark.jobs import archive as archive_job  # after what it needs
 from diskstream.spark.jobs import java
 from diskstream.spark.jobs.archive import ArchiveSettings
@@ -160,6 +162,8 @@ def test_without_java_each_job_says_what_to_install_and_does_nothing(
     here: Path, monkeypatch: pytest.MonkeyPatch, job: str
 ) -> None:
     (here / "empty").mkdir()
+    # Other tests have one running in this process, which jobs would take.
+    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
     monkeypatch.setenv("PATH", str(here / "empty"))
     monkeypatch.delenv("JAVA_HOME", raising=False)
     before = everything(here)
