@@ -10,7 +10,7 @@ __all__ = ["VERSION", "check", "lacking"]
 VERSION = diskstream.__version__
 
 _OTHER_PYTHON = re.compile(r"Python in worker has different version: ([\d.]+) than that in driver: ([\d.]*\d)")
-_NO_PACKAGE = re.compile(r"^ModuleNotFoundError: No module named '(diskstream|numpy|pandas|pyarrow)\b", re.MULTILINE)
+_NO_PACKAGE = re.compile(r"^ModuleNotFoundError: No module named '(\w+)", re.MULTILINE)
 
 
 def check(driver: str) -> None:
