@@ -34,10 +34,24 @@ def open_for_planning(path: str) -> Store:
         return diskstream.open(path, read_only=True)
     except NotAStoreError as error:
         if Path(path).exists():
+            if what := _something_else(Path(path)):
+                raise NotAStoreError(path, what) from error
             raise
         raise NotAStoreError(
             path, "there is no such directory on the driver; driver and workers must see it under the same path"
         ) from error
+
+
+def _something_else(path: Path) -> str:
+    """What one may have taken for a store, and what to do with it; empty where it is none of these."""
+    if (path / "backups.json").is_file():
+        return f"it is a place of backups: name one of them, each is a store ('diskstream backup ls {path}')"
+    if (path / "_manifest").is_dir():
+        return (
+            f"it is an archive: 'diskstream spark replay --from {path} -d STORE' makes streams of it again, and its "
+            "files are Parquet"
+        )
+    return ""
 
 
 def chosen_streams(store: Store, options: ReadOptions) -> list[bytes]:

@@ -15,6 +15,7 @@ from pyspark.sql.types import StructType
 from diskstream import leases
 from diskstream.errors import ArgumentError
 from diskstream.ids import EntryID
+from diskstream.spark import versions
 from diskstream.spark.names import as_text
 from diskstream.spark.options import ReadOptions
 from diskstream.spark.planning import chosen_streams, open_for_planning, place_of_read
@@ -50,6 +51,7 @@ class StreamPartition(InputPartition):
     def __init__(self, path: str, stream: bytes) -> None:
         super().__init__(None)
         self.path, self.stream = path, stream
+        self.version = versions.VERSION
 
 
 def _time(ms: int | None) -> datetime | None:
@@ -120,6 +122,7 @@ class TableReader(DataSourceReader):
         from pyspark.sql.pandas.types import to_arrow_schema
 
         assert isinstance(partition, StreamPartition)
+        versions.check(partition.version)
         if not partition.stream:
             return
         target: Any = to_arrow_schema(self.schema, timezone="UTC")

@@ -2,9 +2,6 @@
 
 import hashlib
 import os
-import signal
-import subprocess
-import sys
 import time
 from itertools import pairwise
 from pathlib import Path
@@ -27,8 +24,7 @@ from diskstream.spark.jobs.parts import archived, read_part
 from diskstream.spark.jobs.place import Place
 from diskstream.spark.planning import slices_of
 from tests.spark.archives import BASE, DAY, days, fill, in_process, kept, no_spark, parts, rows, stored
-from tests.spark.killed_archive import POINTS
-from tests.spark.session import ROOT
+from tests.spark.killed_jobs import POINTS, Jobs, jobs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,7 +32,7 @@ if TYPE_CHECKING:
 pa = pytest.importorskip("pyarrow", reason="pip install 'diskstream[archive]'")
 pytest.importorskip("pyspark", reason="pip install 'diskstream[spark]'")
 
-__all__ = ["no_spark"]
+__all__ = ["jobs", "no_spark"]
 
 ODD = [
     (f"{BASE}-0", [(b"a", b"1"), (b"a", b""), (b"", b"x")]),
@@ -198,12 +194,13 @@ def test_a_killed_run_leaves_nothing_twice_and_nothing_out(no_spark: Any, tmp_pa
     assert len(parts(root)) == 2
 
 
-@pytest.mark.parametrize("point", POINTS)
-def test_wherever_a_run_is_killed_the_next_one_makes_it_good(no_spark: Any, tmp_path: Path, point: str) -> None:
+@pytest.mark.parametrize("point", POINTS["archive"])
+def test_wherever_a_run_is_killed_the_next_one_makes_it_good(
+    no_spark: Any, jobs: Jobs, tmp_path: Path, point: str
+) -> None:
     store, root = tmp_path / "store", tmp_path / "archive"
     fill(store, "s", days(3, 50))
-    program = [sys.executable, "-m", "tests.spark.killed_archive", str(store), str(root), point]
-    assert subprocess.run(program, cwd=ROOT, check=False).returncode == -signal.SIGKILL
+    jobs.killed("archive", point, store, root)
     committed = point in ("a manifest with two names", "after the commit")
     assert latest(Place(root)).version == int(committed)
     run(no_spark, settings(tmp_path))

@@ -72,6 +72,7 @@ def test_an_option_like_none_is_told_alone() -> None:
 
 
 def test_options_come_in_lower_case_and_are_known_in_any() -> None:
+    """Trap 10: so no name of a stream is part of a key."""
     assert options(maxbytesperpartition="1k", MinPartitions="3").max_bytes_per_partition == 1024
     assert options(minpartitions="3").min_partitions == 3
 

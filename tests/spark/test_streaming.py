@@ -71,7 +71,7 @@ def test_a_query_that_is_started_again_goes_on_where_it_was(
 
 
 def test_available_now_drains_within_the_limit(session: "SparkSession", store: Store, tmp_path: Path) -> None:
-    """Without the mixin for it, Spark would ignore the limit in silence."""
+    """Trap 7: without the mixin for it, Spark would ignore the limit in silence."""
     fill(store, range(100))
     query = Copies(session, store, tmp_path).run(maxEntriesPerTrigger=30)
     assert rows_in_batches(query) == [30, 30, 30, 10]
@@ -82,7 +82,7 @@ def test_available_now_drains_within_the_limit(session: "SparkSession", store: S
 def test_batches_that_come_again_cut_differently_double_nothing(
     session: "SparkSession", store: Store, tmp_path: Path, forgotten: int
 ) -> None:
-    """Spark forgot that these were complete: it makes the last of them again, with the same number."""
+    """Trap 9: Spark forgot that these were complete: it makes the last of them again, with the same number."""
     copies = Copies(session, store, tmp_path)
     fill(store, range(100))
     copies.run(maxEntriesPerTrigger=30, minPartitions=3)
@@ -124,7 +124,7 @@ def test_tasks_that_fail_when_they_have_written_double_nothing(
 def test_a_group_follows_the_query_and_lets_go_what_was_read(
     session: "SparkSession", store: Store, tmp_path: Path
 ) -> None:
-    """Spark commits a batch when it plans the next, and the last one never: its progress tells it at once."""
+    """Trap 8: Spark commits a batch when it plans the next, and the last one never: its progress tells it at once."""
     from diskstream.spark import register
 
     fill(store, range(100))

@@ -86,7 +86,7 @@ def command(
         grace_s=grace,
         quiet=as_json,
     )
-    summary = run(started("archive", master, confs), settings)
+    summary = run(None if dry_run else started("archive", master, confs), settings)
     if as_json:
         write_json(attributes(summary))
     else:

@@ -61,7 +61,7 @@ def command(
         dry_run=dry_run,
         quiet=as_json,
     )
-    summary = run(started("compact", master, confs), settings)
+    summary = run(None if dry_run else started("compact", master, confs), settings)
     if as_json:
         write_json(attributes(summary))
         return

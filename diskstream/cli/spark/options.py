@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
+import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import click
 
 from diskstream.cli.failure import Failure
 from diskstream.cli.options import as_bytes
+from diskstream.cli.spark.starting import LOG_LEVEL, Later
 from diskstream.errors import DiskstreamError
 
 if TYPE_CHECKING:
@@ -18,7 +21,9 @@ if TYPE_CHECKING:
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
+_ADDRESS: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+_PANDAS: Final = ((2, 2), (3, 0))  # from where on, and before what: see the extra `spark` in pyproject.toml
 _SIZES: Final = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 streams_option = click.option(
@@ -31,6 +36,12 @@ start_option = click.option("--start", default="-", metavar="ID", help="From thi
 end_option = click.option("--end", default="+", metavar="ID", help="Up to this ID or time in ms.")
 
 
+def _on_this_machine(_: click.Context, parameter: click.Parameter, value: Path) -> Path:
+    if _ADDRESS.match(str(value)):  # of its two slashes a path has one
+        raise click.BadParameter("an archive is in a folder of this machine so far", param=parameter)
+    return value
+
+
 def archive_option(function: _F) -> _F:
     """`--archive`."""
     return click.option(
@@ -40,6 +51,7 @@ def archive_option(function: _F) -> _F:
         envvar="DISKSTREAM_ARCHIVE",
         show_envvar=True,
         type=click.Path(file_okay=False, path_type=Path),
+        callback=_on_this_machine,
         help="The archive's directory.",
     )(function)
 
@@ -49,7 +61,13 @@ def session_options(function: _F) -> _F:
     master = click.option(
         "--master", metavar="URL", help="Where to run; else where spark-submit says, else local[*]: on this machine."
     )
-    conf = click.option("--conf", "confs", multiple=True, metavar="KEY=VALUE", help="A setting of Spark's, repeatable.")
+    conf = click.option(
+        "--conf",
+        "confs",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help=f"A setting of Spark's, repeatable; with {LOG_LEVEL}=WARN its log is shown.",
+    )
     return master(conf(function))
 
 
@@ -69,30 +87,38 @@ def jobs_or_failure() -> None:
     """Looks whether the jobs can be loaded.
 
     Raises:
-        Failure: pyspark or pyarrow is missing.
+        Failure: pyspark, pyarrow or pandas is missing, or of a version that Spark does not take.
     """
     missing = [name for name in ("pyspark", "pyarrow", "pandas") if importlib.util.find_spec(name) is None]
     if missing:
         raise Failure(
             f"jobs on Spark need {', '.join(missing)}", hint="pip install 'diskstream[spark]', and Java 17 or later"
         )
+    # Spark looks at it itself, once it runs, and tells of an old one with two traces.
+    pandas = importlib.metadata.version("pandas")
+    if not _PANDAS[0] <= tuple(int(part) for part in re.findall(r"\d+", pandas)[:2]) < _PANDAS[1]:
+        raise Failure(
+            f"jobs on Spark need pandas 2.2 or later, and before 3, not {pandas}", hint="pip install 'pandas>=2.2,<3'"
+        )
 
 
 def started(name: str, master: str | None, confs: tuple[str, ...]) -> SparkSession:
-    """The session of a job, with what it says of the start on standard error.
+    """The session of a job: it starts when the job has looked at everything, and has something to do.
 
     Raises:
-        Failure: a setting that is none, or Spark does not start.
+        click.BadParameter: a setting that is none.
+        Failure: Spark cannot be started here.
     """
-    from diskstream.spark.jobs.session import session
+    from diskstream.spark.jobs.session import check_ready
 
     settings = {}
     for conf in confs:
         key, found, value = conf.partition("=")
-        if not found:
-            raise Failure(f"--conf {conf}: a setting is KEY=VALUE")
+        if not key or not found:
+            raise click.BadParameter(f"{conf!r} is no KEY=VALUE, as spark.driver.memory=4g", param_hint="--conf")
         settings[key] = value
     try:
-        return session(f"diskstream {name}", master=master, settings=settings)
+        check_ready()
     except DiskstreamError as error:
         raise Failure(str(error), hint="docs/spark.md says what Spark needs") from error
+    return cast("SparkSession", Later(name, master, settings))

@@ -44,7 +44,7 @@ def command(*, directory: Path, as_json: bool, master: str | None, confs: tuple[
     from diskstream.spark.jobs.profile import Settings, run
 
     since, until = time_ms(options.pop("since"), "--since"), time_ms(options.pop("until"), "--until")
-    settings = Settings(path=str(directory), since_ms=since, until_ms=until, **options).check()
+    settings = Settings(path=str(directory), since_ms=since, until_ms=until, quiet=as_json, **options).check()
     summary = run(None if settings.dry_run else started("profile", master, confs), settings)
     if as_json:
         write_json(summary.facts())

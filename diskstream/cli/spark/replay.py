@@ -83,7 +83,7 @@ def command(
         dry_run,
         quiet=as_json,
     )
-    summary = run(started("replay", master, confs), settings)
+    summary = run(None if dry_run else started("replay", master, confs), settings)
     if as_json:
         write_json(summary.as_json())
     elif dry_run:

@@ -63,7 +63,7 @@ def command(
     lateness = milliseconds(options.pop("lateness"), "--lateness") or 0
     settings = Settings(
         path=str(directory), window_ms=milliseconds(window, "--window") or 0, quantiles=tuple(quantiles),
-        since_ms=since, until_ms=until, lateness_ms=lateness, **options,
+        since_ms=since, until_ms=until, lateness_ms=lateness, quiet=as_json, **options,
     ).check()  # fmt: skip
     found, summary = roll_up(None if settings.dry_run else started("rollup", master, confs), settings)
     if as_json:

@@ -6,13 +6,13 @@ manifest. It reads from a lease, so no trim can take away what it is about to re
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import diskstream
-from diskstream.errors import ArchiveError
-from diskstream.ids import EntryID
+from diskstream.errors import ArchiveError, ArgumentError
+from diskstream.ids import EntryID, parse_end, parse_start
 from diskstream.spark.jobs.archive_plan import (
     ArchivePlan,
     ArchiveSettings,
@@ -146,10 +146,15 @@ def _write(task: ArchiveTask, store: Store, place: Place, made: list[ArchivedFil
             writer.abandon()
 
 
-def run(spark: "SparkSession", settings: ArchiveSettings) -> ArchiveSummary:
+def run(spark: "SparkSession | None", settings: ArchiveSettings) -> ArchiveSummary:
     """Archives what is there and was not archived yet.
 
+    Args:
+        spark: the session; without one it is a dry run.
+        settings: what to do.
+
     Raises:
+        InvalidIDError: a bound that is none.
         ArgumentError: settings that contradict each other, or the archive.
         NoSuchStreamError, NotAStoreError: what was named is not there.
         ArchiveChangedError: another job has committed to the archive meanwhile; of this run nothing is left.
@@ -158,13 +163,18 @@ def run(spark: "SparkSession", settings: ArchiveSettings) -> ArchiveSummary:
     """
     began = time.monotonic()
     check_grace(settings.grace_s)
+    for parse, bound in ((parse_start, settings.start), (parse_end, settings.end)):
+        parse(bound)  # before anything is made
     place = Place(settings.archive)
+    if (Path(place.root) / "store.json").exists():
+        raise ArgumentError(f"{place.root} is a store, or a backup of one: an archive has a folder of its own")
     base = latest(place)
     shape = shape_of(settings, base)
     with open_for_planning(settings.store) as store:
         chosen = ReadOptions(streams=settings.streams, stream_pattern=settings.pattern)
         names = chosen_streams(store, chosen)
-        if settings.dry_run:
+        if spark is None or settings.dry_run:
+            settings = replace(settings, dry_run=True)
             plan = plan_streams(settings, base, shape, store, names)
             entries = {name: sum(s.entries for s in plan.slices if s.stream == name) for name in names}
             garbage = collect(place, settings.grace_s, dry_run=True)
@@ -174,7 +184,8 @@ def run(spark: "SparkSession", settings: ArchiveSettings) -> ArchiveSummary:
         with running(place) as marker, leased(store, names, settings.lease_ttl_s) as lease:
             with diskstream.open(lease, read_only=True) as moment:
                 plan = plan_streams(settings, base, shape, moment, names)
-            tasks = tasks_of(settings, plan, str(lease), marker.job, spark.sparkContext.defaultParallelism)
+            cores = spark.sparkContext.defaultParallelism if plan.slices else 1  # only a session that runs knows it
+            tasks = tasks_of(settings, plan, str(lease), marker.job, cores)
             outcomes = run_tasks(spark, "archiving", tasks, Guarded(archive_slices), quiet=settings.quiet)
 
             def following(files: list[ArchivedFile]) -> Manifest:

@@ -43,7 +43,7 @@ def draw(table: "pa.Table", settings: Settings, target: Path) -> None:
 
     Raises:
         DiskstreamError: matplotlib is not installed.
-        OSError: as the file system says.
+        StorageError: the disk said no.
     """
     check_matplotlib()
     from matplotlib.backends.backend_agg import FigureCanvasAgg

@@ -6,7 +6,7 @@ files stay until it was replaced for longer than the grace time.
 
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
@@ -151,8 +151,12 @@ def _check(place: Place, file: ArchivedFile, found: Digest) -> None:
         )
 
 
-def run(spark: "SparkSession", settings: CompactSettings) -> CompactSummary:
+def run(spark: "SparkSession | None", settings: CompactSettings) -> CompactSummary:
     """Compacts an archive, and removes what has become garbage.
+
+    Args:
+        spark: the session; without one it is a dry run.
+        settings: what to do.
 
     Raises:
         ArgumentError: targets or a grace time that make no sense.
@@ -168,12 +172,14 @@ def run(spark: "SparkSession", settings: CompactSettings) -> CompactSummary:
     base = latest(place)
     if not base.version:
         raise ArchiveError(f"there is no archive in {place.root}: diskstream spark archive makes one")
+    base.check_has(settings.streams, place.root)
     chosen = [each for each in base.files if not settings.streams or each.stream in settings.streams]
     runs = bins(chosen, settings.target_bytes, settings.target_rows)
     old = {each.path: each for run in runs for each in run}
     made, files = base, list[ArchivedFile]()
+    settings = replace(settings, dry_run=settings.dry_run or spark is None)
     garbage = collect(place, settings.grace_s, dry_run=True)
-    if runs and not settings.dry_run:
+    if runs and spark is not None and not settings.dry_run:
         with running(place) as marker:
             tasks = [CompactTask(settings.archive, run, base.shape, marker.job, settings.verify) for run in runs]
             outcomes = run_tasks(spark, "compacting", tasks, Guarded(merge_files), quiet=settings.quiet)

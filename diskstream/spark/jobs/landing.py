@@ -7,7 +7,23 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-__all__ = ["flush_folder", "landing"]
+from diskstream.errors import ArgumentError
+from diskstream.system_calls import wrapped
+
+__all__ = ["check_landing", "flush_folder", "landing"]
+
+
+def check_landing(*targets: Path | None) -> None:
+    """Looks, before a job reads anything, whether files can land where they are to.
+
+    Raises:
+        ArgumentError: there is no such folder, or a folder has the name.
+    """
+    for target in targets:
+        if target is not None and not target.parent.is_dir():
+            raise ArgumentError(f"there is no directory {target.parent} to write {target.name} into: make it first")
+        if target is not None and target.is_dir():
+            raise ArgumentError(f"{target} is a directory: name a file in it")
 
 
 @contextmanager
@@ -15,20 +31,21 @@ def landing(target: Path) -> Iterator[IO[bytes]]:
     """A file to write to, which gets the name `target` when it is complete and flushed; after an error it is gone.
 
     Raises:
-        OSError: as the file system says.
+        StorageError: the disk said no.
     """
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
-    try:
-        with temporary.open("wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(target)
-        flush_folder(target.parent)
-    except BaseException:
-        with suppress(OSError):
-            temporary.unlink()
-        raise
+    with wrapped(target, "write"):
+        try:
+            with temporary.open("wb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(target)
+            flush_folder(target.parent)
+        except BaseException:
+            with suppress(OSError):
+                temporary.unlink()
+            raise
 
 
 def flush_folder(folder: Path) -> None:

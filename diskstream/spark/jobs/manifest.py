@@ -14,7 +14,7 @@ was left by a killed job, or belongs to an older version, and goes by `garbage.c
 import json
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -116,6 +116,16 @@ class Manifest:
         ordered = tuple(sorted(files, key=lambda each: (each.stream, each.first)))
         made_ms = time.time_ns() // 1_000_000
         return replace(self, version=self.version + 1, operation=operation, files=ordered, made_ms=made_ms, **changes)
+
+    def check_has(self, names: Iterable[bytes], root: str) -> None:
+        """Looks for streams that were named.
+
+        Raises:
+            ArchiveError: one was never archived.
+        """
+        unknown = sorted(set(names) - self.streams.keys())
+        if unknown:
+            raise ArchiveError(f"the archive {root} has no stream {as_text(unknown[0])}: nothing of it was archived")
 
     def encode(self) -> bytes:
         """As the file holds it."""

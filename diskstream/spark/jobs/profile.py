@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from diskstream.errors import ArgumentError
-from diskstream.spark.jobs.landing import landing
+from diskstream.spark.jobs.landing import check_landing, landing
 from diskstream.spark.jobs.profile_facts import facts_of
 from diskstream.spark.jobs.profile_page import page
 from diskstream.spark.jobs.profile_task import StreamProfile, profile_partition
@@ -118,9 +118,10 @@ def run(spark: "SparkSession | None", settings: Settings) -> Summary:
     Raises:
         ArgumentError: settings that contradict each other.
         NotAStoreError, NoSuchStreamError, CorruptionError: what cannot be read.
-        OSError: a report cannot be written.
+        StorageError: a report cannot be written.
     """
     settings.check()
+    check_landing(settings.html, settings.json)
     began = time.perf_counter()
     with partitions(settings.reading()) as (names, planned):
         if spark is None or settings.dry_run:

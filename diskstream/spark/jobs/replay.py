@@ -9,7 +9,7 @@ import hashlib
 import json
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -19,6 +19,7 @@ from diskstream import leases
 from diskstream.errors import ArgumentError
 from diskstream.ids import EntryID, parse_end, parse_start
 from diskstream.spark.commit import Manifest, commit, last_done
+from diskstream.spark.jobs.landing import landing
 from diskstream.spark.jobs.manifest import latest
 from diskstream.spark.jobs.outcome import Guarded, split
 from diskstream.spark.jobs.parts import read_part
@@ -207,11 +208,16 @@ def _plan_store(settings: ReplaySettings) -> list[Work]:
         names = chosen_streams(store, options)
         leased = not (store.read_only or settings.dry_run)
         path = str(store.lease(names, ttl_s=_LEASE_TTL_S)) if leased else str(store.path)
-    low, high = parse_start(settings.start), parse_end(settings.end)
     slices: list[Slice] = []
-    with diskstream.open(path, read_only=True) as store:
-        for name in names:
-            slices.extend(slices_of(store.stream(name), low, high, (settings.max_entries, 1 << 30)))
+    try:
+        low, high = parse_start(settings.start), parse_end(settings.end)
+        with diskstream.open(path, read_only=True) as store:
+            for name in names:
+                slices.extend(slices_of(store.stream(name), low, high, (settings.max_entries, 1 << 30)))
+    except BaseException:
+        if leased:
+            leases.release(Path(path))
+        raise
     made = []
     for run_of in pack(slices, 1 << 30, settings.max_entries):
         parts = []
@@ -231,6 +237,7 @@ def _plan_archive(settings: ReplaySettings) -> list[Work]:
             f"the archive {settings.source} holds typed columns, from which entries cannot be made again: replay an "
             "archive of layout 'fields'"
         )
+    manifest.check_has(settings.streams, place.root)
     options = ReadOptions(streams=settings.streams, stream_pattern=settings.pattern)
     low, high = parse_start(settings.start), parse_end(settings.end)
     chosen = [
@@ -284,15 +291,33 @@ def _kept_plan(folder: Path, settings: ReplaySettings) -> list[Work]:
             )
         return plan
     plan = _planned(settings)
-    make_folders(folder)
-    temporary = file.with_suffix(".tmp")
-    temporary.write_text(json.dumps([asdict(work) for work in plan]))
-    temporary.replace(file)
+    try:
+        _keep(plan, file)
+    except BaseException:
+        _release(plan)
+        raise
     return plan
 
 
-def run(spark: "SparkSession", settings: ReplaySettings) -> ReplaySummary:
+def _keep(plan: list[Work], file: Path) -> None:
+    """Durably, before a round is committed: their numbers, by which they are known, are those of this plan only."""
+    make_folders(file.parent)
+    with landing(file) as kept:
+        kept.write(json.dumps([asdict(work) for work in plan]).encode())
+
+
+def _release(plan: list[Work]) -> None:
+    for path in {work.path for work in plan if not work.archive}:
+        if Path(path).parent.name == "leases":
+            leases.release(Path(path))
+
+
+def run(spark: "SparkSession | None", settings: ReplaySettings) -> ReplaySummary:
     """Replays, or goes on with a replay that was killed.
+
+    Args:
+        spark: the session; without one it is a dry run.
+        settings: what to do.
 
     Raises:
         ArgumentError: no such source; IDs that a target stream has passed.
@@ -301,9 +326,12 @@ def run(spark: "SparkSession", settings: ReplaySettings) -> ReplaySummary:
     if settings.ids not in ("original", "new"):
         raise ArgumentError(f"ids is 'original' or 'new', not {settings.ids!r}")
     began = time.perf_counter()
-    if settings.dry_run:
+    if spark is None or settings.dry_run:
+        settings = replace(settings, dry_run=True)
         plan = _planned(settings)
         return _summary(settings, plan, sum(work.entries for work in plan), (0, began))
+    if not (Path(settings.target) / "store.json").exists():
+        _planned(replace(settings, dry_run=True))  # what cannot be replayed makes no store
     with diskstream.open(settings.target) as store:
         folder = store.path / "replays" / hashlib.sha256(settings.writer.encode()).hexdigest()
         if (folder / _COMPLETE).exists():
@@ -320,9 +348,7 @@ def run(spark: "SparkSession", settings: ReplaySettings) -> ReplaySummary:
             entries += sum(batch.rows for file in files for batch in file.batches)
         (folder / _COMPLETE).touch()
         (folder / _PLAN).unlink()
-    for path in {work.path for work in plan if not work.archive}:
-        if Path(path).parent.name == "leases":
-            leases.release(Path(path))
+    _release(plan)
     return _summary(settings, plan, entries, (min(before, len(rounds)), began))
 
 

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from diskstream.spark.jobs.landing import check_landing
 from diskstream.spark.jobs.rollup_output import add_windows, as_table, write_parquet
 from diskstream.spark.jobs.rollup_settings import QUANTILES, Settings
 from diskstream.spark.jobs.run import run_tasks
@@ -72,7 +73,7 @@ def run(spark: "SparkSession | None", settings: Settings) -> Summary:
         ArgumentError: settings that contradict each other, too many rows.
         NotAStoreError, NoSuchStreamError, CorruptionError: what cannot be read.
         DiskstreamError: a chart is wanted, but matplotlib is not installed.
-        OSError: the output cannot be written.
+        StorageError: the output cannot be written.
     """
     return roll_up(spark, settings)[1]
 
@@ -84,6 +85,7 @@ def roll_up(spark: "SparkSession | None", settings: Settings) -> "tuple[pa.Table
         As `run`.
     """
     settings.check()
+    check_landing(settings.output, settings.chart)
     if settings.chart is not None and not settings.dry_run:
         from diskstream.spark.jobs.chart import check_matplotlib
 

@@ -74,7 +74,7 @@ def write_parquet(table: "pa.Table", target: Path) -> None:
     """Writes a file (zstd) that is there whole or not at all.
 
     Raises:
-        OSError: as the file system says.
+        StorageError: the disk said no.
     """
     import pyarrow.parquet as pq
 

@@ -11,16 +11,18 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from diskstream import errors
+from diskstream.spark import versions
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, Row, SparkSession
 
-__all__ = ["run_tasks"]
+__all__ = ["run_tasks", "told_by"]
 
 _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")
 _LOOK_S = 0.2
+_RAISED = re.compile(r"^[\w.]+(?:Error|Exception): .+$", re.MULTILINE)
 _OURS = re.compile(r"^diskstream\.errors\.(\w+): (.+)$", re.MULTILINE)
 
 
@@ -40,18 +42,22 @@ def run_tasks(
         quiet: show no progress, even on a terminal.
 
     Raises:
-        DiskstreamError: what a task raised of ours, in its words.
+        DiskstreamError: what a task raised of ours, in its words; a worker that has not what the driver has; or else
+            why Spark gave up.
     """
     if not tasks:
         return []
-    given = spark.sparkContext.broadcast([pickle.dumps(task) for task in tasks])
+    given = spark.sparkContext.broadcast([pickle.dumps((work, task)) for task in tasks])
+    driver = versions.VERSION
 
     def in_worker(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
         import pyarrow as pa
 
+        versions.check(driver)  # before anything of ours is read that another version may have made otherwise
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                result = pickle.dumps(work(pickle.loads(given.value[number])))  # our own, of this job
+                to_do, task = pickle.loads(given.value[number])  # our own, of this job
+                result = pickle.dumps(to_do(task))
                 yield pa.RecordBatch.from_pydict({"number": [number], "result": [result]})
 
     frame = spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(in_worker, "number long, result binary")
@@ -67,16 +73,28 @@ def run_tasks(
 
 
 def _collected(frame: "DataFrame") -> "list[Row]":
-    """The results; what a task raised of ours is raised again, without the traces of Python and Java around it."""
+    """The results; what went wrong in a task is raised again, without the traces of Python and Java around it."""
     from pyspark.errors import PySparkException
 
     try:
         return frame.collect()
     except PySparkException as error:
-        told = [match for match in _OURS.finditer(str(error)) if hasattr(errors, match[1])]
-        if not told:
-            raise
-        raise errors.DiskstreamError(told[-1][2]) from error
+        raise errors.DiskstreamError(told_by(str(error))) from error
+
+
+def told_by(text: str) -> str:
+    """What an error of Spark's comes to, in one line, for a user.
+
+    Args:
+        text: its message, with the traces of Python and Java.
+    """
+    ours = [match[2] for match in _OURS.finditer(text) if hasattr(errors, match[1])]
+    if ours:
+        return ours[-1]
+    if missing := versions.lacking(text):
+        return missing
+    raised = [match for match in _RAISED.findall(text) if not match.startswith(("java", "org."))]
+    return f"Spark gave the job up: {raised[-1] if raised else text.partition(chr(10))[0]}"
 
 
 class _Watch:

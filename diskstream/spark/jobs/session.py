@@ -5,43 +5,70 @@ import sys
 from typing import TYPE_CHECKING
 
 from diskstream.errors import DiskstreamError
+from diskstream.spark.jobs.java import check_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["session"]
+__all__ = ["check_ready", "reason", "session"]
+
+
+def check_ready() -> None:
+    """Makes sure, without starting anything, that Spark can be started.
+
+    Raises:
+        DiskstreamError: there is no pyspark, or no Java for it.
+    """
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        raise DiskstreamError("Spark's jobs need pyspark: pip install 'diskstream[spark]'") from None
+    if SparkSession.getActiveSession() is None and not _submitted():
+        check_java()
+
+
+def _submitted() -> bool:
+    """Whether spark-submit started this: it says where to run, and has Java running."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
 def session(name: str, *, master: str | None = None, settings: dict[str, str] | None = None) -> "SparkSession":
     """The running session, else a new one with the format `diskstream`: quiet, in UTC, on `master` or this machine.
 
     Raises:
-        DiskstreamError: there is no pyspark, or no Java for it.
+        DiskstreamError: there is no pyspark, or no Java for it, or Spark refuses the settings.
     """
-    try:
-        from pyspark.errors import PySparkRuntimeError
-        from pyspark.sql import SparkSession
-    except ImportError:
-        raise DiskstreamError("Spark's jobs need pyspark: pip install 'diskstream[spark]'") from None
+    check_ready()
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
     from diskstream.spark import register
 
     running = SparkSession.getActiveSession()
+    builder = SparkSession.builder
     if running is None:
-        builder = SparkSession.builder.appName(name).config("spark.sql.session.timeZone", "UTC")
+        builder = builder.appName(name).config("spark.sql.session.timeZone", "UTC")
         builder = builder.config("spark.ui.showConsoleProgress", "false").config("spark.log.level", "ERROR")
-        submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # by spark-submit, which says where to run
         if master is not None:
             builder = builder.master(master)
-        if master.startswith("local") if master is not None else not submitted:
+        if master.startswith("local") if master is not None else not _submitted():
             # Workers on this machine get the packages that this Python has, and not those of some python3.
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         for key, value in (settings or {}).items():
             builder = builder.config(key, value)
-        try:
-            running = builder.getOrCreate()
-        except PySparkRuntimeError as error:
-            raise DiskstreamError(
-                f"Spark could not start: is Java 17 or later installed, and JAVA_HOME right? ({error})"
-            ) from error
-    register(running)
+    try:
+        running = running or builder.getOrCreate()
+        register(running)
+    except (PySparkException, Py4JError) as error:
+        raise DiskstreamError(f"Spark could not start: {reason(error)}") from error
     return running
+
+
+def reason(error: BaseException) -> str:
+    """What Spark says is wrong, in one line, without the traces of Python and Java around it."""
+    lines = str(error).splitlines()
+    causes = [line for line in lines if line.startswith(("Caused by: ", ": "))]
+    told = causes[-1].removeprefix("Caused by").removeprefix(": ") if causes else lines[0] if lines else repr(error)
+    kind, found, message = told.partition(": ")
+    return message if found and " " not in kind else told

@@ -1,0 +1,48 @@
+"""The Java that Spark will run on, looked at before Spark is started: what that says of a missing one helps nobody."""
+
+import os
+import re
+import shutil
+import subprocess
+from typing import Final
+
+from diskstream.errors import DiskstreamError
+
+__all__ = ["OLDEST_JAVA", "check_java"]
+
+OLDEST_JAVA: Final = 17  # what Spark 4 is compiled for
+_INSTALL: Final = "install it (Debian: apt-get install openjdk-17-jre-headless), or set JAVA_HOME"
+_ANSWER_S: Final = 60.0
+
+
+def check_java() -> None:
+    """Makes sure that there is a Java, where Spark's start script looks for it, and that it is new enough.
+
+    Raises:
+        DiskstreamError: there is none, it is too old, or it does not run; the message says what to do.
+    """
+    home = os.environ.get("JAVA_HOME")
+    program = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
+    if program is None:
+        where = f"JAVA_HOME is {home}, which has no bin/java" if home else "there is no java on the path"
+        raise DiskstreamError(f"Spark needs Java {OLDEST_JAVA} or later, but {where}: {_INSTALL}")
+    found = _asked(program)
+    if not found.isdecimal() or int(found) < OLDEST_JAVA:  # Java 8 calls itself 1.8
+        raise DiskstreamError(f"Spark needs Java {OLDEST_JAVA} or later, but {program} is Java {found}: {_INSTALL}")
+
+
+def _asked(program: str) -> str:
+    try:
+        asked = subprocess.run(
+            [program, "-XshowSettings:properties", "-version"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_ANSWER_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise DiskstreamError(f"Spark needs Java, but {program} does not run ({error}): {_INSTALL}") from error
+    version = re.search(rb"java\.specification\.version = (\S+)", asked.stderr)
+    if asked.returncode or version is None:
+        raise DiskstreamError(f"Spark needs Java, but {program} does not say which one it is: {_INSTALL}")
+    return version[1].decode(errors="replace")

@@ -1,0 +1,77 @@
+"""Rollups and entries that come late: by a time of their own, behind windows that are written already."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+pytest.importorskip("pyspark")
+pytest.importorskip("pyarrow")
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from diskstream import Store
+from diskstream.spark.jobs.rollup import Settings
+from diskstream.spark.jobs.rollup_output import add_windows, as_table
+from diskstream.spark.jobs.rollup_stream import rollup_stream
+from diskstream.spark.jobs.scanning import partitions
+from diskstream.spark.jobs.window_task import roll_partition
+from diskstream.spark.jobs.windows import unite
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MINUTE = 60_000
+BASE_S = 1_790_000_040  # a whole minute
+
+
+def tell(store: Store, *readings: tuple[float, int]) -> None:
+    """Readings as they come in: each has its own time, in seconds behind the first minute's beginning."""
+    store.stream("s").add_many([{"at": str(round((BASE_S + at) * 1000)), "v": str(value)} for at, value in readings])
+
+
+def test_what_is_later_than_the_watermark_is_left_out_and_the_rest_is_counted(
+    spark: "SparkSession", store: Store, tmp_path: Path
+) -> None:
+    """Entry by entry, a batch each: the watermark, a minute behind the newest, moves on with each."""
+    from diskstream.spark import register
+
+    register(spark)
+    tell(store, (10, 1), (100, 2))  # the watermark is at 40 now
+    tell(store, (50, 4))  # late, but in time
+    tell(store, (200, 8), (201, 256))  # at 141: the first two minutes are complete, and Spark is through with them
+    tell(store, (59, 16))  # too late
+    tell(store, (400, 32))
+    settings = Settings(
+        str(store.path), (b"s",), window_ms=MINUTE, fields=("v",), time_field="at", lateness_ms=MINUTE, quantiles=()
+    )
+    frame = spark.readStream.format("diskstream").schema("stream string, ts timestamp, at timestamp, v double")
+    frame = frame.option("startingIds", "earliest").option("maxEntriesPerTrigger", 1)
+    output = tmp_path / "windows"
+    query = rollup_stream(
+        spark, settings, output, checkpoint=tmp_path / "checkpoint", frame=frame.load(str(store.path), streams="s")
+    )
+    assert query.awaitTermination(100)
+    found = pa.concat_tables(pq.read_table(each) for each in output.glob("batch=*/windows.parquet"))
+    sums = {row["window_start"].timestamp() - BASE_S: row["v_sum"] for row in found.to_pylist()}
+    assert sums == {0: 1 + 4, 60: 2, 180: 8 + 256}
+    assert found.num_rows == 3  # each window once
+
+
+def test_what_comes_when_its_window_is_in_the_stream_is_counted_as_too_late(store: Store) -> None:
+    """A stream grows at its end only: the window stays as it is, and how many rows were left out is told."""
+    settings = Settings(
+        str(store.path), (b"s",), window_ms=MINUTE, fields=("v",), time_field="at", to_stream=b"minutes", quantiles=()
+    )
+
+    def rolled() -> pa.Table:
+        with partitions(settings.reading()) as (_, planned):
+            return as_table(unite([roll_partition(each, settings) for each in planned], 1), settings)
+
+    tell(store, (10, 1), (70, 2), (130, 4))
+    complete = (BASE_S + 120) * 1000
+    assert add_windows(rolled(), settings, complete) == (2, 0, 1)
+    tell(store, (20, 8), (75, 16), (140, 32))
+    assert add_windows(rolled(), settings, complete + MINUTE) == (1, 2, 0)
+    assert [float(entry[b"v_sum"]) for entry in store.stream("minutes")] == [1, 2, 4 + 32]
