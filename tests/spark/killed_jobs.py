@@ -66,6 +66,7 @@ POINTS: dict[str, dict[str, Point]] = {
     "windows": {
         "whose it is": (rollup_stream, "_claim", 1, True),
         "a file without its folder": (rollup_output, "write_parquet", 1, True),
+        "a folder without its name": (Path, "rename", 1, False),
         "a folder with its name": (Path, "rename", 1, True),
     },
 }

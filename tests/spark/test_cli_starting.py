@@ -155,17 +155,20 @@ def test_a_java_that_is_new_enough_is_taken(here: Path, monkeypatch: pytest.Monk
     java.check_java()
 
 
-@pytest.mark.parametrize(
-    "job", ["archive -a new", "compact", "reconcile", "replay --from store -d new", "profile", "rollup -f n"]
-)
-def test_without_java_each_job_says_what_to_install_and_does_nothing(
-    here: Path, monkeypatch: pytest.MonkeyPatch, job: str
-) -> None:
+@pytest.fixture
+def no_java(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (here / "empty").mkdir()
-    # Other tests have one running in this process, which jobs would take.
+    # Other tests have a session running in this process, which jobs would take.
     monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
     monkeypatch.setenv("PATH", str(here / "empty"))
     monkeypatch.delenv("JAVA_HOME", raising=False)
+
+
+@pytest.mark.usefixtures("no_java")
+@pytest.mark.parametrize(
+    "job", ["archive -a new", "compact", "reconcile", "replay --from store -d new", "profile", "rollup -f n"]
+)
+def test_without_java_each_job_says_what_to_install_and_does_nothing(here: Path, job: str) -> None:
     before = everything(here)
     result = told(*job.split())
     assert result.exit_code == 1
@@ -174,6 +177,12 @@ def test_without_java_each_job_says_what_to_install_and_does_nothing(
     assert error.startswith("error: Spark needs Java 17 or later, but there is no java on the path: install it")
     assert hint.startswith("hint: ")
     assert everything(here) == before
+
+
+@pytest.mark.usefixtures("no_java")
+@pytest.mark.parametrize("job", ["archive -a new", "compact", "replay --from store -d new", "profile", "rollup -f n"])
+def test_a_dry_run_needs_no_java(job: str) -> None:
+    assert told(*job.split(), "--dry-run").exit_code == 0
 
 
 # --- what Spark says of itself ----------------------------------------------------------------------------------------

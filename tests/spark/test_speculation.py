@@ -128,6 +128,7 @@ def test_what_two_attempts_archive_and_compact_is_there_once(tmp_path: Path) -> 
         fill(store, "s", days(3, 50, first=first))
         fill(store, "t", [(f"{first + 1}-{n}", {"n": str(n)}) for n in range(50)])
         assert archive.run(NO_SPARK, ArchiveSettings(str(store), str(root), max_entries=40)).entries == 200
+    assert len(parts(root)) == 2 * len(latest(Place(root)).files)  # neither attempt writes into the other's files
     assert compact.run(NO_SPARK, CompactSettings(str(root))).merged
     for name in ("s", "t"):
         assert kept(root, name) == stored(store, name)
