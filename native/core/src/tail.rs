@@ -166,6 +166,8 @@ pub struct Tail {
     pub begun: (u64, u32, u32),
     /// The copy of a damaged snapshot frame that was read instead.
     copy: Option<Arc<[u8]>>,
+    /// Pending entries of the snapshot that were to be taken into memory at most.
+    limit: u64,
 }
 
 impl Tail {
@@ -211,6 +213,7 @@ impl Tail {
             frontier,
             begun: (first.lsn, first.header_crc, first.previous_crc),
             copy: None,
+            limit: 0,
         })
     }
 
@@ -229,6 +232,7 @@ impl Tail {
     /// Right behind a snapshot: takes its pending entries into memory where they are at most `limit`, or where this
     /// process goes `apart` from any view; else they are left to the view.
     pub fn begin_groups(&mut self, file: &[u8], limit: u64, apart: bool) -> Result<()> {
+        self.limit = limit;
         self.state.groups.apart = apart;
         if !apart && self.state.groups.pending() > limit {
             self.state.groups.base = Base::View(self.begun.0.saturating_sub(1), self.begun.2);
@@ -284,8 +288,8 @@ impl Tail {
         Ok(true)
     }
 
-    /// Applies the next frame. An error leaves everything as it was.
-    fn step(&mut self, file: &[u8]) -> Result<()> {
+    /// The next frame, its payload, and the last ID in it: whole, and behind the last one.
+    fn next<'a>(&self, file: &'a [u8]) -> Result<(FrameHeader, &'a [u8], Id)> {
         let header = frame::parse_header(file, self.end, self.header.salt, self.link)?;
         if self.lsn.checked_add(1) != Some(header.lsn) {
             let expected = format!("the one after {}", self.lsn);
@@ -302,7 +306,41 @@ impl Tail {
             }
             _ => Id::MIN,
         };
-        self.applied(&header, payload, last)
+        Ok((header, payload, last))
+    }
+
+    /// Applies the next frame. An error leaves everything as it was.
+    fn step(&mut self, file: &[u8]) -> Result<()> {
+        let (header, payload, last) = self.next(file)?;
+        let dropped = self.state.dropped.len();
+        let done = self.applied(&header, payload, last);
+        if done.is_err() {
+            self.undo(file, dropped);
+        }
+        done
+    }
+
+    /// A whole frame that makes no sense at its end has changed something by then: all before it is applied anew. Only the
+    /// first so many segments that were dropped are to be removed.
+    fn undo(&mut self, file: &[u8], dropped: usize) {
+        self.state.dropped.truncate(dropped);
+        let begun = match &self.copy {
+            Some(copy) => Tail::from_copy(copy, self.header.segment),
+            None => Tail::begin(file),
+        };
+        let made = begun.and_then(|mut tail| {
+            tail.begin_groups(file, self.limit, self.state.groups.apart)?;
+            while tail.end < self.end {
+                let (header, payload, last) = tail.next(file)?;
+                tail.applied(&header, payload, last)?;
+            }
+            Ok(tail)
+        });
+        if let Ok(mut tail) = made {
+            tail.state.dropped = std::mem::take(&mut self.state.dropped);
+            (tail.header, tail.frontier) = (self.header, self.frontier);
+            *self = tail;
+        }
     }
 
     /// Takes over a frame at the end that is known to be whole: one that was just written, or checked by [`Tail::step`].
