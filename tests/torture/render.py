@@ -118,9 +118,9 @@ def _part(report: Report, values: dict[str, Any]) -> list[str]:
     lines += [f"| of these: {what} | {number:,} |" for what, number in report.outcomes.items()]
     lines.append(f"| **promises broken** | **{len(report.violations)}** |\n")
     lines += [f"Not tried: {reason}.\n" for reason in report.skipped]
-    lines.append(
-        f"In {report.seconds:,.0f} s: {machine['processor']}, {machine['kernel']}. {_runs(values['pieces'])}\n"
-    )
+    last = ", the last run on" if len(values["pieces"]) > 1 else ":"  # they need not have had the same machine
+    on = f"{machine['processor']}, {machine['kernel']}"
+    lines.append(f"In {report.seconds:,.0f} s{last} {on}. {_runs(values['pieces'])}\n")
     remark = REMARKS / f"{report.part}.md"
     if remark.exists():
         lines.append(remark.read_text(encoding="utf-8"))
