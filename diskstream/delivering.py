@@ -39,7 +39,9 @@ _LOOKED_AT_ONCE = 64
 _GONE_AT_ONCE = 4096
 _HOLD_S = 0.005
 _ASIDE_S = 0.0002
+_FIRST: Key = (0, 0, 0)
 _OWNED_FIRST: Key = (OWNED, 0, 0)
+_Cursor = tuple[Key, Key]  # in the order of times, of what nobody has and of what somebody has
 _NEW = MAX_ID  # what `>` stands for, as in Redis
 
 
@@ -141,7 +143,7 @@ class Reading:
         self._name = consumer
         self._number: int | None = None
         self._unripe = _OWNED_FIRST  # where those begin, in the order of times, that `ripe` has not looked at
-        self.goes_on = False  # whether there is more for `ripe` to look at, with the lock taken anew
+        self.goes_on: _Cursor | None = None  # where `ripe` is to go on, with the lock taken anew
 
     @property
     def consumer(self) -> int:
@@ -174,22 +176,22 @@ class Reading:
                 self.log.resolve(code, held=True)
                 seen_in_view = False  # a roll begins the overlays anew
 
-    def ripe(self, room: int) -> list[Delivery]:
-        """What nobody has, and what others have had for too long: in the order of Redis's CLAIM.
+    def ripe(self, room: int, start: _Cursor | None = None) -> list[Delivery]:
+        """What nobody has, and what others have had for too long: in the order of Redis's CLAIM, from `start` on.
 
         Entries that are gone stay pending, as in Redis, and may be very many. How far they reach is noted, so that none
-        is looked at twice. Behind some thousands of them, or some milliseconds, it ends with what was found; where that
-        is nothing, it `goes_on`.
+        is looked at in each call. Behind some thousands of them, or some milliseconds, it ends with what was found;
+        where that is nothing, it `goes_on`.
         """
         now = now_ms(self.log)
         oldest = now - (self.wanted.claim_ms or 0)
         if oldest >= 0:
             self._unripe = OWNED | (oldest + 1), 0, 0  # nobody's entries are always ripe
         made: list[Delivery] = []
-        self._again(self._but_gone(room, made), made, room, now, gone=False)
+        self._again(self._but_gone(room, made, start or (_FIRST, _OWNED_FIRST)), made, room, now, gone=False)
         return made
 
-    def _but_gone(self, room: int, made: list[Delivery]) -> Iterator[list[Row]]:
+    def _but_gone(self, room: int, made: list[Delivery], start: _Cursor) -> Iterator[list[Row]]:
         """Ripe pending rows, some at a time, without those below the first entry; `made` is what came of them so far.
 
         It is gone on with where there is room: then what nothing came of is gone.
@@ -199,22 +201,25 @@ class Reading:
         first = reader.first_id(self.log) if length else None
         ends = time.perf_counter() + _HOLD_S
         passed, at_once = 0, min(room, _LOOKED_AT_ONCE)
-        nobodys, owned = native.gone_before(self.group)
-        parts = (nobodys, _OWNED_FIRST), (max(owned, _OWNED_FIRST), self._unripe)
-        for is_owned, (start, until) in enumerate(parts):
-            rows, all_gone = self.log.pending.rows(self.group, BY_TIME, start, until), True
+        noted = native.gone_before(self.group)
+        at = [max(pair) for pair in zip(noted, start, strict=True)]
+        for is_owned, until in enumerate((_OWNED_FIRST, self._unripe)):
+            # What lies before it was looked at by this call, which may not have noted it.
+            all_gone = at[is_owned] == max(noted[is_owned], (_FIRST, _OWNED_FIRST)[is_owned])
+            rows = self.log.pending.rows(self.group, BY_TIME, at[is_owned], until)
             while some := list(itertools.islice(rows, at_once)):
                 before = len(made)
                 yield [row for row in some if row[0] >= first] if first is not None else []
                 given = len(made) - before
                 passed += len(some) - given
+                at[is_owned] = key_beyond(some[-1], BY_TIME)
                 all_gone = all_gone and not given and all(row[0] <= last for row in some)
                 if all_gone:
-                    native.note_gone(self.group, key_beyond(some[-1], BY_TIME), bool(is_owned))
+                    native.note_gone(self.group, at[is_owned], bool(is_owned))
                 if not given:  # to look for many at once costs little more
                     at_once = min(2 * at_once, _LOOKED_AT_ONCE)
                 if passed >= _GONE_AT_ONCE or time.perf_counter() >= ends:
-                    self.goes_on = not made
+                    self.goes_on = None if made else (at[0], at[1])
                     return
 
     def ripens_in_s(self) -> float | None:
@@ -283,13 +288,15 @@ class _Place:
     bell: tuple[Ctl, int] | None = None
     ripens_in_s: float | None = None
     looked: bool = False  # only the first look of a call counts as an attempt of the consumer's
-    goes_on: bool = False  # whether the look at what is ripe is to go on, at once
+    goes_on: _Cursor | None = None  # where the look at what is ripe is to go on, at once
 
     def is_for(self, group: int) -> None:
         """Leaves the queue of a group that was destroyed, and made anew as this one: nobody is served there."""
-        if self.turn is not None and self.queue not in (0, group):
-            self.turn.leave()
-            self.turn = None
+        if self.queue not in (0, group):
+            self.goes_on = None
+            if self.turn is not None:
+                self.turn.leave()
+                self.turn = None
         self.queue = group
 
 
@@ -303,7 +310,7 @@ def _look(place: _Place, log: StreamLog, consumer: bytes, wanted: Wanted, *, wai
 
     while True:
         entries = fetching_outside(log, look)
-        if entries or not place.goes_on or wanted.over:
+        if entries or place.goes_on is None or wanted.over:
             return entries
         time.sleep(_ASIDE_S)
 
@@ -330,9 +337,9 @@ def _look_held(place: _Place, log: StreamLog, consumer: bytes, wanted: Wanted, *
 
 def _take(reading: Reading, log: StreamLog, place: _Place, wanted: Wanted, *, waits: bool) -> list[Delivery]:
     place.is_for(reading.group)
-    entries = reading.ripe(wanted.room) if wanted.claims else []
+    entries = reading.ripe(wanted.room, place.goes_on) if wanted.claims else []
     place.goes_on = reading.goes_on
-    if place.goes_on and place.turn is None:
+    if place.goes_on is not None and place.turn is None:
         return entries  # who waits already does not let pass what is kept for him meanwhile
     entries = _take_new(reading, log, place, wanted, entries, waits=waits)
     if entries:
@@ -399,7 +406,7 @@ def _look_up(
         try:
             entries = _look(place, log, consumer, wanted, waits=waits)
         except StreamMoved:
-            place.turn = None
+            place.turn = place.goes_on = None
             store._forget(name, log)
             continue
         # Nothing is given out that a power cut may take back. Whoever moved the stream has flushed it.

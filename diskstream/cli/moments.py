@@ -39,12 +39,13 @@ def end_bound(given: str) -> str:
 
 
 def check_order(start: str, end: str) -> None:
-    """That a range has its lower bound first. `(` is passed over: one that leaves out all it has is no mistake.
+    """That a range has its lower bound first. One that has just nothing left is no mistake: paging comes to it.
 
     Raises:
         click.UsageError: it is reversed.
     """
-    if parse_start(start.removeprefix("(")) > parse_end(end.removeprefix("(")):
+    first, last = parse_start(start.removeprefix("(")), parse_end(end.removeprefix("("))
+    if first > last and first != last.next():
         raise click.UsageError(
             f"the range is reversed, and so is empty: {start} lies above {end}; give the lower bound first "
             "(for the newest first: diskstream range --reverse, which has the lower bound first too)"

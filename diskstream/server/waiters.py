@@ -70,6 +70,7 @@ class Waiters:
     def __init__(self, finished: Callable[[Connection, Reply], None]) -> None:
         self._finished = finished
         self._queues: dict[Key, dict[Waiter, None]] = {}
+        self._kin: dict[Hashable, dict[Waiter, None]] = {}
         self._due: list[tuple[float, int, Waiter]] = []
         self._numbers = itertools.count()
         self.count = 0
@@ -87,6 +88,8 @@ class Waiters:
         connection.waiter, connection.caller.waiting = waiter, waiting
         for key in waiter.places():
             self._queues.setdefault(key, {})[waiter] = None
+        if waiting.kin is not None:
+            self._kin.setdefault(waiting.kin, {})[waiter] = None
         self.count += 1
         self._schedule(waiter, now)
         return waiter
@@ -114,16 +117,14 @@ class Waiters:
                 queue.pop(waiter, None)
                 if not queue:
                     del self._queues[key]
-        if not served and waiter.waiting.kin is not None:
-            self._leave_to_kin(waiter)
-
-    def _leave_to_kin(self, gone: Waiter) -> None:
-        """Has the next of kin look where there is an entry left to somebody else: only `gone` was to look again."""
-        for key in gone.places():
-            for waiter in self._queues.get(key, ()):
-                if waiter.waiting.kin == gone.waiting.kin:
-                    self._schedule(waiter, time.monotonic())
-                    return
+        kin = self._kin.get(waiter.waiting.kin)
+        if kin is not None:
+            kin.pop(waiter, None)
+            if not kin:
+                del self._kin[waiter.waiting.kin]
+            elif not served:
+                # Where an entry is left to somebody else, only who goes now was to look again.
+                self._schedule(next(iter(kin)), time.monotonic())
 
     def end(self, connection: Connection, reply: Reply, *, served: bool = False) -> None:
         """Ends a client's wait with a reply."""

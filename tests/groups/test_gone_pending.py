@@ -182,3 +182,27 @@ def test_no_more_is_unpacked_behind_them_than_a_few(
     monkeypatch.setattr(reader, "find_many", counted)
     assert len(group.consumer("w").read(claim_ms=0, count=1)) == 1
     assert sum(found) <= 64
+
+
+def test_a_read_comes_to_its_end_where_ids_are_beyond_the_last_one(stream: Stream) -> None:
+    """Once the last ID was set back, nothing is noted of what lies above it: one look began where the other did."""
+    group, _ = _pending(stream, 0)
+    stream.trim(maxlen=0)
+    stream.set_id("1-0")
+    assert group.consumer("w").read(claim_ms=0) == []
+    assert group.pending().total == GONE
+
+
+def test_what_comes_back_under_its_old_id_is_claimed(stream: Stream, clock: list[int]) -> None:
+    """As far as XAUTOCLAIM of Redis gives it out, too."""
+    group = stream.group("g", start="0")
+    stream.add({"n": "old"}, id="10-0")
+    assert len(group.consumer("dead").read()) == 1
+    stream.trim(maxlen=0)
+    for last in ("6-0", "20-0"):
+        stream.set_id(last)
+    clock[0] += 500
+    assert group.consumer("w").read(claim_ms=500) == []
+    stream.set_id("6-0")
+    stream.add({"n": "anew"}, id="10-0")
+    assert [entry["n"] for entry in group.consumer("w").read(claim_ms=500)] == [b"anew"]

@@ -155,6 +155,17 @@ def test_a_java_that_is_new_enough_is_taken(here: Path, monkeypatch: pytest.Monk
     java.check_java()
 
 
+def test_a_java_that_sparks_own_settings_may_name_is_left_to_spark(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its start script reads spark-env.sh before it looks at JAVA_HOME."""
+    monkeypatch.setenv("JAVA_HOME", str(here / "jdk"))
+    monkeypatch.setenv("SPARK_CONF_DIR", str(here / "conf"))
+    with pytest.raises(DiskstreamError, match="no bin/java"):
+        java.check_java()
+    (here / "conf").mkdir()
+    (here / "conf" / "spark-env.sh").write_text("export JAVA_HOME=/opt/jdk\n", encoding="utf-8")
+    java.check_java()
+
+
 @pytest.fixture
 def no_java(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (here / "empty").mkdir()

@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import subprocess
+from pathlib import Path
 from typing import Final
 
 from diskstream.errors import DiskstreamError
@@ -21,6 +22,8 @@ def check_java() -> None:
     Raises:
         DiskstreamError: there is none, it is too old, or it does not run; the message says what to do.
     """
+    if _is_set_by_spark():
+        return
     home = os.environ.get("JAVA_HOME")
     program = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
     if program is None:
@@ -29,6 +32,13 @@ def check_java() -> None:
     found = _asked(program)
     if not found.isdecimal() or int(found) < OLDEST_JAVA:  # Java 8 calls itself 1.8
         raise DiskstreamError(f"Spark needs Java {OLDEST_JAVA} or later, but {program} is Java {found}: {_INSTALL}")
+
+
+def _is_set_by_spark() -> bool:
+    """Whether a file that Spark's start script reads may name another Java."""
+    places = os.environ.get("SPARK_CONF_DIR"), os.environ.get("SPARK_HOME", "") and f"{os.environ['SPARK_HOME']}/conf"
+    place = next((place for place in places if place), None)
+    return place is not None and Path(place, "spark-env.sh").exists()
 
 
 def _asked(program: str) -> str:

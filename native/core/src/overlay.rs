@@ -28,7 +28,7 @@ pub struct Overlay {
     /// IDs of which the view was found to have no row. It stays so: a view that changes begins the overlays anew.
     absent: BTreeSet<Id>,
     /// In the order of times, of what nobody has and of what somebody has: before these keys the entry of each pending
-    /// row is gone. It stays so but for rows that are set, since an entry that is gone does not come back.
+    /// row is gone. It stays so but for rows that are set, until an ID may be used again.
     gone_before: [Key; 2],
 }
 
@@ -119,6 +119,11 @@ impl Overlay {
     /// Keys in the order of times before which the entries of all rows are gone: of what nobody has, of what somebody has.
     pub fn gone_before(&self) -> [Key; 2] {
         self.gone_before
+    }
+
+    /// The last ID of the stream goes down: an entry that is gone may come back.
+    pub fn forget_gone(&mut self) {
+        self.gone_before = Default::default();
     }
 
     /// Whoever looked says that the entries of all rows of its part that come before `key` are gone.
@@ -279,7 +284,7 @@ mod tests {
         overlay.set(row(1, 1, 40), false);
         overlay.set(row(4, 0, 6), false);
         assert_eq!(overlay.gone_before(), [(6, 4, 0), owned(40)]);
-        overlay.clear();
+        overlay.forget_gone();
         assert_eq!(overlay.gone_before(), [(0, 0, 0); 2]);
     }
 

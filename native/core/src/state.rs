@@ -218,6 +218,9 @@ impl State {
             Kind::Trim => self.apply_trim(ops::read_trim(&mut Reader::new(payload, "trim frame"))?)?,
             Kind::SetId => {
                 let set = SetId::parse(payload)?;
+                if set.last < self.last_id {
+                    self.groups.by_number.values_mut().for_each(|group| group.overlay.forget_gone());
+                }
                 self.last_id = set.last;
                 self.trimmed_to = self.trimmed_to.min(set.last); // what comes behind it now was never trimmed
                 self.entries_added = set.entries_added;

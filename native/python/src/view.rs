@@ -258,9 +258,14 @@ impl Log {
         active.tail.state.groups.by_number.get(&group).map_or([(0, 0, 0); 2], |group| group.overlay.gone_before())
     }
 
-    /// The entries of all pending rows before a key, of the one or the other, were found to be gone.
+    /// The entries of all pending rows before a key, of the one or the other, were found to be gone. Nothing is noted while
+    /// something that is written is not visible: an entry may be.
     fn note_gone(&self, py: Python<'_>, group: u32, before: Key, owned: bool) {
-        if let Some(group) = self.lock_brief(py).tail.state.groups.by_number.get_mut(&group) {
+        let mut active = self.lock_brief(py);
+        if self.visible_end(&active) < active.tail.end {
+            return;
+        }
+        if let Some(group) = active.tail.state.groups.by_number.get_mut(&group) {
             group.overlay.note_gone(before, owned);
         }
     }
