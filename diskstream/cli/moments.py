@@ -45,7 +45,7 @@ def check_order(start: str, end: str) -> None:
         click.UsageError: it is reversed.
     """
     first, last = parse_start(start.removeprefix("(")), parse_end(end.removeprefix("("))
-    if first > last and first != last.next():
+    if first > last and (first.ms, first.seq) != (last.ms, last.seq + 1):
         raise click.UsageError(
             f"the range is reversed, and so is empty: {start} lies above {end}; give the lower bound first "
             "(for the newest first: diskstream range --reverse, which has the lower bound first too)"
