@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import socket
+import ssl
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 
 from diskstream.archiving.server import Server
 from diskstream.errors import RemoteError
@@ -13,6 +16,7 @@ __all__ = ["Outage", "reached", "rest_s"]
 
 _REST_S = 0.1
 _LONGEST_REST_S = 30.0
+_HELD_S = 30.0  # what breaks off sooner is the same outage still
 _MOST_DOUBLED = 10  # 0.1 s doubled so often is above the longest rest
 
 
@@ -24,15 +28,23 @@ def rest_s(tries: int) -> float:
 class Outage:
     """Between a server's last answer and its next one: what was said of it, and how often it was tried."""
 
-    def __init__(self, stop: threading.Event, say: Callable[[str], None] | None) -> None:
+    def __init__(
+        self,
+        stop: threading.Event,
+        say: Callable[[str], None] | None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         """Nothing is the matter yet.
 
         Args:
             stop: ends a rest.
             say: told what is the matter, once, and that it is over.
+            clock: seconds that only go forward.
         """
-        self._stop, self._say = stop, say or (lambda _: None)
-        self._tries, self._said = 0, ""
+        self._stop, self._say, self._clock = stop, say or (lambda _: None), clock
+        self._tries, self._said, self._said_at = 0, "", 0.0
+        self._is_told = False  # that it is away, and not yet that it is back
+        self._back_at: float | None = None
 
     def rest(self, error: RemoteError) -> bool:
         """Rests before the next try. Returns whether there is to be one.
@@ -42,17 +54,41 @@ class Outage:
         """
         if not is_passing(error):
             raise error
-        if str(error) != self._said:
-            self._said = str(error)
-            self._say(f"{error}; it is waited for, and asked again at least every {_LONGEST_REST_S:,.0f} s")
+        now = self._clock()
+        if self._back_at is not None and now - self._back_at >= _HELD_S:
+            self._tries, self._said = 0, ""
+        self._back_at = None
+        if str(error) != self._said or (not self._is_told and now - self._said_at >= _HELD_S):
+            self._said, self._said_at, self._is_told = str(error), now, True
+            what = f"{error}{_hint_of(error)}"
+            self._say(f"{what}; it is waited for, and asked again at least every {_LONGEST_REST_S:,.0f} s")
         self._tries += 1
         return not self._stop.wait(rest_s(self._tries))
 
     def over(self) -> None:
-        """All that was to be done with the server was done."""
-        if self._said:
+        """All that was to be done with the server was done.
+
+        Where that does not hold, the rests go on growing: each round may succeed, and what comes behind it fail.
+        """
+        if self._is_told:
             self._say("the source answers again: it goes on where it was")
-        self._tries, self._said = 0, ""
+        self._is_told, self._back_at = False, self._clock()
+
+
+def _hint_of(error: RemoteError) -> str:
+    """What to do, but for running it again: that is what happens."""
+    return f"; {error.hint}" if error.hint and not error.hint.startswith("run this again") else ""
+
+
+def _is_mistaken(error: BaseException) -> bool:
+    """Whether the name cannot be resolved, or the certificate is none to trust: mostly the address is mistyped."""
+    return any(isinstance(each, socket.gaierror | ssl.SSLCertVerificationError) for each in _causes(error))
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
 
 
 def reached(url: str, stop: threading.Event, say: Callable[[str], None]) -> Server | None:
@@ -60,13 +96,15 @@ def reached(url: str, stop: threading.Event, say: Callable[[str], None]) -> Serv
 
     Raises:
         ArgumentError: no such address.
-        RemoteError: it answers, and refuses us.
+        RemoteError: it answers, and refuses us; or its name is not known, or its certificate not trusted.
     """
     outage = Outage(stop, say)
     while not stop.is_set():
         try:
             server = Server(url)
         except RemoteError as error:
+            if _is_mistaken(error):
+                raise
             if outage.rest(error):
                 continue
             break

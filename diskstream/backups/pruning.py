@@ -1,8 +1,10 @@
 """Which backups may go, and removing them."""
 
+import statistics
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from operator import itemgetter
 
 from diskstream.backups.repository import Backup, BackupError, Repository
@@ -12,6 +14,7 @@ from diskstream.store_files import Files
 __all__ = ["check_clock", "prune", "superfluous"]
 
 _CLOCKS_APART_MS = 300_000
+_MOST_MISSED = 10  # backups that should have been made since the newest, by how far apart they are
 
 
 def superfluous(
@@ -72,20 +75,29 @@ def check_clock(
         now_ms: milliseconds since 1970; None for the system's clock.
 
     Raises:
-        BackupError: the newest was made in the future; or, without `keep`, is older itself than those are that may go.
+        BackupError: the newest was made in the future; or, without `keep`, is older itself than those are that may go,
+            and its age is many times what lies between one backup and the next.
     """
     now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
     made = [(each.header.made_ms, each) for each in backups if each.header is not None]
     if not made:
         return
-    newest_ms, newest = max(made, key=itemgetter(0))
+    made.sort(key=itemgetter(0))
+    newest_ms, newest = made[-1]
+    age_ms = now - newest_ms
     if newest_ms > now + _CLOCKS_APART_MS:
         what = "it was made in the future, by the clock of this machine, so that the age of none is known"
-    elif keep is None and len(made) > 1 and now - newest_ms > older_than_ms:
-        what = "it is the newest, and is itself older than those are that may go: has the clock jumped?"
+    elif keep is None and len(made) > 1 and age_ms > max(older_than_ms, _MOST_MISSED * _usual_gap_ms(made)):
+        what = "it is the newest, and very old for how often backups were made: has the clock jumped?"
     else:
         return
-    raise BackupError(newest.path, what, "set the clock right; --keep N without --older-than goes by no clock")
+    hint = "set the clock right; --keep N without --older-than goes by no clock, and --force believes the clock"
+    raise BackupError(newest.path, what, hint)
+
+
+def _usual_gap_ms(made: Sequence[tuple[int, Backup]]) -> float:
+    """What lies between one backup and the next, mostly; the oldest come first."""
+    return statistics.median(later - earlier for (earlier, _), (later, _) in pairwise(made))
 
 
 def prune(repository: Repository, backups: Sequence[Backup]) -> None:

@@ -88,7 +88,7 @@ def command(
     if given["trim_unacknowledged"]:
         ask("Trim entries that groups of the source have not acknowledged?", force=force)
     began = time.monotonic()
-    with stopped_by_signals() as stop, _server(source, stop, follow=given["follow"]) as server:
+    with _connected(source, follow=given["follow"]) as (server, stop):
         check_server(server, trim=given["trim"])  # before a store is made that nothing comes into
         with diskstream.open(directory) as store, archive_progress() as progress:
             options = ArchiveOptions(on_remark=say_remark, on_away=say_away, **progress, **given)
@@ -101,12 +101,19 @@ def command(
         raise Failure(f"{bad} of {len(result.reports)} streams need a look: see their findings")
 
 
-def _server(url: str, stop: threading.Event, *, follow: bool) -> Server:
-    """The server; one that is away or loading is waited for by who follows."""
-    server = reached(url, stop, say_away) if follow else Server(url)
-    if server is None:
-        raise Failure("it was stopped before the source answered", hint="run it again once the source is there")
-    return server
+@contextlib.contextmanager
+def _connected(url: str, *, follow: bool) -> Iterator[tuple[Server, threading.Event]]:
+    """The server, and what signals set; one that is away or loading is waited for by who follows."""
+    if not follow:
+        with Server(url) as server, stopped_by_signals() as stop:  # connecting heeds no event: a signal ends it at once
+            yield server, stop
+        return
+    with stopped_by_signals() as stop:
+        found = reached(url, stop, say_away)
+        if found is None:
+            raise Failure("it was stopped before the source answered", hint="run it again once the source is there")
+        with found:
+            yield found, stop
 
 
 @contextlib.contextmanager

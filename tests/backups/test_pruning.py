@@ -135,8 +135,11 @@ def test_a_backup_of_some_streams_stands_for_none_of_all() -> None:
     [
         ((3, 2, 1), None, None),
         ((30, 20, 1), None, None),
-        ((30, 20), None, "is itself older"),
-        ((30, 20), 1, None),  # which stays whatever the time is
+        ((30, 20), None, None),  # as often as ever
+        ((52, 51, 50), None, "very old for how often"),
+        ((52, 51, 50), 1, None),  # which stays whatever the time is
+        ((95, 94, 93, 13, 12, 11), None, "very old for how often"),
+        ((95, 94, 93, 11, 10), None, None),  # not older than those that may go
         ((30,), None, None),  # the newest stays anyway
         ((3, 2, -1), None, "made in the future"),
         ((3, 2, -1), 2, "made in the future"),
@@ -151,24 +154,63 @@ def test_ages_that_the_clock_may_be_wrong_about_are_not_gone_by(
         check_clock(made, 10 * DAY, keep=keep, now_ms=100 * DAY)
 
 
-@pytest.mark.parametrize("jump_s", [-365 * 86_400, 365 * 86_400])
-@pytest.mark.parametrize("words", [("--force",), ("--dry-run",)])
-def test_a_clock_that_jumped_removes_no_backup(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jump_s: int, words: tuple[str, ...]
-) -> None:
-    """A year ahead for a night, and of all backups the newest was left."""
+@pytest.mark.parametrize(
+    ("hours", "older_ms"),
+    [
+        ((62, 38, 14), DAY // 2),  # nightly ones, in the afternoon
+        ((22 * 24, 15 * 24, 8 * 24), 7 * DAY),  # weekly ones
+        ((48, 24, 0), 0),
+        ((3 * 24, 2 * 24, 24), 0),
+    ],
+)
+def test_ages_as_they_come_are_gone_by(hours: tuple[int, ...], older_ms: int) -> None:
+    """They were refused, though the newest stays anyway."""
+    made = [
+        Backup(Path(f"/{number}"), Header(number, 100 * DAY - each * DAY // 24, "", ""))
+        for number, each in enumerate(hours)
+    ]
+    check_clock(made, older_ms, now_ms=100 * DAY)
+    assert len(superfluous(made, older_than_ms=older_ms, now_ms=100 * DAY)) == len(made) - 1
+
+
+def three_and_a_jump(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jump_s: int) -> Path:
+    """Where three backups are, and the clock jumped since."""
     with filled(tmp_path / "store"):
         for _ in range(3):
             make_backup(tmp_path / "store", tmp_path / "backups", Settings())
     real = time.time_ns
     monkeypatch.setattr(time, "time_ns", lambda: real() + jump_s * 1_000_000_000)
+    return tmp_path / "backups"
 
-    def pruned(*how: str) -> Result:
-        return CliRunner().invoke(main, ["backup", "prune", str(tmp_path / "backups"), *how, *words])
 
-    done = pruned("--older-than", "30d")
+def pruned(target: Path, *words: str, given: str | None = None) -> Result:
+    return CliRunner().invoke(main, ["backup", "prune", str(target), *words], input=given)
+
+
+@pytest.mark.parametrize("words", [("--dry-run",), ()])
+def test_a_clock_that_jumped_removes_no_backup(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    """A year ahead for a night, and of all backups the newest was left."""
+    target = three_and_a_jump(tmp_path, monkeypatch, 365 * 86_400)
+    done = pruned(target, "--older-than", "30d", *words)
     assert (done.exit_code, done.stdout) == (1, "")
     assert "clock" in done.stderr
     assert "hint: set the clock right; --keep N" in " ".join(done.stderr.split())
-    assert len(Repository.open(tmp_path / "backups").backups()) == 3
-    assert pruned("--keep", "2").exit_code == 0
+    assert len(Repository.open(target).backups()) == 3
+    assert pruned(target, "--keep", "2", *words, given="y\n").exit_code == 0
+
+
+def test_who_insists_is_warned_and_the_newest_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = three_and_a_jump(tmp_path, monkeypatch, 365 * 86_400)
+    done = pruned(target, "--older-than", "30d", "--force")
+    assert (done.exit_code, done.stdout.count("removed ")) == (0, 2)
+    assert "warning: " in done.stderr
+    assert "has the clock jumped?" in done.stderr
+    assert len(Repository.open(target).backups()) == 1
+
+
+def test_the_clock_does_not_matter_where_nothing_would_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = three_and_a_jump(tmp_path, monkeypatch, -365 * 86_400)
+    done = pruned(target, "--older-than", "30d")
+    assert (done.exit_code, done.output) == (0, "nothing to remove\n")
