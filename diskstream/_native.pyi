@@ -427,14 +427,14 @@ class Log:
     # Pending entries: overlays in memory over the view, which Python keeps.
     def unknown(self, group: int, ids: list[EntryID]) -> Unknown: ...  # Those that the view alone can know
     def adopt(self, unknown: Unknown, at: int, chunk: bytes | None, following: bytes | None) -> int:
-        """Takes rows from number `at` on, before key `following`, out of a chunk, or that there is none: where to go on."""
+        """Takes rows from `at` on, before key `following`, out of a chunk, or that there is none. Where to go on."""
     def find_pending(self, group: int, ids: list[EntryID]) -> list[_Pending | None]: ...  # After asking `unknown`
     def is_viewed(self, group: int) -> bool: ...  # Whether the view holds rows of a group
     def pending_rows(
         self, group: int, order: int, start: _Key, until: _Key | None, chunk: bytes | None, limit: int
     ) -> list[_Pending]:
         """Rows from `start` on and before `until`: those of a chunk of the view as they are now, and newer ones."""
-    def gone_before(self, group: int) -> list[_Key]: ...  # By time: before them all is gone, of nobody's, of somebody's
+    def gone_before(self, group: int) -> list[_Key]: ...  # By time: what comes before is gone (nobody's, owned)
     def note_gone(self, group: int, before: _Key, owned: bool) -> None: ...  # They were found to be
     @property
     def overlay_rows(self) -> int: ...  # IDs that the overlays name
