@@ -2,7 +2,6 @@
 
 import json
 import os
-import pty
 import re
 import subprocess
 import sys
@@ -13,6 +12,7 @@ from click.testing import CliRunner
 
 from diskstream.cli import main
 from tests.every_verb import ELSEWHERE, WORDS, fill, leaves, options_of, state, words_for
+from tests.terminal import shown_on_a_terminal
 
 VERBS = dict(leaves())
 
@@ -112,22 +112,7 @@ def environment(**extra: str) -> dict[str, str]:
 
 def on_a_terminal(words: list[str], **extra: str) -> bytes:
     """What a verb shows on standard output and error, both a terminal."""
-    leader, follower = pty.openpty()
-    command = [sys.executable, "-m", "diskstream", *words]
-    with subprocess.Popen(
-        command, stdin=follower, stdout=follower, stderr=follower, env=environment(**extra)
-    ) as process:
-        os.close(follower)
-        shown = b""
-        try:
-            while piece := os.read(leader, 1 << 16):
-                shown += piece
-        except OSError:  # the other side is closed: so Linux says that
-            pass
-        finally:
-            os.close(leader)
-        process.wait(60)
-    return shown
+    return shown_on_a_terminal([sys.executable, "-m", "diskstream", *words], environment(**extra))[0]
 
 
 @pytest.mark.parametrize("title", sorted(WORDS))

@@ -1,7 +1,6 @@
 """Bars of long work: on a terminal they say entries, bytes, rate and time left; in a pipe nothing."""
 
 import os
-import pty
 import re
 import subprocess
 import sys
@@ -12,6 +11,7 @@ import pytest
 import diskstream
 from diskstream.repairing import repair
 from diskstream.verifying import bytes_to_verify, verify
+from tests.terminal import shown_on_a_terminal
 
 PROGRAM = [sys.executable, "-c", "from diskstream.cli import main; main()"]
 
@@ -25,19 +25,9 @@ def filled(path: Path) -> None:
 
 def on_a_terminal(*words: str) -> str:
     """What a verb shows on standard error where that is a terminal of 200 columns."""
-    leader, follower = pty.openpty()
     environment = {**os.environ, "COLUMNS": "200", "TERM": "xterm"}
-    with subprocess.Popen([*PROGRAM, *words], stdout=subprocess.DEVNULL, stderr=follower, env=environment) as process:
-        os.close(follower)
-        shown = b""
-        try:
-            while piece := os.read(leader, 1 << 16):
-                shown += piece
-        except OSError:  # the other side is closed: so Linux says that
-            pass
-        finally:
-            os.close(leader)
-        assert process.wait(60) == 0
+    shown, status = shown_on_a_terminal([*PROGRAM, *words], environment, output_too=False)
+    assert status == 0
     return shown.decode()
 
 

@@ -2,9 +2,7 @@
 
 import json
 import os
-import pty
 import re
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -19,6 +17,7 @@ from diskstream.cli.top.screen import ORDERS, screen
 from diskstream.engine import names
 from diskstream.engine.peek import peek
 from diskstream.vitals import Vitals
+from tests.terminal import shown_on_a_terminal
 
 PROGRAM = "import sys; from diskstream.cli import main; main(sys.argv[1:], prog_name='diskstream')"
 
@@ -180,27 +179,9 @@ def test_on_a_terminal_the_same_place_is_drawn_again(store: diskstream.Store, jo
 
 def on_a_terminal(*words: str) -> str:
     """What a command writes to a terminal of its own."""
-    leader, follower = pty.openpty()
     environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "140", "LINES": "40"}
-    process = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, *words], stdout=follower, stderr=follower, env=environment
-    )
-    os.close(follower)
-    written = b""
-    try:
-        while True:
-            try:
-                some = os.read(leader, 65536)
-            except OSError:  # the other end is closed
-                break
-            written += some
-            if not some:
-                break
-        assert process.wait(30) == 0
-    finally:
-        process.kill()
-        process.wait()
-        os.close(leader)
+    written, status = shown_on_a_terminal([sys.executable, "-c", PROGRAM, *words], environment)
+    assert status == 0
     return written.decode()
 
 
