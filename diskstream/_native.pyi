@@ -11,6 +11,7 @@ from typing_extensions import disjoint_base
 
 from diskstream._native_audit import AuditFile as AuditFile
 from diskstream._native_audit import AuditLog as AuditLog
+from diskstream._native_digest import RowDigests as RowDigests
 from diskstream._native_packing import PackedRows as PackedRows
 from diskstream._native_packing import pack_columns as pack_columns
 from diskstream._native_packing import pack_pairs as pack_pairs
@@ -34,9 +35,8 @@ __all__ = ["CTL_BYTES", "FORMAT_VERSION", "LOG_HEADER_BYTES", "MAX_BATCH_BYTES",
 __all__ += ["MAX_GROUPS", "MAX_NAMES_BYTES", "MAX_NAME_BYTES", "MAX_SETTING_BYTES", "TRIM_GRANULE_ENTRIES"]
 __all__ += ["LOOK_MS", "SEEN_EVERY_MS"]
 __all__ += ["Block", "Changes", "Ctl", "Delivery", "Entry", "EntryID", "Guard", "Log", "LogFile", "RowSegment", "Turn"]
-__all__ += ["Unknown"]
 __all__ += ["AuditFile", "AuditLog", "ColumnBatch", "NodeCache", "PackedRows", "SealedSegment", "Sealer"]
-__all__ += ["ScanBatch", "ScanLayout"]
+__all__ += ["RowDigests", "ScanBatch", "ScanLayout", "Unknown"]
 __all__ += ["SegmentView", "check_rows", "delivery", "first_segment", "pack_columns", "pack_pairs", "restore_entry"]
 __all__ += [
     "AddRun",

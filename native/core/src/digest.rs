@@ -6,9 +6,9 @@
 use crate::id::Id;
 
 /// Two lanes, which differ in this multiplier only.
-const LANES: [u64; 2] = [0x9E37_79B9_7F4A_7C15, 0xC2B2_AE3D_27D4_EB4F];
+pub(crate) const LANES: [u64; 2] = [0x9E37_79B9_7F4A_7C15, 0xC2B2_AE3D_27D4_EB4F];
 const SECOND: u64 = 0xBF58_476D_1CE4_E5B9;
-const PLACE: u64 = 0xD6E8_FEB8_6659_FD93;
+pub(crate) const PLACE: u64 = 0xD6E8_FEB8_6659_FD93;
 /// Longer values go through BLAKE2b.
 const LONG: usize = 64;
 /// What the pairs of an entry stand under, as a column does in an archive.
@@ -50,7 +50,7 @@ impl Digest {
 }
 
 #[inline]
-fn mix(mut x: u64, lane: u64) -> u64 {
+pub(crate) fn mix(mut x: u64, lane: u64) -> u64 {
     x ^= x >> 32;
     x = x.wrapping_mul(lane);
     x ^= x >> 29;
@@ -60,19 +60,43 @@ fn mix(mut x: u64, lane: u64) -> u64 {
 
 /// `bytes(v)` in both lanes.
 #[inline]
-fn words(value: &[u8]) -> [u64; 2] {
+pub(crate) fn words(value: &[u8]) -> [u64; 2] {
     if value.len() > LONG {
         return blake2b_128(value);
     }
     let mut hashes = LANES.map(|lane| lane.wrapping_add(value.len() as u64));
     for part in value.chunks(8) {
-        let word = word(part);
-        for (hash, lane) in hashes.iter_mut().zip(LANES) {
-            *hash = (*hash ^ word).wrapping_mul(lane);
-            *hash ^= *hash >> 32;
-        }
+        step(&mut hashes, word(part));
     }
     hashes
+}
+
+/// The same of `data[from..to]`; None where there are no such bytes.
+///
+/// Most values are short, and have others behind them: one load of eight bytes then takes a whole one.
+#[inline(always)]
+pub(crate) fn words_at(data: &[u8], from: usize, to: usize) -> Option<[u64; 2]> {
+    let size = to.wrapping_sub(from);
+    let whole = data.get(from..).and_then(|behind| behind.first_chunk::<8>());
+    let (1..=8, Some(whole)) = (size, whole) else { return any_at(data, from, to) };
+    let mut hashes = LANES.map(|lane| lane.wrapping_add(size as u64));
+    // The bytes beyond the value are shifted out.
+    let unused = 64 - 8 * size as u32;
+    step(&mut hashes, u64::from_le_bytes(*whole) << unused >> unused);
+    Some(hashes)
+}
+
+#[inline(never)]
+fn any_at(data: &[u8], from: usize, to: usize) -> Option<[u64; 2]> {
+    data.get(from..to).map(words)
+}
+
+#[inline(always)]
+fn step(hashes: &mut [u64; 2], word: u64) {
+    for (hash, lane) in hashes.iter_mut().zip(LANES) {
+        *hash = (*hash ^ word).wrapping_mul(lane);
+        *hash ^= *hash >> 32;
+    }
 }
 
 /// Up to eight bytes, little-endian, filled up with zeros.
@@ -80,6 +104,11 @@ fn words(value: &[u8]) -> [u64; 2] {
 fn word(part: &[u8]) -> u64 {
     if let Some(whole) = part.first_chunk::<8>() {
         return u64::from_le_bytes(*whole);
+    }
+    // Two loads that overlap, so that neither depends on a loop over bytes.
+    if let (Some(head), Some(tail)) = (part.first_chunk::<4>(), part.last_chunk::<4>()) {
+        let beyond = 8 * (part.len() as u32 - 4);
+        return u64::from(u32::from_le_bytes(*head)) | u64::from(u32::from_le_bytes(*tail)) << beyond;
     }
     part.iter().rev().fold(0, |word, byte| (word << 8) | u64::from(*byte))
 }

@@ -11,6 +11,7 @@ pub mod block;
 pub mod columns;
 pub mod commits;
 pub mod digest;
+pub mod digest_rows;
 pub mod error;
 pub mod frame;
 pub mod group_ops;

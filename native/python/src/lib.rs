@@ -10,6 +10,7 @@ mod commit;
 mod ctl;
 mod deliver;
 mod deliver_runs;
+mod digest;
 mod entries_reply;
 mod entry;
 mod errors;
@@ -109,6 +110,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<columns::ColumnBatch>()?;
     module.add_class::<scan::ScanBatch>()?;
     module.add_class::<scan::ScanLayout>()?;
+    module.add_class::<digest::RowDigests>()?;
     module.add_class::<audit::AuditLog>()?;
     module.add_class::<audit::AuditFile>()?;
     module.add_class::<sealer::Sealer>()?;

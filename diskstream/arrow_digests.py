@@ -1,0 +1,80 @@
+"""Arrow record batches as the native core takes them for digests, column by column, without a copy."""
+
+from collections.abc import Container
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from diskstream._native import RowDigests
+from diskstream.errors import ArgumentError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["row_digests"]
+
+_Texts = tuple[npt.NDArray[np.int32], npt.NDArray[np.uint8]]
+_Words = npt.NDArray[np.uint64]
+_Kind = TypeVar("_Kind", bound=np.generic)
+
+
+def row_digests(batch: "pa.RecordBatch", left_out: Container[str]) -> RowDigests:
+    """The digests of a batch's rows.
+
+    Args:
+        batch: `id_ms` and `id_seq`, as 64-bit words of either sign, and columns of values.
+        left_out: names of columns that do not count.
+
+    Raises:
+        ArgumentError: a column of a type that archives do not have.
+    """
+    import pyarrow as pa
+
+    ms, seq = (np.asarray(batch.column(name)).view(np.uint64) for name in ("id_ms", "id_seq"))
+    rows = RowDigests(ms, seq)
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        if name in ("id_ms", "id_seq") or name in left_out or column.null_count == len(column):
+            continue
+        label, kind = name.encode("utf-8", "surrogateescape"), column.type
+        validity = (_array(column.buffers()[0], np.uint8), column.offset) if column.null_count else None
+        if pa.types.is_list(kind):
+            pairs = column.values  # all of them: the offsets say which are whose
+            rows.lists(label, validity, _offsets(column), _texts(pairs.field(0)), _texts(pairs.field(1)))
+        elif pa.types.is_binary(kind) or pa.types.is_string(kind):
+            rows.texts(label, validity, _texts(column))
+        elif pa.types.is_decimal128(kind):
+            words = _array(column.buffers()[1], np.uint64)
+            rows.decimals(label, validity, words[2 * column.offset :])
+        else:
+            rows.numbers(label, validity, _bits(column))
+    return rows
+
+
+def _array(buffer: Any, kind: type[_Kind]) -> npt.NDArray[_Kind]:
+    """A buffer of Arrow as an array, without a copy where it is aligned; empty where there is none."""
+    if buffer is None or not buffer.size:
+        return np.zeros(0, kind)
+    return np.require(np.frombuffer(buffer, kind), requirements="A")
+
+
+def _offsets(column: "pa.Array") -> npt.NDArray[np.int32]:
+    return _array(column.buffers()[1], np.int32)[column.offset :]
+
+
+def _texts(column: "pa.Array") -> _Texts:
+    return _offsets(column), _array(column.buffers()[2], np.uint8)
+
+
+def _bits(column: "pa.Array") -> _Words:
+    import pyarrow as pa
+
+    if pa.types.is_boolean(column.type):
+        return np.asarray(column.cast(pa.uint8()).fill_null(0)).astype(np.uint64)
+    try:
+        width = column.type.bit_width
+    except ValueError:
+        raise ArgumentError(f"archives have no columns of type {column.type}") from None
+    # Whatever a null's place holds: it is left out.
+    words = np.frombuffer(column.buffers()[1], f"i{width // 8}")[column.offset :][: len(column)]
+    return np.require(words, np.int64, "A").view(np.uint64)
