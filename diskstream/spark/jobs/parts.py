@@ -6,7 +6,7 @@ Each is Parquet: sorted by ID, with statistics, zstd. Its footer says `diskstrea
 
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -102,6 +102,32 @@ def _without_nulls(lists: "pa.Array") -> "pa.Array":
     return pa.Array.from_buffers(kind, len(lists), [None, _offsets(lists)], children=[structs])
 
 
+def _properties(schema: "pa.Schema") -> dict[str, Any]:
+    """How columns are stored: what `pyarrow.parquet.ParquetWriter` takes.
+
+    Whole numbers as the differences of neighbours: IDs, times and counters come to next to nothing. Of other numbers,
+    and of mixed values, a dictionary costs more time than it saves room, as zstd finds repetitions. Statistics are of
+    what a reader can skip by, which the inside of a list is not.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    def named(*tests: "Callable[[pa.DataType], bool]") -> list[str]:
+        return [each.name for each in schema if any(test(each.type) for test in tests)]
+
+    kinds = pa.types
+    texts = named(kinds.is_string, kinds.is_binary)
+    whole = named(kinds.is_integer, kinds.is_timestamp, kinds.is_date32)
+    return {
+        "compression": "zstd",
+        "compression_level": 3,
+        "use_dictionary": texts or False,
+        "column_encoding": dict.fromkeys(whole, "DELTA_BINARY_PACKED"),
+        "sorting_columns": [pq.SortingColumn(schema.get_field_index(name)) for name in ("id_ms", "id_seq")],
+        "write_statistics": [each.name for each in schema if not kinds.is_list(each.type)],
+    }
+
+
 class PartWriter:
     """Writes one file: batches of one stream in order of IDs, then `close`; `abandon` where something failed."""
 
@@ -148,20 +174,7 @@ class PartWriter:
         if self._writer is None:
             self._opened = self._place.writing(self._hidden)
             sink = self._opened.__enter__()
-            order = [pq.SortingColumn(table.schema.get_field_index(name)) for name in ("id_ms", "id_seq")]
-            texts = [
-                each.name for each in table.schema if pa.types.is_string(each.type) or pa.types.is_binary(each.type)
-            ]
-            # Of numbers and of mixed values a dictionary costs more time than it saves room, as zstd finds repetitions.
-            self._writer = pq.ParquetWriter(
-                sink,
-                table.schema,
-                compression="zstd",
-                compression_level=3,
-                use_dictionary=texts or False,
-                sorting_columns=order,
-                write_statistics=True,
-            )
+            self._writer = pq.ParquetWriter(sink, table.schema, **_properties(table.schema))
         with self._place.telling(self._hidden, "write"):
             self._writer.write_table(table, row_group_size=len(table))
 
