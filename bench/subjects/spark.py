@@ -1,11 +1,12 @@
 """Spark: reading, writing and the jobs, beside Spark's own Parquet on the same rows.
 
-One session of two threads on this machine; four rows for each entry that other subjects store, of four short fields
-(a sensor, a decimal number, a whole number, a unit), sealed. The same rows were written once by Spark itself as Parquet
-(zstd), with typed columns and with an array of names and values. Scans go into Spark's `noop` sink, so that all columns
-of all rows reach the JVM; each contender runs once before the rounds, unmeasured. Archive and replay count from the
-planning to the last flush, files read back and digests compared; Spark's own writer reads the same source and writes
-zstd Parquet. A trigger is the time from one small append to the end of the batch that holds it, in a query into `noop`.
+One session of two threads on this machine, with the settings that docs/spark.md advises; four rows for each entry that
+other subjects store, of four short fields (a sensor, a decimal number, a whole number, a unit), sealed. The same rows
+were written once by Spark itself as Parquet (zstd), with typed columns and with an array of names and values. Scans go
+into Spark's `noop` sink, so that all columns of all rows reach the JVM; each contender runs once before the rounds,
+unmeasured. Archive and replay count from the planning to the last flush, files read back and digests compared; Spark's
+own writer reads the same source and writes zstd Parquet. A trigger is the time from one small append to the end of the
+batch that holds it, in a query into `noop`.
 """
 
 from __future__ import annotations
@@ -35,6 +36,12 @@ TYPED = "sensor string, value double, count bigint, unit string"
 COLUMNS = (("sensor", "string"), ("value", "double"), ("count", "int64"), ("unit", "string"))
 ROWS_EACH = 4
 TRIGGERS = 20
+ADVISED = {
+    "spark.driver.extraJavaOptions": (
+        "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
+    ),
+    "spark.python.unix.domain.socket.enabled": "true",
+}
 
 
 @dataclass
@@ -105,6 +112,7 @@ def session_of(scratch: Path, more: dict[str, str]) -> Iterator[Any]:
     local = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1", "spark.ui.enabled": "false"}
     settings = {
         **local,
+        **ADVISED,
         "spark.sql.shuffle.partitions": "2",
         "spark.local.dir": str(scratch / "local"),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),

@@ -187,7 +187,7 @@ class ReadOptions(_Options):
     ending_ids: Bounds | None = _option(_ends, None)  # noqa: RUF009  # see `_option`
     starting_timestamp: int | None = _option(_time_ms, None)
     ending_timestamp: int | None = _option(_time_ms, None)
-    min_partitions: int = _option(_count, 1)
+    min_partitions: int | None = _option(_count, None)
     max_bytes_per_partition: int = _option(_size, 64 << 20)
     max_entries_per_partition: int = _option(_count, 2_000_000)
     batch_rows: int = _option(_count, 10_000)

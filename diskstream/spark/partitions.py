@@ -8,7 +8,7 @@ from pyspark.sql.datasource import InputPartition
 from diskstream.ids import EntryID
 from diskstream.spark.versions import VERSION
 
-__all__ = ["EntriesPartition", "Slice", "pack"]
+__all__ = ["EntriesPartition", "Slice", "pack", "spread"]
 
 
 @dataclass(frozen=True)
@@ -66,3 +66,15 @@ def pack(slices: Iterable[Slice], max_bytes: int, max_entries: int) -> list[tupl
     if run:
         packed.append(tuple(run))
     return packed
+
+
+def spread(slices: Iterable[Slice], count: int) -> list[tuple[Slice, ...]]:
+    """At most `count` runs of slices, in order, of about as many bytes each."""
+    known = list(slices)
+    total = max(1, sum(each.size_bytes for each in known))
+    runs: dict[int, list[Slice]] = {}
+    before = 0
+    for each in known:
+        runs.setdefault((2 * before + each.size_bytes) * count // (2 * total), []).append(each)
+        before += each.size_bytes
+    return [tuple(run) for run in runs.values()]

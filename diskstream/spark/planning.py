@@ -1,7 +1,9 @@
 """What a batch read will read: the streams, their bounds, a lease, and the partitions."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 import diskstream
 from diskstream import leases
@@ -15,9 +17,14 @@ from diskstream.errors import (
 )
 from diskstream.ids import MAX_ID, MIN_ID, EntryID
 from diskstream.spark.options import Bounds, ReadOptions
-from diskstream.spark.partitions import EntriesPartition, Slice, pack
+from diskstream.spark.partitions import EntriesPartition, Slice, pack, spread
 from diskstream.store import Store
 from diskstream.stream import Stream
+
+# A task costs some 10 to 20 ms of one core: with less than this to do, one more does not pay.
+_LEAST_ENTRIES: Final = 500_000
+_LEAST_BYTES: Final = 16 << 20
+_PIECES: Final = 8  # of a partition: what is cut so fine can be shared out evenly
 
 __all__ = ["chosen_streams", "open_for_planning", "partitioned", "place_of_read", "plan_entries", "slices_of"]
 
@@ -162,17 +169,37 @@ def partitioned(
 ) -> list[tuple[Slice, ...]]:
     """Ranges of streams as what tasks read: within the limits, and `minPartitions` where there is that much.
 
+    Without `minPartitions` as many as this machine's cores take on evenly, so that none waits for the last one, as
+    Spark cuts files; the driver cannot be asked for its workers' cores here.
+
     Raises:
         CorruptionError: an index is damaged, and that is not to be skipped.
     """
     limits = options.max_entries_per_partition, options.max_bytes_per_partition
     slices = _all_slices(store, ranges, options, limits)
-    if options.min_partitions > 1 and slices:
-        sizes = zip(*((each.entries, each.size_bytes) for each in slices), strict=True)
-        entries, size_bytes = (max(1, -(-sum(each) // options.min_partitions)) for each in sizes)
-        limits = min(limits[0], entries), min(limits[1], size_bytes)
+    entries, size_bytes = sum(each.entries for each in slices), sum(each.size_bytes for each in slices)
+    if options.min_partitions is not None and slices:
+        limits = _shares(limits, entries, size_bytes, options.min_partitions)
         slices = _all_slices(store, ranges, options, limits)
-    return pack(slices, limits[1], limits[0])
+    packed = pack(slices, limits[1], limits[0])
+    if options.min_partitions is not None:
+        return packed
+    most = max(entries // _LEAST_ENTRIES, size_bytes // _LEAST_BYTES)
+    cores = len(os.sched_getaffinity(0))
+    count = max(len(packed), min(-(-len(packed) // cores) * cores, most))
+    if count <= 1:
+        return packed
+    even = spread(_all_slices(store, ranges, options, _shares(limits, entries, size_bytes, _PIECES * count)), count)
+    return even if all(_within(run, limits) for run in even) else packed
+
+
+def _shares(limits: tuple[int, int], entries: int, size_bytes: int, count: int) -> tuple[int, int]:
+    """The limits of one of `count` equal parts, within those that there are."""
+    return min(limits[0], max(1, -(-entries // count))), min(limits[1], max(1, -(-size_bytes // count)))
+
+
+def _within(run: tuple[Slice, ...], limits: tuple[int, int]) -> bool:
+    return sum(each.entries for each in run) <= limits[0] and sum(each.size_bytes for each in run) <= limits[1]
 
 
 def _all_slices(

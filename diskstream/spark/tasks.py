@@ -12,6 +12,7 @@ import diskstream
 from diskstream.errors import CorruptionError, NotAStoreError
 from diskstream.ids import EntryID
 from diskstream.spark import versions
+from diskstream.spark.collecting import spare_the_collector
 from diskstream.spark.losses import check_there, whole
 from diskstream.spark.names import as_text
 from diskstream.spark.options import ReadOptions
@@ -75,6 +76,7 @@ def read_entries(partition: EntriesPartition, plan: Plan, options: ReadOptions) 
             found = read(store.stream(each.stream))
         for batch in found:
             yield assemble(text, batch)
+    spare_the_collector()
 
 
 def _scan(stream: Stream, each: Slice, plan: Plan, options: ReadOptions) -> "Iterator[pa.RecordBatch]":

@@ -13,6 +13,7 @@ from pyspark.sql.types import StructType
 import diskstream
 from diskstream.errors import ArgumentError
 from diskstream.spark import versions
+from diskstream.spark.collecting import spare_the_collector
 from diskstream.spark.commit import JOB, Manifest, abandon, commit
 from diskstream.spark.names import as_bytes, as_text
 from diskstream.spark.options import WriteOptions
@@ -74,7 +75,9 @@ class EntriesWriter(DataSourceArrowWriter):
         versions.check(self.version)
         context = TaskContext.get()
         partition = context.partitionId() if context is not None else 0
-        return Staged(stage(self.path, (self.job, partition), iterator, self.target, self.options.batch_rows))
+        staged = stage(self.path, (self.job, partition), iterator, self.target, self.options.batch_rows)
+        spare_the_collector()
+        return Staged(staged)
 
     def commit(self, messages: "list[WriterCommitMessage | None]") -> None:
         """Appends what all tasks staged; with `txnId`, only the first time.
@@ -109,7 +112,9 @@ class EntriesStreamWriter(DataSourceStreamArrowWriter):
         batch = (context.getLocalProperty("streaming.sql.batchId") if context is not None else None) or "0"
         partition = context.partitionId() if context is not None else 0
         job = f"{query or 'query'}-{batch}-{uuid.uuid4().hex}"
-        return Staged(stage(self.path, (job, partition), iterator, self.target, self.options.batch_rows), query)
+        staged = stage(self.path, (job, partition), iterator, self.target, self.options.batch_rows)
+        spare_the_collector()
+        return Staged(staged, query)
 
     def commit(self, messages: "list[WriterCommitMessage | None]", batchId: int) -> None:  # noqa: N803  # Spark's name
         """Appends what the tasks of a batch staged, unless this batch was appended before.

@@ -1,5 +1,6 @@
 """Reading in a local session: what users see, and each trap of Spark's Python sources that concerns it."""
 
+import gc
 import pickle
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
@@ -16,8 +17,11 @@ from tests.streams.layers import Layered, layered, small_store
 pytest.importorskip("pyspark")
 pytest.importorskip("pyarrow")
 
+import pyarrow as pa
+
 import diskstream.spark
 from diskstream.spark.options import ReadOptions
+from diskstream.spark.schemas import default_schema
 from diskstream.spark.source import DiskstreamSource, EntriesReader
 
 if TYPE_CHECKING:
@@ -166,6 +170,25 @@ def test_filters_are_not_pushed_down_and_counts_stay_right(spark: "SparkSession"
     assert frame.union(above).count() == total + some
     assert above.alias("a").join(frame.alias("b"), ["id_ms", "id_seq"]).count() == some
     assert frame.filter(frame.id_ms < low).union(above).count() == total
+
+
+def test_behind_a_task_the_collector_has_little_to_look_at(spark: "SparkSession", tmp_path: Path) -> None:
+    """PySpark collects garbage after each task: what a worker has imported by then is not to be looked at each time."""
+
+    def frozen(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
+        for _ in batches:
+            rows = sum(batch.num_rows for each in partitions for batch in reader.read(each))
+            yield pa.RecordBatch.from_pydict({"rows": [rows], "objects": [gc.get_freeze_count()]})
+
+    with small_store(tmp_path / "s") as store:
+        Layered(store, store.stream("x")).add(200)
+        reader = EntriesReader(ReadOptions.parse({"path": str(store.path)}), default_schema(ReadOptions()))
+        partitions = reader.partitions()
+        (told,) = spark.range(0, 1, 1, 1).mapInArrow(frozen, "rows long, objects long").collect()
+        assert told.rows == 200
+        assert told.objects > 10_000
+        assert sum(batch.num_rows for each in partitions for batch in reader.read(each)) == 200
+    assert gc.get_freeze_count() == 0  # a process that is no worker is left as it is
 
 
 def test_a_frame_is_of_its_first_action_whatever_comes_or_goes(spark: "SparkSession", tmp_path: Path) -> None:

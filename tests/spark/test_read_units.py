@@ -1,6 +1,7 @@
 """Reading from Spark, as far as no JVM is needed for it: plans, and what tasks do."""
 
 import json
+import os
 import pickle
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -28,8 +29,9 @@ pytest.importorskip("pyarrow")
 
 from pyspark.sql.datasource import InputPartition
 
+from diskstream.spark import planning
 from diskstream.spark.options import ReadOptions
-from diskstream.spark.partitions import EntriesPartition, Slice, pack
+from diskstream.spark.partitions import EntriesPartition, Slice, pack, spread
 from diskstream.spark.planning import plan_entries
 from diskstream.spark.source import EntriesReader
 from tests.spark.test_read_options import ddl, options
@@ -50,6 +52,16 @@ def test_slices_are_packed_in_order_within_both_limits() -> None:
     assert [len(run) for run in packed] == [2, 2, 2, 1, 1]
     assert [each for run in packed for each in run] == slices
     assert pack([], 1, 1) == []
+
+
+def test_slices_are_spread_in_order_over_runs_of_about_one_size() -> None:
+    slices = [Slice(b"x", (at, 0), (at, 9), 1, size) for at, size in enumerate([10] * 16 + [60])]
+    runs = spread(slices, 4)
+    assert [sum(each.size_bytes for each in run) for run in runs] == [50, 60, 50, 60]
+    assert [each for run in runs for each in run] == slices
+    assert spread(slices[:2], 4) == [(slices[0],), (slices[1],)]
+    assert spread([], 4) == []
+    assert spread([Slice(b"x", (1, 0), (1, 0), 1, 0)], 2) == [(Slice(b"x", (1, 0), (1, 0), 1, 0),)]
 
 
 # --- planning ---------------------------------------------------------------------------------------------------------
@@ -156,6 +168,25 @@ def test_small_streams_share_a_partition_and_large_ones_have_several(made: Layer
     assert all(sum(each.entries for each in one.slices) <= 50 for one in several)
     parts = [each for one in several for each in one.slices if each.stream == b"x"]
     assert all(before.range[1] < after.range[0] for before, after in pairwise(parts))
+
+
+@pytest.mark.parametrize(("cores", "least", "count"), [(1, 20, 3), (2, 20, 4), (8, 20, 8), (8, 200, 3), (8, 80, 5)])
+def test_what_is_much_is_cut_evenly_for_the_cores_that_there_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cores: int, least: int, count: int
+) -> None:
+    """No core waits for one that has half a partition left; but nothing is cut that is not worth a task."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cores)))
+    monkeypatch.setattr(planning, "_LEAST_ENTRIES", least)
+    with small_store(tmp_path / "s") as store:
+        stream = store.stream("x")
+        for first in range(100, 500, 20):
+            stream.add_many([{"n": str(number)} for number in range(first, first + 20)])
+        given = options(path=store.path, maxEntriesPerPartition=150)
+        sizes = [sum(each.entries for each in one.slices) for one in partitions(given)]
+        assert len(sizes) == count, sizes
+        assert max(sizes) - min(sizes) < 400 / count / 3, sizes
+        assert ids(given) == [f"x {entry.id}" for entry in stream.range()]
+        assert len(partitions(options(path=store.path, maxEntriesPerPartition=150, minPartitions=1))) == 3
 
 
 def test_without_the_tail_the_active_segment_is_left_out(made: Layered) -> None:

@@ -12,6 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from diskstream import errors
 from diskstream.spark import versions
+from diskstream.spark.collecting import spare_the_collector
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -59,6 +60,7 @@ def run_tasks(
                 to_do, task = pickle.loads(given.value[number])  # our own, of this job
                 result = pickle.dumps(to_do(task))
                 yield pa.RecordBatch.from_pydict({"number": [number], "result": [result]})
+        spare_the_collector()
 
     frame = spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(in_worker, "number long, result binary")
     try:
