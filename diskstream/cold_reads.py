@@ -1,15 +1,18 @@
 """Reading what was moved to object storage: the fetcher that a store hands to its engine, and where its cache is.
 
 A store that may be written to has its cache in ``cold-cache/``. One that is open for reading only, and so a lease or a
-backup, changes nothing in its directory: its cache is in the folder for temporary files, one for each user and store.
+backup, changes nothing in its directory: its cache is in the folder for temporary files, one for each user and store,
+or one for each opening where the store does not say which it is.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import tempfile
 import threading
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 
@@ -36,9 +39,9 @@ def cold_cache(store: Path, options: Options, files: Files, *, read_only: bool) 
         with mutex:
             if not folders or not folders[0].is_dir():
                 try:
-                    folders[:] = [_own_folder(store_uuid(store))]
+                    folders[:] = [_own_folder(store_uuid(store)) or _folder_for_now(folder)]
                 except NotAStoreError:  # what is damaged is read all the same, to be verified
-                    folders[:] = [Path(tempfile.mkdtemp(prefix="diskstream-cold-"))]
+                    folders[:] = [_folder_for_now(folder)]
             return folders[0]
 
     def fetch(stub: Stub, sink: Callable[[bytes], object]) -> None:
@@ -52,13 +55,25 @@ def cold_cache(store: Path, options: Options, files: Files, *, read_only: bool) 
     return ColdCache(folder, options.cold_cache_bytes, fetch, files)
 
 
-def _own_folder(name: str) -> Path:
-    """A folder below that for temporary files which nobody else can write to."""
+def _own_folder(name: str) -> Path | None:
+    """A folder below that for temporary files which nobody else can write to; None where it is not ours alone."""
     folder = Path(tempfile.gettempdir()) / f"diskstream-cold-{os.getuid()}-{name}"
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
         status = folder.lstat()
     except OSError:
-        return Path(tempfile.mkdtemp(prefix="diskstream-cold-"))
+        return None
     is_ours = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o022
-    return folder if is_ours else Path(tempfile.mkdtemp(prefix="diskstream-cold-"))
+    return folder if is_ours else None
+
+
+def _folder_for_now(owner: Callable[[], Path]) -> Path:
+    """A folder with a name that no later opening finds again: it goes with `owner`, or at the end of the process."""
+    folder = Path(tempfile.mkdtemp(prefix="diskstream-cold-"))
+    weakref.finalize(owner, _remove, folder, os.getpid())
+    return folder
+
+
+def _remove(folder: Path, maker: int) -> None:
+    if os.getpid() == maker:  # and not one that was forked off, whose parent goes on reading
+        shutil.rmtree(folder, ignore_errors=True)

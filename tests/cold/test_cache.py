@@ -1,6 +1,7 @@
 """What was fetched back is kept in a bounded folder that nobody has to trust."""
 
 import errno
+import gc
 import os
 import shutil
 import threading
@@ -14,9 +15,12 @@ import pytest
 import diskstream
 from diskstream import EntryID, Stream
 from diskstream.cold import move_out
+from diskstream.cold_reads import cold_cache
 from diskstream.engine.files import Files, NewFile
 from diskstream.errors import ArgumentError, CorruptionError, RemoteError, StorageError
 from diskstream.objects import Place
+from diskstream.options import Options
+from diskstream.store_files import store_uuid
 from tests.cold.s3_server import Asked, Door, Fault
 from tests.cold.world import SMALL, filled, opened, rows, where
 from tests.engine.children import until
@@ -348,3 +352,31 @@ def test_a_cache_that_is_removed_while_it_is_fetched_into_is_made_anew(
             else:
                 with pytest.raises(StorageError, match="somebody removes what is being fetched"):
                     rows(store.stream("x"))
+
+
+@pytest.mark.parametrize("why", ["the store does not say which it is", "somebody else has the folder of that name"])
+def test_a_cache_that_no_later_opening_finds_goes_with_its_own(
+    stream: Stream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, why: str
+) -> None:
+    """Each check of a damaged store left its downloads in the folder for temporary files, for good."""
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    store = tmp_path / "store"
+    kept: list[Path] = []
+    if "say" in why:
+        (store / "store.json").rename(tmp_path / "away.json")
+    else:
+        kept = [tmp_path / "temporary" / f"diskstream-cold-{os.getuid()}-{store_uuid(store)}"]
+        kept[0].touch()
+    cache = cold_cache(store, Options(), Files(), read_only=True)
+    folder = cache.folder()
+    (folder / "fetched.seg").write_bytes(b"much")
+    child = os.fork()
+    if not child:
+        cache = None  # type: ignore[assignment]
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert (folder / "fetched.seg").exists()  # a process that was forked off takes nothing away
+    del cache
+    gc.collect()
+    assert list((tmp_path / "temporary").iterdir()) == kept

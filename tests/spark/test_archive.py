@@ -14,12 +14,14 @@ from diskstream.ids import parse_id
 from diskstream.spark.jobs import archive as job
 from diskstream.spark.jobs import settling
 from diskstream.spark.jobs.archive import ArchiveSettings, ArchiveTask, archive_slices, run
+from diskstream.spark.jobs.archive_plan import ArchivePlan, tasks_of
 from diskstream.spark.jobs.folders import folder_of
 from diskstream.spark.jobs.garbage import Marker, collect, running
 from diskstream.spark.jobs.manifest import Manifest, Shape, commit, latest, versions
 from diskstream.spark.jobs.outcome import Guarded
 from diskstream.spark.jobs.parts import read_part
 from diskstream.spark.jobs.place import Place
+from diskstream.spark.partitions import Slice
 from diskstream.spark.planning import slices_of
 from tests.spark.archives import BASE, DAY, days, fill, in_process, kept, no_spark, parts, rows, stored
 from tests.spark.killed_jobs import POINTS, Jobs, jobs
@@ -139,6 +141,23 @@ def test_large_streams_are_cut_into_files_that_do_not_overlap(no_spark: Any, tmp
     assert summary.files == len(files) > 4
     assert all(before.last < after.first for before, after in pairwise(files))
     assert kept(tmp_path / "archive", "s") == stored(tmp_path / "store", "s")
+
+
+@pytest.mark.parametrize(("given", "workers", "sizes"), [
+    ({}, 2, [750, 750, 750, 750]),
+    ({}, 32, [250] * 12),  # not less than what is worth a task
+    ({"max_entries": 500_000}, 2, [500] * 6),
+    ({"max_bytes": 600_000}, 1, [500] * 6),
+])  # fmt: skip
+def test_there_are_two_tasks_of_one_size_for_each_core_within_the_limits(
+    tmp_path: Path, given: Any, workers: int, sizes: list[int]
+) -> None:
+    slices = tuple(Slice(b"s", (at, 0), (at, 9), 250_000, 250_000) for at in range(12))
+    of = settings(tmp_path, **given)
+    base = latest(Place(tmp_path / "none"))
+    tasks = tasks_of(of, ArchivePlan(base, base.shape, "", slices, {}), "lease", "job", workers)
+    assert [sum(each.entries for each in task.slices) // 1000 for task in tasks] == sizes
+    assert [each for task in tasks for each in task.slices] == list(slices)
 
 
 def test_hours_have_folders_of_their_own(no_spark: Any, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from diskstream.ids import MIN_ID, EntryID, parse_end, parse_start
 from diskstream.spark.jobs.manifest import Manifest, Reach, Shape
 from diskstream.spark.jobs.parts import CORRUPT
 from diskstream.spark.names import as_text
-from diskstream.spark.partitions import Slice, pack
+from diskstream.spark.partitions import Slice, pack, spread
 from diskstream.spark.planning import slices_of
 from diskstream.store import Store
 from diskstream.store_files import store_uuid
@@ -182,11 +182,13 @@ def _check(name: bytes, before: Reach, low: EntryID, last: EntryID) -> None:
 
 
 def tasks_of(settings: ArchiveSettings, plan: ArchivePlan, lease: str, job: str, workers: int) -> list[ArchiveTask]:
-    """Two tasks for each core, if they are large enough: the last one to end is then not waited for long."""
+    """Two tasks of about one size for each core, if they are large enough: none then waits for the last one long."""
     total = sum(each.entries for each in plan.slices)
-    entries = max(_LEAST_ENTRIES, min(settings.max_entries, -(-total // (2 * workers))))
-    packed = pack(plan.slices, settings.max_bytes, min(entries, settings.max_entries))
+    wanted = max(-(-total // settings.max_entries), min(2 * workers, total // _LEAST_ENTRIES), 1)
+    limits = settings.max_bytes, settings.max_entries
+    runs = spread(plan.slices, wanted)
+    if any(sum(s.size_bytes for s in run) > limits[0] or sum(s.entries for s in run) > limits[1] for run in runs):
+        runs = pack(plan.slices, limits[0], min(limits[1], max(_LEAST_ENTRIES, -(-total // wanted))))
     return [
-        ArchiveTask(lease, settings.archive, run, plan.shape, job, settings.verify, settings.max_bytes)
-        for run in packed
+        ArchiveTask(lease, settings.archive, run, plan.shape, job, settings.verify, settings.max_bytes) for run in runs
     ]
