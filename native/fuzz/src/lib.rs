@@ -28,6 +28,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("columns", blocks::columns),
     ("commits", states::commits),
     ("delete", states::delete),
+    ("digests", packed::digests),
     ("frame", files::frame),
     ("groups", groups::groups),
     ("inline", resp::inline),

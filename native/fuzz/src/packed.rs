@@ -1,6 +1,8 @@
 //! Columns that a caller lends, and rows that were packed before.
 
 use diskstream_core::block::BlockBuilder;
+use diskstream_core::digest::Digest;
+use diskstream_core::digest_rows::{Known, Misfit, RowDigests, Texts};
 use diskstream_core::id::Id;
 use diskstream_core::packing::{pack_columns, pack_pairs, Bytes, Ids, Packed, Pairs};
 use diskstream_core::resp_runs::{join, unpack};
@@ -58,4 +60,51 @@ pub fn runs(data: &[u8]) {
     let mut expected = first.unwrap();
     expected.extend(second.unwrap());
     assert_eq!(words(&joined), Some(expected));
+}
+
+fn ints(bytes: &[u8]) -> Vec<i32> {
+    bytes.chunks_exact(4).map(|four| i32::from_le_bytes(four.try_into().unwrap())).collect()
+}
+
+fn words(bytes: &[u8]) -> Vec<u64> {
+    bytes.chunks_exact(8).map(|eight| u64::from_le_bytes(eight.try_into().unwrap())).collect()
+}
+
+/// What a list of columns comes to, entry by entry.
+fn entry_by_entry(ids: &[u64], bounds: &[i32], names: Texts<'_>, values: Texts<'_>) -> [u64; 2] {
+    let text =
+        |texts: Texts<'_>, at: usize| texts.data[texts.offsets[at] as usize..texts.offsets[at + 1] as usize].to_vec();
+    let mut digest = Digest::default();
+    for (row, id) in ids.iter().enumerate() {
+        let pairs: Vec<(Vec<u8>, Vec<u8>)> =
+            (bounds[row] as usize..bounds[row + 1] as usize).map(|at| (text(names, at), text(values, at))).collect();
+        digest.add(Id::new(*id, *id), pairs.iter().map(|(name, value)| (&name[..], &value[..])));
+    }
+    digest.lanes
+}
+
+pub fn digests(data: &[u8]) {
+    let mut input = Input(data);
+    let (kind, first) = (input.u8(), usize::from(input.u8()));
+    let ids = words(input.counted());
+    let (bounds, name_ends, value_ends) = (ints(input.counted()), ints(input.counted()), ints(input.counted()));
+    let (names, values, bits) = (input.counted(), input.counted(), input.counted());
+    let (names, values) = (Texts { offsets: &name_ends, data: names }, Texts { offsets: &value_ends, data: values });
+    let known = (kind & 1 > 0).then_some(Known { bits, first });
+    let numbers = words(input.0);
+    let mut listed = RowDigests::new(&ids, &ids).unwrap();
+    if listed.lists(b"fields", None, &bounds, (names, values)) == Ok(()) {
+        assert_eq!(listed.total(), entry_by_entry(&ids, &bounds, names, values));
+    }
+    let all = |rows: &mut RowDigests| -> Result<(), Misfit> {
+        rows.texts(b"text", known, values)?;
+        rows.numbers(b"number", known, &numbers)?;
+        rows.decimals(b"decimal", known, &numbers)?;
+        rows.lists(b"list", known, &bounds, (names, values))
+    };
+    let mut rows = RowDigests::new(&ids, &ids).unwrap();
+    if all(&mut rows) == Ok(()) {
+        let sums = rows.rows().map(|lane| lane.iter().fold(0u64, |sum, row| sum.wrapping_add(*row)));
+        assert_eq!(sums, rows.total());
+    }
 }

@@ -277,6 +277,7 @@ fn blocks() -> Vec<Seed> {
         ("records", put_ops(&ops())),
         ("runs", [&[0, 9, 4], counted(&payload).as_slice(), &[4], payload.as_slice()].concat()),
         ("packing", packing()),
+        ("digests", digests()),
     ]
 }
 
@@ -289,6 +290,23 @@ fn packing() -> Vec<u8> {
     let bounds: Vec<u8> = [0u32, 1, 2].iter().flat_map(|bound| bound.to_le_bytes()).collect();
     let columns = [column(0, &[0, 1, 3], b"abc"), column(2, &[0, 2, 2], b"xy"), column(0, &[0, 3, 6], b"5-16-0")];
     [&[2, 2, 0, 2], columns.concat().as_slice(), &bounds].concat()
+}
+
+fn digests() -> Vec<u8> {
+    let ints = |numbers: &[i32]| counted(&numbers.iter().flat_map(|number| number.to_le_bytes()).collect::<Vec<u8>>());
+    let words = |numbers: &[u64]| numbers.iter().flat_map(|number| number.to_le_bytes()).collect::<Vec<u8>>();
+    [
+        vec![1, 2],
+        counted(&words(&[5, u64::MAX])),
+        ints(&[0, 1, 3]),
+        ints(&[0, 1, 3, 3]),
+        ints(&[0, 2, 4, 14]),
+        counted(b"abc"),
+        counted(b"19.8 more of it"),
+        counted(&[0b1000]),
+        words(&[1, 2, 3, 4]),
+    ]
+    .concat()
 }
 
 fn audits() -> Vec<Seed> {
