@@ -1,4 +1,4 @@
-"""Arrow record batches as the native core takes them for digests, column by column, without a copy."""
+"""Arrow record batches as the native core takes them for digests, a column in one call. Texts are not copied."""
 
 from collections.abc import Container
 from typing import TYPE_CHECKING, Any, TypeVar

@@ -374,6 +374,7 @@ def test_a_cache_that_no_later_opening_finds_goes_with_its_own(
     child = os.fork()
     if not child:
         cache = None  # type: ignore[assignment]
+        gc.collect()
         os._exit(0)
     os.waitpid(child, 0)
     assert (folder / "fetched.seg").exists()  # a process that was forked off takes nothing away

@@ -145,6 +145,7 @@ def test_large_streams_are_cut_into_files_that_do_not_overlap(no_spark: Any, tmp
 
 @pytest.mark.parametrize(("given", "workers", "sizes"), [
     ({}, 2, [750, 750, 750, 750]),
+    ({}, 4, [250, 500] * 4),  # and not twelve of 250, which packing within a limit would make
     ({}, 32, [250] * 12),  # not less than what is worth a task
     ({"max_entries": 500_000}, 2, [500] * 6),
     ({"max_bytes": 600_000}, 1, [500] * 6),
