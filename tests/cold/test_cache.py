@@ -22,7 +22,7 @@ from diskstream.objects import Place
 from diskstream.options import Options
 from diskstream.store_files import store_uuid
 from tests.cold.s3_server import Asked, Door, Fault
-from tests.cold.world import SMALL, filled, opened, rows, where
+from tests.cold.world import SMALL, filled, opened, rows, spoilt, where
 from tests.engine.children import until
 
 
@@ -69,7 +69,7 @@ def test_what_is_damaged_or_planted_in_the_cache_is_fetched_again(stream: Stream
     assert rows(stream) == before
     stream._store.close()
     kept = sorted((path / "cold-cache").iterdir())
-    kept[0].write_bytes(kept[0].read_bytes()[:-1] + b"?")
+    kept[0].write_bytes(spoilt(kept[0].read_bytes()))
     kept[1].write_bytes(b"")
     kept[2].write_bytes(kept[3].read_bytes())
     kept[4].unlink()

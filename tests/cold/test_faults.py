@@ -12,7 +12,7 @@ from diskstream import Stream, objects
 from diskstream.cold import adopt, bring_back, move_out, sweep
 from diskstream.errors import CorruptionError, RemoteError
 from tests.cold.s3_server import Answer, Asked, Door, Fault, refusal
-from tests.cold.world import filled, names_in, opened, rows, where
+from tests.cold.world import filled, names_in, opened, rows, spoilt, where
 
 Fails = Callable[[Asked], Fault | None]
 
@@ -85,7 +85,7 @@ FAULTS: dict[str, Fails] = {
     "refuses all": everything(refusal(403, "AccessDenied")),
     "says it has stored what it has not": puts(Fault(STORED)),
     "stores half of it": puts(Fault(body=stored(lambda data: data[: len(data) // 2]))),
-    "stores something else": puts(Fault(body=stored(lambda data: data[:-1] + b"?"))),
+    "stores something else": puts(Fault(body=stored(spoilt))),
     "breaks off while it is read": gets(Fault(after=cut)),
     "gives other bytes": gets(Fault(after=flipped)),
     "does not find what it was just given": gets(Fault(after=gone)),
@@ -127,9 +127,9 @@ def test_what_a_liar_keeps_is_not_overwritten_and_is_swept_later(stream: Stream,
     door.fault = lambda _: None
     report = move_out(stream, url, older_than_ms=0)
     swept = sweep(stream._store, url, older_than_ms=0)
-    (spoilt,) = (each.path for each in swept.removed)
-    assert spoilt.partition("-")[0] == report.segments[0].path.partition("-")[0]
-    assert spoilt != report.segments[0].path
+    (half,) = (each.path for each in swept.removed)
+    assert half.partition("-")[0] == report.segments[0].path.partition("-")[0]
+    assert half != report.segments[0].path
     assert swept.needed == len(report.segments)
     assert stream._store.verify(cold=True).ok
 

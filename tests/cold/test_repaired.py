@@ -6,7 +6,7 @@ import pytest
 
 import diskstream
 from diskstream.cold import adopt, bring_back, move_out
-from tests.cold.world import Row, filled, opened, rows
+from tests.cold.world import Row, filled, opened, rows, spoilt
 
 _COLD = 6  # segments
 _COLD_ENTRIES = 72
@@ -77,7 +77,7 @@ def test_a_damaged_file_whose_bytes_are_elsewhere_is_put_aside(tmp_path: Path, k
 
 def test_a_damaged_stub_is_told_and_can_be_made_anew(tmp_path: Path, kept: list[Row], folder_place: str) -> None:
     stub = min(_folder(tmp_path).glob("*.cold"))
-    stub.write_bytes(stub.read_bytes()[:-1] + b"?")
+    stub.write_bytes(spoilt(stub.read_bytes()))
     for _ in range(2):
         (report,) = diskstream.repair(tmp_path / "store")
         assert "cold adopt" in report.failed
