@@ -81,8 +81,15 @@ def _hint_of(error: RemoteError) -> str:
 
 
 def _is_mistaken(error: BaseException) -> bool:
-    """Whether the name cannot be resolved, or the certificate is none to trust: mostly the address is mistyped."""
-    return any(isinstance(each, socket.gaierror | ssl.SSLCertVerificationError) for each in _causes(error))
+    """Whether there is no such name, or the certificate is none to trust: mostly the address is mistyped.
+
+    A name that nobody can be asked about yet is another matter: so it is while a machine starts.
+    """
+    return any(
+        isinstance(each, ssl.SSLCertVerificationError)
+        or (isinstance(each, socket.gaierror) and each.errno != socket.EAI_AGAIN)
+        for each in _causes(error)
+    )
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

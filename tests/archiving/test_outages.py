@@ -125,6 +125,24 @@ def test_a_mistyped_address_is_told_at_once(monkeypatch: pytest.MonkeyPatch, fai
         reached("redis://no-such-host:6379/0", stop, lambda _: stop.set())
 
 
+def test_a_name_that_nobody_can_be_asked_about_yet_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a machine starts, a service may come up before the resolver does: the archiver gave up at once."""
+
+    def too_early(*_: Any, **_more: Any) -> None:
+        raise socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
+
+    monkeypatch.setattr(socket, "getaddrinfo", too_early)
+    stop, told = threading.Event(), list[str]()
+
+    def say(what: str) -> None:
+        told.append(what)
+        stop.set()
+
+    assert reached("redis://redis:6379/0", stop, say) is None
+    assert "Temporary failure in name resolution" in told[0]
+    assert "it is waited for" in told[0]
+
+
 def test_without_follow_a_signal_ends_the_connecting(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """It was taken for the event that nothing heeds before the server answers."""
     before, seen = signal.getsignal(signal.SIGINT), []
