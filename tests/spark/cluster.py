@@ -117,7 +117,9 @@ class Cluster:
     def _start_worker(self) -> Daemon:
         self._started += 1
         name = f"worker-{self._started}"
-        command = ["org.apache.spark.deploy.worker.Worker", self.url, "--host", "127.0.0.1", "--webui-port", "0"]
+        # A host of its own: Spark starts no second attempt of a task on the host of the first.
+        host = f"127.0.0.{1 + self._started}"
+        command = ["org.apache.spark.deploy.worker.Worker", self.url, "--host", host, "--webui-port", "0"]
         size = ["--cores", "1", "--memory", "1G", "--work-dir", str(self.folder / name)]
         return self._stack.enter_context(Daemon(self.folder / f"{name}.log", *command, *size))
 

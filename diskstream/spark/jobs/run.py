@@ -5,6 +5,7 @@ import re
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from rich.console import Console
@@ -16,7 +17,7 @@ from diskstream.spark.collecting import spare_the_collector
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame, Row, SparkSession
+    from pyspark.sql import SparkSession
 
 __all__ = ["run_tasks", "told_by"]
 
@@ -43,11 +44,18 @@ def run_tasks(
         quiet: show no progress, even on a terminal.
 
     Raises:
-        DiskstreamError: what a task raised of ours, in its words; a worker that has not what the driver has; or else
-            why Spark gave up.
+        DiskstreamError: what a task raised of ours, in its words; a worker that has not what the driver has; a JVM
+            that died; or else why Spark gave up.
     """
     if not tasks:
         return []
+    with _told():
+        return _run(spark, what, tasks, work, quiet=quiet)
+
+
+def _run(
+    spark: "SparkSession", what: str, tasks: Sequence[_Task], work: Callable[[_Task], _Result], *, quiet: bool
+) -> list[_Result]:
     given = spark.sparkContext.broadcast([pickle.dumps((work, task)) for task in tasks])
     driver = versions.VERSION
 
@@ -65,7 +73,7 @@ def run_tasks(
     frame = spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(in_worker, "number long, result binary")
     try:
         with _Watch(spark, what, len(tasks), quiet=quiet):
-            rows = _collected(frame)
+            rows = frame.collect()
     finally:
         given.unpersist()
     found: list[Any] = [None] * len(tasks)
@@ -74,14 +82,21 @@ def run_tasks(
     return found
 
 
-def _collected(frame: "DataFrame") -> "list[Row]":
-    """The results; what went wrong in a task is raised again, without the traces of Python and Java around it."""
+@contextmanager
+def _told() -> Iterator[None]:
+    """What went wrong in a task, or with Spark, is raised again, without the traces of Python and Java around it."""
+    from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
     try:
-        return frame.collect()
-    except PySparkException as error:
+        yield
+    except (PySparkException, Py4JJavaError) as error:
         raise errors.DiskstreamError(told_by(str(error))) from error
+    except (Py4JError, ConnectionError, EOFError) as error:  # Java is talked to by sockets
+        raise errors.DiskstreamError(
+            "Spark's Java is gone: it was killed, or ran out of memory (the system's log says so; --conf "
+            "spark.driver.memory=4g gives it more). What was committed stays: run this again"
+        ) from error
 
 
 def told_by(text: str) -> str:
