@@ -2,8 +2,11 @@
 
 import json
 import os
+import sys
+import threading
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 import pytest
@@ -12,11 +15,12 @@ pytest.importorskip("pyspark")
 pytest.importorskip("pyarrow")
 
 from click.testing import CliRunner
+from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
 
 from diskstream.cli import main
-from diskstream.spark.jobs import archive
+from diskstream.spark.jobs import archive, run
 from diskstream.spark.jobs.archive import ArchiveSettings, ArchiveTask
-from tests.engine.children import say
+from tests.engine.children import say, until
 from tests.spark import process_tree, session
 from tests.spark.archives import NO_SPARK, days, fill, in_process, kept, parts, stored
 from tests.spark.driver import driver
@@ -57,3 +61,25 @@ def test_a_job_whose_java_dies_says_so_and_leaves_nothing_half_done(tmp_path: Pa
         assert archive.run(NO_SPARK, ArchiveSettings(str(store), str(root))).entries == 100
     assert kept(root, "s") == stored(store, "s")
     assert len(parts(root)) == 2
+
+
+def test_the_progress_of_a_job_whose_java_is_gone_ends_in_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its thread printed a trace of its own."""
+    asked, raised = list[str](), list[Any]()
+
+    def jobs() -> list[int]:
+        asked.append("jobs")
+        if len(asked) > 1:
+            raise Py4JNetworkError("Answer from Java side is empty")
+        return []
+
+    monkeypatch.setattr(threading, "excepthook", raised.append)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    spark: Any = SimpleNamespace(
+        sparkContext=SimpleNamespace(statusTracker=lambda: SimpleNamespace(getActiveJobsIds=jobs))
+    )
+    with run._Watch(spark, "archiving", 3, quiet=False) as watch:
+        until(lambda: len(asked) > 1)
+        assert watch._thread is not None
+    assert not watch._thread.is_alive()
+    assert not raised

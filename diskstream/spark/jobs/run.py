@@ -5,7 +5,7 @@ import re
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from rich.console import Console
@@ -146,6 +146,8 @@ class _Watch:
         return count
 
     def _follow(self) -> None:
+        from py4j.protocol import Py4JError
+
         columns = (
             TextColumn("{task.description}", markup=False),
             BarColumn(),
@@ -153,7 +155,9 @@ class _Watch:
             TimeElapsedColumn(),
             TimeRemainingColumn(),
         )
-        with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        shown = Progress(*columns, console=Console(stderr=True), transient=True)
+        # Who waits for the job finds out that Java is gone, and says so.
+        with suppress(Py4JError, ConnectionError, EOFError), shown as progress:
             bar = progress.add_task(self._what, total=self._total)
             while not self._done.wait(_LOOK_S):
                 progress.update(bar, completed=self._finished_tasks())
