@@ -62,7 +62,7 @@ def _something_else(path: Path) -> str:
 
 
 def chosen_streams(store: Store, options: ReadOptions) -> list[bytes]:
-    """The names of the streams that a read is about.
+    """The names of the streams that a read is about, each once.
 
     Raises:
         NoSuchStreamError: one that was named is not there.
@@ -71,7 +71,7 @@ def chosen_streams(store: Store, options: ReadOptions) -> list[bytes]:
         for name in options.streams:
             if not store.exists(name):
                 raise NoSuchStreamError(name)
-        return list(options.streams)
+        return list(dict.fromkeys(options.streams))
     return store.streams(options.stream_pattern or None)
 
 

@@ -102,6 +102,29 @@ def test_each_run_goes_on_where_the_last_one_ended(no_spark: Any, tmp_path: Path
     assert kept(root, "t") == stored(store, "t")
 
 
+def test_a_stream_that_is_named_twice_is_archived_once(no_spark: Any, tmp_path: Path) -> None:
+    """Each of its entries was in the archive twice, for good."""
+    fill(tmp_path / "store", "s", days(2, 50))
+    twice = settings(tmp_path, streams=(b"s", b"s"))
+    assert run(None, twice).entries == 100
+    assert run(no_spark, twice).entries == 100
+    assert kept(tmp_path / "archive", "s") == stored(tmp_path / "store", "s")
+
+
+def test_an_archive_that_has_an_entry_twice_is_never_committed(
+    no_spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever a plan did wrong: in one task, and in two."""
+    fill(tmp_path / "store", "s", days(1, 50))
+    monkeypatch.setattr(job, "chosen_streams", lambda *_: [b"s", b"s"])
+    with pytest.raises(ArchiveError, match="come out of order"):
+        run(no_spark, settings(tmp_path))
+    with pytest.raises(ArchiveError, match="overlap"):
+        run(no_spark, settings(tmp_path, max_entries=50))
+    assert parts(tmp_path / "archive") == []
+    assert latest(Place(tmp_path / "archive")).version == 0
+
+
 def test_a_range_is_archived_and_then_the_rest_without_a_gap(no_spark: Any, tmp_path: Path) -> None:
     store = tmp_path / "store"
     fill(store, "s", days(3, 10))

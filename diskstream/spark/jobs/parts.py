@@ -153,11 +153,18 @@ class PartWriter:
         """Adds rows, as `archived` makes them.
 
         Raises:
+            ArchiveError: they do not come behind those before.
             StorageError: the disk says no.
         """
         if not batch.num_rows:
             return
-        self._range = (self._range[0] if self._range else first_id(batch), last_id(batch))
+        first = first_id(batch)
+        if self._range is not None and first <= self._range[1]:
+            raise ArchiveError(
+                f"rows of stream {as_text(self._stream)} come out of order, {first} behind {self._range[1]}: nothing "
+                "of this run counts"
+            )
+        self._range = (self._range[0] if self._range else first, last_id(batch))
         self.digest += digest_of([batch])
         self._held.append(batch)
         held_bytes = batch.nbytes

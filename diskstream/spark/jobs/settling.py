@@ -1,8 +1,9 @@
 """The end of a job: what its tasks made becomes the archive's next version, or goes."""
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
-from diskstream.errors import ArchiveChangedError
+from diskstream.errors import ArchiveChangedError, ArchiveError
 from diskstream.spark.jobs.garbage import Marker
 from diskstream.spark.jobs.manifest import ArchivedFile, Manifest, commit
 from diskstream.spark.jobs.outcome import Outcome, split
@@ -28,7 +29,7 @@ def settle(
 
     Raises:
         ArchiveChangedError: another job has committed meanwhile.
-        ArchiveError: this job was taken for dead.
+        ArchiveError: this job was taken for dead, or two of its files overlap.
         StorageError, DiskstreamError: what a task met, or the disk said no to the commit.
     """
     results, failed = split(outcomes)
@@ -36,6 +37,7 @@ def settle(
     try:
         if failed is not None:
             failed.raise_error()
+        _check_apart(files)
         made = following(files)
         marker.check()
     except BaseException:
@@ -47,3 +49,14 @@ def settle(
         discard(place, files)
         raise
     return made, files
+
+
+def _check_apart(files: Sequence[ArchivedFile]) -> None:
+    """An entry is in one file: whatever went wrong before, an archive that has it twice is never committed."""
+    ordered = sorted(files, key=lambda each: (each.stream, each.first))
+    for one, following in pairwise(ordered):
+        if one.stream == following.stream and following.first <= one.last:
+            raise ArchiveError(
+                f"two new files of a stream overlap, {one.path} and {following.path}: nothing was committed; please "
+                "report this"
+            )
