@@ -16,10 +16,10 @@ from diskstream import leases
 from diskstream.errors import ArgumentError
 from diskstream.ids import EntryID
 from diskstream.spark import versions
+from diskstream.spark.kept_stores import STORES
 from diskstream.spark.names import as_text
 from diskstream.spark.options import ReadOptions
 from diskstream.spark.planning import chosen_streams, open_for_planning, place_of_read
-from diskstream.spark.tasks import store_for_reading
 from diskstream.stream import Stream
 
 if TYPE_CHECKING:
@@ -126,12 +126,12 @@ class TableReader(DataSourceReader):
         if not partition.stream:
             return
         target: Any = to_arrow_schema(self.schema, timezone="UTC")
-        stream = store_for_reading(partition.path).stream(partition.stream)
-        rows = leases.used(Path(partition.path), self._rows(stream))
-        while part := list(islice(rows, _ROWS)):
-            columns = [[as_text(partition.stream)] * len(part), *map(list, zip(*part, strict=True))]
-            arrays = [pa.array(column, each.type) for column, each in zip(columns, target, strict=True)]
-            yield pa.RecordBatch.from_arrays(arrays, schema=target)
+        with STORES.reading(partition.path) as store:
+            rows = leases.used(Path(partition.path), self._rows(store.stream(partition.stream)))
+            while part := list(islice(rows, _ROWS)):
+                columns = [[as_text(partition.stream)] * len(part), *map(list, zip(*part, strict=True))]
+                arrays = [pa.array(column, each.type) for column, each in zip(columns, target, strict=True)]
+                yield pa.RecordBatch.from_arrays(arrays, schema=target)
 
     def _rows(self, stream: Stream) -> Iterator[tuple[Any, ...]]:
         if self.options.table == "audit":

@@ -4,15 +4,16 @@ import json
 import logging
 import secrets
 from collections.abc import Iterator
-from functools import lru_cache, partial
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import diskstream
 from diskstream.errors import CorruptionError, NotAStoreError
 from diskstream.ids import EntryID
 from diskstream.spark import versions
 from diskstream.spark.collecting import spare_the_collector
+from diskstream.spark.kept_stores import STORES
 from diskstream.spark.losses import check_there, whole
 from diskstream.spark.names import as_text
 from diskstream.spark.options import ReadOptions
@@ -24,23 +25,13 @@ from diskstream.stream import Stream
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["opened", "read_entries", "store_for_reading"]
+__all__ = ["opened", "read_entries"]
 
 _log = logging.getLogger("diskstream.spark")
 
 
-# Spark's Python workers go from task to task: what one opened, and the nodes it has unpacked, serve the next.
-@lru_cache(maxsize=4)
-def store_for_reading(path: str) -> Store:
-    """The store at `path`, opened read-only and kept for the next task of this process.
-
-    Raises:
-        NotAStoreError: the worker does not see it.
-    """
-    return diskstream.open(path, read_only=True)
-
-
-def opened(partition: EntriesPartition) -> Store:
+@contextmanager
+def opened(partition: EntriesPartition) -> Iterator[Store]:
     """The store, or the lease, that a partition is of.
 
     Raises:
@@ -50,9 +41,10 @@ def opened(partition: EntriesPartition) -> Store:
         try:
             check_there(partition.path, partition.given)
         except NotAStoreError:
-            store_for_reading.cache_clear()
+            STORES.forget()
             raise
-    return store_for_reading(partition.path)
+    with STORES.reading(partition.path) as store:
+        yield store
 
 
 def read_entries(partition: EntriesPartition, plan: Plan, options: ReadOptions) -> "Iterator[pa.RecordBatch]":
@@ -65,17 +57,17 @@ def read_entries(partition: EntriesPartition, plan: Plan, options: ReadOptions) 
         CorruptionError: something cannot be read, and is not to be skipped.
     """
     versions.check(partition.version)
-    store = opened(partition)
     assemble = plan.assembler(large_ids=options.large_ids)
-    for each in partition.slices:
-        text = as_text(each.stream)
-        read = partial(_scan, each=each, plan=plan, options=options)
-        if partition.leased or options.fail_on_data_loss:
-            found = whole(store, each.stream, each.range, read, identity=each.identity)
-        else:
-            found = read(store.stream(each.stream))
-        for batch in found:
-            yield assemble(text, batch)
+    with opened(partition) as store:
+        for each in partition.slices:
+            text = as_text(each.stream)
+            read = partial(_scan, each=each, plan=plan, options=options)
+            if partition.leased or options.fail_on_data_loss:
+                found = whole(store, each.stream, each.range, read, identity=each.identity)
+            else:
+                found = read(store.stream(each.stream))
+            for batch in found:
+                yield assemble(text, batch)
     spare_the_collector()
 
 

@@ -159,6 +159,25 @@ def test_columns_of_every_type_come_back_as_they_were(no_spark: Any, tmp_path: P
         assert digest_of(part for batch in batches for part in (batch.slice(0, 3), batch.slice(3))) == file.digest
 
 
+@pytest.mark.parametrize("name", ["position", "segment", "size_bytes"])
+def test_fields_named_like_the_metadata_of_a_scan_count_as_others_do(no_spark: Any, tmp_path: Path, name: str) -> None:
+    """They were in no digest: whatever happened to them in the archive, it was as good as the store."""
+    fill(tmp_path / "store", "s", [(f"{BASE + n}-0", {name: str(n)}) for n in range(100)])
+    root = tmp_path / "archive"
+    columns = ((name, "int64"),)
+    archive.run(no_spark, ArchiveSettings(str(tmp_path / "store"), str(root), layout="typed", columns=columns))
+    settings = ReconcileSettings(str(tmp_path / "store"), str(root))
+    assert run(no_spark, settings).ok
+
+    def planted(table: Any) -> Any:
+        changed = pa.array([777, *table[name].to_pylist()[1:]], pa.int64())
+        return table.set_column(table.schema.get_field_index(name), table.schema.field(name), changed)
+
+    replant(root, 0, planted)
+    (finding,) = run(no_spark, settings).findings
+    assert (finding.kind, finding.segment, finding.entries, str(finding.first)) == ("different", 1, 1, f"{BASE}-0")
+
+
 def test_streams_of_one_side_only_are_named(no_spark: Any, tmp_path: Path) -> None:
     settings = filled(no_spark, tmp_path)
     fill(tmp_path / "store", "new", days(1, 1))

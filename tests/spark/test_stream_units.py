@@ -19,9 +19,9 @@ streaming = pytest.importorskip("pyspark.sql.streaming.datasource")
 
 from diskstream.spark import offsets  # noqa: E402  # after what it needs
 from diskstream.spark.acknowledge import acknowledge, acknowledge_progress  # noqa: E402
+from diskstream.spark.kept_stores import STORES  # noqa: E402
 from diskstream.spark.options import ReadOptions  # noqa: E402
 from diskstream.spark.stream_reader import EntriesStreamReader  # noqa: E402
-from diskstream.spark.tasks import store_for_reading  # noqa: E402
 
 SCHEMA = types.StructType([types.StructField("stream", types.StringType()), types.StructField("n", types.LongType())])
 Offset = dict[str, str]
@@ -63,9 +63,9 @@ class Query:
 
 @pytest.fixture(autouse=True)
 def _tasks_keep_no_store() -> Iterator[None]:
-    store_for_reading.cache_clear()
+    STORES.forget()
     yield
-    store_for_reading.cache_clear()
+    STORES.forget()
 
 
 def at(offset: Offset) -> Offset:

@@ -30,11 +30,11 @@ from diskstream.spark.jobs.parts import PartWriter, archived, discard, verify_pa
 from diskstream.spark.jobs.place import Place
 from diskstream.spark.jobs.run import run_tasks
 from diskstream.spark.jobs.settling import settle
+from diskstream.spark.kept_stores import STORES
 from diskstream.spark.losses import whole
 from diskstream.spark.options import ReadOptions
 from diskstream.spark.partitions import Slice
 from diskstream.spark.planning import chosen_streams, open_for_planning
-from diskstream.spark.tasks import store_for_reading
 from diskstream.store import Store
 from diskstream.stream import Stream
 
@@ -103,13 +103,13 @@ def archive_slices(task: ArchiveTask) -> list[ArchivedFile]:
         NotAStoreError, DataLossError: the lease ran out, or a store that can have none has lost what was planned.
     """
     if not Path(task.store).exists():
-        store_for_reading.cache_clear()
+        STORES.forget()
         raise ArchiveError(f"the lease {task.store} is gone: driver and workers must see the store under the same path")
     place = Place(task.archive)
-    store = store_for_reading(task.store)
     made: list[ArchivedFile] = []
     try:
-        _write(task, store, place, made)
+        with STORES.reading(task.store) as store:
+            _write(task, store, place, made)
         if task.verify:
             for each in made:
                 verify_part(place, each)

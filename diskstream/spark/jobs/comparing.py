@@ -17,8 +17,8 @@ from diskstream.spark.jobs.folders import DAY_MS, cut
 from diskstream.spark.jobs.manifest import ArchivedFile, Shape
 from diskstream.spark.jobs.parts import archived, read_part
 from diskstream.spark.jobs.place import Place
+from diskstream.spark.kept_stores import STORES
 from diskstream.spark.partitions import Slice
-from diskstream.spark.tasks import store_for_reading
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,6 +27,7 @@ __all__ = ["DayTask", "Differing", "Side", "SideTask", "compare_rows", "sum_side
 
 _Range = tuple[EntryID, EntryID]
 _BATCH_ROWS: Final = 16_384
+_METADATA: Final = 3  # columns of `Stream.scan`: segment, position and size_bytes
 _ROW: Final = np.dtype(
     [("ms", np.uint64), ("seq", np.uint64), ("a", np.uint64), ("b", np.uint64), ("segment", np.int64)]
 )
@@ -95,7 +96,7 @@ def sum_side(task: SideTask) -> Side:
     damage = ""
     if task.file is None:
         for each in task.slices:
-            _add(days, each.stream, _stored(task.store, task.shape, each.stream, each.range))
+            _add(days, each.stream, map(archived, _scanned(task.store, task.shape, each.stream, each.range)))
     else:
         try:
             damage = _sum_file(days, task, task.file)
@@ -125,18 +126,29 @@ def _add(
                 days[key] = days.get(key, Digest()) + digest_of([part])
 
 
-def _stored(
+def _scanned(
     store: str, shape: Shape, stream: bytes, within: _Range, *, metadata: bool = False
 ) -> "Iterator[pa.RecordBatch]":
     if not Path(store).exists():
-        store_for_reading.cache_clear()
+        STORES.forget()
         raise ArchiveError(f"the lease {store} is gone: driver and workers must see the store under the same path")
-    scanned = (
-        store_for_reading(store)
-        .stream(stream)
-        .scan(*within, layout=shape.layout, columns=shape.columns, metadata=metadata, batch_rows=_BATCH_ROWS)
-    )
-    return map(archived, leases.used(Path(store), scanned))
+    with STORES.reading(store) as opened:
+        scanned = opened.stream(stream).scan(
+            *within, layout=shape.layout, columns=shape.columns, metadata=metadata, batch_rows=_BATCH_ROWS
+        )
+        yield from leases.used(Path(store), scanned)
+
+
+def _with_segments(batch: "pa.RecordBatch") -> _Rows:
+    """The rows of a scan with metadata. That stands before the columns, which may have the same names."""
+    import pyarrow as pa
+
+    at = batch.schema.names.index("segment")
+    kept = [number for number in range(batch.num_columns) if not at <= number < at + _METADATA]
+    names, arrays = [batch.schema.names[number] for number in kept], [batch.column(number) for number in kept]
+    rows = _as_rows(archived(pa.RecordBatch.from_arrays(arrays, names=names)))
+    rows["segment"] = np.asarray(batch.column(at))
+    return rows
 
 
 def _inside(batch: "pa.RecordBatch", within: _Range) -> "pa.RecordBatch":
@@ -159,7 +171,8 @@ def compare_rows(task: DayTask) -> list[Differing]:
         StorageError: the disk says no.
     """
     within = EntryID(*task.first), EntryID(*task.last)
-    stored = _rows(_stored(task.store, task.shape, task.stream, within, metadata=True))
+    scanned = _scanned(task.store, task.shape, task.stream, within, metadata=True)
+    stored = _joined([_with_segments(batch) for batch in scanned])
     place, parts = Place(task.archive), list[_Rows]()
     for file in task.files:
         try:
@@ -192,10 +205,6 @@ def _id(row: Any) -> EntryID:
     return EntryID(int(row["ms"]), int(row["seq"]))
 
 
-def _rows(batches: "Iterator[pa.RecordBatch]") -> _Rows:
-    return _joined([_as_rows(batch) for batch in batches])
-
-
 def _joined(parts: list[_Rows]) -> _Rows:
     return np.concatenate(parts) if parts else np.empty(0, _ROW)
 
@@ -206,6 +215,4 @@ def _as_rows(batch: "pa.RecordBatch") -> _Rows:
         return rows
     rows["ms"], rows["seq"] = (np.asarray(batch.column(name)).view(np.uint64) for name in ("id_ms", "id_seq"))
     rows["a"], rows["b"] = row_hashes(batch)
-    if "segment" in batch.schema.names:
-        rows["segment"] = np.asarray(batch.column("segment"))
     return rows

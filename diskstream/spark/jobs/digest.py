@@ -39,7 +39,7 @@ __all__ = ["Digest", "digest_of", "row_hashes"]
 _Words = npt.NDArray[np.uint64]
 
 _MASK: Final = (1 << 64) - 1
-_LEFT_OUT: Final = frozenset({"ts", "segment", "position", "size_bytes"})
+_LEFT_OUT: Final = frozenset({"ts"})
 
 
 @dataclass(frozen=True)

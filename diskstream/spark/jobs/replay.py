@@ -25,6 +25,7 @@ from diskstream.spark.jobs.outcome import Guarded, split
 from diskstream.spark.jobs.parts import read_part
 from diskstream.spark.jobs.place import Place
 from diskstream.spark.jobs.run import run_tasks
+from diskstream.spark.kept_stores import STORES
 from diskstream.spark.losses import whole
 from diskstream.spark.names import as_bytes, as_text
 from diskstream.spark.options import ReadOptions
@@ -32,7 +33,6 @@ from diskstream.spark.partitions import Slice, pack
 from diskstream.spark.planning import chosen_streams, open_for_planning, slices_of
 from diskstream.spark.rows import Target
 from diskstream.spark.staging import StagedFile, discard, make_folders, stage
-from diskstream.spark.tasks import store_for_reading
 from diskstream.stream import Stream
 from diskstream.system_calls import read_small
 
@@ -161,11 +161,11 @@ def _named(batch: "pa.RecordBatch", stream: str) -> "pa.RecordBatch":
 
 
 def _of_store(work: Work) -> "Iterator[pa.RecordBatch]":
-    store = store_for_reading(work.path)
-    for stream, source, first, last in work.parts:
-        within = EntryID(first), EntryID(last)
-        for batch in whole(store, as_bytes(source), within, partial(_scanned, within=within)):
-            yield _named(batch, stream)
+    with STORES.reading(work.path) as store:
+        for stream, source, first, last in work.parts:
+            within = EntryID(first), EntryID(last)
+            for batch in whole(store, as_bytes(source), within, partial(_scanned, within=within)):
+                yield _named(batch, stream)
 
 
 def _scanned(stream: Stream, within: tuple[EntryID, EntryID]) -> "Iterator[pa.RecordBatch]":

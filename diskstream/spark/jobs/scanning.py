@@ -57,11 +57,13 @@ def scanned(
         DataLossError: without a lease, entries that were planned are gone.
         CorruptionError: something cannot be read.
     """
-    store = opened(partition)
-    for each in partition.slices:
+    with opened(partition) as store:
+        for each in partition.slices:
 
-        def read(stream: Stream, each: Slice = each) -> "Iterator[pa.RecordBatch]":
-            return stream.scan(*each.range, layout=layout, columns=columns, metadata=metadata, batch_rows=_BATCH_ROWS)
+            def read(stream: Stream, each: Slice = each) -> "Iterator[pa.RecordBatch]":
+                return stream.scan(
+                    *each.range, layout=layout, columns=columns, metadata=metadata, batch_rows=_BATCH_ROWS
+                )
 
-        for batch in whole(store, each.stream, each.range, read, identity=each.identity):
-            yield each.stream, batch
+            for batch in whole(store, each.stream, each.range, read, identity=each.identity):
+                yield each.stream, batch
