@@ -1,6 +1,7 @@
 """Arrow record batches as the native core takes them for digests, a column in one call. Texts are not copied."""
 
 from collections.abc import Container
+from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -12,7 +13,7 @@ from diskstream.errors import ArgumentError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["row_digests"]
+__all__ = ["is_of_pairs", "row_digests"]
 
 _Texts = tuple[npt.NDArray[np.int32], npt.NDArray[np.uint8]]
 _Words = npt.NDArray[np.uint64]
@@ -38,7 +39,7 @@ def row_digests(batch: "pa.RecordBatch", left_out: Container[str]) -> RowDigests
             continue
         label, kind = name.encode("utf-8", "surrogateescape"), column.type
         validity = (_array(column.buffers()[0], np.uint8), column.offset) if column.null_count else None
-        if pa.types.is_list(kind):
+        if is_of_pairs(kind):
             pairs = column.values  # all of them: the offsets say which are whose
             rows.lists(label, validity, _offsets(column), _texts(pairs.field(0)), _texts(pairs.field(1)))
         elif pa.types.is_binary(kind) or pa.types.is_string(kind):
@@ -46,9 +47,29 @@ def row_digests(batch: "pa.RecordBatch", left_out: Container[str]) -> RowDigests
         elif pa.types.is_decimal128(kind):
             words = _array(column.buffers()[1], np.uint64)
             rows.decimals(label, validity, words[2 * column.offset :])
-        else:
+        elif kind in _numbers():
             rows.numbers(label, validity, _bits(column))
+        else:
+            raise ArgumentError(f"archives have no columns of type {kind}")
     return rows
+
+
+def is_of_pairs(kind: "pa.DataType") -> bool:
+    """Whether a type is that of lists of pairs of ``name`` and ``value``, whatever their list calls them."""
+    import pyarrow as pa
+
+    if not pa.types.is_list(kind) or not pa.types.is_struct(kind.value_type):
+        return False
+    return [(each.name, each.type) for each in kind.value_type] == [("name", pa.binary()), ("value", pa.binary())]
+
+
+@cache
+def _numbers() -> "frozenset[pa.DataType]":
+    """The types whose bits are what counts. Those of others, a dictionary's say, are not the values."""
+    import pyarrow as pa
+
+    whole = pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64()
+    return frozenset({*whole, pa.float32(), pa.float64(), pa.date32(), pa.timestamp("us", "UTC")})
 
 
 def _array(buffer: Any, kind: type[_Kind]) -> npt.NDArray[_Kind]:
@@ -71,10 +92,6 @@ def _bits(column: "pa.Array") -> _Words:
 
     if pa.types.is_boolean(column.type):
         return np.asarray(column.cast(pa.uint8()).fill_null(0)).astype(np.uint64)
-    try:
-        width = column.type.bit_width
-    except ValueError:
-        raise ArgumentError(f"archives have no columns of type {column.type}") from None
     # Whatever a null's place holds: it is left out.
-    words = np.frombuffer(column.buffers()[1], f"i{width // 8}")[column.offset :][: len(column)]
+    words = np.frombuffer(column.buffers()[1], f"i{column.type.bit_width // 8}")[column.offset :][: len(column)]
     return np.require(words, np.int64, "A").view(np.uint64)

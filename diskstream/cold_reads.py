@@ -27,22 +27,48 @@ from diskstream.options import Options
 __all__ = ["cold_cache"]
 
 
+class _Folder:
+    """Where the cache of one opening is: asked for when it is first needed."""
+
+    def __init__(self, store: Path, *, read_only: bool) -> None:
+        self._store, self._read_only = store, read_only
+        self._mutex = threading.Lock()
+        self._found: Path | None = None
+        self._remove: weakref.finalize[..., _Folder] | None = None
+
+    def __call__(self) -> Path:
+        if not self._read_only:
+            return self._store / "cold-cache"
+        with self._mutex:
+            if self._found is None or not self._found.is_dir():
+                self._found = self._kept_folder() or self._folder_for_now()
+            return self._found
+
+    def _kept_folder(self) -> Path | None:
+        try:
+            return _own_folder(store_uuid(self._store))
+        except NotAStoreError:  # what is damaged is read all the same, to be verified
+            return None
+
+    def _folder_for_now(self) -> Path:
+        """A folder with a name that no later opening finds again: it goes with this one, or with the process."""
+        folder = Path(tempfile.mkdtemp(prefix="diskstream-cold-"))
+        self._remove = weakref.finalize(self, _remove, folder, os.getpid())
+        return folder
+
+    def close(self) -> None:
+        """Removes what no later opening could find."""
+        with self._mutex:
+            if self._remove is not None:
+                self._remove()
+            self._remove = self._found = None
+
+
 def cold_cache(store: Path, options: Options, files: Files, *, read_only: bool) -> ColdCache:
     """The cache of one opening of a store; nothing is made before something is fetched."""
     places: dict[str, Place] = {}
-    folders: list[Path] = []
     mutex = threading.Lock()
-
-    def folder() -> Path:
-        if not read_only:
-            return store / "cold-cache"
-        with mutex:
-            if not folders or not folders[0].is_dir():
-                try:
-                    folders[:] = [_own_folder(store_uuid(store)) or _folder_for_now(folder)]
-                except NotAStoreError:  # what is damaged is read all the same, to be verified
-                    folders[:] = [_folder_for_now(folder)]
-            return folders[0]
+    folder = _Folder(store, read_only=read_only)
 
     def fetch(stub: Stub, sink: Callable[[bytes], object]) -> None:
         try:
@@ -52,7 +78,7 @@ def cold_cache(store: Path, options: Options, files: Files, *, read_only: bool) 
             raise RemoteError("the place of a stub", str(error)) from None
         place.fetch(stub.path, sink, stub.size_bytes)
 
-    return ColdCache(folder, options.cold_cache_bytes, fetch, files)
+    return ColdCache(folder, options.cold_cache_bytes, fetch, files, folder.close)
 
 
 def _own_folder(name: str) -> Path | None:
@@ -65,13 +91,6 @@ def _own_folder(name: str) -> Path | None:
         return None
     is_ours = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o022
     return folder if is_ours else None
-
-
-def _folder_for_now(owner: Callable[[], Path]) -> Path:
-    """A folder with a name that no later opening finds again: it goes with `owner`, or at the end of the process."""
-    folder = Path(tempfile.mkdtemp(prefix="diskstream-cold-"))
-    weakref.finalize(owner, _remove, folder, os.getpid())
-    return folder
 
 
 def _remove(folder: Path, maker: int) -> None:

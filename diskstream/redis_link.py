@@ -150,7 +150,8 @@ def connect(url: str, *, timeout_s: float = 30.0) -> Redis:
         if url.startswith("rediss:") and is_passing(error) and "certificate" not in str(error):
             error.hint = "does it speak TLS at this port? redis:// is without"
         raise
-    except TypeError as error:  # of the connection, which is made only now: a setting that there is not
+    # Of the connection, which is made only now: a setting that there is not, or a host's name that cannot be one.
+    except (TypeError, UnicodeError) as error:
         raise ArgumentError(f"{shown(url)!r} is no address of a Redis: {error}") from None
     return client
 

@@ -186,6 +186,7 @@ class Store(Naming, Upkeep):
             ctl.wake_queue(1 << 20)
         try:
             with contextlib.ExitStack() as stack:
+                stack.callback(self._cache.cold.close)
                 stack.callback(self._page.close)
                 for log in logs:
                     stack.callback(log.close)

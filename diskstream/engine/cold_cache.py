@@ -47,6 +47,7 @@ class ColdCache:
         limit_bytes: int = 0,
         fetch: Fetch = _no_storage,
         files: Files | None = None,
+        end: Callable[[], None] = lambda: None,
     ) -> None:
         """Nothing is made or fetched yet.
 
@@ -55,8 +56,10 @@ class ColdCache:
             limit_bytes: of all files in it together.
             fetch: what fetches.
             files: what it is written with.
+            end: called by `close`.
         """
         self._folder, self.limit_bytes, self._fetch, self._files = folder, limit_bytes, fetch, files or Files()
+        self._end = end
         self._mutex = threading.Lock()
         self._fetching: dict[bytes, threading.Lock] = {}
 
@@ -67,6 +70,10 @@ class ColdCache:
         folder = self._folder()
         self._files.mkdir(folder)
         return folder
+
+    def close(self) -> None:
+        """Nothing is fetched any more."""
+        self._end()
 
     @contextlib.contextmanager
     def _alone(self, stub: Stub) -> Iterator[None]:

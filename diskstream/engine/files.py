@@ -8,6 +8,7 @@ import contextlib
 import errno
 import os
 import stat
+import tempfile
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Protocol, Self
@@ -20,6 +21,7 @@ __all__ = [
     "Files",
     "LogFileLike",
     "NewFile",
+    "nameless_file",
     "open_regular",
     "read_small",
     "reading",
@@ -103,6 +105,20 @@ class NewFile:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
+
+
+def nameless_file() -> int:
+    """A descriptor of an empty file that has no name, and no other opening: in memory where the system has such.
+
+    Raises:
+        StorageError: there are too many open files, or no memory.
+    """
+    with wrapped(Path("a file without a name"), "create"):
+        if hasattr(os, "memfd_create"):
+            return os.memfd_create("diskstream", os.MFD_CLOEXEC)
+        made, path = tempfile.mkstemp(prefix="diskstream-")
+        os.unlink(path)
+        return made
 
 
 def open_regular(path: Path, flags: int = os.O_RDONLY, mode: int = _FILE_MODE) -> int:

@@ -13,7 +13,7 @@ import struct
 from pathlib import Path
 
 from diskstream._native import CTL_BYTES, Ctl
-from diskstream.engine.files import Files, wrapped
+from diskstream.engine.files import Files, nameless_file, wrapped
 from diskstream.engine.looks import status
 from diskstream.errors import NamespaceError, NewerFormatError
 
@@ -159,10 +159,21 @@ class Page:
 
     @classmethod
     def private(cls) -> "Page":
-        """A page of nobody else's, for reading a store that must not be written to."""
-        fd = os.memfd_create("diskstream-ctl", os.MFD_CLOEXEC)
-        os.ftruncate(fd, CTL_BYTES)
-        page = cls(fd, Ctl(fd, "ctl"), alone=True)
+        """A page of nobody else's, for reading a store that must not be written to.
+
+        There is nobody to lock out, so the mapping alone stays: it takes no descriptor.
+
+        Raises:
+            StorageError: the system has none to make it with, or no memory.
+        """
+        fd = nameless_file()
+        try:
+            with wrapped(Path("a control page in memory"), "make"):
+                os.ftruncate(fd, CTL_BYTES)
+                page = cls(fd, Ctl(fd, "ctl"), alone=True)
+        finally:
+            os.close(fd)
+        page._fd = -1
         page.renew()
         page.ctl.confirm(boot_id())
         return page

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from diskstream._native import LOG_HEADER_BYTES, EntryID, LogFile
 from diskstream.engine import names, recovery
+from diskstream.engine.files import nameless_file
 from diskstream.engine.frames import Frame, Gap, encode, frame_at, halves, header_block, walk
 from diskstream.engine.layouts import DELETE, ENTRIES, GROUPS, KINDS, REPLACE, SET_ID, SNAPSHOT, TRIM, VIEW
 from diskstream.engine.losses import Loss
@@ -59,7 +60,7 @@ class _Image:
 
     def __init__(self, directory: Path, number: int, block: bytes, snapshot: bytes, options: Options) -> None:
         path = names.log_path(directory, number)
-        fd = os.memfd_create("diskstream-salvage", os.MFD_CLOEXEC)
+        fd = nameless_file()
         try:
             os.write(fd, bytes(LOG_HEADER_BYTES))
             self.file = LogFile(fd, str(path), True)

@@ -75,6 +75,7 @@ def spread(slices: Iterable[Slice], count: int) -> list[tuple[Slice, ...]]:
     runs: dict[int, list[Slice]] = {}
     before = 0
     for each in known:
-        runs.setdefault((2 * before + each.size_bytes) * count // (2 * total), []).append(each)
+        at = min(count - 1, (2 * before + each.size_bytes) * count // (2 * total))  # the last may be empty
+        runs.setdefault(at, []).append(each)
         before += each.size_bytes
     return [tuple(run) for run in runs.values()]

@@ -185,7 +185,7 @@ def partitioned(
     if options.min_partitions is not None:
         return packed
     most = max(entries // _LEAST_ENTRIES, size_bytes // _LEAST_BYTES)
-    cores = len(os.sched_getaffinity(0))
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     count = max(len(packed), min(-(-len(packed) // cores) * cores, most))
     if count <= 1:
         return packed

@@ -11,7 +11,7 @@ import pytest
 import diskstream
 from diskstream.spark.jobs import archive, compact, reconcile
 from diskstream.spark.jobs.manifest import latest
-from diskstream.spark.jobs.parts import read_part
+from diskstream.spark.jobs.part_reading import read_part
 from diskstream.spark.jobs.place import Place
 
 DAY = 86_400_000
@@ -61,9 +61,10 @@ def stored(store: Path, stream: str | bytes) -> list[tuple[str, Fields]]:
 def rows(root: Path, stream: str) -> Iterator[dict[str, Any]]:
     """The archive's rows of a stream, in order."""
     place = Place(root)
-    for file in latest(place).files:
+    made = latest(place)
+    for file in made.files:
         if file.stream == stream.encode():
-            for batch in read_part(place, file.path):
+            for batch in read_part(place, file.path, made.shape):
                 yield from batch.to_pylist()
 
 

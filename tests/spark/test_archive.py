@@ -19,7 +19,7 @@ from diskstream.spark.jobs.folders import folder_of
 from diskstream.spark.jobs.garbage import Marker, collect, running
 from diskstream.spark.jobs.manifest import Manifest, Shape, commit, latest, versions
 from diskstream.spark.jobs.outcome import Guarded
-from diskstream.spark.jobs.parts import read_part
+from diskstream.spark.jobs.part_reading import read_part
 from diskstream.spark.jobs.place import Place
 from diskstream.spark.partitions import Slice
 from diskstream.spark.planning import slices_of
@@ -311,11 +311,11 @@ def test_what_cannot_be_read_back_does_not_count(
 ) -> None:
     fill(tmp_path / "store", "s", days(1, 1000))
 
-    def spoilt(place: Place, path: str) -> Any:
-        batches = list(read_part(place, path))
+    def spoilt(place: Place, path: str, shape: Shape) -> Any:
+        batches = list(read_part(place, path, shape))
         return [batches[0].slice(1), *batches[1:]]
 
-    monkeypatch.setattr("diskstream.spark.jobs.parts.read_part", spoilt)
+    monkeypatch.setattr("diskstream.spark.jobs.part_reading.read_part", spoilt)
     with pytest.raises(ArchiveError, match=r"1000 rows .* were written, 999 with"):
         run(no_spark, settings(tmp_path))
     assert parts(tmp_path / "archive") == []

@@ -14,7 +14,7 @@ from diskstream.spark.jobs.archive import ArchiveSettings
 from diskstream.spark.jobs.compact import CompactSettings, bins, run
 from diskstream.spark.jobs.digest import Digest
 from diskstream.spark.jobs.manifest import ArchivedFile, Manifest, commit, latest, versions
-from diskstream.spark.jobs.parts import read_part
+from diskstream.spark.jobs.part_reading import read_part
 from diskstream.spark.jobs.place import Place
 from tests.spark.archives import BASE, days, fill, kept, no_spark, parts, stored
 
@@ -70,7 +70,7 @@ def test_readers_of_the_version_before_go_on_until_the_grace_time_is_over(no_spa
     old = latest(place)
     summary = run(no_spark, settings(tmp_path, grace_s=60))
     assert set(summary.garbage.waiting) == {each.path for each in old.files}
-    assert sum(batch.num_rows for each in old.files for batch in read_part(place, each.path)) == 400
+    assert sum(batch.num_rows for each in old.files for batch in read_part(place, each.path, old.shape)) == 400
     long_ago = time.time() - 61
     for each in place.list():
         os.utime(place.full(each.path), (long_ago, long_ago))

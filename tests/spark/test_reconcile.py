@@ -12,8 +12,9 @@ from diskstream.spark.jobs import archive, compact
 from diskstream.spark.jobs.archive import ArchiveSettings
 from diskstream.spark.jobs.compact import CompactSettings
 from diskstream.spark.jobs.digest import digest_of
-from diskstream.spark.jobs.manifest import Shape, commit, latest
-from diskstream.spark.jobs.parts import PartWriter, read_part
+from diskstream.spark.jobs.manifest import commit, latest
+from diskstream.spark.jobs.part_reading import read_part
+from diskstream.spark.jobs.parts import PartWriter
 from diskstream.spark.jobs.place import Place
 from diskstream.spark.jobs.reconcile import ReconcileSettings, run
 from tests.spark.archives import BASE, DAY, days, fill, no_spark, rows
@@ -39,8 +40,8 @@ def replant(root: Path, day: int, change: Any) -> None:
     place = Place(root)
     base = latest(place)
     old = base.files[day]
-    table = pa.Table.from_batches(list(read_part(place, old.path)))
-    writer = PartWriter(place, old.folder, old.stream, Shape(), "f" * 16)
+    table = pa.Table.from_batches(list(read_part(place, old.path, base.shape)))
+    writer = PartWriter(place, old.folder, old.stream, base.shape, "f" * 16)
     for batch in change(table).combine_chunks().to_batches():
         writer.write(batch)
     files = tuple(writer.close("store") if each is old else each for each in base.files)
@@ -155,7 +156,7 @@ def test_columns_of_every_type_come_back_as_they_were(no_spark: Any, tmp_path: P
     # A digest of each row alone, and so of other batches, adds up to the same.
     place = Place(root)
     for file in latest(place).files:
-        batches = list(read_part(place, file.path))
+        batches = list(read_part(place, file.path, latest(place).shape))
         assert digest_of(part for batch in batches for part in (batch.slice(0, 3), batch.slice(3))) == file.digest
 
 

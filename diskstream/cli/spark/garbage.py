@@ -16,6 +16,8 @@ def tell_garbage(garbage: Garbage, *, dry_run: bool) -> None:
     if garbage.removed:
         verb = "would be removed" if dry_run else "removed"
         click.echo(f"{len(garbage.removed):,} files of no version {verb}: {decimal(garbage.removed_bytes)}", err=True)
+    if garbage.failed:
+        click.echo(f"what older versions and killed jobs left was not removed: {garbage.failed}", err=True)
     if garbage.waiting:
         click.echo(
             f"{len(garbage.waiting):,} files of older versions or killed jobs wait for the end of the grace time: "

@@ -22,11 +22,12 @@ from diskstream.spark.jobs.archive_plan import (
     tasks_of,
 )
 from diskstream.spark.jobs.folders import cut, folder_of
-from diskstream.spark.jobs.garbage import Garbage, check_grace, collect, running
+from diskstream.spark.jobs.garbage import Garbage, check_grace, collect, collect_behind, running
 from diskstream.spark.jobs.leasing import leased
 from diskstream.spark.jobs.manifest import ArchivedFile, Manifest, latest
 from diskstream.spark.jobs.outcome import Guarded
-from diskstream.spark.jobs.parts import PartWriter, archived, discard, verify_part
+from diskstream.spark.jobs.part_reading import verify_part
+from diskstream.spark.jobs.parts import PartWriter, archived, discard
 from diskstream.spark.jobs.place import Place
 from diskstream.spark.jobs.run import run_tasks
 from diskstream.spark.jobs.settling import settle
@@ -112,7 +113,7 @@ def archive_slices(task: ArchiveTask) -> list[ArchivedFile]:
             _write(task, store, place, made)
         if task.verify:
             for each in made:
-                verify_part(place, each)
+                verify_part(place, each, task.shape)
     except BaseException:
         discard(place, made)
         raise
@@ -198,7 +199,7 @@ def run(spark: "SparkSession | None", settings: ArchiveSettings) -> ArchiveSumma
                 )
 
             made, files = settle(place, marker, outcomes, following) if plan.reaches else (base, [])
-    garbage = collect(place, settings.grace_s)
+    garbage = collect_behind(place, settings.grace_s)
     return _summary(settings, plan, names, planned={}, files=files, version=made.version, garbage=garbage, began=began)
 
 

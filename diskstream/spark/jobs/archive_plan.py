@@ -113,6 +113,7 @@ def shape_of(settings: ArchiveSettings, base: Manifest) -> Shape:
         raise ArgumentError("layout 'typed' needs columns (fields and their types), and no other layout takes any")
     names = [name for name, _ in given.columns]
     clashing = sorted((set(names) & _TAKEN) | {name for name in names if names.count(name) > 1})
+    clashing += [name for name in names if name.startswith(f"{CORRUPT}.")]  # Parquet's own name of what is inside it
     if clashing:
         raise ArgumentError(f"an archive cannot have a field as column {clashing[0]!r}: it has one of that name")
     if base.version and given != base.shape:

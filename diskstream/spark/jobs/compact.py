@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Final
 
 from diskstream.errors import ArchiveError, ArgumentError
 from diskstream.spark.jobs.digest import Digest, digest_of
-from diskstream.spark.jobs.garbage import Garbage, check_grace, collect, running
+from diskstream.spark.jobs.garbage import Garbage, check_grace, collect, collect_behind, running
 from diskstream.spark.jobs.manifest import ArchivedFile, Manifest, Shape, latest
 from diskstream.spark.jobs.outcome import Guarded
-from diskstream.spark.jobs.parts import PartWriter, discard, read_part, verify_part
+from diskstream.spark.jobs.part_reading import read_part, verify_part
+from diskstream.spark.jobs.parts import PartWriter, discard
 from diskstream.spark.jobs.place import Place
 from diskstream.spark.jobs.run import run_tasks
 from diskstream.spark.jobs.settling import settle
@@ -127,7 +128,7 @@ def merge_files(task: CompactTask) -> list[ArchivedFile]:
     try:
         for each in task.files:
             found = Digest()
-            for batch in read_part(place, each.path):
+            for batch in read_part(place, each.path, task.shape):
                 found += digest_of([batch])
                 writer.write(batch)
             _check(place, each, found)
@@ -137,7 +138,7 @@ def merge_files(task: CompactTask) -> list[ArchivedFile]:
         raise
     try:
         if task.verify:
-            verify_part(place, made)
+            verify_part(place, made, task.shape)
     except BaseException:
         discard(place, [made])
         raise
@@ -190,7 +191,7 @@ def run(spark: "SparkSession | None", settings: CompactSettings) -> CompactSumma
 
             made, files = settle(place, marker, outcomes, following)
     if not settings.dry_run:
-        garbage = collect(place, settings.grace_s)
+        garbage = collect_behind(place, settings.grace_s)
     return CompactSummary(
         made.version,
         len(base.files),

@@ -15,7 +15,8 @@ from diskstream.ids import EntryID
 from diskstream.spark.jobs.digest import Digest, digest_of, row_hashes
 from diskstream.spark.jobs.folders import DAY_MS, cut
 from diskstream.spark.jobs.manifest import ArchivedFile, Shape
-from diskstream.spark.jobs.parts import archived, read_part
+from diskstream.spark.jobs.part_reading import read_part
+from diskstream.spark.jobs.parts import archived
 from diskstream.spark.jobs.place import Place
 from diskstream.spark.kept_stores import STORES
 from diskstream.spark.partitions import Slice
@@ -108,7 +109,7 @@ def sum_side(task: SideTask) -> Side:
 def _sum_file(days: dict[tuple[bytes, int], Digest], task: SideTask, file: ArchivedFile) -> str:
     first, last = EntryID(*task.within[0]), EntryID(*task.within[1])
     place, whole = Place(task.archive), Digest()
-    for batch in read_part(place, file.path):
+    for batch in read_part(place, file.path, task.shape):
         whole += digest_of([batch])
         _add(days, file.stream, [_inside(batch, (first, last))])
     if whole == file.digest:
@@ -176,7 +177,7 @@ def compare_rows(task: DayTask) -> list[Differing]:
     place, parts = Place(task.archive), list[_Rows]()
     for file in task.files:
         try:
-            with closing(read_part(place, file.path)) as batches:  # type: ignore[type-var]  # it is a generator
+            with closing(read_part(place, file.path, task.shape)) as batches:  # type: ignore[type-var]  # it is a generator
                 parts.extend(_as_rows(_inside(batch, within)) for batch in batches)
         except ArchiveError:
             continue  # the file is a finding of its own

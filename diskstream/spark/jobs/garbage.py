@@ -13,7 +13,7 @@ from diskstream.errors import ArchiveError, ArgumentError, StorageError
 from diskstream.spark.jobs.manifest import FOLDER, Manifest, load, versions
 from diskstream.spark.jobs.place import Found, Place
 
-__all__ = ["Garbage", "Marker", "check_grace", "collect", "running"]
+__all__ = ["Garbage", "Marker", "check_grace", "collect", "collect_behind", "running"]
 
 _JOBS = "_jobs"
 _BEAT_S = 20.0
@@ -33,6 +33,7 @@ class Garbage:
         waiting: files of no version, younger than the grace time, or of older versions within it.
         waiting_bytes: their sizes together.
         versions: manifests that were removed (or would be).
+        failed: why the collection was given up; empty where it was not.
     """
 
     removed: tuple[str, ...] = ()
@@ -40,6 +41,7 @@ class Garbage:
     waiting: tuple[str, ...] = ()
     waiting_bytes: int = 0
     versions: tuple[int, ...] = ()
+    failed: str = ""
 
 
 class Marker:
@@ -82,7 +84,8 @@ def running(place: Place) -> Iterator[Marker]:
     finally:
         done.set()
         thread.join()
-        place.remove(marker.path)
+        with suppress(StorageError):  # what the job did stands; a mark that stays is of a dead job, and goes as such
+            place.remove(marker.path)
 
 
 def check_grace(grace_s: float) -> None:
@@ -129,6 +132,14 @@ def collect(place: Place, grace_s: float, *, dry_run: bool = False) -> Garbage:
     if not dry_run:
         _remove(place, dead, gone, old)
     return Garbage(_paths(gone), _bytes(gone), _paths(waiting), _bytes(waiting), tuple(sorted(old)))
+
+
+def collect_behind(place: Place, grace_s: float) -> Garbage:
+    """`collect` behind a commit, which stands whatever becomes of the garbage: that waits for the next run."""
+    try:
+        return collect(place, grace_s)
+    except (StorageError, ArchiveError) as error:
+        return Garbage(failed=str(error))
 
 
 def _kept(place: Place, old: set[int]) -> list[Manifest]:

@@ -1,4 +1,4 @@
-"""The files of an archive: their schema, how one is written, and how one is read back.
+"""The files of an archive: their columns, and how one is written. `part_reading` reads them back.
 
 Each is Parquet: sorted by ID, with statistics, zstd. Its footer says `diskstream.stream`, `diskstream.first`,
 `diskstream.last`, `diskstream.rows`, `diskstream.digest` and `diskstream.layout`.
@@ -6,7 +6,7 @@ Each is Parquet: sorted by ID, with statistics, zstd. Its footer says `diskstrea
 
 import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,13 +23,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-__all__ = ["CORRUPT", "PartWriter", "archived", "discard", "first_id", "last_id", "read_part", "verify_part"]
+__all__ = ["CORRUPT", "PartWriter", "archived", "discard", "first_id", "last_id"]
 
 CORRUPT: Final = "_corrupt"
 # A row group: large enough for pages to pack well, and small enough that two tasks of a machine hold few.
 _GROUP_ROWS: Final = 131_072
 _GROUP_BYTES: Final = 64 << 20
-_READ_ROWS: Final = 16_384  # what stays within a core's cache while it is digested
 _KEY: Final = "diskstream."
 
 
@@ -62,7 +61,7 @@ def archived(batch: "pa.RecordBatch") -> "pa.RecordBatch":
         if name in ("id_ms", "id_seq"):
             column = column.view(pa.int64())
             required.add(name)
-        elif name == "fields":
+        elif name == "fields" and pa.types.is_list(column.type):  # and no typed column of that name
             column = _without_nulls(column)
             required.add(name)
         elif name == "bad" and number == batch.num_columns - 1:
@@ -215,8 +214,13 @@ class PartWriter:
         opened.__exit__(None, None, None)
         path = f"{self._folder}/part-{first}-{last}-{self._unique}.parquet"
         self._place.move(self._hidden, path)
-        self._place.flush(path)
-        size = self._place.size(path)
+        try:
+            self._place.flush(path)
+            size = self._place.size(path)
+        except BaseException:  # nobody has heard of it, so nobody else would remove it
+            with suppress(StorageError):
+                self._place.remove(path)
+            raise
         made_ms = time.time_ns() // 1_000_000
         return ArchivedFile(path, self._stream, first, last, size, self.digest, made_ms, source)
 
@@ -237,44 +241,3 @@ def discard(place: Place, files: "list[ArchivedFile]") -> None:
     for each in files:
         with suppress(StorageError):
             place.remove(each.path)
-
-
-def read_part(place: Place, path: str) -> "Iterator[pa.RecordBatch]":
-    """The rows of a file, in order.
-
-    Raises:
-        ArchiveError: it is missing or damaged.
-        StorageError: the disk says no.
-    """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    full = place.full(path)
-    try:
-        with place.telling(full, "read"), place.files.open_input_file(full) as source:
-            # Tasks run side by side already.
-            opened = pq.ParquetFile(source, pre_buffer=False)
-            yield from opened.iter_batches(batch_size=_READ_ROWS, use_threads=False)
-    except (pa.ArrowInvalid, pa.ArrowException) as error:
-        raise ArchiveError(f"{full} is damaged: {error}; restore it from a copy") from error
-    except StorageError as error:
-        if error.errno == 0:  # pyarrow's own OSError: what it read is no Parquet
-            raise ArchiveError(f"{full} is damaged: {error.strerror}; restore it from a copy") from error
-        if isinstance(error.__cause__, FileNotFoundError):
-            raise ArchiveError(f"{full} is missing, though the manifest names it: restore it from a copy") from error
-        raise
-
-
-def verify_part(place: Place, file: ArchivedFile) -> None:
-    """Reads a file back, all of it.
-
-    Raises:
-        ArchiveError: its rows are not those that its digest is of.
-        StorageError: the disk says no.
-    """
-    found = digest_of(read_part(place, file.path))
-    if found != file.digest:
-        raise ArchiveError(
-            f"{place.full(file.path)} is damaged: {file.rows} rows with digest {file.digest} were written, "
-            f"{found.rows} with {found} are read back"
-        )

@@ -162,7 +162,9 @@ class Place:
                 try:
                     os.link(self.full(fresh), self.full(path))  # it refuses where there is one; a rename does not
                 except FileExistsError:
-                    return False
+                    # Over a network the answer may be lost, and the same link asked for again: then it is there by us.
+                    if not Path(self.full(fresh)).samefile(self.full(path)):
+                        return False
         finally:
             self.remove(fresh)
         self.flush(path)

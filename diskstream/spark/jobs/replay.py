@@ -20,9 +20,9 @@ from diskstream.errors import ArgumentError
 from diskstream.ids import EntryID, parse_end, parse_start
 from diskstream.spark.commit import Manifest, commit, last_done
 from diskstream.spark.jobs.landing import landing
-from diskstream.spark.jobs.manifest import latest
+from diskstream.spark.jobs.manifest import Shape, latest
 from diskstream.spark.jobs.outcome import Guarded, split
-from diskstream.spark.jobs.parts import read_part
+from diskstream.spark.jobs.part_reading import read_part
 from diskstream.spark.jobs.place import Place
 from diskstream.spark.jobs.run import run_tasks
 from diskstream.spark.kept_stores import STORES
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 __all__ = ["ReplaySettings", "ReplaySummary", "Round", "Work", "replay_part", "run"]
 
 _BATCH_ROWS: Final = 8_192
+_SHAPE: Final = Shape("fields")  # of which entries can be made again
 # A lease of a replay that was killed waits so long for it to be started again.
 _LEASE_TTL_S: Final = 7 * 24 * 3600.0
 _PLAN, _COMPLETE = "plan.json", "complete"
@@ -175,7 +176,7 @@ def _scanned(stream: Stream, within: tuple[EntryID, EntryID]) -> "Iterator[pa.Re
 def _of_archive(work: Work) -> "Iterator[pa.RecordBatch]":
     place = Place(work.path)
     for stream, file, first, last in work.parts:
-        for batch in read_part(place, file):
+        for batch in read_part(place, file, _SHAPE):
             kept = _within(batch, EntryID(first), EntryID(last))
             if kept.num_rows:
                 yield _named(kept, stream)

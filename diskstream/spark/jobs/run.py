@@ -75,7 +75,7 @@ def _run(
         with _Watch(spark, what, len(tasks), quiet=quiet):
             rows = frame.collect()
     finally:
-        given.unpersist()
+        given.destroy()  # with its file on the driver
     found: list[Any] = [None] * len(tasks)
     for row in rows:
         found[row["number"]] = pickle.loads(bytes(row["result"]))  # likewise
@@ -93,6 +93,8 @@ def _told() -> Iterator[None]:
     except (PySparkException, Py4JJavaError) as error:
         raise errors.DiskstreamError(told_by(str(error))) from error
     except (Py4JError, ConnectionError, EOFError) as error:  # Java is talked to by sockets
+        if "Trace:" in str(error):  # of a Java that lives, and did not let itself be asked
+            raise errors.DiskstreamError(told_by(str(error))) from error
         raise errors.DiskstreamError(
             "Spark's Java is gone: it was killed, or ran out of memory (the system's log says so; --conf "
             "spark.driver.memory=4g gives it more). What was committed stays: run this again"

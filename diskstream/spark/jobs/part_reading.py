@@ -1,0 +1,134 @@
+"""The files of an archive as they are read back: each has the columns that it must have, and the times of its IDs."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from diskstream.arrow_digests import is_of_pairs
+from diskstream.batches import arrow_type, field_list_type
+from diskstream.errors import ArchiveError, StorageError
+from diskstream.spark.jobs.digest import digest_of
+from diskstream.spark.jobs.manifest import ArchivedFile, Shape
+from diskstream.spark.jobs.parts import CORRUPT
+from diskstream.spark.jobs.place import Place
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["read_part", "verify_part"]
+
+_READ_ROWS: Final = 16_384  # what stays within a core's cache while it is digested
+_LAST_MS: Final = ((1 << 63) - 1) // 1000  # of which Arrow's microseconds can tell
+
+
+def read_part(place: Place, path: str, shape: Shape) -> "Iterator[pa.RecordBatch]":
+    """The rows of a file, in order.
+
+    Args:
+        place: the archive.
+        path: the file, below it.
+        shape: what all files of the archive have in common.
+
+    Raises:
+        ArchiveError: it is missing or damaged.
+        StorageError: the disk says no.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    full = place.full(path)
+    try:
+        with place.telling(full, "read"), place.files.open_input_file(full) as source:
+            # Tasks run side by side already.
+            opened = pq.ParquetFile(source, pre_buffer=False)
+            _check_columns(full, opened.schema_arrow, shape)
+            for batch in opened.iter_batches(batch_size=_READ_ROWS, use_threads=False):
+                _check_times(full, batch)
+                yield batch
+    except (pa.ArrowInvalid, pa.ArrowException, UnicodeDecodeError) as error:
+        raise _damaged(full, str(error)) from error
+    except StorageError as error:
+        if error.errno == 0:  # pyarrow's own OSError: what it read is no Parquet
+            raise _damaged(full, str(error.strerror)) from error
+        if isinstance(error.__cause__, FileNotFoundError):
+            raise ArchiveError(f"{full} is missing, though the manifest names it: restore it from a copy") from error
+        raise
+
+
+def _damaged(full: str, what: str) -> ArchiveError:
+    return ArchiveError(f"{full} is damaged: {what}; restore it from a copy")
+
+
+def _check_columns(full: str, found: "pa.Schema", shape: Shape) -> None:
+    """A footer has no checksum: a flipped bit may rename a column, or make it one of another type.
+
+    Raises:
+        ArchiveError: so it is.
+    """
+    import pyarrow as pa
+
+    wanted: list[tuple[str, pa.DataType]] = [
+        ("id_ms", pa.int64()),
+        ("id_seq", pa.int64()),
+        ("ts", pa.timestamp("us", "UTC")),
+    ]
+    if shape.layout == "fields":
+        wanted.append(("fields", field_list_type()))
+    else:
+        wanted += [(_shown(name), arrow_type(kind)) for name, kind in shape.columns]
+        wanted.append((CORRUPT, field_list_type()))
+    same = len(found) == len(wanted) and all(
+        each.name == name and _is_alike(each.type, kind) for each, (name, kind) in zip(found, wanted, strict=True)
+    )
+    if not same:
+        raise _damaged(
+            full, f"its columns are {_words([(each.name, each.type) for each in found])}, not {_words(wanted)}"
+        )
+
+
+def _shown(name: str) -> str:
+    """As `Stream.scan` names the column of a field."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+def _is_alike(found: "pa.DataType", wanted: "pa.DataType") -> bool:
+    """Whether nulls may occur, and what the inside of a list is called, are no part of what an archive promises."""
+    return is_of_pairs(found) if is_of_pairs(wanted) else bool(found == wanted)
+
+
+def _words(columns: "list[tuple[str, pa.DataType]]") -> str:
+    return ", ".join(f"{name} {kind}" for name, kind in columns)
+
+
+def _check_times(full: str, batch: "pa.RecordBatch") -> None:
+    """The digest leaves `ts` out, by which engines choose rows: it is that of the ID, or null where that is too late.
+
+    Raises:
+        ArchiveError: it is another.
+    """
+    import pyarrow as pa
+
+    times, ms = batch.column("ts"), np.asarray(batch.column("id_ms")).view(np.uint64)
+    known = ms <= np.uint64(_LAST_MS)
+    right = np.asarray(times.is_valid()) == known
+    values = np.asarray(times.view(pa.int64()).fill_null(0)).view(np.uint64)
+    right &= ~known | (values == ms * np.uint64(1000))
+    if not right.all():
+        row = int(np.flatnonzero(~right)[0])
+        raise _damaged(full, f"the row of ID {int(ms[row])}-… has the time {times[row]}")
+
+
+def verify_part(place: Place, file: ArchivedFile, shape: Shape) -> None:
+    """Reads a file back, all of it.
+
+    Raises:
+        ArchiveError: its rows are not those that its digest is of.
+        StorageError: the disk says no.
+    """
+    found = digest_of(read_part(place, file.path, shape))
+    if found != file.digest:
+        raise ArchiveError(
+            f"{place.full(file.path)} is damaged: {file.rows} rows with digest {file.digest} were written, "
+            f"{found.rows} with {found} are read back"
+        )
