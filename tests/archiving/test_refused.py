@@ -329,6 +329,7 @@ def test_an_address_that_cannot_be_read_is_never_taken_for_database_0(world: Wor
     assert "is no address of a Redis" in " ".join(world.run(*words, code=code).stderr.split())
     assert not world.directory.exists()
     assert "no address" in world.run(*words[:-1], "redis://[::1", code=2).stderr
+    assert "no address" in world.run(*words[:-1], "redis://a..b/0", code=1).stderr  # a name that no host can have
 
 
 def test_a_server_that_goes_away_ends_it_and_a_second_run_finishes(world: World, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 import diskstream
 from tests.engine.children import child
 from tests.engine.sample import SMALL, log_of
-from tests.engine.users import run_short
+from tests.engine.users import read_short, run_short
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs /proc to count what is held")
 
@@ -147,6 +147,36 @@ def test_more_streams_than_descriptors_are_opened_in_turn(tmp_path: Path) -> Non
         assert len(store.streams()) == 150
         assert sum(len(store.stream(name)) for name in store.streams()) == 150
         assert store.verify().ok
+
+
+def test_so_are_those_of_a_store_that_is_only_read(tmp_path: Path) -> None:
+    """It ended with an OSError from the page that each has in memory."""
+    with diskstream.open(tmp_path / "s", **SMALL) as store:
+        for number in range(150):
+            store.stream(f"stream {number}").add({"n": "1"})
+    with child(read_short, tmp_path / "s") as user:
+        assert int(user.hear()) == 150
+
+
+def test_a_store_that_is_only_read_and_dropped_leaves_no_descriptor(tmp_path: Path) -> None:
+    """The page in memory of each stream stayed, and no collection closed it."""
+    with diskstream.open(tmp_path / "s", **SMALL) as store:
+        store.stream("x").add({"n": "1"})
+    before = held(tmp_path)
+    for _ in range(5):
+        assert len(diskstream.open(tmp_path / "s", read_only=True).stream("x")) == 1
+    assert held(tmp_path) == before
+
+
+def test_a_page_in_memory_needs_no_file_system_for_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not each system has it."""
+    with diskstream.open(tmp_path / "s", **SMALL) as store:
+        store.stream("x").add({"n": "1"})
+    monkeypatch.delattr(os, "memfd_create")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with diskstream.open(tmp_path / "s", read_only=True) as store:
+        assert len(store.stream("x")) == 1
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["s"]
 
 
 def test_a_stream_that_makes_room_while_it_is_read_is_durable(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import diskstream
+from diskstream.cli.spark.garbage import tell_garbage
 from diskstream.errors import ArchiveChangedError, ArchiveError, ArgumentError, StorageError
 from diskstream.ids import parse_id
 from diskstream.spark.jobs import archive as job
@@ -320,6 +321,61 @@ def test_what_cannot_be_read_back_does_not_count(
         run(no_spark, settings(tmp_path))
     assert parts(tmp_path / "archive") == []
     assert run(no_spark, settings(tmp_path, verify=False)).entries == 1000
+
+
+def test_a_link_that_is_there_by_us_is_our_commit(
+    no_spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Over a network the answer may be lost, and the question asked again: the files of a committed version went."""
+    fill(tmp_path / "store", "s", days(1, 10))
+    link = os.link
+
+    def asked_twice(*given: Any) -> None:
+        link(*given)
+        link(*given)
+
+    monkeypatch.setattr(os, "link", asked_twice)
+    assert run(no_spark, settings(tmp_path)).version == 1
+    monkeypatch.undo()
+    assert kept(tmp_path / "archive", "s") == stored(tmp_path / "store", "s")
+
+
+def test_of_a_file_that_could_not_be_flushed_nothing_is_left(
+    no_spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It had its name already, and engines that list folders read it."""
+    fill(tmp_path / "store", "s", days(1, 10))
+
+    def refused(place: Place, path: str) -> None:
+        raise StorageError(path, "flush", 5, "Input/output error")
+
+    monkeypatch.setattr(Place, "flush", lambda place, path: refused(place, path) if "part-" in path else None)
+    with pytest.raises(StorageError, match="flush"):
+        run(no_spark, settings(tmp_path))
+    assert not list((tmp_path / "archive").rglob("*.parquet"))
+
+
+def test_garbage_that_cannot_be_removed_fails_nothing_that_was_committed(
+    no_spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fill(tmp_path / "store", "s", days(1, 10))
+
+    def refused(place: Place, path: str) -> None:
+        raise StorageError(path, "remove", 5, "Input/output error")
+
+    stray = tmp_path / "archive" / "stream=s" / "part-of-nobody.parquet"
+    stray.parent.mkdir(parents=True)
+    stray.touch()
+    os.utime(stray, (0, 0))
+    with monkeypatch.context() as patch:
+        patch.setattr(Place, "remove", lambda place, path: None if ".tmp" in path else refused(place, path))
+        summary = run(no_spark, settings(tmp_path))
+    assert (summary.version, summary.entries) == (1, 10)
+    assert "Input/output error" in summary.garbage.failed
+    tell_garbage(summary.garbage, dry_run=False)
+    assert "was not removed: " in capsys.readouterr().err
+    fill(tmp_path / "store", "s", days(1, 10, first=1))
+    assert run(no_spark, settings(tmp_path)).garbage.removed == ("stream=s/part-of-nobody.parquet",)
 
 
 def test_another_store_and_a_stream_made_anew_are_refused(no_spark: Any, tmp_path: Path) -> None:

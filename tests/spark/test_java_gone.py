@@ -15,9 +15,10 @@ pytest.importorskip("pyspark")
 pytest.importorskip("pyarrow")
 
 from click.testing import CliRunner
-from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
+from py4j.protocol import Py4JError, Py4JNetworkError  # type: ignore[import-untyped]
 
 from diskstream.cli import main
+from diskstream.errors import DiskstreamError
 from diskstream.spark.jobs import archive, run
 from diskstream.spark.jobs.archive import ArchiveSettings, ArchiveTask
 from tests.engine.children import say, until
@@ -61,6 +62,25 @@ def test_a_job_whose_java_dies_says_so_and_leaves_nothing_half_done(tmp_path: Pa
         assert archive.run(NO_SPARK, ArchiveSettings(str(store), str(root))).entries == 100
     assert kept(root, "s") == stored(store, "s")
     assert len(parts(root)) == 2
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (Py4JNetworkError("Answer from Java side is empty"), "Spark's Java is gone"),
+        (Py4JError("An error occurred while calling o1.collectToPython"), "Spark's Java is gone"),
+        (ConnectionRefusedError(111, "Connection refused"), "Spark's Java is gone"),
+        (EOFError(), "Spark's Java is gone"),
+        (
+            Py4JError("An error occurred while calling o1.f. Trace:\npy4j.SecurityException: no"),
+            "SecurityException: no",
+        ),
+        (OSError(28, "No space left on device"), "No space left on device"),
+    ],
+)
+def test_a_java_that_answers_is_not_said_to_be_gone(error: Exception, told: str) -> None:
+    with pytest.raises((DiskstreamError, OSError), match=told), run._told():
+        raise error
 
 
 def test_the_progress_of_a_job_whose_java_is_gone_ends_in_silence(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,6 +61,8 @@ def test_slices_are_spread_in_order_over_runs_of_about_one_size() -> None:
     assert [each for run in runs for each in run] == slices
     assert spread(slices[:2], 4) == [(slices[0],), (slices[1],)]
     assert spread([], 4) == []
+    empty = Slice(b"x", (9, 0), (9, 0), 1, 0)
+    assert [len(run) for run in spread([slices[0], slices[1], empty], 2)] == [1, 2]
     assert spread([Slice(b"x", (1, 0), (1, 0), 1, 0)], 2) == [(Slice(b"x", (1, 0), (1, 0), 1, 0),)]
 
 
@@ -170,12 +172,17 @@ def test_small_streams_share_a_partition_and_large_ones_have_several(made: Layer
     assert all(before.range[1] < after.range[0] for before, after in pairwise(parts))
 
 
+@pytest.mark.parametrize("told_by", ["sched_getaffinity", "cpu_count"])
 @pytest.mark.parametrize(("cores", "least", "count"), [(1, 20, 3), (2, 20, 4), (8, 20, 8), (8, 200, 3), (8, 80, 5)])
 def test_what_is_much_is_cut_evenly_for_the_cores_that_there_are(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cores: int, least: int, count: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cores: int, least: int, count: int, told_by: str
 ) -> None:
     """No core waits for one that has half a partition left; but nothing is cut that is not worth a task."""
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cores)))
+    if told_by == "cpu_count":  # not each system tells which cores are ours
+        monkeypatch.delattr(os, "sched_getaffinity")
+        monkeypatch.setattr(os, "cpu_count", lambda: cores)
+    else:
+        monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cores)))
     monkeypatch.setattr(planning, "_LEAST_ENTRIES", least)
     with small_store(tmp_path / "s") as store:
         stream = store.stream("x")

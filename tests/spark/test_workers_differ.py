@@ -53,6 +53,18 @@ def test_a_worker_with_another_version_does_no_job(spark: "SparkSession", monkey
     assert "\n" not in str(raised.value)
 
 
+def test_a_job_leaves_no_file_of_its_tasks_on_the_driver(spark: "SparkSession") -> None:
+    """Each left one until the session ended."""
+    folder: Any = spark.sparkContext._temp_dir
+
+    def files() -> list[Path]:
+        return [path for path in Path(folder).rglob("*") if path.is_file()]
+
+    before = files()
+    assert run_tasks(spark, "counting", [1, -2, 3], abs) == [1, 2, 3]
+    assert files() == before
+
+
 def test_another_python_is_told_with_both_versions() -> None:
     """Spark looks at it before anything of ours runs."""
     from pyspark.errors import PySparkRuntimeError

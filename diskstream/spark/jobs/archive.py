@@ -133,7 +133,8 @@ def _write(task: ArchiveTask, store: Store, place: Place, made: list[ArchivedFil
             for batch in whole(store, each.stream, each.range, read, identity=each.identity):
                 for ms, part in cut(archived(batch), hourly=shape.hourly):
                     target = each.stream, folder_of(each.stream, ms, hourly=shape.hourly)
-                    if writer is not None and (target != at or writer.size_bytes >= task.max_bytes):
+                    full = writer is not None and (writer.size_bytes >= task.max_bytes or not writer.takes(part))
+                    if writer is not None and (target != at or full):
                         made.append(writer.close("store"))
                         writer = None
                     if writer is None:

@@ -117,7 +117,7 @@ def bins(files: Iterable[ArchivedFile], target_bytes: int, target_rows: int) -> 
 
 
 def merge_files(task: CompactTask) -> list[ArchivedFile]:
-    """Writes the one file of a task.
+    """Writes the one file of a task; two where some IDs have parts from 2^63 on, and so another order in a file.
 
     Raises:
         ArchiveError: a file is damaged or missing.
@@ -125,24 +125,26 @@ def merge_files(task: CompactTask) -> list[ArchivedFile]:
     """
     place, head = Place(task.archive), task.files[0]
     writer = PartWriter(place, head.folder, head.stream, task.shape, task.job)
+    made: list[ArchivedFile] = []
     try:
         for each in task.files:
             found = Digest()
             for batch in read_part(place, each.path, task.shape):
                 found += digest_of([batch])
+                if not writer.takes(batch):
+                    made.append(writer.close("compact"))
+                    writer = PartWriter(place, head.folder, head.stream, task.shape, task.job)
                 writer.write(batch)
             _check(place, each, found)
-        made = writer.close("compact")
+        made.append(writer.close("compact"))
+        if task.verify:
+            for one in made:
+                verify_part(place, one, task.shape)
     except BaseException:
         writer.abandon()
+        discard(place, made)
         raise
-    try:
-        if task.verify:
-            verify_part(place, made, task.shape)
-    except BaseException:
-        discard(place, [made])
-        raise
-    return [made]
+    return made
 
 
 def _check(place: Place, file: ArchivedFile, found: Digest) -> None:
@@ -195,7 +197,7 @@ def run(spark: "SparkSession | None", settings: CompactSettings) -> CompactSumma
     return CompactSummary(
         made.version,
         len(base.files),
-        len(base.files) - len(old) + len(runs),
+        len(base.files) - len(old) + len(runs) if settings.dry_run else len(made.files),
         len(old),
         sum(each.rows for each in old.values()),
         sum(each.size_bytes for each in old.values()),

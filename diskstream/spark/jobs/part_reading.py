@@ -76,15 +76,18 @@ def _check_columns(full: str, found: "pa.Schema", shape: Shape) -> None:
     if shape.layout == "fields":
         wanted.append(("fields", field_list_type()))
     else:
-        wanted += [(_shown(name), arrow_type(kind)) for name, kind in shape.columns]
+        try:
+            wanted += [(_shown(name), arrow_type(kind)) for name, kind in shape.columns]
+        except (KeyError, ValueError) as error:
+            what = f"{full} cannot be read: the manifest is damaged: it has a column of no known type ({error})"
+            raise ArchiveError(what) from error
         wanted.append((CORRUPT, field_list_type()))
     same = len(found) == len(wanted) and all(
         each.name == name and _is_alike(each.type, kind) for each, (name, kind) in zip(found, wanted, strict=True)
     )
     if not same:
-        raise _damaged(
-            full, f"its columns are {_words([(each.name, each.type) for each in found])}, not {_words(wanted)}"
-        )
+        columns = _words([(each.name, each.type) for each in found])
+        raise _damaged(full, f"its columns are {columns}, not {_words(wanted)}")
 
 
 def _shown(name: str) -> str:

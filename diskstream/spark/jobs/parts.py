@@ -74,6 +74,11 @@ def archived(batch: "pa.RecordBatch") -> "pa.RecordBatch":
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(kinds))
 
 
+def _in_order(batch: "pa.RecordBatch") -> bool:
+    """Whether no part of an ID is from 2^63 on, and so negative in a file: those come behind the others."""
+    return all(np.asarray(batch.column(name)).min() >= 0 for name in ("id_ms", "id_seq"))
+
+
 def _null_where_empty(lists: "pa.Array") -> "pa.Array":
     """A scan has null for a batch without bad values, else empty lists: a row must not depend on its batch."""
     import pyarrow as pa
@@ -101,7 +106,7 @@ def _without_nulls(lists: "pa.Array") -> "pa.Array":
     return pa.Array.from_buffers(kind, len(lists), [None, _offsets(lists)], children=[structs])
 
 
-def _properties(schema: "pa.Schema") -> dict[str, Any]:
+def _properties(schema: "pa.Schema", *, in_order: bool) -> dict[str, Any]:
     """How columns are stored: what `pyarrow.parquet.ParquetWriter` takes.
 
     Whole numbers as the differences of neighbours: IDs, times and counters come to next to nothing. Of other numbers,
@@ -116,6 +121,7 @@ def _properties(schema: "pa.Schema") -> dict[str, Any]:
         return [each.name for each in schema if any(test(each.type) for test in tests)]
 
     kinds = pa.types
+    ids = ("id_ms", "id_seq")
     texts = named(kinds.is_string, kinds.is_binary)
     whole = named(kinds.is_integer, kinds.is_timestamp, kinds.is_date32)
     return {
@@ -123,7 +129,7 @@ def _properties(schema: "pa.Schema") -> dict[str, Any]:
         "compression_level": 1,
         "use_dictionary": texts or False,
         "column_encoding": dict.fromkeys(whole, "DELTA_BINARY_PACKED"),
-        "sorting_columns": [pq.SortingColumn(schema.get_field_index(name)) for name in ("id_ms", "id_seq")],
+        "sorting_columns": [pq.SortingColumn(schema.get_field_index(name)) for name in ids] if in_order else None,
         "write_statistics": [each.name for each in schema if not kinds.is_list(each.type)],
     }
 
@@ -140,6 +146,7 @@ class PartWriter:
         self._held: list[pa.RecordBatch] = []
         self._held_bytes = 0
         self._range: tuple[EntryID, EntryID] | None = None
+        self._in_order = True  # as the signed numbers that Parquet has
         self.digest = Digest()
         self.size_bytes = 0
 
@@ -148,8 +155,12 @@ class PartWriter:
         """How many rows it has got."""
         return self.digest.rows
 
+    def takes(self, batch: "pa.RecordBatch") -> bool:
+        """Whether it can have these rows: not where it has declared an order that their IDs in a file are not in."""
+        return self._writer is None or not self._in_order or _in_order(batch)
+
     def write(self, batch: "pa.RecordBatch") -> None:
-        """Adds rows, as `archived` makes them.
+        """Adds rows, as `archived` makes them, if it `takes` them.
 
         Raises:
             ArchiveError: they do not come behind those before.
@@ -164,6 +175,7 @@ class PartWriter:
                 "of this run counts"
             )
         self._range = (self._range[0] if self._range else first, last_id(batch))
+        self._in_order = self._in_order and _in_order(batch)
         self.digest += digest_of([batch])
         self._held.append(batch)
         held_bytes = batch.nbytes
@@ -181,7 +193,7 @@ class PartWriter:
         if self._writer is None:
             self._opened = self._place.writing(self._hidden)
             sink = self._opened.__enter__()
-            self._writer = pq.ParquetWriter(sink, table.schema, **_properties(table.schema))
+            self._writer = pq.ParquetWriter(sink, table.schema, **_properties(table.schema, in_order=self._in_order))
         with self._place.telling(self._hidden, "write"):
             self._writer.write_table(table, row_group_size=len(table))
 
