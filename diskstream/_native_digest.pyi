@@ -25,6 +25,7 @@ class RowDigests:
         bounds: _Offsets,
         names: tuple[_Offsets, _Bytes],
         values: tuple[_Offsets, _Bytes],
-    ) -> None: ...  # Takes in lists of pairs of names and values
+        places: _Offsets | None = None,
+    ) -> None: ...  # Takes in lists of pairs; with places, each name is the one at its place of names
     def rows(self) -> tuple[_Words, _Words]: ...  # Of each row, in both lanes
     def total(self) -> tuple[int, int]: ...  # Of all rows together

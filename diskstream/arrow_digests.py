@@ -2,7 +2,7 @@
 
 from collections.abc import Container
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["is_of_pairs", "row_digests"]
 
+_PAIR: Final = 2
 _Texts = tuple[npt.NDArray[np.int32], npt.NDArray[np.uint8]]
 _Words = npt.NDArray[np.uint64]
 _Kind = TypeVar("_Kind", bound=np.generic)
@@ -41,7 +42,11 @@ def row_digests(batch: "pa.RecordBatch", left_out: Container[str]) -> RowDigests
         validity = (_array(column.buffers()[0], np.uint8), column.offset) if column.null_count else None
         if is_of_pairs(kind):
             pairs = column.values  # all of them: the offsets say which are whose
-            rows.lists(label, validity, _offsets(column), _texts(pairs.field(0)), _texts(pairs.field(1)))
+            names, values = pairs.field(0), _texts(pairs.field(1))
+            if pa.types.is_dictionary(names.type):
+                rows.lists(label, validity, _offsets(column), _texts(names.dictionary), values, _offsets(names))
+            else:
+                rows.lists(label, validity, _offsets(column), _texts(names), values)
         elif pa.types.is_binary(kind) or pa.types.is_string(kind):
             rows.texts(label, validity, _texts(column))
         elif pa.types.is_decimal128(kind):
@@ -55,12 +60,19 @@ def row_digests(batch: "pa.RecordBatch", left_out: Container[str]) -> RowDigests
 
 
 def is_of_pairs(kind: "pa.DataType") -> bool:
-    """Whether a type is that of lists of pairs of ``name`` and ``value``, whatever their list calls them."""
+    """Whether a type is that of lists of pairs of ``name`` and ``value``, whatever their list calls them.
+
+    Names may be places in a dictionary of those that occur.
+    """
     import pyarrow as pa
 
-    if not pa.types.is_list(kind) or not pa.types.is_struct(kind.value_type):
+    if not pa.types.is_list(kind) or not pa.types.is_struct(kind.value_type) or kind.value_type.num_fields != _PAIR:
         return False
-    return [(each.name, each.type) for each in kind.value_type] == [("name", pa.binary()), ("value", pa.binary())]
+    name, value = kind.value_type
+    among = pa.dictionary(pa.int32(), pa.binary())
+    return (
+        (name.name, value.name) == ("name", "value") and name.type in (pa.binary(), among) and value.type == pa.binary()
+    )
 
 
 @cache

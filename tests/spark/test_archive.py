@@ -65,6 +65,7 @@ def test_every_entry_is_archived_as_it_was(no_spark: Any, tmp_path: Path) -> Non
 
 
 def test_a_files_footer_says_what_it_holds(no_spark: Any, tmp_path: Path) -> None:
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
     fill(tmp_path / "store", "s", days(1, 500))
@@ -85,8 +86,25 @@ def test_a_files_footer_says_what_it_holds(no_spark: Any, tmp_path: Path) -> Non
     assert columns[0].statistics.min == BASE
     # Neighbours differ by little; what stands within lists is no help to a reader that skips.
     assert ["DELTA_BINARY_PACKED" in column.encodings for column in columns] == [True] * 3 + [False] * 2
+    assert ["RLE_DICTIONARY" in column.encodings for column in columns] == [False] * 3 + [True, False]
+    # Who reads it without a word gets names, and not places.
+    assert opened.schema_arrow.field("fields").type.value_type.field("name").type == pa.binary()
     assert [column.is_stats_set for column in columns] == [True] * 3 + [False] * 2
     assert f"part-{file.first}-{file.last}-" in file.path
+
+
+def test_entries_of_ever_other_fields_are_archived_as_they_were(no_spark: Any, tmp_path: Path) -> None:
+    """Each batch has other names, of which some are in the batch before: files have them as places among all."""
+    store, root = tmp_path / "store", tmp_path / "archive"
+    for batch in range(6):
+        names = [f"n{batch}", "", "shared", f"{batch}" * 300]
+        entries = [(f"{BASE + 1000 * batch + n}-0", {names[at % 4]: str(n) for at in range(n)}) for n in range(1, 40)]
+        fill(store, "s", entries)
+        with diskstream.open(store) as opened:
+            opened.seal()
+    run(no_spark, settings(tmp_path, max_entries=150))
+    assert len(latest(Place(root)).files) > 1
+    assert kept(root, "s") == stored(store, "s")
 
 
 def test_each_run_goes_on_where_the_last_one_ended(no_spark: Any, tmp_path: Path) -> None:
@@ -312,8 +330,8 @@ def test_what_cannot_be_read_back_does_not_count(
 ) -> None:
     fill(tmp_path / "store", "s", days(1, 1000))
 
-    def spoilt(place: Place, path: str, shape: Shape) -> Any:
-        batches = list(read_part(place, path, shape))
+    def spoilt(place: Place, path: str, shape: Shape, **how: bool) -> Any:
+        batches = list(read_part(place, path, shape, **how))
         return [batches[0].slice(1), *batches[1:]]
 
     monkeypatch.setattr("diskstream.spark.jobs.part_reading.read_part", spoilt)

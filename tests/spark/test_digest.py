@@ -115,6 +115,19 @@ kinds: dict[str, tuple["pa.DataType", some.SearchStrategy[Any]]] = {
 }
 
 
+def among(lists: "pa.Array", pad: int) -> "pa.Array":
+    """The same lists with names as places among those that occur, behind some others."""
+    names = lists.values.field(0)
+    known = [b"", b"never"][:pad] + sorted(set(names.to_pylist()))
+    places = pa.array([known.index(name) if name else known.index(b"") for name in names.to_pylist()], pa.int32())
+    coded = pa.DictionaryArray.from_arrays(places, pa.array(known, pa.binary()))
+    structs = pa.StructArray.from_arrays([coded, lists.values.field(1)], names=["name", "value"])
+    kind = pa.list_(structs.type)
+    return pa.Array.from_buffers(
+        kind, len(lists), lists.buffers()[:2], null_count=lists.null_count, offset=lists.offset, children=[structs]
+    )
+
+
 @given(some.data())
 def test_each_kind_of_column_counts_as_the_page_says_with_nulls_and_in_slices(data: some.DataObject) -> None:
     rows = data.draw(some.integers(1, 6))
@@ -125,6 +138,8 @@ def test_each_kind_of_column_counts_as_the_page_says_with_nulls_and_in_slices(da
         kind, values = kinds[name]
         drawn = data.draw(some.lists(some.none() | values, min_size=rows, max_size=rows))
         columns[name] = pa.array(drawn, kind)
+    if "fields" in columns and data.draw(some.booleans()):
+        columns["fields"] = among(columns["fields"], pad=data.draw(some.integers(0, 2)))
     whole = pa.RecordBatch.from_pydict(columns)
     first = data.draw(some.integers(0, rows - 1))
     batch = whole.slice(first, data.draw(some.integers(1, rows - first)))

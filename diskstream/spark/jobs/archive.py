@@ -25,6 +25,7 @@ from diskstream.spark.jobs.folders import cut, folder_of
 from diskstream.spark.jobs.garbage import Garbage, check_grace, collect, collect_behind, running
 from diskstream.spark.jobs.leasing import leased
 from diskstream.spark.jobs.manifest import ArchivedFile, Manifest, latest
+from diskstream.spark.jobs.names_among import NamesAmong
 from diskstream.spark.jobs.outcome import Guarded
 from diskstream.spark.jobs.part_reading import verify_part
 from diskstream.spark.jobs.parts import PartWriter, archived, discard
@@ -122,6 +123,7 @@ def archive_slices(task: ArchiveTask) -> list[ArchivedFile]:
 
 def _write(task: ArchiveTask, store: Store, place: Place, made: list[ArchivedFile]) -> None:
     shape = task.shape
+    among = NamesAmong()
     writer: PartWriter | None = None
     at: tuple[bytes, str] | None = None
     try:
@@ -131,7 +133,7 @@ def _write(task: ArchiveTask, store: Store, place: Place, made: list[ArchivedFil
                 return stream.scan(*each.range, layout=shape.layout, columns=shape.columns, batch_rows=_BATCH_ROWS)
 
             for batch in whole(store, each.stream, each.range, read, identity=each.identity):
-                for ms, part in cut(archived(batch), hourly=shape.hourly):
+                for ms, part in cut(archived(batch, among), hourly=shape.hourly):
                     target = each.stream, folder_of(each.stream, ms, hourly=shape.hourly)
                     full = writer is not None and (writer.size_bytes >= task.max_bytes or not writer.takes(part))
                     if writer is not None and (target != at or full):

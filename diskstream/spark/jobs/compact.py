@@ -129,7 +129,7 @@ def merge_files(task: CompactTask) -> list[ArchivedFile]:
     try:
         for each in task.files:
             found = Digest()
-            for batch in read_part(place, each.path, task.shape):
+            for batch in read_part(place, each.path, task.shape, among=True):
                 found += digest_of([batch])
                 if not writer.takes(batch):
                     made.append(writer.close("compact"))

@@ -109,7 +109,7 @@ def sum_side(task: SideTask) -> Side:
 def _sum_file(days: dict[tuple[bytes, int], Digest], task: SideTask, file: ArchivedFile) -> str:
     first, last = EntryID(*task.within[0]), EntryID(*task.within[1])
     place, whole = Place(task.archive), Digest()
-    for batch in read_part(place, file.path, task.shape):
+    for batch in read_part(place, file.path, task.shape, among=True):
         whole += digest_of([batch])
         _add(days, file.stream, [_inside(batch, (first, last))])
     if whole == file.digest:

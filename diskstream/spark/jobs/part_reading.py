@@ -10,7 +10,7 @@ from diskstream.batches import arrow_type, field_list_type
 from diskstream.errors import ArchiveError, StorageError
 from diskstream.spark.jobs.digest import digest_of
 from diskstream.spark.jobs.manifest import ArchivedFile, Shape
-from diskstream.spark.jobs.parts import CORRUPT
+from diskstream.spark.jobs.parts import CORRUPT, NAMES
 from diskstream.spark.jobs.place import Place
 
 if TYPE_CHECKING:
@@ -22,13 +22,14 @@ _READ_ROWS: Final = 16_384  # what stays within a core's cache while it is diges
 _LAST_MS: Final = ((1 << 63) - 1) // 1000  # of which Arrow's microseconds can tell
 
 
-def read_part(place: Place, path: str, shape: Shape) -> "Iterator[pa.RecordBatch]":
+def read_part(place: Place, path: str, shape: Shape, *, among: bool = False) -> "Iterator[pa.RecordBatch]":
     """The rows of a file, in order.
 
     Args:
         place: the archive.
         path: the file, below it.
         shape: what all files of the archive have in common.
+        among: names of ``fields`` as places among those that occur: see `NamesAmong`.
 
     Raises:
         ArchiveError: it is missing or damaged.
@@ -43,6 +44,8 @@ def read_part(place: Place, path: str, shape: Shape) -> "Iterator[pa.RecordBatch
             # Tasks run side by side already.
             opened = pq.ParquetFile(source, pre_buffer=False)
             _check_columns(full, opened.schema_arrow, shape)
+            if among and NAMES in (opened.schema.column(number).path for number in range(len(opened.schema))):
+                opened = pq.ParquetFile(source, metadata=opened.metadata, pre_buffer=False, read_dictionary=[NAMES])
             for batch in opened.iter_batches(batch_size=_READ_ROWS, use_threads=False):
                 _check_times(full, batch)
                 yield batch
@@ -129,7 +132,7 @@ def verify_part(place: Place, file: ArchivedFile, shape: Shape) -> None:
         ArchiveError: its rows are not those that its digest is of.
         StorageError: the disk says no.
     """
-    found = digest_of(read_part(place, file.path, shape))
+    found = digest_of(read_part(place, file.path, shape, among=True))
     if found != file.digest:
         raise ArchiveError(
             f"{place.full(file.path)} is damaged: {file.rows} rows with digest {file.digest} were written, "

@@ -16,6 +16,7 @@ from diskstream.errors import ArchiveError, StorageError
 from diskstream.ids import EntryID
 from diskstream.spark.jobs.digest import Digest, digest_of
 from diskstream.spark.jobs.manifest import ArchivedFile, Shape
+from diskstream.spark.jobs.names_among import NamesAmong
 from diskstream.spark.jobs.place import Place
 from diskstream.spark.names import as_text
 
@@ -23,9 +24,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-__all__ = ["CORRUPT", "PartWriter", "archived", "discard", "first_id", "last_id"]
+__all__ = ["CORRUPT", "NAMES", "PartWriter", "archived", "discard", "first_id", "last_id"]
 
 CORRUPT: Final = "_corrupt"
+NAMES: Final = "fields.list.element.name"  # Parquet's own name of that column
 # A row group: large enough for pages to pack well, and small enough that two tasks of a machine hold few.
 _GROUP_ROWS: Final = 131_072
 _GROUP_BYTES: Final = 64 << 20
@@ -47,11 +49,15 @@ def _id_at(batch: "pa.RecordBatch", row: int) -> EntryID:
     return EntryID(batch["id_ms"][row].as_py() & mask, batch["id_seq"][row].as_py() & mask)
 
 
-def archived(batch: "pa.RecordBatch") -> "pa.RecordBatch":
+def archived(batch: "pa.RecordBatch", among: NamesAmong | None = None) -> "pa.RecordBatch":
     """A batch of `Stream.scan`, in layout ``fields`` or ``typed``, as archives hold it. No value is copied.
 
     IDs become int64 of the same bits, since Spark has no larger numbers: parts from 2^63 on are negative. ``bad``
     becomes `CORRUPT`. What can never be null is declared so: Parquet then stores no levels for it.
+
+    Args:
+        batch: of the scan.
+        among: turns the names of ``fields`` into places, where that is wanted.
     """
     import pyarrow as pa
 
@@ -62,7 +68,7 @@ def archived(batch: "pa.RecordBatch") -> "pa.RecordBatch":
             column = column.view(pa.int64())
             required.add(name)
         elif name == "fields" and pa.types.is_list(column.type):  # and no typed column of that name
-            column = _without_nulls(column)
+            column = _without_nulls(column, among)
             required.add(name)
         elif name == "bad" and number == batch.num_columns - 1:
             name, column = CORRUPT, _null_where_empty(column)  # noqa: PLW2901
@@ -96,13 +102,15 @@ def _offsets(lists: "pa.Array") -> "pa.Buffer":
     return pa.py_buffer(np.ascontiguousarray(np.asarray(lists.offsets)))
 
 
-def _without_nulls(lists: "pa.Array") -> "pa.Array":
+def _without_nulls(lists: "pa.Array", among: NamesAmong | None) -> "pa.Array":
     import pyarrow as pa
 
-    pair = pa.struct([pa.field("name", pa.binary(), nullable=False), pa.field("value", pa.binary(), nullable=False)])
+    names, values = lists.values.field(0), lists.values.field(1)
+    if among is not None:
+        names = among.of(names)
+    pair = pa.struct([pa.field("name", names.type, nullable=False), pa.field("value", values.type, nullable=False)])
     kind = pa.list_(pa.field("element", pair, nullable=False))
-    children = [lists.values.field(0), lists.values.field(1)]
-    structs = pa.Array.from_buffers(pair, len(lists.values), [None], children=children)
+    structs = pa.Array.from_buffers(pair, len(lists.values), [None], children=[names, values])
     return pa.Array.from_buffers(kind, len(lists), [None, _offsets(lists)], children=[structs])
 
 
@@ -127,7 +135,8 @@ def _properties(schema: "pa.Schema", *, in_order: bool) -> dict[str, Any]:
     return {
         "compression": "zstd",
         "compression_level": 1,
-        "use_dictionary": texts or False,
+        "use_dictionary": [*texts, *(NAMES for each in schema if each.name == "fields")] or False,
+        "store_schema": False,  # what a batch has as places are names all the same
         "column_encoding": dict.fromkeys(whole, "DELTA_BINARY_PACKED"),
         "sorting_columns": [pq.SortingColumn(schema.get_field_index(name)) for name in ids] if in_order else None,
         "write_statistics": [each.name for each in schema if not kinds.is_list(each.type)],
@@ -188,7 +197,7 @@ class PartWriter:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        table = pa.Table.from_batches(self._held)
+        table = pa.Table.from_batches(self._held).unify_dictionaries()
         self._held, self._held_bytes = [], 0
         if self._writer is None:
             self._opened = self._place.writing(self._hidden)

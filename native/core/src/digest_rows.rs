@@ -24,6 +24,13 @@ impl Texts<'_> {
     }
 }
 
+/// The names of pairs: each as it is, or by its place among those that occur.
+#[derive(Clone, Copy)]
+pub enum Names<'a> {
+    Each(Texts<'a>),
+    Among(&'a [i32], Texts<'a>),
+}
+
 /// Which rows of a column are not null: bits from `first` on, the lowest of a byte first.
 #[derive(Clone, Copy)]
 pub struct Known<'a> {
@@ -94,7 +101,30 @@ impl RowDigests {
         name: &[u8],
         known: Option<Known<'_>>,
         bounds: &[i32],
-        (names, values): (Texts<'_>, Texts<'_>),
+        (names, values): (Names<'_>, Texts<'_>),
+    ) -> Result<(), Misfit> {
+        match names {
+            Names::Each(names) => self.pairs(name, known, bounds, |at| names.hash(at), values),
+            Names::Among(places, texts) => {
+                let count = texts.offsets.len().saturating_sub(1);
+                let hashes = (0..count).map(|at| texts.hash(at)).collect::<Result<Vec<_>, Misfit>>()?;
+                let hash = |at: usize| {
+                    let place = usize::try_from(*places.get(at).ok_or(Misfit)?).map_err(|_| Misfit)?;
+                    hashes.get(place).copied().ok_or(Misfit)
+                };
+                self.pairs(name, known, bounds, hash, values)
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn pairs(
+        &mut self,
+        name: &[u8],
+        known: Option<Known<'_>>,
+        bounds: &[i32],
+        name_hash: impl Fn(usize) -> Result<[u64; 2], Misfit>,
+        values: Texts<'_>,
     ) -> Result<(), Misfit> {
         self.column(name, known, |row| {
             let from = usize::try_from(*bounds.get(row).ok_or(Misfit)?).map_err(|_| Misfit)?;
@@ -104,7 +134,7 @@ impl RowDigests {
             let mut place = 0u64;
             for at in from..to {
                 place = place.wrapping_add(PLACE);
-                let (names, values) = (names.hash(at)?, values.hash(at)?);
+                let (names, values) = (name_hash(at)?, values.hash(at)?);
                 for ((sum, lane), (name, value)) in sums.iter_mut().zip(LANES).zip(names.iter().zip(values)) {
                     let pair = value.wrapping_mul(3).wrapping_add(*name).wrapping_add(place);
                     *sum = sum.wrapping_add(mix(pair, lane));
@@ -188,8 +218,23 @@ mod tests {
         }
         let [names, values] = columns.each_ref().map(|(offsets, data)| Texts { offsets, data });
         let mut rows = RowDigests::new(&ms, &seq).unwrap();
-        rows.lists(b"fields", None, &bounds, (names, values)).unwrap();
+        rows.lists(b"fields", None, &bounds, (Names::Each(names), values)).unwrap();
         assert_eq!(rows.total(), entries_digest.lanes);
+        // The last two names are there twice, and one that does not occur.
+        let places = [0, 1, 5, 6, 4];
+        let mut known = (vec![0i32], Vec::<u8>::new());
+        for name in [&b"a"[..], b"temperature", b"b", b"", b"seventeen letters", b"b", b""] {
+            known.1.extend_from_slice(name);
+            known.0.push(known.1.len() as i32);
+        }
+        let known = Texts { offsets: &known.0, data: &known.1 };
+        let mut among = RowDigests::new(&ms, &seq).unwrap();
+        among.lists(b"fields", None, &bounds, (Names::Among(&places, known), values)).unwrap();
+        assert_eq!(among.total(), rows.total());
+        for places in [&[0, 1, 5, 6][..], &[0, 1, 5, 6, 7], &[0, 1, 5, 6, -1]] {
+            let mut rows = RowDigests::new(&ms, &seq).unwrap();
+            assert_eq!(rows.lists(b"fields", None, &bounds, (Names::Among(places, known), values)), Err(Misfit));
+        }
         let [first, second] = rows.rows();
         let sums = [first, second].map(|lane| lane.iter().fold(0u64, |sum, row| sum.wrapping_add(*row)));
         assert_eq!(sums, rows.total());
@@ -220,8 +265,10 @@ mod tests {
         assert_eq!(rows.decimals(b"n", None, &[1, 2, 3]), Err(Misfit));
         assert_eq!(rows.numbers(b"n", Some(Known { bits: &[], first: 0 }), &[1, 2]), Err(Misfit));
         let none = Texts { offsets: &[0], data: b"" };
-        assert_eq!(rows.lists(b"l", None, &[0, 1, 1], (none, none)), Err(Misfit));
-        assert_eq!(rows.lists(b"l", None, &[1, 0, 0], (none, none)), Err(Misfit));
+        for names in [Names::Each(none), Names::Among(&[], none), Names::Among(&[0], none)] {
+            assert_eq!(rows.lists(b"l", None, &[0, 1, 1], (names, none)), Err(Misfit));
+            assert_eq!(rows.lists(b"l", None, &[1, 0, 0], (names, none)), Err(Misfit));
+        }
         assert!(RowDigests::new(&[1], &[]).is_err());
     }
 }

@@ -2,7 +2,7 @@
 
 use diskstream_core::block::BlockBuilder;
 use diskstream_core::digest::Digest;
-use diskstream_core::digest_rows::{Known, Misfit, RowDigests, Texts};
+use diskstream_core::digest_rows::{Known, Misfit, Names, RowDigests, Texts};
 use diskstream_core::id::Id;
 use diskstream_core::packing::{pack_columns, pack_pairs, Bytes, Ids, Packed, Pairs};
 use diskstream_core::resp_runs::{join, unpack};
@@ -71,13 +71,17 @@ fn words(bytes: &[u8]) -> Vec<u64> {
 }
 
 /// What a list of columns comes to, entry by entry.
-fn entry_by_entry(ids: &[u64], bounds: &[i32], names: Texts<'_>, values: Texts<'_>) -> [u64; 2] {
+fn entry_by_entry(ids: &[u64], bounds: &[i32], names: Names<'_>, values: Texts<'_>) -> [u64; 2] {
     let text =
         |texts: Texts<'_>, at: usize| texts.data[texts.offsets[at] as usize..texts.offsets[at + 1] as usize].to_vec();
+    let name = |at: usize| match names {
+        Names::Each(texts) => text(texts, at),
+        Names::Among(places, texts) => text(texts, places[at] as usize),
+    };
     let mut digest = Digest::default();
     for (row, id) in ids.iter().enumerate() {
         let pairs: Vec<(Vec<u8>, Vec<u8>)> =
-            (bounds[row] as usize..bounds[row + 1] as usize).map(|at| (text(names, at), text(values, at))).collect();
+            (bounds[row] as usize..bounds[row + 1] as usize).map(|at| (name(at), text(values, at))).collect();
         digest.add(Id::new(*id, *id), pairs.iter().map(|(name, value)| (&name[..], &value[..])));
     }
     digest.lanes
@@ -91,7 +95,8 @@ pub fn digests(data: &[u8]) {
     let (names, values, bits) = (input.counted(), input.counted(), input.counted());
     let (names, values) = (Texts { offsets: &name_ends, data: names }, Texts { offsets: &value_ends, data: values });
     let known = (kind & 1 > 0).then_some(Known { bits, first });
-    let numbers = words(input.0);
+    let (numbers, places) = (words(input.0), ints(input.0));
+    let names = if kind & 2 > 0 { Names::Among(&places, names) } else { Names::Each(names) };
     let mut listed = RowDigests::new(&ids, &ids).unwrap();
     if listed.lists(b"fields", None, &bounds, (names, values)) == Ok(()) {
         assert_eq!(listed.total(), entry_by_entry(&ids, &bounds, names, values));

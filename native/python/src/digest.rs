@@ -1,6 +1,6 @@
 //! `RowDigests`: the digests of rows that stand as columns of Arrow, a column in one call.
 
-use diskstream_core::digest_rows::{self, Known, Misfit, Texts};
+use diskstream_core::digest_rows::{self, Known, Misfit, Names, Texts};
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 
@@ -68,7 +68,9 @@ impl RowDigests {
         done(py, py.detach(|| self.rows.texts(name, known, values)))
     }
 
-    /// Takes in lists of pairs of names and values.
+    /// Takes in lists of pairs of names and values; with `places`, each name is the one at its place of `names`.
+    #[pyo3(signature = (name, validity, bounds, names, values, places=None))]
+    #[allow(clippy::too_many_arguments)] // as Arrow lays a column out
     fn lists(
         &mut self,
         py: Python<'_>,
@@ -77,9 +79,14 @@ impl RowDigests {
         bounds: Offsets<'_>,
         names: (Offsets<'_>, Bytes<'_>),
         values: (Offsets<'_>, Bytes<'_>),
+        places: Option<Offsets<'_>>,
     ) -> PyResult<()> {
-        let (known, bounds, pairs) = (known(&validity)?, bounds.as_slice()?, (texts(&names)?, texts(&values)?));
-        done(py, py.detach(|| self.rows.lists(name, known, bounds, pairs)))
+        let (known, bounds, values) = (known(&validity)?, bounds.as_slice()?, texts(&values)?);
+        let names = match &places {
+            None => Names::Each(texts(&names)?),
+            Some(places) => Names::Among(places.as_slice()?, texts(&names)?),
+        };
+        done(py, py.detach(|| self.rows.lists(name, known, bounds, (names, values))))
     }
 
     /// Of each row, in both lanes.
