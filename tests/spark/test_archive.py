@@ -80,6 +80,7 @@ def test_a_files_footer_says_what_it_holds(no_spark: Any, tmp_path: Path) -> Non
         "diskstream.rows": "500",
         "diskstream.digest": str(file.digest),
         "diskstream.layout": "fields",
+        "diskstream.names": "one dictionary",
     }
     columns = [opened.metadata.row_group(0).column(number) for number in range(5)]
     assert {column.compression for column in columns} == {"ZSTD"}
@@ -93,8 +94,12 @@ def test_a_files_footer_says_what_it_holds(no_spark: Any, tmp_path: Path) -> Non
     assert f"part-{file.first}-{file.last}-" in file.path
 
 
-def test_entries_of_ever_other_fields_are_archived_as_they_were(no_spark: Any, tmp_path: Path) -> None:
+def test_entries_of_ever_other_fields_are_archived_as_they_were(
+    no_spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each batch has other names, of which some are in the batch before: files have them as places among all."""
+    import pyarrow.parquet as pq
+
     store, root = tmp_path / "store", tmp_path / "archive"
     for batch in range(6):
         names = [f"n{batch}", "", "shared", f"{batch}" * 300]
@@ -102,9 +107,20 @@ def test_entries_of_ever_other_fields_are_archived_as_they_were(no_spark: Any, t
         fill(store, "s", entries)
         with diskstream.open(store) as opened:
             opened.seal()
-    run(no_spark, settings(tmp_path, max_entries=150))
-    assert len(latest(Place(root)).files) > 1
+    monkeypatch.setattr("diskstream.spark.jobs.parts._GROUP_ROWS", 50)
+    monkeypatch.setattr("diskstream.spark.jobs.part_reading._READ_ROWS", 30)  # which no group is a multiple of
+    run(no_spark, settings(tmp_path))
+    (file,) = latest(Place(root)).files
+    assert pq.ParquetFile(root / file.path).num_row_groups > 2
     assert kept(root, "s") == stored(store, "s")
+
+
+def test_so_are_those_with_more_names_than_a_dictionary_mostly_holds(no_spark: Any, tmp_path: Path) -> None:
+    """Parquet gives a dictionary up at a megabyte; half a group of places cannot be read."""
+    entries = [(f"{BASE + n}-0", {f"{n} {name} " * 60: "v" for name in range(100)}) for n in range(40)]
+    fill(tmp_path / "store", "s", entries)
+    assert run(no_spark, settings(tmp_path)).verified
+    assert kept(tmp_path / "archive", "s") == stored(tmp_path / "store", "s")
 
 
 def test_each_run_goes_on_where_the_last_one_ended(no_spark: Any, tmp_path: Path) -> None:

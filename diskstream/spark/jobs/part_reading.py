@@ -10,11 +10,12 @@ from diskstream.batches import arrow_type, field_list_type
 from diskstream.errors import ArchiveError, StorageError
 from diskstream.spark.jobs.digest import digest_of
 from diskstream.spark.jobs.manifest import ArchivedFile, Shape
-from diskstream.spark.jobs.parts import CORRUPT, NAMES
+from diskstream.spark.jobs.parts import CORRUPT, IN_ONE_DICTIONARY, NAMES
 from diskstream.spark.jobs.place import Place
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    import pyarrow.parquet as pq
 
 __all__ = ["read_part", "verify_part"]
 
@@ -44,11 +45,13 @@ def read_part(place: Place, path: str, shape: Shape, *, among: bool = False) -> 
             # Tasks run side by side already.
             opened = pq.ParquetFile(source, pre_buffer=False)
             _check_columns(full, opened.schema_arrow, shape)
-            if among and NAMES in (opened.schema.column(number).path for number in range(len(opened.schema))):
+            if among and _has_places(opened):
                 opened = pq.ParquetFile(source, metadata=opened.metadata, pre_buffer=False, read_dictionary=[NAMES])
-            for batch in opened.iter_batches(batch_size=_READ_ROWS, use_threads=False):
-                _check_times(full, batch)
-                yield batch
+            # Each group has a dictionary of its own, and Arrow makes no batch of places of two.
+            for group in range(opened.num_row_groups):
+                for batch in opened.iter_batches(batch_size=_READ_ROWS, row_groups=[group], use_threads=False):
+                    _check_times(full, batch)
+                    yield batch
     except (pa.ArrowInvalid, pa.ArrowException, UnicodeDecodeError) as error:
         raise _damaged(full, str(error)) from error
     except StorageError as error:
@@ -57,6 +60,16 @@ def read_part(place: Place, path: str, shape: Shape, *, among: bool = False) -> 
         if isinstance(error.__cause__, FileNotFoundError):
             raise ArchiveError(f"{full} is missing, though the manifest names it: restore it from a copy") from error
         raise
+
+
+def _has_places(opened: "pq.ParquetFile") -> bool:
+    """Whether the names of each group are places in one dictionary: in files of before they stand each by itself.
+
+    The groups' columns are not asked: where one is damaged, Arrow ends the process.
+    """
+    key, one = IN_ONE_DICTIONARY
+    paths = (opened.schema.column(number).path for number in range(len(opened.schema)))
+    return (opened.metadata.metadata or {}).get(key) == one and NAMES in paths
 
 
 def _damaged(full: str, what: str) -> ArchiveError:
