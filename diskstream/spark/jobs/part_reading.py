@@ -10,7 +10,7 @@ from diskstream.batches import arrow_type, field_list_type
 from diskstream.errors import ArchiveError, StorageError
 from diskstream.spark.jobs.digest import digest_of
 from diskstream.spark.jobs.manifest import ArchivedFile, Shape
-from diskstream.spark.jobs.parts import CORRUPT, IN_ONE_DICTIONARY, NAMES
+from diskstream.spark.jobs.parts import CORRUPT, NAMES
 from diskstream.spark.jobs.place import Place
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def read_part(place: Place, path: str, shape: Shape, *, among: bool = False) -> 
             # Tasks run side by side already.
             opened = pq.ParquetFile(source, pre_buffer=False)
             _check_columns(full, opened.schema_arrow, shape)
-            if among and _has_places(opened):
+            if among and _has_names(opened):
                 opened = pq.ParquetFile(source, metadata=opened.metadata, pre_buffer=False, read_dictionary=[NAMES])
             # Each group has a dictionary of its own, and Arrow makes no batch of places of two.
             for group in range(opened.num_row_groups):
@@ -62,14 +62,9 @@ def read_part(place: Place, path: str, shape: Shape, *, among: bool = False) -> 
         raise
 
 
-def _has_places(opened: "pq.ParquetFile") -> bool:
-    """Whether the names of each group are places in one dictionary: in files of before they stand each by itself.
-
-    The groups' columns are not asked: where one is damaged, Arrow ends the process.
-    """
-    key, one = IN_ONE_DICTIONARY
-    paths = (opened.schema.column(number).path for number in range(len(opened.schema)))
-    return (opened.metadata.metadata or {}).get(key) == one and NAMES in paths
+def _has_names(opened: "pq.ParquetFile") -> bool:
+    """Whether there is the column that can be read as places. A damaged footer may call it something else."""
+    return NAMES in (opened.schema.column(number).path for number in range(len(opened.schema)))
 
 
 def _damaged(full: str, what: str) -> ArchiveError:

@@ -24,11 +24,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-__all__ = ["CORRUPT", "IN_ONE_DICTIONARY", "NAMES", "PartWriter", "archived", "discard", "first_id", "last_id"]
+__all__ = ["CORRUPT", "NAMES", "PartWriter", "archived", "discard", "first_id", "last_id"]
 
 CORRUPT: Final = "_corrupt"
 NAMES: Final = "fields.list.element.name"  # Parquet's own name of that column
-IN_ONE_DICTIONARY: Final = (b"diskstream.names", b"one dictionary")  # of a group: they can be read as places
 # A row group: large enough for pages to pack well, and small enough that two tasks of a machine hold few.
 _GROUP_ROWS: Final = 131_072
 _GROUP_BYTES: Final = 64 << 20
@@ -138,8 +137,6 @@ def _properties(schema: "pa.Schema", *, in_order: bool) -> dict[str, Any]:
         "compression": "zstd",
         "compression_level": 1,
         "use_dictionary": [NAMES] if in_lists else texts or False,
-        # A dictionary that is given up within a group cannot be read as one. It has at most what the group has.
-        "dictionary_pagesize_limit": 2 * _GROUP_BYTES if in_lists else None,
         "store_schema": False,  # what a batch has as places are names all the same
         "column_encoding": dict.fromkeys(whole, "DELTA_BINARY_PACKED"),
         "sorting_columns": [pq.SortingColumn(schema.get_field_index(name)) for name in ids] if in_order else None,
@@ -233,10 +230,7 @@ class PartWriter:
             "layout": self._shape.layout,
         }
         with self._place.telling(self._hidden, "write"):
-            told = {_KEY + key: text for key, text in facts.items()}
-            if self._shape.layout == "fields":
-                told |= {IN_ONE_DICTIONARY[0].decode(): IN_ONE_DICTIONARY[1].decode()}
-            self._writer.add_key_value_metadata(told)
+            self._writer.add_key_value_metadata({_KEY + key: text for key, text in facts.items()})
             self._writer.close()
         opened, self._opened = self._opened, None
         opened.__exit__(None, None, None)
