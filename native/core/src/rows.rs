@@ -186,6 +186,20 @@ fn read_shape(reader: &mut Reader<'_>) -> Result<Shape> {
     Ok(Shape { names })
 }
 
+/// Steps over the definition of a shape. Returns how many fields it has, and where it stands.
+fn skip_shape<'a>(reader: &mut Reader<'a>) -> Result<(usize, &'a [u8])> {
+    let from = reader.rest();
+    let fields = reader.count(MAX_FIELDS, "a number of fields")?;
+    for _ in 0..fields {
+        let length = reader.count(MAX_ENTRY_BYTES, "the length of a name")?;
+        reader.take(length)?;
+    }
+    if fields == 0 {
+        return Err(reader.fault("at least one field", 0));
+    }
+    Ok((fields, from.get(..from.len().saturating_sub(reader.remaining())).unwrap_or(from)))
+}
+
 /// The ID of the row after `before`.
 #[inline]
 fn read_step(reader: &mut Reader<'_>, before: Id) -> Result<Id> {
@@ -199,7 +213,17 @@ fn read_step(reader: &mut Reader<'_>, before: Id) -> Result<Id> {
     id.ok_or_else(|| reader.fault("an ID in range", "an overflow"))
 }
 
+/// A shape that was met in a payload: its number in the builder, once a row of it was taken; its definition before.
+#[derive(Clone, Copy)]
+enum Met<'a> {
+    Taken(usize),
+    Passed(&'a [u8]),
+}
+
 /// Unpacks the rows `part` of a payload of `rows` rows into `builder`; earlier rows are stepped over.
+///
+/// Of rows that are stepped over nothing comes into the builder, not even their shapes: a megabyte of names would
+/// otherwise leave room for one row, and a payload be read once for each.
 ///
 /// Stops once the builder holds `max_bytes`. Returns the ID of the last row looked at.
 pub fn decode(
@@ -211,7 +235,7 @@ pub fn decode(
     builder: &mut BlockBuilder,
 ) -> Result<Id> {
     let mut reader = Reader::new(payload, "entries frame");
-    let mut codes: Vec<(usize, usize)> = Vec::new(); // number in the builder, fields
+    let mut codes: Vec<(Met<'_>, usize)> = Vec::new(); // and how many fields it has
     let mut id = first;
     let mut lengths: Vec<usize> = Vec::new();
     for row in 0..rows.min(part.end) {
@@ -220,11 +244,10 @@ pub fn decode(
         }
         let code = reader.count(codes.len(), "a shape met before or the next one")?;
         if code == codes.len() {
-            let shape = read_shape(&mut reader)?;
-            let fields = shape.names.len();
-            codes.push((builder.intern(shape), fields));
+            let (fields, definition) = skip_shape(&mut reader)?;
+            codes.push((Met::Passed(definition), fields));
         }
-        let (number, fields) = codes.get(code).copied().unwrap_or((0, 0));
+        let (met, fields) = codes.get(code).copied().unwrap_or((Met::Taken(0), 0));
         lengths.clear();
         let mut total = 0usize;
         for _ in 0..fields {
@@ -235,6 +258,16 @@ pub fn decode(
         let values = reader.rest();
         reader.take(total)?;
         if row >= part.start {
+            let number = match met {
+                Met::Taken(number) => number,
+                Met::Passed(definition) => {
+                    let number = builder.intern(read_shape(&mut Reader::new(definition, "entries frame"))?);
+                    if let Some(known) = codes.get_mut(code) {
+                        known.0 = Met::Taken(number);
+                    }
+                    number
+                }
+            };
             builder.push(id, number, &lengths, values)?;
             if builder.bytes() >= max_bytes {
                 return Ok(id);
@@ -261,7 +294,7 @@ pub fn last_id(payload: &[u8], first: Id, rows: u32) -> Result<Id> {
         }
         let code = reader.count(shapes.len(), "a shape met before or the next one")?;
         if code == shapes.len() {
-            shapes.push(read_shape(&mut reader)?.names.len());
+            shapes.push(skip_shape(&mut reader)?.0);
         }
         let mut total = 0usize;
         for _ in 0..shapes.get(code).copied().unwrap_or(0) {
@@ -327,6 +360,27 @@ mod tests {
             let name = format!("name {}", row % 100);
             assert!(block.pairs(row).eq([(name.as_bytes(), &b""[..])]));
         }
+    }
+
+    #[test]
+    fn of_rows_that_are_stepped_over_no_shape_takes_room() {
+        let mut encoder = RowsEncoder::default();
+        let names: Vec<String> = (0..100).map(|number| format!("{number:0>200}")).collect();
+        for (row, name) in names.iter().chain(names.iter().take(1)).enumerate() {
+            encoder.begin();
+            encoder.field(name.as_bytes(), b"v");
+            encoder.end(Step::Between(Id::new(row as u64, 0), Id::new(row as u64 + 1, 0))).unwrap();
+        }
+        let mut builder = BlockBuilder::default();
+        decode(encoder.payload(), Id::new(1, 0), 101, 50..101, 1000, &mut builder).unwrap();
+        let block = builder.finish();
+        assert_eq!(block.ids.first(), Some(&Id::new(51, 0)));
+        assert!((4..=6).contains(&block.ids.len()), "{}", block.ids.len());
+        // A shape that was passed, and is met again.
+        let mut builder = BlockBuilder::default();
+        decode(encoder.payload(), Id::new(1, 0), 101, 100..101, usize::MAX, &mut builder).unwrap();
+        let block = builder.finish();
+        assert_eq!(block.pairs(0).collect::<Vec<_>>(), vec![(names[0].as_bytes(), &b"v"[..])]);
     }
 
     #[test]
