@@ -26,8 +26,10 @@ from diskstream.aio_waits import Listening, waited
 from diskstream.commits import AddOptions, Commit
 from diskstream.engine.seal import CompactReport
 from diskstream.engine.verify import VerifyReport
+from diskstream.group_info import FullInfo, GroupInfo
 from diskstream.ids import IDLike
 from diskstream.info import StreamInfo
+from diskstream.reading import check_block
 from diskstream.retaining import RetentionReport
 from diskstream.retention_rule import RetentionRule
 from diskstream.stream import Fields
@@ -141,6 +143,7 @@ class Store:
 
 async def _blocking(read: Callable[[float | None], _T], block: float | None) -> _T:
     """A read that may wait, in slices, so that cancelling it takes effect."""
+    check_block(block)
     if block is None:
         return await asyncio.to_thread(read, None)
     loop = asyncio.get_running_loop()
@@ -244,6 +247,14 @@ class Stream:
         """Deletes entries. Returns how many there were."""
         return await asyncio.to_thread(self.sync_stream.delete, *ids)
 
+    async def delete_entries(self, *ids: IDLike, ref: str = "KEEPREF") -> list[int]:
+        """Deletes as XDELEX does: see `diskstream.Stream.delete_entries`."""
+        return await asyncio.to_thread(lambda: self.sync_stream.delete_entries(*ids, ref=ref))
+
+    async def count(self, start: IDLike = "-", end: IDLike = "+") -> int:
+        """Live entries of a range."""
+        return await asyncio.to_thread(self.sync_stream.count, start, end)
+
     async def trim(self, **options: Any) -> int:
         """Removes the oldest entries: see `diskstream.Stream.trim`."""
         return await asyncio.to_thread(lambda: self.sync_stream.trim(**options))
@@ -251,6 +262,18 @@ class Stream:
     async def set_id(self, id: IDLike, **options: Any) -> None:
         """Sets the last ID: see `diskstream.Stream.set_id`."""
         await asyncio.to_thread(lambda: self.sync_stream.set_id(id, **options))
+
+    async def configure_idempotence(self, **options: Any) -> None:
+        """Sets the windows of producers: see `diskstream.Stream.configure_idempotence`."""
+        await asyncio.to_thread(lambda: self.sync_stream.configure_idempotence(**options))
+
+    async def groups(self) -> list[GroupInfo]:
+        """What XINFO GROUPS says."""
+        return await asyncio.to_thread(self.sync_stream.groups)
+
+    async def info_full(self, count: int = 10) -> FullInfo:
+        """What XINFO STREAM FULL says."""
+        return await asyncio.to_thread(self.sync_stream.info_full, count)
 
     async def group(self, name: str | bytes, **options: Any) -> Group:
         """The consumer group of that name: see `diskstream.Stream.group`."""

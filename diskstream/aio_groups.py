@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
-from diskstream._native import Delivery
+from diskstream._native import Delivery, EntryID
 from diskstream.aio_waits import Listening, waited
 from diskstream.consumer import Consumer as _Consumer
 from diskstream.group import Group as _Group
-from diskstream.group_info import AutoClaim, ConsumerInfo, GroupInfo, PendingEntry, PendingSummary
+from diskstream.group_info import AutoClaim, AutoClaimIDs, ConsumerInfo, GroupInfo, PendingEntry, PendingSummary
 from diskstream.ids import MIN_ID, IDLike
 
 __all__ = ["Consumer", "Group"]
@@ -28,6 +28,14 @@ class Group:
     def consumer(self, name: str | bytes) -> "Consumer":
         """The consumer of that name."""
         return Consumer(self.sync_group.consumer(name))
+
+    async def exists(self) -> bool:
+        """Whether it is there."""
+        return await asyncio.to_thread(self.sync_group.exists)
+
+    async def create_consumer(self, name: str | bytes) -> bool:
+        """Makes a consumer. Returns whether there was none."""
+        return await asyncio.to_thread(self.sync_group.create_consumer, name)
 
     async def info(self) -> GroupInfo:
         """What XINFO GROUPS says of it."""
@@ -57,9 +65,9 @@ class Group:
         """Acknowledges and deletes: see `diskstream.Group.ack_delete`."""
         return await asyncio.to_thread(lambda: self.sync_group.ack_delete(*ids, ref=ref))
 
-    async def nack(self, *ids: IDLike, mode: str = "FAIL") -> int:
+    async def nack(self, *ids: IDLike, mode: str = "FAIL", **options: Any) -> int:
         """Gives entries back: see `diskstream.Group.nack`."""
-        return await asyncio.to_thread(lambda: self.sync_group.nack(*ids, mode=mode))
+        return await asyncio.to_thread(lambda: self.sync_group.nack(*ids, mode=mode, **options))
 
     async def pending(self) -> PendingSummary:
         """How much is pending."""
@@ -108,6 +116,24 @@ class Consumer:
     async def autoclaim(self, min_idle_ms: int, start: IDLike = "-", *, count: int = 100) -> AutoClaim:
         """Takes over what is idle: see `diskstream.Consumer.autoclaim`."""
         return await asyncio.to_thread(lambda: self.sync_consumer.autoclaim(min_idle_ms, start, count=count))
+
+    async def claim_ids(self, *ids: IDLike, **options: Any) -> list[EntryID]:
+        """The same for the IDs alone: see `diskstream.Consumer.claim_ids`."""
+        return await asyncio.to_thread(lambda: self.sync_consumer.claim_ids(*ids, **options))
+
+    async def autoclaim_ids(self, min_idle_ms: int, start: IDLike = "-", *, count: int = 100) -> AutoClaimIDs:
+        """The same for the IDs alone: see `diskstream.Consumer.autoclaim_ids`."""
+        return await asyncio.to_thread(lambda: self.sync_consumer.autoclaim_ids(min_idle_ms, start, count=count))
+
+    async def nack(self, *ids: IDLike, mode: str = "FAIL", **options: Any) -> int:
+        """Gives entries back: see `diskstream.Consumer.nack`."""
+        return await asyncio.to_thread(lambda: self.sync_consumer.nack(*ids, mode=mode, **options))
+
+    async def pending_range(
+        self, start: IDLike = "-", end: IDLike = "+", count: int = 10, **options: Any
+    ) -> list[PendingEntry]:
+        """Its pending entries: see `diskstream.Consumer.pending_range`."""
+        return await asyncio.to_thread(lambda: self.sync_consumer.pending_range(start, end, count, **options))
 
     async def ack(self, *ids: IDLike) -> int:
         """Acknowledges entries of the group. Returns how many were pending."""

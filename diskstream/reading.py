@@ -42,16 +42,25 @@ def _check(count: int | None, max_count: int | None, max_bytes: int | None, bloc
     for name, value in (("COUNT", count), ("MAXCOUNT", max_count), ("MAXSIZE", max_bytes)):
         if value is not None:
             check_count(name, value)
-    given: object = block
-    if given is not None and (not isinstance(given, int | float) or math.isnan(given)):
-        raise ArgumentError("timeout is not an integer or out of range")
+    check_block(block)
     if max_count is not None and max_count <= 0:
         raise ArgumentError("MAXCOUNT must be a positive integer")
     if max_bytes is not None and max_bytes <= 0:
         raise ArgumentError("MAXSIZE must be a positive integer")
     if max_count is not None and count is not None and max_count < count:
         raise ArgumentError("MAXCOUNT must be greater than or equal to COUNT")
-    if block is not None and not block >= 0:
+
+
+def check_block(block: float | None) -> None:
+    """Looks at the seconds of a read that may wait.
+
+    Raises:
+        ArgumentError: they are none, or negative.
+    """
+    given: object = block
+    if given is not None and (not isinstance(given, int | float) or math.isnan(given)):
+        raise ArgumentError("timeout is not an integer or out of range")
+    if block is not None and block < 0:
         raise ArgumentError("timeout is negative")
 
 

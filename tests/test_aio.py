@@ -4,11 +4,12 @@ import asyncio
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from diskstream import Commit, aio
+from diskstream import ArgumentError, Commit, aio
 
 
 def test_what_is_added_comes_back(tmp_path: Path) -> None:
@@ -24,6 +25,46 @@ def test_what_is_added_comes_back(tmp_path: Path) -> None:
             assert await race.delete(rest[0]) == 1
             assert await race.trim(maxlen=1) == 1
             assert await store.streams() == [b"race"]
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("block", [-1, float("nan"), "1"])
+def test_what_is_no_time_to_wait_is_refused_as_without_asyncio(tmp_path: Path, block: Any) -> None:
+    """With NaN a read waited for ever."""
+
+    async def run() -> None:
+        async with await aio.open(tmp_path / "store") as store:
+            race = store.stream("race")
+            with pytest.raises(ArgumentError, match="timeout is"):
+                await race.read("$", block=block)
+            with pytest.raises(ArgumentError, match="timeout is"):
+                await store.read({"race": "$"}, block=block)
+            with pytest.raises(ArgumentError, match="timeout is"):
+                [entry async for entry in race.tail(block=block)]
+
+    asyncio.run(run())
+
+
+def test_what_groups_can_do_they_can_do_here(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with await aio.open(tmp_path / "store") as store:
+            race = store.stream("race")
+            ids = list(await race.add_many([{"n": n} for n in range(4)]) or [])
+            group = await race.group("g", start="0")
+            assert await group.exists()
+            assert await group.create_consumer("ann")
+            ann, bob = group.consumer("ann"), group.consumer("bob")
+            assert len(await ann.read(count=3)) == 3
+            assert await bob.claim_ids(ids[0]) == ids[:1]
+            assert (await bob.autoclaim_ids(0, count=2)).ids == ids[:2]
+            assert [each.id for each in await bob.pending_range()] == ids[:2]
+            assert await bob.nack(ids[0], retry_count=7) == 1
+            assert await race.count(ids[1]) == 3
+            assert await race.delete_entries(ids[3]) == [1]
+            assert [each.name for each in await race.groups()] == [b"g"]
+            assert (await race.info_full()).groups[0].name == b"g"
+            await race.configure_idempotence(duration_s=5)
 
     asyncio.run(run())
 

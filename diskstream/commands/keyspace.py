@@ -21,7 +21,7 @@ from diskstream.commands.moments import Moment, MomentOfThread
 from diskstream.commands.replies import Failure
 from diskstream.commands.settings import Settings
 from diskstream.commands.statistics import Statistics
-from diskstream.commands.versions import identity, version
+from diskstream.commands.versions import entries_version, identity
 from diskstream.copying import TEMPORARY
 from diskstream.errors import DiskFullError, DiskstreamError
 from diskstream.store import Store
@@ -326,7 +326,7 @@ class Keyspace(MovingKeys, SweepingKeys):
         touched = self._records.touches.of(at)
         if (record is not None and record.kind) or not self._holds_stream(at):
             return touched
-        return touched, version(self._plain(at))
+        return touched, entries_version(self._plain(at))
 
     # --- keys of other types ------------------------------------------------------------------------------------------
 

@@ -279,6 +279,37 @@ STORIES = {
         RESET
         EXEC
         WATCH""",
+    "transactions on streams": """
+        XADD s 1-0 n 1
+        XADD s 2-0 n 2
+        XADD s 3-0 n 3
+        XGROUP CREATE s g 0
+        WATCH s
+        XCLAIM s g c 0 1-0 2-0 FORCE JUSTID
+        XACK s g 1-0
+        XCLAIM s g d 0 2-0 JUSTID
+        XGROUP CREATECONSUMER s g e
+        XGROUP CREATE s h $
+        XGROUP SETID s h 0
+        XGROUP DESTROY s h
+        XDEL s 9-0
+        XTRIM s MAXLEN 9
+        MULTI
+        XLEN s
+        EXEC
+        WATCH s
+        XADD s 4-0 n 4
+        MULTI
+        XLEN s
+        EXEC
+        WATCH s
+        XDEL s 1-0
+        MULTI
+        EXEC
+        WATCH s
+        XTRIM s MAXLEN 2
+        MULTI
+        EXEC""",
     "the connection": """
         PING
         PING hello

@@ -1,4 +1,4 @@
-"""WATCH: each change of a key makes an EXEC fail, whoever made it; what changes nothing does not."""
+"""WATCH: each change of a key makes an EXEC fail, whoever made it; of a stream, as in Redis, not one of its groups."""
 
 from collections.abc import Callable
 
@@ -18,6 +18,14 @@ CHANGES: dict[str, Callable[[Stream], object]] = {
     "delete": lambda stream: stream.delete("2-0"),
     "trim": lambda stream: stream.trim(maxlen=3),
     "set the ID": lambda stream: stream.set_id("9-0"),
+    "make it again": lambda stream: made(stream) if stream._store.delete("s") else None,
+}
+NO_CHANGES: dict[str, Callable[[Stream], object]] = {
+    "range": lambda stream: list(stream.range()),
+    "read": lambda stream: stream.read("0"),
+    "delete nothing": lambda stream: stream.delete("99-0"),
+    "trim nothing": lambda stream: stream.trim(maxlen=99),
+    "acknowledge nothing": lambda stream: stream.group("g").ack("99-0"),
     "make a group": lambda stream: stream.create_group("new", "$"),
     "remove a group": lambda stream: stream.group("g", create=False).destroy(),
     "set a group's ID": lambda stream: stream.group("g").set_id("0"),
@@ -28,14 +36,6 @@ CHANGES: dict[str, Callable[[Stream], object]] = {
     "make a consumer": lambda stream: stream.group("g").create_consumer("new"),
     "remove a consumer": lambda stream: stream.group("g").delete_consumer("c"),
     "set the windows": lambda stream: stream.configure_idempotence(duration_s=5),
-    "make it again": lambda stream: made(stream) if stream._store.delete("s") else None,
-}
-NO_CHANGES: dict[str, Callable[[Stream], object]] = {
-    "range": lambda stream: list(stream.range()),
-    "read": lambda stream: stream.read("0"),
-    "delete nothing": lambda stream: stream.delete("99-0"),
-    "trim nothing": lambda stream: stream.trim(maxlen=99),
-    "acknowledge nothing": lambda stream: stream.group("g").ack("99-0"),
     "flush": lambda stream: stream._store.sync(),
     "seal": lambda stream: stream.seal(),
     "compact": lambda stream: stream.compact(),
