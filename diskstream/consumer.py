@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 from diskstream._native import Delivery, EntryID, Turn
 from diskstream.claiming import Claimed, ClaimOptions, autoclaim, claim
 from diskstream.counts import check_count
-from diskstream.delivering import Wanted, read_groups
+from diskstream.delivering import read_groups
 from diskstream.engine.log import StreamLog
 from diskstream.errors import ArgumentError
 from diskstream.group_info import AutoClaim, AutoClaimIDs, PendingEntry
 from diskstream.ids import MIN_ID, IDLike, parse_id, parse_start
 from diskstream.membership import seen
 from diskstream.taking import take
+from diskstream.wanted import Wanted
 
 if TYPE_CHECKING:
     from diskstream.group import Group

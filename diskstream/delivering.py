@@ -2,15 +2,12 @@
 
 import contextlib
 import itertools
-import math
-import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from diskstream._native import LOOK_MS, Block, Ctl, Delivery, EntryID, Turn, delivery, wait_turns
-from diskstream.counts import check_count
 from diskstream.engine import reader
 from diskstream.engine.fetching import fetching_outside
 from diskstream.engine.log import StreamLog, StreamMoved
@@ -20,12 +17,24 @@ from diskstream.engine.view_rows import BY_CONSUMER, BY_TIME, OWNED
 from diskstream.errors import ArgumentError, DiskstreamError, NoGroupError, ReadOnlyError
 from diskstream.ids import MAX_ID, IDLike, parse_id
 from diskstream.membership import consumer_number, group_number, now_ms, seen
+from diskstream.wanted import Wanted
 
 if TYPE_CHECKING:
     from diskstream.group import Group
     from diskstream.store import Store
 
-__all__ = ["MAX_DELIVERIES", "SEALED", "VIEW", "Wanted", "has_more", "next_blocks", "read_groups"]
+__all__ = [
+    "MAX_DELIVERIES",
+    "NEW",
+    "SEALED",
+    "VIEW",
+    "Place",
+    "Wanted",
+    "has_more",
+    "look_up",
+    "next_blocks",
+    "read_groups",
+]
 
 MAX_DELIVERIES = 2**63 - 1
 SEALED, VIEW = 9, 10  # reasons, as native/python/src/errors.rs numbers them
@@ -42,80 +51,7 @@ _ASIDE_S = 0.0002
 _FIRST: Key = (0, 0, 0)
 _OWNED_FIRST: Key = (OWNED, 0, 0)
 _Cursor = tuple[Key, Key]  # in the order of times, of what nobody has and of what somebody has
-_NEW = MAX_ID  # what `>` stands for, as in Redis
-
-
-@dataclass
-class Wanted:
-    """What a call asks for, checked, and what of it is left."""
-
-    count: int | None
-    block: float | None
-    noack: bool
-    claim_ms: int | None
-    max_count: int | None
-    max_bytes: int | None
-    stop: threading.Event | None = None  # ends the wait
-    left: int = field(init=False, default=0)
-    spent: int = field(init=False, default=0)
-    claims: bool = field(init=False, default=False)
-    until: float | None = field(init=False, default=None)  # the end of the wait, by `time.monotonic`
-
-    def __post_init__(self) -> None:
-        """Checks the options.
-
-        Raises:
-            ArgumentError: out of range, in the words of Redis.
-        """
-        for name, value in (("COUNT", self.count), ("MAXCOUNT", self.max_count), ("MAXSIZE", self.max_bytes)):
-            if value is not None:
-                check_count(name, value)
-        block: object = self.block
-        if block is not None and (not isinstance(block, int | float) or math.isnan(block)):
-            raise ArgumentError("timeout is not an integer or out of range")
-        if self.block is not None and self.block < 0:
-            raise ArgumentError("timeout is negative")
-        words = "min-idle-time is not an integer or out of range"
-        if self.claim_ms is not None and check_count("CLAIM", self.claim_ms, words) < 0:
-            raise ArgumentError("min-idle-time must be a positive integer")
-        if self.max_count is not None and self.max_count <= 0:
-            raise ArgumentError("MAXCOUNT must be a positive integer")
-        if self.max_bytes is not None and self.max_bytes <= 0:
-            raise ArgumentError("MAXSIZE must be a positive integer")
-        if self.max_count is not None and self.count is not None and self.max_count < self.count:
-            raise ArgumentError("MAXCOUNT must be greater than or equal to COUNT")
-
-    def begin(self) -> None:
-        """Before each look at all streams."""
-        self.left = _UNLIMITED if self.max_count is None else self.max_count
-        self.spent = 0
-        self.claims = self.claim_ms is not None
-
-    @property
-    def bytes_limit(self) -> int:
-        """Bytes that one call returns, about."""
-        return _UNLIMITED if self.max_bytes is None else self.max_bytes
-
-    @property
-    def room(self) -> int:
-        """Entries that the next stream may give."""
-        count = _UNLIMITED if self.count is None or self.count <= 0 else self.count
-        return min(count, self.left)
-
-    @property
-    def over(self) -> bool:
-        """Whether a wait has come to its end, or is to."""
-        stopped = self.stop is not None and self.stop.is_set()
-        return stopped or (self.until is not None and time.monotonic() >= self.until)
-
-    @property
-    def full(self) -> bool:
-        """Whether a cap over all streams is reached."""
-        return self.left <= 0 or (self.spent >= self.bytes_limit and self.spent > 0)
-
-    def took(self, entries: list[Delivery]) -> None:
-        """Counts what was given."""
-        self.left -= len(entries)
+NEW = MAX_ID  # what `>` stands for, as in Redis
 
 
 def next_blocks(log: StreamLog, group: int, limit: int, *, enough: int = _UNLIMITED) -> list[Block]:
@@ -278,7 +214,7 @@ class Reading:
 
 
 @dataclass
-class _Place:
+class Place:
     """Where a call stands with one stream."""
 
     owner: "Group"
@@ -300,7 +236,7 @@ class _Place:
         self.queue = group
 
 
-def _look(place: _Place, log: StreamLog, consumer: bytes, wanted: Wanted, *, waits: bool) -> list[Delivery]:
+def _look(place: Place, log: StreamLog, consumer: bytes, wanted: Wanted, *, waits: bool) -> list[Delivery]:
     """What one stream has for the consumer now; where there is nothing and it `waits`, it stands in the queue then."""
     spent = wanted.spent
 
@@ -315,12 +251,12 @@ def _look(place: _Place, log: StreamLog, consumer: bytes, wanted: Wanted, *, wai
         time.sleep(_ASIDE_S)
 
 
-def _look_held(place: _Place, log: StreamLog, consumer: bytes, wanted: Wanted, *, waits: bool) -> list[Delivery]:
+def _look_held(place: Place, log: StreamLog, consumer: bytes, wanted: Wanted, *, waits: bool) -> list[Delivery]:
     with log.locked():
         log.prepare()
         group = group_number(log, place.owner)
         reading = Reading(log, place.owner, group, consumer, wanted)
-        if place.after != _NEW:
+        if place.after != NEW:
             wanted.claims = False
             entries = reading.history(place.after, wanted.room)
             seen(log, group, reading.consumer)
@@ -335,7 +271,7 @@ def _look_held(place: _Place, log: StreamLog, consumer: bytes, wanted: Wanted, *
     return entries
 
 
-def _take(reading: Reading, log: StreamLog, place: _Place, wanted: Wanted, *, waits: bool) -> list[Delivery]:
+def _take(reading: Reading, log: StreamLog, place: Place, wanted: Wanted, *, waits: bool) -> list[Delivery]:
     place.is_for(reading.group)
     entries = reading.ripe(wanted.room, place.goes_on) if wanted.claims else []
     place.goes_on = reading.goes_on
@@ -354,7 +290,7 @@ def _take(reading: Reading, log: StreamLog, place: _Place, wanted: Wanted, *, wa
 
 
 def _take_new(
-    reading: Reading, log: StreamLog, place: _Place, wanted: Wanted, entries: list[Delivery], *, waits: bool
+    reading: Reading, log: StreamLog, place: Place, wanted: Wanted, entries: list[Delivery], *, waits: bool
 ) -> list[Delivery]:
     """The claimed entries, and new ones behind them. Where there are none, and it `waits`, it stands in the queue"""
     group = reading.group
@@ -391,8 +327,8 @@ def has_more(log: StreamLog, group: int) -> bool:
     return last is not None and last < log.native.counters()[1]
 
 
-def _look_up(
-    store: "Store", name: bytes, place: _Place, consumer: bytes, wanted: Wanted, *, waits: bool
+def look_up(
+    store: "Store", name: bytes, place: Place, consumer: bytes, wanted: Wanted, *, waits: bool
 ) -> list[Delivery]:
     """The same, by name: again where the stream has moved meanwhile.
 
@@ -415,7 +351,7 @@ def _look_up(
         return entries
 
 
-def _check_groups(places: Mapping[bytes, _Place]) -> None:
+def _check_groups(places: Mapping[bytes, Place]) -> None:
     """Nothing is given out of one stream where another has no such group.
 
     Raises:
@@ -427,7 +363,7 @@ def _check_groups(places: Mapping[bytes, _Place]) -> None:
 
 
 def _attempt(
-    store: "Store", places: Mapping[bytes, _Place], consumer: bytes, wanted: Wanted, *, waits: bool
+    store: "Store", places: Mapping[bytes, Place], consumer: bytes, wanted: Wanted, *, waits: bool
 ) -> dict[bytes, list[Delivery]]:
     """One look at all streams."""
     found: dict[bytes, list[Delivery]] = {}
@@ -436,13 +372,13 @@ def _attempt(
         _check_groups(places)
     for name, place in places.items():
         try:
-            entries = _look_up(store, name, place, consumer, wanted, waits=waits and not found)
+            entries = look_up(store, name, place, consumer, wanted, waits=waits and not found)
         except DiskstreamError:
             if not any(found.values()):
                 raise
             break  # what was given is given out; the next call meets the error again
         wanted.took(entries)
-        if entries or place.after != _NEW:
+        if entries or place.after != NEW:
             found[name] = entries
         if wanted.full:
             break
@@ -451,7 +387,7 @@ def _attempt(
 
 def _position(after: IDLike) -> EntryID:
     if after in (">", b">"):
-        return _NEW
+        return NEW
     if after in ("$", b"$", "+", b"+"):
         sign = after.decode() if isinstance(after, bytes) else after
         raise ArgumentError(
@@ -475,8 +411,8 @@ def read_groups(
     """
     if store.read_only:
         raise ReadOnlyError(str(store.path))
-    places = {name: _Place(owner, _position(after), turn) for name, (owner, after) in owners.items()}
-    waits = wanted.block is not None and all(place.after == _NEW for place in places.values())
+    places = {name: Place(owner, _position(after), turn) for name, (owner, after) in owners.items()}
+    waits = wanted.block is not None and all(place.after == NEW for place in places.values())
     wanted.until = None if not wanted.block else time.monotonic() + float(wanted.block)
     try:
         while True:

@@ -15,7 +15,7 @@ from typing import Any, Self
 
 from diskstream._native import Delivery, Entry
 from diskstream.cold_reads import cold_cache
-from diskstream.delivering import Wanted, read_groups
+from diskstream.delivering import read_groups
 from diskstream.engine import directory, lease, names, replacing
 from diskstream.engine.files import Files
 from diskstream.engine.keeper import Keeper
@@ -41,6 +41,7 @@ from diskstream.reading import read_streams
 from diskstream.retainer import Retainer
 from diskstream.stream import Stream
 from diskstream.upkeep import Upkeep
+from diskstream.wanted import Wanted
 
 __all__ = ["Store", "open"]
 

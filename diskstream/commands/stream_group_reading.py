@@ -15,6 +15,8 @@ from diskstream.commands.waiting import Waiting
 from diskstream.errors import DiskstreamError, NoGroupError
 from diskstream.group import Group
 from diskstream.ids import MAX_ID
+from diskstream.standing import Standing
+from diskstream.wanted import Wanted
 
 __all__ = ["COMMANDS"]
 
@@ -45,7 +47,8 @@ class _GroupRead:
         self.group = asked.group or b""
         self.database = caller.database
         self.positions: list[tuple[bytes, EntryID | str]] = []
-        simple = asked.ids == [b">"]  # then the first look finds all that is to be found
+        self._is_new = simple = asked.ids == [b">"]  # then the first look finds all that is to be found
+        self._standing: Standing | None = None
         for key, word in zip(asked.keys, asked.ids, strict=True):
             if not simple:
                 stream = caller.keyspace.stream(self.database, key)
@@ -75,6 +78,36 @@ class _GroupRead:
             return None
         shown = ((key, _with_counts(entries) if key in self.claiming else entries) for key, entries in found)
         return as_reply(self.caller, list(shown))
+
+    def look_again(self) -> Reply | None:
+        """The same while it waits. Where there is something, and left to others, it stands behind them from then on.
+
+        Who waits embedded would otherwise be before it each time: see native/sys/src/queue.rs.
+
+        Raises:
+            Failure: as `look`.
+        """
+        if self._standing is None:
+            reply = self.look()
+            if reply is not None or len(self.positions) > 1 or not self._is_new or self.asked.claim_ms is not None:
+                return reply
+        ((key, _),) = self.positions
+        stream = self.caller.keyspace.stream(self.database, key)
+        if self._standing is None or self._standing.store is not stream._store:
+            group = stream.group(self.group, create=False)
+            if not group.has_undelivered():
+                return None
+            asked = self.asked
+            wanted = Wanted(asked.count, 0, asked.noack, None, asked.max_count, asked.max_bytes)
+            self._standing = Standing(group, asked.consumer, wanted)
+        try:
+            entries = self._standing.look()
+        except NoGroupError as error:
+            raise no_group(error.stream, error.group, where=_WHERE) from None
+        if not entries:
+            return None
+        self._standing = None
+        return as_reply(self.caller, [(key, [*entries])])
 
     def _read(self, run: dict[bytes, EntryID | str], max_count: int | None, max_bytes: int | None) -> Found:
         asked = self.asked
@@ -149,7 +182,7 @@ def _xreadgroup(caller: Caller, given: list[bytes]) -> Reply | Waiting:
     reading = _GroupRead(caller, asked)
     only_new = asked.claim_ms is None and all(after == ">" for _, after in reading.positions)
     kin = (caller.database, asked.group, tuple(asked.keys)) if only_new else None
-    return answer(caller, asked, reading.look, reading.ripe_at, kin=kin, more=reading.more)
+    return answer(caller, asked, reading.look_again, reading.ripe_at, first=reading.look, kin=kin, more=reading.more)
 
 
 COMMANDS = (

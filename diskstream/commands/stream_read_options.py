@@ -211,11 +211,12 @@ def answer(
     again: Callable[[], Reply | None],
     ripe_at: Callable[[], float | None] = lambda: None,
     *,
+    first: Callable[[], Reply | None] | None = None,
     kin: Hashable = None,
     more: Callable[[], bool] = lambda: True,
 ) -> Reply | Waiting:
-    """Looks once; where there is nothing, waits if it was told to and may."""
-    reply = again()
+    """Looks once, the `first` time otherwise where that is given; where there is nothing, waits if it may."""
+    reply = (first or again)()
     if reply is not None:
         return reply
     if asked.block_ms is None or not caller.may_wait:

@@ -10,9 +10,9 @@ import pytest
 
 import diskstream
 from diskstream import Consumer, Group, Store, taking
-from diskstream.delivering import Wanted
 from diskstream.engine.log import FLAG_CHECK
 from diskstream.errors import NoGroupError, ReadOnlyError
+from diskstream.wanted import Wanted
 from tests.engine.sample import log_of
 
 
