@@ -35,7 +35,7 @@ from diskstream.archiving.leasing import RESTORING_PREFIX
 from diskstream.archiving.server import Server
 from diskstream.copying import GroupState, PendingState, StreamState, state_of
 from diskstream.digests import NOTHING, Digest
-from diskstream.errors import ChangedError, NoSuchStreamError, RemoteError
+from diskstream.errors import ArgumentError, ChangedError, NoSuchStreamError, RemoteError
 from diskstream.ids import MAX_ID, MIN_ID, EntryID, IDLike, parse_end, parse_start
 from diskstream.redis_link import telling
 from diskstream.stream import Stream
@@ -130,7 +130,7 @@ def plan_restore(
     """What `restore_stream` would do with the same words; nothing is changed. Where a stream is there, it is read.
 
     Raises:
-        NoSuchStreamError, RemoteError, CorruptionError: as `restore_stream`.
+        ArgumentError, NoSuchStreamError, RemoteError, CorruptionError: as `restore_stream`.
     """
     with closing(_begun(stream, server, key, (start, end), None)) as work:
         return work.plan(replace=replace)
@@ -143,11 +143,14 @@ def _begun(
     ends: tuple[IDLike, IDLike],
     on_entries: Callable[[int, int], None] | None,
 ) -> _Restore:
+    if key == b"":  # of a variable that was not set, say: it is not the stream's own name that was meant
+        raise ArgumentError("the key's name must not be empty: leave it out for the stream's own")
     check_server(server, trim=False)
     if server.facts.is_replica:
         raise RemoteError(server.shown, "it is a replica, which takes no writes", "name the primary")
     start, end = parse_start(ends[0]), parse_end(ends[1])
-    return _Restore(stream, server, key=key or stream.name, start=start, end=end, on_entries=on_entries)
+    at = stream.name if key is None else key
+    return _Restore(stream, server, key=at, start=start, end=end, on_entries=on_entries)
 
 
 def restore_stream(
@@ -178,6 +181,7 @@ def restore_stream(
         The report; None where `stop` ended it.
 
     Raises:
+        ArgumentError: the key's name is empty.
         NoSuchStreamError: there is no stream.
         ChangedError: the key holds something else, or somebody else is at it.
         RemoteError: the server failed or refused.

@@ -43,7 +43,7 @@ class Wanted:
 
     Attributes:
         streams: their names; all, and all else that the backup has, where there are none.
-        name: another name, for one stream.
+        name: another name, for one stream; None is its own.
         until: the last ID that is to be there; None is as it is in the backup.
         damaged: take streams that were damaged when the backup was made.
         on_total: called with how many bytes there are, once.
@@ -57,12 +57,18 @@ class Wanted:
     on_total: Callable[[int], None] | None = None
     on_bytes: Callable[[int], None] | None = None
 
+    def named(self, own: bytes) -> bytes:
+        """What a stream is called where it is restored."""
+        return own if self.name is None else self.name
+
     def __post_init__(self) -> None:
         """Checks them.
 
         Raises:
-            ArgumentError: another name for none, or for several.
+            ArgumentError: another name for none, or for several; one that is empty.
         """
+        if self.name == b"":  # of a variable that was not set, say: it is not the stream's own name that was meant
+            raise ArgumentError("another name must not be empty: leave it out for the stream's own")
         if self.name is not None and len(self.streams) != 1:
             raise ArgumentError("another name can be given to one stream, so name one")
 
@@ -118,7 +124,7 @@ def plan(backup: Backup, target: Path, wanted: Wanted | None = None) -> Planned:
     with wrapped(target, "look at"), backup.used():
         manifest, into_store = _looked_up(backup, target, chosen)
         streams = _chosen(backup, manifest, chosen)
-        names = [chosen.name or stream.raw_name for stream in streams]
+        names = [chosen.named(stream.raw_name) for stream in streams]
         if into_store:
             with stores.open(target, read_only=True, create=False) as store:
                 _must_be_free(store, names)
@@ -358,7 +364,7 @@ class _Making:
 
     def _rewind(self, streams: Sequence[KeptStream], moved: dict[str, str], until: EntryID) -> None:
         for stream in streams:
-            name = self._wanted.name or stream.raw_name
+            name = self._wanted.named(stream.raw_name)
             place = moved[stream.path]
             if place == RECORDS:
                 source, target = self._backup.path / RECORDS, self._fresh / RECORDS
@@ -399,7 +405,7 @@ class _Making:
             stores.open(self._backup.path / part, read_only=True, create=False) as earlier,
             _open_quiet(self._fresh / part, seal="manual") as store,
         ):
-            target = store.stream(self._wanted.name or own)
+            target = store.stream(self._wanted.named(own))
             if how.rest is None:
                 copy_until(earlier.stream(own), target, until, lambda _: None)
             else:
@@ -464,7 +470,7 @@ def _into_store(backup: Backup, target: Path, streams: Sequence[KeptStream], wan
             stores.open(backup.path, read_only=True, create=False) as earlier,
             _open_quiet(target, seal="background") as store,
         ):
-            names = {stream.raw_name: wanted.name or stream.raw_name for stream in streams}
+            names = {stream.raw_name: wanted.named(stream.raw_name) for stream in streams}
             _must_be_free(store, names.values())
             for own, name in names.items():
                 hidden = TEMPORARY + b"restore-" + hashlib.sha256(name).hexdigest()[:16].encode()

@@ -46,7 +46,8 @@ def restore_to_redis(
                 plans = [plan_restore(store.stream(name), server, **asked) for name in wanted]
                 _say_plans(plans, as_json=as_json)
                 return
-            taken = [key or name for name in wanted if server.kind(key or name) != "none"] if replace else []
+            keys = {name: name if key is None else key for name in wanted}
+            taken = [each for each in keys.values() if server.kind(each) != "none"] if replace else []
             if taken:
                 ask(f"Replace {', '.join(map(text, taken[:10]))} in {server.shown}?", force=force)
             refused = 0
@@ -56,11 +57,11 @@ def restore_to_redis(
                         report = restore_stream(store.stream(name), server, stop=stop, **asked, **progress)
                     except diskstream.ChangedError as error:  # which says nothing of the others
                         refused += 1
-                        _say_refused(name, key or name, error, as_json=as_json)
+                        _say_refused(name, keys[name], error, as_json=as_json)
                         continue
                     except diskstream.DiskstreamError as error:
                         if as_json:
-                            _write_refused(name, key or name, error)
+                            _write_refused(name, keys[name], error)
                         raise
                     if report is None:
                         raise Failure("it was stopped before all was restored", hint="run it again: it goes on")

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 import diskstream
-from diskstream.archiving import Server, restore_stream
+from diskstream.archiving import Server, plan_restore, restore_stream
 from diskstream.archiving.restoring import RESTORING_PREFIX, _Restore
+from diskstream.errors import ArgumentError
 from tests.archiving.world import ROOT, World
 
 PREFIX = RESTORING_PREFIX.decode()
@@ -197,6 +198,20 @@ def test_dry_run_and_misuse(world: World) -> None:
         with pytest.raises(diskstream.NoSuchStreamError):
             restore_stream(store.stream("nowhere"), server)
         server.close()
+
+
+def test_an_empty_name_is_no_name(world: World) -> None:
+    """Of a variable that was not set: with --replace the stream's own key went, which nobody had named."""
+    archived(world)
+    world.client.xadd("s", {"new": "entry"})
+    words = ("--stream", "s", "--replace", "--force")
+    assert "must not be empty" in restore(world, *words, "--key", "", code=2)["said"]
+    assert "must not be empty" in restore(world, *words, "--as", "", "--dry-run", code=2)["said"]
+    with diskstream.open(world.directory, read_only=True) as store, Server(world.url) as server:
+        for act in (plan_restore, restore_stream):
+            with pytest.raises(ArgumentError, match="must not be empty"):
+                act(store.stream("s"), server, key=b"", replace=True)
+    assert world.client.xlen("s") == 49
 
 
 def test_a_key_that_is_taken_keeps_no_other_stream_from_coming_back(world: World) -> None:

@@ -79,6 +79,8 @@ def test_some_streams_and_one_under_another_name(backup: Backup, tmp_path: Path)
         restore(backup, tmp_path / "none", Wanted((b"nothing",)))
     with pytest.raises(ArgumentError, match="name one"):
         Wanted((b"x", b"empty"), b"y")
+    with pytest.raises(ArgumentError, match="must not be empty"):
+        Wanted((LONG,), b"")
     assert not (tmp_path / "none").exists()
 
 
