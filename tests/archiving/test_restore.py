@@ -256,6 +256,54 @@ def test_a_key_that_is_added_to_meanwhile_is_not_replaced(world: World, monkeypa
 
 
 @pytest.mark.parametrize("words", [(), ("--replace", "--force")])
+@pytest.mark.parametrize("when", ["_put_state", "_check_built", "_check_groups"])
+def test_another_restore_of_the_key_that_begins_anew_is_not_put_in_place(
+    world: World, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], when: str
+) -> None:
+    """What it had added so far was renamed, between the look at the length and the new name, and called the stream."""
+    archived(world)
+    before = facts(world, "s")
+    world.client.delete("s")
+    real = getattr(_Restore, when)
+
+    def then_another(self: _Restore, *given: Any) -> None:
+        real(self, *given)
+        with monkeypatch.context() as patch, diskstream.open(world.directory, read_only=True) as store:
+            patch.setattr(_Restore, "_put_in_place", lambda *_, **_named: None)  # it gets no further
+            with Server(world.url) as server:
+                restore_stream(store.stream("s"), server, start="30")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_Restore, when, then_another)
+        said = restore(world, *words, code=1)["said"]
+    assert "another restore is at work on the key b's'" in said
+    assert "when the other has ended, run this again" in said
+    assert not world.client.exists("s")
+    assert restore(world, *words)["resumed"] == 0
+    assert facts(world, "s") == before
+
+
+def test_a_connection_that_breaks_off_at_the_end_is_no_other_restore(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archived(world)
+    world.client.delete("s")
+    real = _Restore._check_built
+
+    def then_cut(self: _Restore, *given: Any) -> None:
+        real(self, *given)
+        world.client.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_Restore, "_check_built", then_cut)
+        said = restore(world, "--start", "10", code=1)["said"]
+    assert "the connection failed" in said
+    assert "it goes on where it stopped" in said
+    assert restore(world, "--start", "10")["entries"] == 0
+    assert world.client.xlen("s") == 40
+
+
+@pytest.mark.parametrize("words", [(), ("--replace", "--force")])
 @pytest.mark.parametrize("left", [0, 7])
 def test_a_key_that_goes_once_it_was_read_back_is_not_renamed(
     world: World, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], left: int
