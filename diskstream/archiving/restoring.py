@@ -6,7 +6,8 @@ whole and was read back: who looks at K sees nothing, or all. The steps:
 1. K must not be there. One that already holds the same entries is left as it is; another is refused, or replaced in the
    last step with `replace`.
 2. What an earlier run left is compared with the store, by its digest. The same entries are kept, and the run goes on
-   behind them; others are removed, since nobody else uses that name.
+   behind them; others are removed, since nobody else uses that name. A range goes on with nothing that has groups or
+   counters of a whole stream, since it would bring them.
 3. The entries are added with their IDs, many commands at a time, and read back: number and digest must be the store's.
 4. For a whole stream: last ID, entries added and greatest deleted ID (XSETID; the last two since Redis 7), then groups,
    consumers and pending entries (owner, time and number of deliveries).
@@ -291,11 +292,15 @@ class _Restore:
             newest = self._call("XREVRANGE", self._building, "+", "-", "COUNT", 1)
             last = EntryID(newest[0][0])
             found = self._there(self._building)
-            if self._start <= last <= self._end and found == self._stream.digest(self._start, last):
+            if not self._start <= last <= self._end or found != self._stream.digest(self._start, last):
+                self.report.notes.append("what an earlier run had left was of other entries: it was begun anew")
+            elif not self._is_whole and not _has_entries_alone(facts, last):
+                what = "what an earlier run had left was a whole stream, and a range has neither groups nor counters"
+                self.report.notes.append(f"{what}: it was begun anew")
+            else:
                 self.report.resumed = found.entries
                 self._note_ids(last)
                 return last
-            self.report.notes.append("what an earlier run had left was of other entries: it was begun anew")
         self._call("DEL", self._building)
         return self._start.prev() or MIN_ID
 

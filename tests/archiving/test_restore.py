@@ -303,6 +303,27 @@ def test_a_connection_that_breaks_off_at_the_end_is_no_other_restore(
     assert world.client.xlen("s") == 40
 
 
+def test_a_range_takes_over_no_groups_of_a_killed_whole_restore(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Up to the last entry both have the same ones, so it went on there, and brought all that the other one had put."""
+    archived(world)
+    world.client.delete("s")
+
+    def killed(*_: Any, **_named: Any) -> None:
+        raise KeyboardInterrupt
+
+    for stage, left in (("_put_in_place", 2), ("_check_groups", 2), ("_put_pending", 1)):
+        with monkeypatch.context() as patch:
+            patch.setattr(_Restore, stage, killed)
+            world.run("restore", "--to", world.url, "--dir", str(world.directory), code=1)
+        assert len(world.client.xinfo_groups(f"{PREFIX}s")) == left
+        report = restore(world, "--end", "50-1")
+        assert "neither groups nor counters: it was begun anew" in report["notes"][0]
+        assert (report["resumed"], report["groups"]) == (0, 0)
+        assert world.client.xinfo_groups("s") == []
+        assert world.client.xinfo_stream("s")["last-generated-id"] == b"49-1"
+        world.client.delete("s")
+
+
 @pytest.mark.parametrize("words", [(), ("--replace", "--force")])
 @pytest.mark.parametrize("left", [0, 7])
 def test_a_key_that_goes_once_it_was_read_back_is_not_renamed(
