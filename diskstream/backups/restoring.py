@@ -16,7 +16,7 @@ from diskstream.backups.manifest import Kept, KeptStream, Manifest, read_manifes
 from diskstream.backups.parts import stores_in
 from diskstream.backups.repository import Backup, BackupError, holds_backups
 from diskstream.backups.rewinding import RECORDS, Rewound, copy_until, rewind_files, rewind_records
-from diskstream.copying import TEMPORARY, add_entries
+from diskstream.copying import TEMPORARY, add_entries, is_unfinished
 from diskstream.errors import (
     ArgumentError,
     CorruptionError,
@@ -34,6 +34,7 @@ from diskstream.system_calls import wrapped
 __all__ = ["Planned", "Restored", "Wanted", "plan", "restore"]
 
 _MAX_NAME_BYTES = 255  # of Linux's file systems
+_UNFINISHED = TEMPORARY + b"restore-"
 _JOBS = ("archives", "commits", "replays", "staging")
 
 
@@ -192,7 +193,7 @@ def _chosen(backup: Backup, manifest: Manifest, wanted: Wanted) -> list[KeptStre
                 raise NoSuchStreamError(name, f"diskstream ls --dir {backup.path} lists those of the backup")
         found = [known[name] for name in dict.fromkeys(wanted.streams)]
     else:
-        found = manifest.streams
+        found = [stream for stream in manifest.streams if not is_unfinished(stream.raw_name)]
     if not wanted.damaged:
         for stream in found:
             if stream.faults:
@@ -470,11 +471,13 @@ def _into_store(backup: Backup, target: Path, streams: Sequence[KeptStream], wan
             stores.open(backup.path, read_only=True, create=False) as earlier,
             _open_quiet(target, seal="background") as store,
         ):
+            for name in store.streams():  # of restores that were killed: this one has the lock
+                if name.startswith(_UNFINISHED):
+                    store.delete(name)
             names = {stream.raw_name: wanted.named(stream.raw_name) for stream in streams}
             _must_be_free(store, names.values())
             for own, name in names.items():
-                hidden = TEMPORARY + b"restore-" + hashlib.sha256(name).hexdigest()[:16].encode()
-                store.delete(hidden)  # of a restore that was killed
+                hidden = _UNFINISHED + hashlib.sha256(name).hexdigest()[:16].encode()
                 copy_until(earlier.stream(own), store.stream(hidden), wanted.until, lambda _: None)
                 store.sync()
                 store.rename(hidden, name, replace=False)

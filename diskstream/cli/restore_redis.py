@@ -16,6 +16,7 @@ from diskstream.cli.consent import ask
 from diskstream.cli.failure import Failure
 from diskstream.cli.options import existing_store, existing_stream
 from diskstream.cli.output import attributes, text, write_json
+from diskstream.copying import is_unfinished
 
 
 def restore_to_redis(
@@ -38,7 +39,8 @@ def restore_to_redis(
     if key is not None and len(names) != 1:
         raise click.UsageError("another name is for one stream: name it with --stream")
     with existing_store(directory, read_only=True) as store:
-        wanted = [existing_stream(store, name).name for name in names] if names else store.streams()
+        named = [existing_stream(store, name).name for name in names]
+        wanted = named or [name for name in store.streams() if not is_unfinished(name)]
         server = Server(url)
         try:
             asked: dict[str, Any] = {"key": key, "start": start, "end": end, "replace": replace}

@@ -11,6 +11,7 @@ import pytest
 import diskstream
 from diskstream.archiving import Server, plan_restore, restore_stream
 from diskstream.archiving.restoring import RESTORING_PREFIX, _Restore
+from diskstream.copying import temporary_name
 from diskstream.errors import ArgumentError
 from tests.archiving.world import ROOT, World
 
@@ -237,6 +238,14 @@ def test_a_key_that_is_taken_keeps_no_other_stream_from_coming_back(world: World
     assert list(world.source("a")) == ["1-1", "2-1", "3-1"]
     assert world.client.get("c") in ("a text", b"a text")
     assert world.client.xlen("d") == 1
+
+
+def test_a_stream_that_is_not_whole_is_not_restored_unasked(world: World) -> None:
+    with diskstream.open(world.directory) as store:
+        store.stream("s").add({"n": 1}, id="1-1")
+        store.stream(temporary_name()).add({"n": 1}, id="1-1")
+    restore(world)
+    assert world.client.keys() == [b"s"]
 
 
 def test_a_key_that_is_added_to_meanwhile_is_not_replaced(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

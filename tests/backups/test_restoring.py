@@ -1,16 +1,20 @@
 """Stores made out of backups, and streams put back."""
 
+import json
 import os
 import shutil
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 import diskstream
 from diskstream import DiskFullError, EntryID, NoSuchStreamError, Store, StreamExistsError
-from diskstream.backups import Backup, BackupError, Settings, Wanted, find_backup, make_backup, plan, restore
+from diskstream.backups import Backup, BackupError, Settings, Wanted, find_backup, make_backup, making, plan, restore
 from diskstream.backups.repository import Repository
+from diskstream.cli import main
 from diskstream.commands.keyspace import Keyspace
+from diskstream.copying import is_unfinished, temporary_name
 from diskstream.errors import ArgumentError, StorageError
 from tests.backups.processes import kill_restores
 from tests.backups.world import LONG, bulky, filled, flip_in_place, seen, seen_at
@@ -260,6 +264,41 @@ def test_killed_at_each_step_there_is_nothing_or_everything(
     last = EntryID(until) if until else EntryID(80, 0)
     assert found[b"x"][0] == [row for row in seen_at(made.path)[b"x"][0] if row[0] <= last]
     assert into == (b"own" in found)
+
+
+def test_what_a_killed_restore_has_left_is_nobodys_stream_and_goes_with_the_next(
+    backup: Backup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It went with a restore to the same name alone: until then it was listed, backed up and restored as a stream."""
+    target = tmp_path / "other"
+    with diskstream.open(target) as store:
+        store.stream("own").add({"n": 1})
+
+    def killed(*_: object, **_named: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "rename", killed)
+        with pytest.raises(KeyboardInterrupt):
+            restore(backup, target, Wanted((b"x",), b"y"))
+    (left,) = [name for name in seen_at(target) if is_unfinished(name)]
+    server_made = temporary_name()  # whose end nobody here knows
+    with diskstream.open(target) as store:
+        store.stream(server_made).add({"n": 1})
+    listed = CliRunner().invoke(main, ["ls", "--dir", str(target), "--json"]).stdout.splitlines()
+    assert [json.loads(line)["stream"] for line in listed] == ["own"]
+    for patterns in ((), (b"*",)):
+        made = find_backup(make_backup(target, tmp_path / "more", Settings(patterns)).path)
+        assert list(seen_at(made.path)) == [b"own"]
+    monkeypatch.setattr(making, "is_unfinished", lambda _: False)  # as versions before did
+    made = find_backup(make_backup(target, tmp_path / "more").path)
+    assert left in seen_at(made.path)
+    assert plan(made, tmp_path / "again").streams == [b"own"]
+    restore(made, tmp_path / "again")
+    assert list(seen_at(tmp_path / "again")) == [b"own"]
+
+    restore(backup, target, Wanted((b"x",), b"z"))
+    assert sorted(seen_at(target)) == sorted([server_made, b"own", b"z"])
 
 
 def test_neither_backup_nor_restore_goes_by_a_rule_of_retention(
