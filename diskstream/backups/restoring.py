@@ -5,7 +5,7 @@ import errno
 import fcntl
 import hashlib
 import os
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from shutil import rmtree
@@ -13,6 +13,7 @@ from shutil import rmtree
 from diskstream import store as stores
 from diskstream.backups.expiring import follow
 from diskstream.backups.manifest import Kept, KeptStream, Manifest, read_manifest
+from diskstream.backups.other_keys import OtherKeys
 from diskstream.backups.parts import stores_in
 from diskstream.backups.repository import Backup, BackupError, holds_backups
 from diskstream.backups.rewinding import RECORDS, Rewound, copy_until, rewind_files, rewind_records
@@ -20,6 +21,7 @@ from diskstream.copying import TEMPORARY, add_entries, is_unfinished
 from diskstream.errors import (
     ArgumentError,
     CorruptionError,
+    DiskstreamError,
     NewerFormatError,
     NoSuchStreamError,
     StorageError,
@@ -128,7 +130,7 @@ def plan(backup: Backup, target: Path, wanted: Wanted | None = None) -> Planned:
         names = [chosen.named(stream.raw_name) for stream in streams]
         if into_store:
             with stores.open(target, read_only=True, create=False) as store:
-                _must_be_free(store, names)
+                _must_be_free(store, OtherKeys(target), names)
         else:
             _must_be_empty(target)
         places = {stream.path for stream in streams}
@@ -141,7 +143,7 @@ def restore(backup: Backup, target: Path, wanted: Wanted | None = None) -> Resto
     """Makes a store at `target`, which must be missing or empty; or streams of the store there, whose names are free.
 
     Raises:
-        BackupError: the backup is damaged, or the target is not free, or in use.
+        BackupError: the backup is damaged; the target is not free, or in use; a server's key there has that name.
         NoSuchStreamError: the backup has no such stream.
         StreamExistsError: the store has one of that name.
         StorageError: the disk said no. Nothing is at the target then.
@@ -454,10 +456,11 @@ _WAY_OUT = "diskstream backup verify says what else is damaged; an older backup 
 # --- streams of a store -----------------------------------------------------------------------------------------------
 
 
-def _must_be_free(store: stores.Store, names: Iterable[bytes]) -> None:
+def _must_be_free(store: stores.Store, others: OtherKeys, names: Sequence[bytes]) -> None:
     for name in names:
         if store.exists(name):
             raise StreamExistsError(name)
+    others.refuse(names)
 
 
 def _into_store(backup: Backup, target: Path, streams: Sequence[KeptStream], wanted: Wanted) -> Restored:
@@ -475,12 +478,20 @@ def _into_store(backup: Backup, target: Path, streams: Sequence[KeptStream], wan
                 if name.startswith(_UNFINISHED):
                     store.delete(name)
             names = {stream.raw_name: wanted.named(stream.raw_name) for stream in streams}
-            _must_be_free(store, names.values())
+            others = OtherKeys(target)
+            _must_be_free(store, others, list(names.values()))
             for own, name in names.items():
                 hidden = _UNFINISHED + hashlib.sha256(name).hexdigest()[:16].encode()
-                copy_until(earlier.stream(own), store.stream(hidden), wanted.until, lambda _: None)
-                store.sync()
-                store.rename(hidden, name, replace=False)
+                try:
+                    copy_until(earlier.stream(own), store.stream(hidden), wanted.until, lambda _: None)
+                    store.sync()
+                    with others.held():
+                        others.refuse([name])
+                        store.rename(hidden, name, replace=False)
+                except DiskstreamError:
+                    with contextlib.suppress(DiskstreamError):  # else the next restore does it
+                        store.delete(hidden)
+                    raise
                 restored.entries += len(store.stream(name))
                 _note_rule(store.stream(name), restored)
                 restored.streams[name.decode("utf-8", "surrogateescape")] = Rewound("copied")

@@ -4,14 +4,27 @@ import json
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 import diskstream
 from diskstream import DiskFullError, EntryID, NoSuchStreamError, Store, StreamExistsError
-from diskstream.backups import Backup, BackupError, Settings, Wanted, find_backup, make_backup, making, plan, restore
+from diskstream.backups import (
+    Backup,
+    BackupError,
+    Settings,
+    Wanted,
+    find_backup,
+    make_backup,
+    making,
+    plan,
+    restore,
+    restoring,
+)
 from diskstream.backups.repository import Repository
+from diskstream.backups.rewinding import copy_until
 from diskstream.cli import main
 from diskstream.commands.keyspace import Keyspace
 from diskstream.copying import is_unfinished, temporary_name
@@ -225,6 +238,49 @@ def test_a_stream_is_put_back_beside_others(backup: Backup, tmp_path: Path) -> N
         restore(backup, store.path, Wanted((b"x",), b"y"))
         assert seen(store)[b"y"] == wanted
         assert store.verify().ok
+
+
+@pytest.mark.parametrize(("database", "below"), [(0, "."), (3, "db3")])
+def test_a_name_that_a_servers_other_key_has_is_not_free(
+    backup: Backup, tmp_path: Path, database: int, below: str
+) -> None:
+    """The restore succeeded, and no command of a server found the stream: the string was found."""
+    target = tmp_path / "served" / below
+    with Keyspace(tmp_path / "served") as keyspace:
+        ours = Ours(keyspace)
+        ours.run(f"SELECT {database}")
+        ours.run("XADD own 1-0 n 1")  # the store of a database is there once it has a stream
+        for line in ("SET str 1", "RPUSH list 1", "SET gone 1", "DEL gone", "SET brief 1 PX 1"):
+            ours.run(line)
+        ours.run(f"SELECT {database + 1}")
+        ours.run("SET elsewhere 1")
+        for name, kind in ((b"str", "string"), (b"list", "list")):
+            for act in (plan, restore):
+                with pytest.raises(BackupError, match=f"key {name!r} there is a {kind}") as refused:
+                    act(backup, target, Wanted((b"x",), name))
+                assert "--as" in str(refused.value.hint)
+        assert list(seen_at(target)) == [b"own"]
+        ours.run(f"SELECT {database}")
+        for free in ("gone", "brief", "elsewhere"):
+            restore(backup, target, Wanted((b"x",), free.encode()))
+            assert ours.run(f"TYPE {free}") == b"stream"
+
+
+def test_a_key_that_a_server_makes_meanwhile_has_its_name(
+    backup: Backup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Keyspace(tmp_path / "served") as keyspace:
+        ours = Ours(keyspace)
+
+        def then_set(*given: Any) -> None:
+            copy_until(*given)
+            ours.run("SET str 1")
+
+        monkeypatch.setattr(restoring, "copy_until", then_set)
+        with pytest.raises(BackupError, match="is a string"):
+            restore(backup, tmp_path / "served", Wanted((b"x",), b"str"))
+        assert ours.run("GET str") == b"1"
+    assert seen_at(tmp_path / "served") == {}
 
 
 def test_a_stream_is_put_back_as_it_was_earlier(backup: Backup, tmp_path: Path) -> None:
