@@ -39,7 +39,7 @@ def restore_to_redis(
     if key is not None and len(names) != 1:
         raise click.UsageError("another name is for one stream: name it with --stream")
     with existing_store(directory, read_only=True) as store:
-        named = [existing_stream(store, name).name for name in names]
+        named = [existing_stream(store, name).name for name in dict.fromkeys(names)]
         wanted = named or [name for name in store.streams() if not is_unfinished(name)]
         server = Server(url)
         try:

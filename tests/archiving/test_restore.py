@@ -240,6 +240,14 @@ def test_a_key_that_is_taken_keeps_no_other_stream_from_coming_back(world: World
     assert world.client.xlen("d") == 1
 
 
+def test_a_stream_that_is_named_twice_is_restored_once(world: World) -> None:
+    """The second time it was replaced by itself, and told as a second stream."""
+    archived(world)
+    words = ("restore", "--to", world.url, "--dir", str(world.directory), "--json", "--replace", "--force")
+    result = world.run(*words, "--stream", "s", "--stream", "s")
+    assert [json.loads(line)["entries"] for line in result.stdout.splitlines()] == [48]
+
+
 def test_a_stream_that_is_not_whole_is_not_restored_unasked(world: World) -> None:
     with diskstream.open(world.directory) as store:
         store.stream("s").add({"n": 1}, id="1-1")
