@@ -33,6 +33,7 @@ __all__ = [
     "add_entries",
     "copy_stream",
     "fill",
+    "is_unfinished",
     "state_of",
     "temporary_name",
 ]
@@ -97,6 +98,11 @@ class StreamState:
 def temporary_name() -> bytes:
     """A name for a stream that is being made."""
     return TEMPORARY + secrets.token_hex(8).encode()
+
+
+def is_unfinished(name: bytes) -> bool:
+    """Whether a stream of this name is not whole yet, or never will be: who lists streams for people passes over it."""
+    return name.startswith(TEMPORARY)
 
 
 def state_of(stream: Stream) -> StreamState:

@@ -6,12 +6,14 @@ whole and was read back: who looks at K sees nothing, or all. The steps:
 1. K must not be there. One that already holds the same entries is left as it is; another is refused, or replaced in the
    last step with `replace`.
 2. What an earlier run left is compared with the store, by its digest. The same entries are kept, and the run goes on
-   behind them; others are removed, since nobody else uses that name.
+   behind them; others are removed, since nobody else uses that name. A range goes on with nothing that has groups or
+   counters of a whole stream, since it would bring them.
 3. The entries are added with their IDs, many commands at a time, and read back: number and digest must be the store's.
 4. For a whole stream: last ID, entries added and greatest deleted ID (XSETID; the last two since Redis 7), then groups,
    consumers and pending entries (owner, time and number of deliveries).
-5. RENAMENX, if there are as many entries as were read back; with `replace` RENAME, unless somebody has added to the key
-   since the run began.
+5. RENAMENX; with `replace` RENAME, unless somebody has added to the key since the run began. One transaction has this
+   and a look at whether what is renamed is what was read back: another restore of the same key uses the same name, and
+   begins anew there where its entries are others.
 
 Redis keeps no pending entry whose entry is gone: those are counted and left out. Those that nobody has since they were
 given back go to a consumer ``given-back``. When a consumer was seen last cannot be set.
@@ -32,10 +34,10 @@ from diskstream.archiving.archiver import check_server
 from diskstream.archiving.entries import EntriesReader
 from diskstream.archiving.group_states import groups_of
 from diskstream.archiving.leasing import RESTORING_PREFIX
-from diskstream.archiving.server import Server
+from diskstream.archiving.server import Server, StreamFacts
 from diskstream.copying import GroupState, PendingState, StreamState, state_of
 from diskstream.digests import NOTHING, Digest
-from diskstream.errors import ChangedError, NoSuchStreamError, RemoteError
+from diskstream.errors import ArgumentError, ChangedError, NoSuchStreamError, RemoteError
 from diskstream.ids import MAX_ID, MIN_ID, EntryID, IDLike, parse_end, parse_start
 from diskstream.redis_link import telling
 from diskstream.stream import Stream
@@ -130,7 +132,7 @@ def plan_restore(
     """What `restore_stream` would do with the same words; nothing is changed. Where a stream is there, it is read.
 
     Raises:
-        NoSuchStreamError, RemoteError, CorruptionError: as `restore_stream`.
+        ArgumentError, NoSuchStreamError, RemoteError, CorruptionError: as `restore_stream`.
     """
     with closing(_begun(stream, server, key, (start, end), None)) as work:
         return work.plan(replace=replace)
@@ -143,11 +145,14 @@ def _begun(
     ends: tuple[IDLike, IDLike],
     on_entries: Callable[[int, int], None] | None,
 ) -> _Restore:
+    if key == b"":  # of a variable that was not set, say: it is not the stream's own name that was meant
+        raise ArgumentError("the key's name must not be empty: leave it out for the stream's own")
     check_server(server, trim=False)
     if server.facts.is_replica:
         raise RemoteError(server.shown, "it is a replica, which takes no writes", "name the primary")
     start, end = parse_start(ends[0]), parse_end(ends[1])
-    return _Restore(stream, server, key=key or stream.name, start=start, end=end, on_entries=on_entries)
+    at = stream.name if key is None else key
+    return _Restore(stream, server, key=at, start=start, end=end, on_entries=on_entries)
 
 
 def restore_stream(
@@ -178,6 +183,7 @@ def restore_stream(
         The report; None where `stop` ended it.
 
     Raises:
+        ArgumentError: the key's name is empty.
         NoSuchStreamError: there is no stream.
         ChangedError: the key holds something else, or somebody else is at it.
         RemoteError: the server failed or refused.
@@ -240,13 +246,13 @@ class _Restore:
                 "somebody else may be changing it, or the stream; run this again",
             )
         self.report.digest = str(found)
-        if self._is_whole:
-            self._put_state(self._state(identity))
+        state = self._state(identity) if self._is_whole else None
+        if state is not None:
+            self._put_state(state)
         elif not found.entries:
             self.report.notes.append("there is nothing in this range, so no key was made")
             return True
-        self._check_length(found.entries)
-        self._rename(replace=replace)
+        self._put_in_place(found.entries, state, replace=replace)
         return True
 
     # --- beginning ----------------------------------------------------------------------------------------------------
@@ -286,11 +292,15 @@ class _Restore:
             newest = self._call("XREVRANGE", self._building, "+", "-", "COUNT", 1)
             last = EntryID(newest[0][0])
             found = self._there(self._building)
-            if self._start <= last <= self._end and found == self._stream.digest(self._start, last):
+            if not self._start <= last <= self._end or found != self._stream.digest(self._start, last):
+                self.report.notes.append("what an earlier run had left was of other entries: it was begun anew")
+            elif not self._is_whole and not _has_entries_alone(facts, last):
+                what = "what an earlier run had left was a whole stream, and a range has neither groups nor counters"
+                self.report.notes.append(f"{what}: it was begun anew")
+            else:
                 self.report.resumed = found.entries
                 self._note_ids(last)
                 return last
-            self.report.notes.append("what an earlier run had left was of other entries: it was begun anew")
         self._call("DEL", self._building)
         return self._start.prev() or MIN_ID
 
@@ -368,7 +378,6 @@ class _Restore:
                 for consumer in group.consumers:
                     self._call("XGROUP", "CREATECONSUMER", key, group.name, consumer.name)
             self._put_pending(group)
-        self._check_groups(state)
 
     def _put_pending(self, group: GroupState) -> None:
         """A command for each run of entries that have owner, time and number of deliveries in common."""
@@ -394,8 +403,8 @@ class _Restore:
         for group in state.groups:
             there = found.get(group.name)
             if there is None or there.last_delivered_id != group.last_delivered_id:
-                raise ChangedError(
-                    self._server.shown, f"the group {group.name!r} is not what was restored", "run this again"
+                raise self._another_is_at_work(
+                    f"the group {group.name!r} of {self._building!r} is not what was restored"
                 )
             missing = len(group.pending) - len(there.pending)
             if missing:
@@ -409,27 +418,74 @@ class _Restore:
             self.report.pending += len(there.pending)
         self.report.groups = len(state.groups)
 
-    def _check_length(self, wanted: int) -> None:
-        """Makes sure that what is renamed is what was read back: it may have been evicted, or flushed, since."""
-        found = int(self._call("XLEN", self._building))
-        if found != wanted:
-            raise ChangedError(
-                self._server.shown,
-                f"{self._building!r} has {found:,} entries instead of the {wanted:,} that were read back from it",
-                "somebody else removed them, or the Redis made room; run this again",
-            )
+    # --- putting it in place ------------------------------------------------------------------------------------------
 
-    def _rename(self, *, replace: bool) -> None:
-        if replace:
-            if not self._call("EVAL", _REPLACE, 2, self._building, self._key, self._replaced):
-                raise ChangedError(
-                    self._server.shown,
-                    f"the key {self._key!r} was added to or made by somebody else meanwhile, so it was not replaced",
-                    "stop what writes to it, archive what it has, and run this again",
-                )
-        elif not self._call("RENAMENX", self._building, self._key):
-            raise ChangedError(
-                self._server.shown,
-                f"the key {self._key!r} was made by somebody else meanwhile",
-                f"what was restored is in {self._building!r}; take --replace to put it there",
+    def _put_in_place(self, entries: int, state: StreamState | None, *, replace: bool) -> None:
+        """Renames what was built, if it still is what was read back; nobody comes in between."""
+        import redis
+
+        with telling(self._server.url, f"put {self._key!r} in place"), self._server.client.pipeline() as pipeline:
+            pipeline.watch(self._building)
+            self._check_built(entries)
+            if state is not None:
+                self._check_groups(state)
+            pipeline.multi()
+            if replace:
+                pipeline.execute_command("EVAL", _REPLACE, 2, self._building, self._key, self._replaced)
+            else:
+                pipeline.execute_command("RENAMENX", self._building, self._key)
+            try:
+                (done,) = pipeline.execute()
+            except redis.WatchError as error:
+                if isinstance(error.__context__, redis.RedisError):  # nothing changed: the connection broke off
+                    raise error.__context__ from None
+                raise self._another_is_at_work(f"{self._building!r} was changed after it was read back") from None
+        if not done:
+            raise self._taken(replace=replace)
+
+    def _check_built(self, wanted: int) -> None:
+        """Makes sure that what is there is what was read back: it may have been evicted, or flushed, since."""
+        facts = self._server.stream(self._building)
+        found = 0 if facts is None else facts.length
+        if found != wanted:
+            raise self._another_is_at_work(
+                f"{self._building!r} has {found:,} entries instead of the {wanted:,} that were read back from it"
             )
+        if facts is None:
+            raise self._another_is_at_work(f"{self._building!r} is gone")
+        last = None if facts.last is None else facts.last.id
+        if last is not None and last != self.report.last_id:
+            raise self._another_is_at_work(f"{self._building!r} ends with {last}, and did with {self.report.last_id}")
+        if not self._is_whole and last is not None and not _has_entries_alone(facts, last):
+            raise self._another_is_at_work(f"{self._building!r} has groups or counters by now, which a range has not")
+
+    def _another_is_at_work(self, what: str) -> ChangedError:
+        return ChangedError(
+            self._server.shown,
+            f"{what}, so nothing was put in place: another restore is at work on the key {self._key!r}, somebody else "
+            "changes that one, or the Redis made room",
+            "let one restore of a key run at a time; when the other has ended, run this again",
+        )
+
+    def _taken(self, *, replace: bool) -> ChangedError:
+        if replace:
+            return ChangedError(
+                self._server.shown,
+                f"the key {self._key!r} was added to or made by somebody else meanwhile, so it was not replaced",
+                "stop what writes to it, archive what it has, and run this again",
+            )
+        return ChangedError(
+            self._server.shown,
+            f"the key {self._key!r} was made by somebody else meanwhile",
+            f"what was restored is in {self._building!r}; take --replace to put it there",
+        )
+
+
+def _has_entries_alone(facts: StreamFacts, last: EntryID) -> bool:
+    """Whether nothing but XADD, up to this ID, has made the stream."""
+    return (
+        facts.groups == 0
+        and facts.last_id == last
+        and facts.entries_added in (None, facts.length)
+        and facts.max_deleted_id in (None, MIN_ID)
+    )

@@ -28,6 +28,7 @@ from diskstream.backups.parts import copy_jobs, stores_in
 from diskstream.backups.repository import BackupError, Repository
 from diskstream.backups.sharing import Donors, Journal, release_pins
 from diskstream.cold_segments import STUB, segments_of
+from diskstream.copying import is_unfinished
 from diskstream.errors import DiskFullError, DiskstreamError, NotAStoreError, StorageError
 from diskstream.store_files import (
     Files,
@@ -238,7 +239,8 @@ class _Making:
         damaged: dict[str, str] = {}
         moments: dict[str, Moment] = {}
         for _ in range(_LOOKS):
-            wanted = [name for name in store.streams() if everything or self._matches(name)]
+            finished = [name for name in store.streams() if not is_unfinished(name)]
+            wanted = [name for name in finished if everything or self._matches(name)]
             if not wanted and not everything:
                 return
             name = f"backup-{secrets.token_hex(8)}"

@@ -14,6 +14,7 @@ from pathlib import Path
 from shutil import rmtree
 from typing import Final, Self
 
+from diskstream.backups.manifest import NAME as MANIFEST
 from diskstream.backups.manifest import Header, read_header, read_manifest
 from diskstream.errors import DiskstreamError, NewerFormatError, NotAStoreError
 from diskstream.store_files import Files, store_uuid
@@ -150,7 +151,8 @@ class Repository:
         """The same, made where the directory is missing or empty.
 
         Raises:
-            BackupError: it is within the store, holds something else, or backups of another store.
+            BackupError: it is within the store, a backup or a directory of backups; it holds something else, or what is
+                of another store.
             StorageError: the disk said no.
         """
         owner = owner_of(store)
@@ -285,7 +287,11 @@ def _describe(path: Path, owner: str, files: Files) -> None:
 
 
 def _check_apart(path: Path, store: Path) -> None:
-    """Refuses a directory within the store, whatever it is called."""
+    """Refuses a directory within the store, whatever it is called, and one within other backups.
+
+    What lies in a backup is no file of its manifest, so that it fails `verify` from then on; and a `prune` of the
+    directory around it is the end of what is in it.
+    """
     ours = store.stat()
     resolved = path.resolve()
     for folder in (resolved, *resolved.parents):
@@ -293,11 +299,22 @@ def _check_apart(path: Path, store: Path) -> None:
             found = folder.stat()
             if (found.st_dev, found.st_ino) == (ours.st_dev, ours.st_ino):
                 raise BackupError(path, f"it is within the store {store}", "name a directory elsewhere")
+        if is_backup(folder):
+            raise BackupError(path, f"it is within the backup {folder}", "name a directory elsewhere")
+        if folder != resolved and holds_backups(folder):
+            raise BackupError(
+                path, f"it is within the directory of backups {folder}", "name that one, or a directory elsewhere"
+            )
 
 
 def holds_backups(path: Path) -> bool:
     """Whether a directory is one of backups, of whatever store."""
     return (path / _DESCRIPTION).exists()
+
+
+def is_backup(path: Path) -> bool:
+    """Whether a directory is a backup, of whatever store."""
+    return (path / MANIFEST).exists()
 
 
 def find_backup(path: Path, streams: Sequence[bytes] = ()) -> Backup:
@@ -314,7 +331,7 @@ def find_backup(path: Path, streams: Sequence[bytes] = ()) -> Backup:
     resolved = path.absolute()
     if not resolved.is_dir():
         raise BackupError(path, "there is no such backup", "diskstream backup ls lists those that are there")
-    if _NAME.fullmatch(resolved.name) or (resolved / "backup.jsonl").exists():
+    if _NAME.fullmatch(resolved.name) or is_backup(resolved):
         return Backup(resolved, read_header(resolved))
     found = [backup for backup in Repository.open(path).backups() if backup.header is not None]
     if not found:

@@ -5,7 +5,7 @@ import errno
 import fcntl
 import hashlib
 import os
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from shutil import rmtree
@@ -13,13 +13,15 @@ from shutil import rmtree
 from diskstream import store as stores
 from diskstream.backups.expiring import follow
 from diskstream.backups.manifest import Kept, KeptStream, Manifest, read_manifest
+from diskstream.backups.other_keys import OtherKeys
 from diskstream.backups.parts import stores_in
 from diskstream.backups.repository import Backup, BackupError, holds_backups
 from diskstream.backups.rewinding import RECORDS, Rewound, copy_until, rewind_files, rewind_records
-from diskstream.copying import TEMPORARY, add_entries
+from diskstream.copying import TEMPORARY, add_entries, is_unfinished
 from diskstream.errors import (
     ArgumentError,
     CorruptionError,
+    DiskstreamError,
     NewerFormatError,
     NoSuchStreamError,
     StorageError,
@@ -34,6 +36,7 @@ from diskstream.system_calls import wrapped
 __all__ = ["Planned", "Restored", "Wanted", "plan", "restore"]
 
 _MAX_NAME_BYTES = 255  # of Linux's file systems
+_UNFINISHED = TEMPORARY + b"restore-"
 _JOBS = ("archives", "commits", "replays", "staging")
 
 
@@ -43,7 +46,7 @@ class Wanted:
 
     Attributes:
         streams: their names; all, and all else that the backup has, where there are none.
-        name: another name, for one stream.
+        name: another name, for one stream; None is its own.
         until: the last ID that is to be there; None is as it is in the backup.
         damaged: take streams that were damaged when the backup was made.
         on_total: called with how many bytes there are, once.
@@ -57,12 +60,18 @@ class Wanted:
     on_total: Callable[[int], None] | None = None
     on_bytes: Callable[[int], None] | None = None
 
+    def named(self, own: bytes) -> bytes:
+        """What a stream is called where it is restored."""
+        return own if self.name is None else self.name
+
     def __post_init__(self) -> None:
         """Checks them.
 
         Raises:
-            ArgumentError: another name for none, or for several.
+            ArgumentError: another name for none, or for several; one that is empty.
         """
+        if self.name == b"":  # of a variable that was not set, say: it is not the stream's own name that was meant
+            raise ArgumentError("another name must not be empty: leave it out for the stream's own")
         if self.name is not None and len(self.streams) != 1:
             raise ArgumentError("another name can be given to one stream, so name one")
 
@@ -118,10 +127,10 @@ def plan(backup: Backup, target: Path, wanted: Wanted | None = None) -> Planned:
     with wrapped(target, "look at"), backup.used():
         manifest, into_store = _looked_up(backup, target, chosen)
         streams = _chosen(backup, manifest, chosen)
-        names = [chosen.name or stream.raw_name for stream in streams]
+        names = [chosen.named(stream.raw_name) for stream in streams]
         if into_store:
             with stores.open(target, read_only=True, create=False) as store:
-                _must_be_free(store, names)
+                _must_be_free(store, OtherKeys(target), names)
         else:
             _must_be_empty(target)
         places = {stream.path for stream in streams}
@@ -134,7 +143,7 @@ def restore(backup: Backup, target: Path, wanted: Wanted | None = None) -> Resto
     """Makes a store at `target`, which must be missing or empty; or streams of the store there, whose names are free.
 
     Raises:
-        BackupError: the backup is damaged, or the target is not free, or in use.
+        BackupError: the backup is damaged; the target is not free, or in use; a server's key there has that name.
         NoSuchStreamError: the backup has no such stream.
         StreamExistsError: the store has one of that name.
         StorageError: the disk said no. Nothing is at the target then.
@@ -186,7 +195,7 @@ def _chosen(backup: Backup, manifest: Manifest, wanted: Wanted) -> list[KeptStre
                 raise NoSuchStreamError(name, f"diskstream ls --dir {backup.path} lists those of the backup")
         found = [known[name] for name in dict.fromkeys(wanted.streams)]
     else:
-        found = manifest.streams
+        found = [stream for stream in manifest.streams if not is_unfinished(stream.raw_name)]
     if not wanted.damaged:
         for stream in found:
             if stream.faults:
@@ -358,7 +367,7 @@ class _Making:
 
     def _rewind(self, streams: Sequence[KeptStream], moved: dict[str, str], until: EntryID) -> None:
         for stream in streams:
-            name = self._wanted.name or stream.raw_name
+            name = self._wanted.named(stream.raw_name)
             place = moved[stream.path]
             if place == RECORDS:
                 source, target = self._backup.path / RECORDS, self._fresh / RECORDS
@@ -399,7 +408,7 @@ class _Making:
             stores.open(self._backup.path / part, read_only=True, create=False) as earlier,
             _open_quiet(self._fresh / part, seal="manual") as store,
         ):
-            target = store.stream(self._wanted.name or own)
+            target = store.stream(self._wanted.named(own))
             if how.rest is None:
                 copy_until(earlier.stream(own), target, until, lambda _: None)
             else:
@@ -447,10 +456,11 @@ _WAY_OUT = "diskstream backup verify says what else is damaged; an older backup 
 # --- streams of a store -----------------------------------------------------------------------------------------------
 
 
-def _must_be_free(store: stores.Store, names: Iterable[bytes]) -> None:
+def _must_be_free(store: stores.Store, others: OtherKeys, names: Sequence[bytes]) -> None:
     for name in names:
         if store.exists(name):
             raise StreamExistsError(name)
+    others.refuse(names)
 
 
 def _into_store(backup: Backup, target: Path, streams: Sequence[KeptStream], wanted: Wanted) -> Restored:
@@ -464,14 +474,24 @@ def _into_store(backup: Backup, target: Path, streams: Sequence[KeptStream], wan
             stores.open(backup.path, read_only=True, create=False) as earlier,
             _open_quiet(target, seal="background") as store,
         ):
-            names = {stream.raw_name: wanted.name or stream.raw_name for stream in streams}
-            _must_be_free(store, names.values())
+            for name in store.streams():  # of restores that were killed: this one has the lock
+                if name.startswith(_UNFINISHED):
+                    store.delete(name)
+            names = {stream.raw_name: wanted.named(stream.raw_name) for stream in streams}
+            others = OtherKeys(target)
+            _must_be_free(store, others, list(names.values()))
             for own, name in names.items():
-                hidden = TEMPORARY + b"restore-" + hashlib.sha256(name).hexdigest()[:16].encode()
-                store.delete(hidden)  # of a restore that was killed
-                copy_until(earlier.stream(own), store.stream(hidden), wanted.until, lambda _: None)
-                store.sync()
-                store.rename(hidden, name, replace=False)
+                hidden = _UNFINISHED + hashlib.sha256(name).hexdigest()[:16].encode()
+                try:
+                    copy_until(earlier.stream(own), store.stream(hidden), wanted.until, lambda _: None)
+                    store.sync()
+                    with others.held():
+                        others.refuse([name])
+                        store.rename(hidden, name, replace=False)
+                except DiskstreamError:
+                    with contextlib.suppress(DiskstreamError):  # else the next restore does it
+                        store.delete(hidden)
+                    raise
                 restored.entries += len(store.stream(name))
                 _note_rule(store.stream(name), restored)
                 restored.streams[name.decode("utf-8", "surrogateescape")] = Rewound("copied")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import filterfalse
 from pathlib import Path
 
 import click
@@ -13,6 +14,7 @@ from diskstream.cli.completing import complete_streams
 from diskstream.cli.failure import Failure
 from diskstream.cli.options import as_bytes, directory_option, existing_store, json_option
 from diskstream.cli.output import console, text, write_json
+from diskstream.copying import is_unfinished
 
 
 @click.command("ls")
@@ -27,7 +29,7 @@ def command(ctx: click.Context, *, pattern: bytes | None, directory: Path, as_js
         table.add_column(heading, justify="right")
     damaged = 0
     with existing_store(directory, read_only=True) as store:
-        for name in store.streams(pattern):
+        for name in filterfalse(is_unfinished, store.streams(pattern)):
             try:
                 info = store.stream(name).info()
             except diskstream.CorruptionError as error:

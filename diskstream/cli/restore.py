@@ -16,7 +16,7 @@ from diskstream.backups import Backup, Planned, Restored, Wanted, find_backup, p
 from diskstream.cli.consent import consent_options
 from diskstream.cli.failure import Failure
 from diskstream.cli.moments import END, check_order, end_bound, start_bound
-from diskstream.cli.options import as_bytes, json_option, optional_directory_option
+from diskstream.cli.options import as_bytes, checked, json_option, not_empty, optional_directory_option
 from diskstream.cli.output import text, write_json
 from diskstream.cli.progress import bytes_progress
 from diskstream.cli.restore_redis import restore_to_redis
@@ -36,7 +36,15 @@ _RULES_TOLD = 5
 @click.option(
     "-s", "--stream", "streams", multiple=True, type=as_bytes, metavar="NAME", help="Only this; may come again."
 )
-@click.option("--as", "--key", "name", type=as_bytes, metavar="NAME", help="Another name for the one stream.")
+@click.option(
+    "--as",
+    "--key",
+    "name",
+    type=as_bytes,
+    callback=checked(not_empty),
+    metavar="NAME",
+    help="Another name for the one stream.",
+)
 @click.option("--until", type=END, metavar="ID|TIME", help="Leave out what was added later (to a directory).")
 @click.option("--damaged", is_flag=True, help="Take also what was damaged when the backup was made (to a directory).")
 @optional_directory_option("The store to take from, instead of a backup (to a Redis).")

@@ -16,6 +16,7 @@ from diskstream.cli.consent import ask
 from diskstream.cli.failure import Failure
 from diskstream.cli.options import existing_store, existing_stream
 from diskstream.cli.output import attributes, text, write_json
+from diskstream.copying import is_unfinished
 
 
 def restore_to_redis(
@@ -38,7 +39,8 @@ def restore_to_redis(
     if key is not None and len(names) != 1:
         raise click.UsageError("another name is for one stream: name it with --stream")
     with existing_store(directory, read_only=True) as store:
-        wanted = [existing_stream(store, name).name for name in names] if names else store.streams()
+        named = [existing_stream(store, name).name for name in dict.fromkeys(names)]
+        wanted = named or [name for name in store.streams() if not is_unfinished(name)]
         server = Server(url)
         try:
             asked: dict[str, Any] = {"key": key, "start": start, "end": end, "replace": replace}
@@ -46,7 +48,8 @@ def restore_to_redis(
                 plans = [plan_restore(store.stream(name), server, **asked) for name in wanted]
                 _say_plans(plans, as_json=as_json)
                 return
-            taken = [key or name for name in wanted if server.kind(key or name) != "none"] if replace else []
+            keys = {name: name if key is None else key for name in wanted}
+            taken = [each for each in keys.values() if server.kind(each) != "none"] if replace else []
             if taken:
                 ask(f"Replace {', '.join(map(text, taken[:10]))} in {server.shown}?", force=force)
             refused = 0
@@ -56,11 +59,11 @@ def restore_to_redis(
                         report = restore_stream(store.stream(name), server, stop=stop, **asked, **progress)
                     except diskstream.ChangedError as error:  # which says nothing of the others
                         refused += 1
-                        _say_refused(name, key or name, error, as_json=as_json)
+                        _say_refused(name, keys[name], error, as_json=as_json)
                         continue
                     except diskstream.DiskstreamError as error:
                         if as_json:
-                            _write_refused(name, key or name, error)
+                            _write_refused(name, keys[name], error)
                         raise
                     if report is None:
                         raise Failure("it was stopped before all was restored", hint="run it again: it goes on")

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 import diskstream
-from diskstream.archiving import Server, restore_stream
+from diskstream.archiving import Server, plan_restore, restore_stream
 from diskstream.archiving.restoring import RESTORING_PREFIX, _Restore
+from diskstream.copying import temporary_name
+from diskstream.errors import ArgumentError
 from tests.archiving.world import ROOT, World
 
 PREFIX = RESTORING_PREFIX.decode()
@@ -199,6 +201,20 @@ def test_dry_run_and_misuse(world: World) -> None:
         server.close()
 
 
+def test_an_empty_name_is_no_name(world: World) -> None:
+    """Of a variable that was not set: with --replace the stream's own key went, which nobody had named."""
+    archived(world)
+    world.client.xadd("s", {"new": "entry"})
+    words = ("--stream", "s", "--replace", "--force")
+    assert "must not be empty" in restore(world, *words, "--key", "", code=2)["said"]
+    assert "must not be empty" in restore(world, *words, "--as", "", "--dry-run", code=2)["said"]
+    with diskstream.open(world.directory, read_only=True) as store, Server(world.url) as server:
+        for act in (plan_restore, restore_stream):
+            with pytest.raises(ArgumentError, match="must not be empty"):
+                act(store.stream("s"), server, key=b"", replace=True)
+    assert world.client.xlen("s") == 49
+
+
 def test_a_key_that_is_taken_keeps_no_other_stream_from_coming_back(world: World) -> None:
     for name in ("a", "b", "c", "d"):
         world.fill(name, 3)
@@ -224,6 +240,22 @@ def test_a_key_that_is_taken_keeps_no_other_stream_from_coming_back(world: World
     assert world.client.xlen("d") == 1
 
 
+def test_a_stream_that_is_named_twice_is_restored_once(world: World) -> None:
+    """The second time it was replaced by itself, and told as a second stream."""
+    archived(world)
+    words = ("restore", "--to", world.url, "--dir", str(world.directory), "--json", "--replace", "--force")
+    result = world.run(*words, "--stream", "s", "--stream", "s")
+    assert [json.loads(line)["entries"] for line in result.stdout.splitlines()] == [48]
+
+
+def test_a_stream_that_is_not_whole_is_not_restored_unasked(world: World) -> None:
+    with diskstream.open(world.directory) as store:
+        store.stream("s").add({"n": 1}, id="1-1")
+        store.stream(temporary_name()).add({"n": 1}, id="1-1")
+    restore(world)
+    assert world.client.keys() == [b"s"]
+
+
 def test_a_key_that_is_added_to_meanwhile_is_not_replaced(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     archived(world)
     real = _Restore._add
@@ -238,6 +270,75 @@ def test_a_key_that_is_added_to_meanwhile_is_not_replaced(world: World, monkeypa
     assert world.client.xlen("s") == 49
     restore(world, "--replace", "--force")
     assert world.client.xlen("s") == 48
+
+
+@pytest.mark.parametrize("words", [(), ("--replace", "--force")])
+@pytest.mark.parametrize("when", ["_put_state", "_check_built", "_check_groups"])
+def test_another_restore_of_the_key_that_begins_anew_is_not_put_in_place(
+    world: World, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], when: str
+) -> None:
+    """What it had added so far was renamed, between the look at the length and the new name, and called the stream."""
+    archived(world)
+    before = facts(world, "s")
+    world.client.delete("s")
+    real = getattr(_Restore, when)
+
+    def then_another(self: _Restore, *given: Any) -> None:
+        real(self, *given)
+        with monkeypatch.context() as patch, diskstream.open(world.directory, read_only=True) as store:
+            patch.setattr(_Restore, "_put_in_place", lambda *_, **_named: None)  # it gets no further
+            with Server(world.url) as server:
+                restore_stream(store.stream("s"), server, start="30")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_Restore, when, then_another)
+        said = restore(world, *words, code=1)["said"]
+    assert "another restore is at work on the key b's'" in said
+    assert "when the other has ended, run this again" in said
+    assert not world.client.exists("s")
+    assert restore(world, *words)["resumed"] == 0
+    assert facts(world, "s") == before
+
+
+def test_a_connection_that_breaks_off_at_the_end_is_no_other_restore(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archived(world)
+    world.client.delete("s")
+    real = _Restore._check_built
+
+    def then_cut(self: _Restore, *given: Any) -> None:
+        real(self, *given)
+        world.client.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_Restore, "_check_built", then_cut)
+        said = restore(world, "--start", "10", code=1)["said"]
+    assert "the connection failed" in said
+    assert "it goes on where it stopped" in said
+    assert restore(world, "--start", "10")["entries"] == 0
+    assert world.client.xlen("s") == 40
+
+
+def test_a_range_takes_over_no_groups_of_a_killed_whole_restore(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Up to the last entry both have the same ones, so it went on there, and brought all that the other one had put."""
+    archived(world)
+    world.client.delete("s")
+
+    def killed(*_: Any, **_named: Any) -> None:
+        raise KeyboardInterrupt
+
+    for stage, left in (("_put_in_place", 2), ("_check_groups", 2), ("_put_pending", 1)):
+        with monkeypatch.context() as patch:
+            patch.setattr(_Restore, stage, killed)
+            world.run("restore", "--to", world.url, "--dir", str(world.directory), code=1)
+        assert len(world.client.xinfo_groups(f"{PREFIX}s")) == left
+        report = restore(world, "--end", "50-1")
+        assert "neither groups nor counters: it was begun anew" in report["notes"][0]
+        assert (report["resumed"], report["groups"]) == (0, 0)
+        assert world.client.xinfo_groups("s") == []
+        assert world.client.xinfo_stream("s")["last-generated-id"] == b"49-1"
+        world.client.delete("s")
 
 
 @pytest.mark.parametrize("words", [(), ("--replace", "--force")])

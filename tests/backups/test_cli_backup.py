@@ -164,6 +164,7 @@ def test_what_cannot_be_says_what_and_what_to_do(run: Run, tmp_path: Path, words
         ("backup", "prune", "a", "--older-than", "soon"),
         ("restore", "store"),
         ("restore", "store", "--to", "t", "--as", "x"),
+        ("restore", "store", "--to", "t", "--stream", "x", "--as", ""),
     ],
 )
 def test_wrong_usage(run: Run, tmp_path: Path, words: tuple[str, ...]) -> None:

@@ -1,9 +1,9 @@
 """Backups of a live store: what is in them, what they share, and what leaves them alone."""
 
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from shutil import rmtree
 from typing import Any
 
 import pytest
@@ -329,7 +329,7 @@ def test_what_is_written_while_it_copies_is_not_in_it(store: Store, target: Path
 def test_a_lease_that_somebody_removed_is_said(store: Store, target: Path, what: str) -> None:
     def remove(_: int) -> None:
         for path in (store.path / "leases").glob(what):
-            rmtree(path) if path.is_dir() else path.unlink()
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
 
     with pytest.raises(BackupError, match="removed the lease") as refused:
         make_backup(store.path, target, Settings(on_total=remove))
@@ -362,6 +362,19 @@ def test_places_that_are_refused(store: Store, tmp_path: Path, target: Path) -> 
             make_backup(other.path, target)
     with pytest.raises(diskstream.NotAStoreError):
         make_backup(tmp_path / "nowhere", target)
+
+
+@pytest.mark.parametrize("place", ["backups/inner", "backups/{}/inner", "backups/{}/streams", "alias/in", "moved/in"])
+def test_a_place_within_other_backups_is_refused(store: Store, tmp_path: Path, target: Path, place: str) -> None:
+    """The backup around it failed `verify` from then on, and `prune` of that was the end of those within."""
+    made = make_backup(store.path, target)
+    (tmp_path / "alias").symlink_to(made.path)
+    shutil.copytree(made.path, tmp_path / "moved")
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(BackupError, match=r"it is within the (backup|directory of backups) ") as refused:
+        make_backup(store.path, tmp_path / place.format(made.path.name))
+    assert "elsewhere" in str(refused.value.hint)
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_two_at_once_are_refused(store: Store, target: Path) -> None:

@@ -1,16 +1,33 @@
 """Stores made out of backups, and streams put back."""
 
+import json
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 import diskstream
 from diskstream import DiskFullError, EntryID, NoSuchStreamError, Store, StreamExistsError
-from diskstream.backups import Backup, BackupError, Settings, Wanted, find_backup, make_backup, plan, restore
+from diskstream.backups import (
+    Backup,
+    BackupError,
+    Settings,
+    Wanted,
+    find_backup,
+    make_backup,
+    making,
+    plan,
+    restore,
+    restoring,
+)
 from diskstream.backups.repository import Repository
+from diskstream.backups.rewinding import copy_until
+from diskstream.cli import main
 from diskstream.commands.keyspace import Keyspace
+from diskstream.copying import is_unfinished, temporary_name
 from diskstream.errors import ArgumentError, StorageError
 from tests.backups.processes import kill_restores
 from tests.backups.world import LONG, bulky, filled, flip_in_place, seen, seen_at
@@ -79,6 +96,8 @@ def test_some_streams_and_one_under_another_name(backup: Backup, tmp_path: Path)
         restore(backup, tmp_path / "none", Wanted((b"nothing",)))
     with pytest.raises(ArgumentError, match="name one"):
         Wanted((b"x", b"empty"), b"y")
+    with pytest.raises(ArgumentError, match="must not be empty"):
+        Wanted((LONG,), b"")
     assert not (tmp_path / "none").exists()
 
 
@@ -221,6 +240,49 @@ def test_a_stream_is_put_back_beside_others(backup: Backup, tmp_path: Path) -> N
         assert store.verify().ok
 
 
+@pytest.mark.parametrize(("database", "below"), [(0, "."), (3, "db3")])
+def test_a_name_that_a_servers_other_key_has_is_not_free(
+    backup: Backup, tmp_path: Path, database: int, below: str
+) -> None:
+    """The restore succeeded, and no command of a server found the stream: the string was found."""
+    target = tmp_path / "served" / below
+    with Keyspace(tmp_path / "served") as keyspace:
+        ours = Ours(keyspace)
+        ours.run(f"SELECT {database}")
+        ours.run("XADD own 1-0 n 1")  # the store of a database is there once it has a stream
+        for line in ("SET str 1", "RPUSH list 1", "SET gone 1", "DEL gone", "SET brief 1 PX 1"):
+            ours.run(line)
+        ours.run(f"SELECT {database + 1}")
+        ours.run("SET elsewhere 1")
+        for name, kind in ((b"str", "string"), (b"list", "list")):
+            for act in (plan, restore):
+                with pytest.raises(BackupError, match=f"key {name!r} there is a {kind}") as refused:
+                    act(backup, target, Wanted((b"x",), name))
+                assert "--as" in str(refused.value.hint)
+        assert list(seen_at(target)) == [b"own"]
+        ours.run(f"SELECT {database}")
+        for free in ("gone", "brief", "elsewhere"):
+            restore(backup, target, Wanted((b"x",), free.encode()))
+            assert ours.run(f"TYPE {free}") == b"stream"
+
+
+def test_a_key_that_a_server_makes_meanwhile_has_its_name(
+    backup: Backup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Keyspace(tmp_path / "served") as keyspace:
+        ours = Ours(keyspace)
+
+        def then_set(*given: Any) -> None:
+            copy_until(*given)
+            ours.run("SET str 1")
+
+        monkeypatch.setattr(restoring, "copy_until", then_set)
+        with pytest.raises(BackupError, match="is a string"):
+            restore(backup, tmp_path / "served", Wanted((b"x",), b"str"))
+        assert ours.run("GET str") == b"1"
+    assert seen_at(tmp_path / "served") == {}
+
+
 def test_a_stream_is_put_back_as_it_was_earlier(backup: Backup, tmp_path: Path) -> None:
     entries, _ = seen_at(backup.path)[b"x"]
     until = entries[len(entries) // 2][0]
@@ -258,6 +320,41 @@ def test_killed_at_each_step_there_is_nothing_or_everything(
     last = EntryID(until) if until else EntryID(80, 0)
     assert found[b"x"][0] == [row for row in seen_at(made.path)[b"x"][0] if row[0] <= last]
     assert into == (b"own" in found)
+
+
+def test_what_a_killed_restore_has_left_is_nobodys_stream_and_goes_with_the_next(
+    backup: Backup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It went with a restore to the same name alone: until then it was listed, backed up and restored as a stream."""
+    target = tmp_path / "other"
+    with diskstream.open(target) as store:
+        store.stream("own").add({"n": 1})
+
+    def killed(*_: object, **_named: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "rename", killed)
+        with pytest.raises(KeyboardInterrupt):
+            restore(backup, target, Wanted((b"x",), b"y"))
+    (left,) = [name for name in seen_at(target) if is_unfinished(name)]
+    server_made = temporary_name()  # whose end nobody here knows
+    with diskstream.open(target) as store:
+        store.stream(server_made).add({"n": 1})
+    listed = CliRunner().invoke(main, ["ls", "--dir", str(target), "--json"]).stdout.splitlines()
+    assert [json.loads(line)["stream"] for line in listed] == ["own"]
+    for patterns in ((), (b"*",)):
+        made = find_backup(make_backup(target, tmp_path / "more", Settings(patterns)).path)
+        assert list(seen_at(made.path)) == [b"own"]
+    monkeypatch.setattr(making, "is_unfinished", lambda _: False)  # as versions before did
+    made = find_backup(make_backup(target, tmp_path / "more").path)
+    assert left in seen_at(made.path)
+    assert plan(made, tmp_path / "again").streams == [b"own"]
+    restore(made, tmp_path / "again")
+    assert list(seen_at(tmp_path / "again")) == [b"own"]
+
+    restore(backup, target, Wanted((b"x",), b"z"))
+    assert sorted(seen_at(target)) == sorted([server_made, b"own", b"z"])
 
 
 def test_neither_backup_nor_restore_goes_by_a_rule_of_retention(
