@@ -96,6 +96,20 @@ def test_rejected_rows_are_not_written_over_what_is_read(tmp_path: Path) -> None
     assert file.read_bytes() == before
 
 
+def test_rejected_rows_are_not_written_over_a_file_of_the_store(tmp_path: Path) -> None:
+    """The log of a stream was emptied for them, with status 0."""
+    file = csv(tmp_path / "one.csv", "1,a", "bad")
+    imported(tmp_path / "s", csv(tmp_path / "two.csv", "1,a"))
+    (tmp_path / "alias").symlink_to(tmp_path / "s")
+    (log,) = (tmp_path / "s" / "streams" / "two").glob("*.log")
+    for directory in (tmp_path / "s", tmp_path / "alias"):
+        for rejects in (log, tmp_path / "s" / "new", tmp_path / "alias" / "store.json"):
+            told = imported(directory, file, "--on-error", "skip", "--rejects", rejects, code=2)
+            assert "within the store" in " ".join(told.output.split())
+    assert lengths(tmp_path / "s") == {"two": 1}
+    assert not (tmp_path / "s" / "new").exists()
+
+
 def test_another_spelling_of_the_name_is_another_import_where_it_is_in_each_row(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,6 +19,7 @@ import diskstream
 from diskstream.cli.failure import Failure
 from diskstream.cli.import_report import import_progress, write_report
 from diskstream.cli.options import FSYNC, directory_option, json_option
+from diskstream.exporting.placing import check_outside
 from diskstream.ingest import (
     ID_FIELD,
     InputChangedError,
@@ -180,7 +181,7 @@ def command(files: tuple[str, ...], directory: Path, stream: str, as_json: bool,
     loads = {name: _load_options(options) for name in groups}
     for name, sources in groups.items():
         _check_tables(sources, loads[name])
-    _check_rejects(options["rejects"], groups)
+    _check_rejects(options["rejects"], groups, directory)
     keys = {name: _key(name, sources, options, groups) for name, sources in groups.items()}
     with diskstream.open(directory, fsync=fsync) as store, ExitStack() as held:
         for name in sorted(groups):
@@ -201,9 +202,20 @@ def command(files: tuple[str, ...], directory: Path, stream: str, as_json: bool,
         store.sync()
 
 
-def _check_rejects(rejects: Any, groups: dict[str, list[Source]]) -> None:
-    """Rejected rows are not written over what is read."""
-    path = str(getattr(rejects, "name", ""))
+def _check_rejects(rejects: Any, groups: dict[str, list[Source]], store: Path) -> None:
+    """Rejected rows are not written over what is read, nor over what it is read into.
+
+    Raises:
+        click.UsageError: they would be.
+        StorageError: the path leads nowhere.
+    """
+    if not hasattr(rejects, "close_intelligently"):  # standard output, or nothing
+        return
+    path = str(rejects.name)
+    try:
+        check_outside(store, Path(path))
+    except diskstream.ArgumentError as error:
+        raise click.UsageError(f"--rejects: {error}") from None
     for sources in groups.values() if Path(path).is_file() else ():
         if any(Path(source.path).exists() and Path(source.path).samefile(path) for source in sources):
             raise click.UsageError(f"{path} is imported: keep rejected rows elsewhere")
