@@ -228,7 +228,12 @@ def _close_rejects(rejects: Any) -> None:
 
 
 def _group(files: tuple[str, ...], stream: str, options: dict[str, Any]) -> dict[str, list[Source]]:
-    """The files of each stream. A missing file is found before anything is written."""
+    """The files of each stream. What is missing, or named twice, is found before anything is written.
+
+    Raises:
+        Failure: a file is not there, or is a directory.
+        click.UsageError: a stream would have the rows of a file twice.
+    """
     columns = options["columns"]
     groups: dict[str, list[Source]] = {}
     for file in files:
@@ -245,7 +250,25 @@ def _group(files: tuple[str, ...], stream: str, options: dict[str, Any]) -> dict
         )
         stem = "stdin" if file == "-" else Path(file).stem
         groups.setdefault(stream.replace("{stem}", stem), []).append(source)
+    for sources in groups.values():
+        _check_once(sources)
     return groups
+
+
+def _check_once(sources: list[Source]) -> None:
+    """By whatever way a name leads to a file, it is imported once: else a stream would have each of its rows twice.
+
+    Raises:
+        click.UsageError: two names are of one file.
+    """
+    known: dict[tuple[int, int] | None, str] = {}
+    for source in sources:
+        found = None if source.path == "-" else Path(source.path).stat()
+        which = None if found is None else (found.st_dev, found.st_ino)
+        if which in known:
+            before = "" if known[which] == source.path else f", as {known[which]}"
+            raise click.UsageError(f"{source.path} is named twice{before}: each row would be there twice; name it once")
+        known[which] = source.path
 
 
 # What does not shape the rows. (Which of them are bad shows in those that are there.)
