@@ -183,7 +183,8 @@ def _standing(job: Job, plan: Plan, source: Stream) -> tuple[Plan, EntryID, bool
             position = StreamSink(target, writer, keep_ids=job.keep_ids, sync=store.sync).position()
             if earlier is not None:
                 _check_knows(to, target, writer)
-            elif target.committed(writer) is None:
+            else:
+                _check_planned(to, name, target.committed(writer))
                 _check_passed(job, plan, source, target.last_id())
     else:
         return plan, MIN_ID, False
@@ -289,6 +290,21 @@ def _check_knows(to: ToStream, target: Stream, writer: bytes) -> None:
         raise ChangedError(str(to), what, "replay it again from its beginning with another --name")
 
 
+def _check_planned(to: ToStream, name: str, position: tuple[int, int] | None) -> None:
+    """Refuses to go on behind a position where nobody can tell of what it is one: there is no plan.
+
+    A plan is written behind the commit record of 0-0 and before the first entry is added: whoever was killed between
+    the two has added nothing, and begins.
+
+    Raises:
+        ChangedError: entries were added.
+    """
+    if position is not None and EntryID(*position) > MIN_ID:
+        what = f"the target knows of a replay {name} whose plan is gone, as in a store that was restored"
+        hint = f"give another --name; it has what it was sent up to {EntryID(*position)}, behind which --start begins"
+        raise ChangedError(str(to), what, hint)
+
+
 def _writer(name: str) -> bytes:
     return f"replayed:{name}".encode("utf-8", "surrogateescape")
 
@@ -301,8 +317,8 @@ def _to_stream(job: Job, to: ToStream, plan: Plan, name: str, source: Stream) ->
         with kept.alone():
             earlier = kept.read()
             if earlier is None:
-                if target.committed(writer) is None:
-                    _check_passed(job, plan, source, target.last_id())
+                _check_planned(to, name, target.committed(writer))
+                _check_passed(job, plan, source, target.last_id())
                 # From here on a stream that does not know of it is another stream.
                 target.note_commit(Commit(writer, 0, 0), durable=True)
                 kept.write(plan)

@@ -1,6 +1,7 @@
 """What a replay writes to, while it runs: removed, made anew, emptied, and trimmed by its owner."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +9,11 @@ import pytest
 import redis
 
 import diskstream
+from diskstream.backups import Wanted, find_backup, make_backup, restore
 from diskstream.errors import ChangedError, RemoteError
+from diskstream.ids import EntryID
 from diskstream.replaying import Job, ToRedis, ToStream, measure, run_job
+from diskstream.replaying.plans import Plan, PlanFile
 from diskstream.replaying.run import MAX_BATCH
 from tests.conftest import RedisServer
 from tests.server.client import serving
@@ -112,6 +116,46 @@ def test_a_stream_that_its_owner_trims_is_the_same(source: Path, tmp_path: Path,
     assert run_job(job(source, to, keep_ids=keep, on_entries=after(MAX_BATCH, empty))).complete
     with diskstream.open(to.store, read_only=True) as store:
         assert len(store.stream(to.name)) == COUNT - MAX_BATCH
+
+
+def test_a_position_without_a_plan_is_not_trusted(source: Path, tmp_path: Path) -> None:
+    """Of a source that was made anew, what lay below the position was passed over, and the replay called complete."""
+    to = ToStream(tmp_path / "target", b"t")
+    run_job(job(source, to, name="n"))
+    restore(
+        find_backup(make_backup(to.store, tmp_path / "backups").path),
+        tmp_path / "restored",
+        Wanted(until=EntryID(MAX_BATCH, 0)),
+    )
+    with diskstream.open(source) as store:
+        store.delete("o")
+        store.stream("o").add_many([{"other": number} for number in (1, 2)], ids=["1-0", f"{COUNT + 1}-0"])
+    before = replace(to, store=tmp_path / "restored")
+    for keep in (True, False):
+        wanted = job(source, before, name="n", keep_ids=keep)
+        for run in (measure, run_job):
+            with pytest.raises(ChangedError, match="knows of a replay n whose plan is gone") as error:
+                run(wanted)
+            assert f"--name; it has what it was sent up to {MAX_BATCH}-0" in str(error.value.hint)
+    with diskstream.open(before.store, read_only=True) as store:
+        assert len(store.stream("t")) == MAX_BATCH
+    assert run_job(job(source, before, name="m", keep_ids=False)).replayed.sent == 2
+
+
+def test_killed_before_its_plan_was_written_it_begins(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    to = ToStream(tmp_path / "target", b"t")
+
+    def stop(_self: PlanFile, _plan: Plan) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(PlanFile, "write", stop)
+        with pytest.raises(KeyboardInterrupt):
+            run_job(job(source, to))
+    done = run_job(job(source, to))
+    assert (done.resumed, done.complete, done.replayed.sent) == (False, True, COUNT)
 
 
 # --- a Redis ----------------------------------------------------------------------------------------------------------
