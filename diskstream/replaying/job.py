@@ -153,10 +153,9 @@ def measure(job: Job) -> Measured:
         plan, position, resumed = _standing(job, job.plan(stream), stream)
         if plan.complete:
             return Measured(Replayed(), 0.0, resumed=True, complete=True)
-        first, last = plan.within
-        after = position.next()
-        entries = stream.range(max(first, MAX_ID if after is None else after), last)
-        counted = replay(entries, CallSink(lambda _: None), where=_conditions(job), on_entries=job.on_entries)
+        counted = replay(
+            _left(plan, stream, position), CallSink(lambda _: None), where=_conditions(job), on_entries=job.on_entries
+        )
     seconds = None
     if job.speed is not None:
         seconds = (counted.last.ms - counted.first.ms) / 1000 / job.speed
@@ -240,19 +239,29 @@ def _conditions(job: Job) -> list[Condition]:
     return [parse_condition(each) for each in job.where]
 
 
+def _left(plan: Plan, stream: Stream, position: EntryID) -> Iterator[Entry]:
+    """The entries behind a position; behind the greatest ID there is none."""
+    (first, last), after = plan.within, position.next()
+    return iter(()) if after is None else stream.range(max(first, after), last)
+
+
+def _count_left(plan: Plan, stream: Stream, position: EntryID) -> int:
+    """How many they are; about, where many were deleted."""
+    first, after, beyond = plan.within[0], position.next(), plan.within[1].next()
+    if after is None:
+        return 0
+    return max(0, stream.count_from(max(first, after)) - (0 if beyond is None else stream.count_from(beyond)))
+
+
 def _send(job: Job, plan: Plan, stream: Stream, sink: Sink, position: EntryID) -> Replayed:
     """Sends what is behind the position.
 
     Raises:
         DataLossError: the stream was deleted or begun anew, before all of it was read.
     """
-    first, last = plan.within
-    after = position.next()
-    start = max(first, MAX_ID if after is None else after)
-    entries = stream.range(start, last)
     if job.on_total is not None:
-        beyond = last.next()
-        job.on_total(max(0, stream.count_from(start) - (0 if beyond is None else stream.count_from(beyond))))
+        job.on_total(_count_left(plan, stream, position))
+    entries, last = _left(plan, stream, position), plan.within[1]
     pacer = job.pacer or Pacer(job.speed, rate=job.rate)
     done = replay(entries, sink, pacer=pacer, where=_conditions(job), on_entries=job.on_entries)
     if not done.stopped and (_sound_end(stream, job.end) < last or plan.identity not in ("", _identity(stream))):

@@ -11,9 +11,10 @@ import redis
 import diskstream
 from diskstream.backups import Wanted, find_backup, make_backup, restore
 from diskstream.errors import ChangedError, RemoteError
-from diskstream.ids import EntryID
+from diskstream.ids import MAX_ID, EntryID
 from diskstream.replaying import Job, ToRedis, ToStream, measure, run_job
 from diskstream.replaying.plans import Plan, PlanFile
+from diskstream.replaying.redis_sink import RedisSink
 from diskstream.replaying.run import MAX_BATCH
 from tests.conftest import RedisServer
 from tests.server.client import serving
@@ -258,6 +259,28 @@ def test_a_key_that_goes_just_before_new_ids_are_given_is_found_out(
     wanted = job(source, key, keep_ids=False)
     refused(wanted, again=wanted)
     assert client.xlen("t") == MAX_BATCH
+
+
+def test_behind_the_greatest_id_nothing_is_left(
+    source: Path, key: ToRedis, client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed before it was called complete, it added the last entry again."""
+    with diskstream.open(source) as store:
+        store.stream("o").add({"n": "last"}, MAX_ID)
+
+    def stop(_self: RedisSink, _plan: str) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(RedisSink, "complete", stop)
+        with pytest.raises(KeyboardInterrupt):
+            run_job(job(source, key, keep_ids=False))
+    totals: list[int] = []
+    wanted = job(source, key, keep_ids=False, on_total=totals.append)
+    assert measure(wanted).counted.seen == 0
+    done = run_job(wanted)
+    assert (done.resumed, done.complete, done.replayed.seen, totals) == (True, True, 0, [0])
+    assert client.xlen("t") == COUNT + 1
 
 
 def test_a_server_of_ours_has_no_place_for_the_position(source: Path, tmp_path: Path) -> None:
