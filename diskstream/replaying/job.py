@@ -16,7 +16,7 @@ from diskstream.replaying.pacing import Pacer
 from diskstream.replaying.plans import Plan, PlanFile
 from diskstream.replaying.redis_sink import RedisSink
 from diskstream.replaying.run import Replayed, replay
-from diskstream.replaying.sinks import CallSink, Sink, StreamSink
+from diskstream.replaying.sinks import CallSink, Sink, StreamSink, check_places
 from diskstream.stream import Stream
 
 __all__ = ["Job", "Outcome", "ToCall", "ToRedis", "ToStream", "measure", "run_job"]
@@ -153,9 +153,9 @@ def measure(job: Job) -> Measured:
         plan, position, resumed = _standing(job, job.plan(stream), stream)
         if plan.complete:
             return Measured(Replayed(), 0.0, resumed=True, complete=True)
-        counted = replay(
-            _left(plan, stream, position), CallSink(lambda _: None), where=_conditions(job), on_entries=job.on_entries
-        )
+        # What a run would be refused for is found here as well.
+        sink = CallSink(check_places if isinstance(job.target, ToStream) else lambda _: None)
+        counted = replay(_left(plan, stream, position), sink, where=_conditions(job), on_entries=job.on_entries)
     seconds = None
     if job.speed is not None:
         seconds = (counted.last.ms - counted.first.ms) / 1000 / job.speed
@@ -328,19 +328,25 @@ def _to_stream(job: Job, to: ToStream, plan: Plan, name: str, source: Stream) ->
             if earlier is None:
                 _check_planned(to, name, target.committed(writer))
                 _check_passed(job, plan, source, target.last_id())
-                # From here on a stream that does not know of it is another stream.
-                target.note_commit(Commit(writer, 0, 0), durable=True)
-                kept.write(plan)
             else:
                 plan.check_same(earlier)
                 plan = earlier
-            sink = StreamSink(target, writer, keep_ids=job.keep_ids, sync=store.sync)
-            _check_knows(to, target, writer)  # behind the sink, which adds to no other stream than this one
+
+            def begin() -> None:
+                # From here on a stream that does not know of it is another stream.
+                target.note_commit(Commit(writer, 0, 0), durable=True)
+                kept.write(plan)
+
+            on_begin = begin if earlier is None else None
+            sink = StreamSink(target, writer, keep_ids=job.keep_ids, sync=store.sync, on_begin=on_begin)
+            if earlier is not None:
+                _check_knows(to, target, writer)  # behind the sink, which adds to no other stream than this one
             if plan.complete:
                 return Outcome(Replayed(), plan.within[1], resumed=True, complete=True)
             done = _send(job, plan, source, sink, sink.position())
             sink.check_same()
             if not done.stopped:
+                sink.begin()  # also where there was nothing to be sent
                 kept.write(replace(plan, complete=True))
             return Outcome(done, sink.position(), resumed=earlier is not None, complete=not done.stopped)
 

@@ -10,7 +10,7 @@ import redis
 
 import diskstream
 from diskstream.backups import Wanted, find_backup, make_backup, restore
-from diskstream.errors import ChangedError, RemoteError
+from diskstream.errors import ArgumentError, ChangedError, RemoteError
 from diskstream.ids import MAX_ID, EntryID
 from diskstream.replaying import Job, ToRedis, ToStream, measure, run_job
 from diskstream.replaying.plans import Plan, PlanFile
@@ -157,6 +157,31 @@ def test_killed_before_its_plan_was_written_it_begins(
             run_job(job(source, to))
     done = run_job(job(source, to))
     assert (done.resumed, done.complete, done.replayed.sent) == (False, True, COUNT)
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_what_a_commit_record_cannot_hold_is_refused_before_anything_is_there(
+    source: Path, tmp_path: Path, keep: bool
+) -> None:
+    """Only the last entry of a batch was looked at, and behind a refusal an empty stream and a plan were left."""
+    to, beyond = ToStream(tmp_path / "target", b"t"), f"5-{2**32 - 1}"
+    with diskstream.open(source) as store:
+        store.stream("p").add_many([{"n": number} for number in range(3)], ids=["1-0", beyond, "6-0"])
+    wanted = replace(job(source, to, keep_ids=keep), stream=b"p")
+    for run in (measure, run_job):
+        with pytest.raises(ArgumentError, match=f"sequence of {beyond} is beyond"):
+            run(wanted)
+    with diskstream.open(to.store) as store:
+        assert store.streams() == []
+    assert run_job(replace(wanted, end=EntryID(4, 0))).replayed.sent == 1
+
+
+def test_without_anything_to_send_it_is_complete(source: Path, tmp_path: Path) -> None:
+    wanted = job(source, ToStream(tmp_path / "target", b"t"), where=("n=nothing",))
+    assert [(done.resumed, done.complete) for done in (run_job(wanted), run_job(wanted))] == [
+        (False, True),
+        (True, True),
+    ]
 
 
 # --- a Redis ----------------------------------------------------------------------------------------------------------
