@@ -69,6 +69,7 @@ def plan(url: str, directory: Path, patterns: Sequence[bytes], options: ArchiveO
         elif directory.is_dir() and any(directory.iterdir()):
             raise FormatError(f"{directory} holds something else than a store; choose an empty directory")
         found: dict[bytes, Plan] = {}
+        unmatched: dict[bytes, Plan] = {}  # patterns, beside which there may be keys of the very same names
         for pattern in patterns:
             matched = False
             for key, kind in server.named(pattern):
@@ -81,8 +82,8 @@ def plan(url: str, directory: Path, patterns: Sequence[bytes], options: ArchiveO
                     what = "there is no such key" if kind == "none" else f"the key is a {kind}, not a stream"
                     found[key] = Plan(key, error=what)
             if has_wildcard(pattern) and not matched:
-                found[pattern] = Plan(pattern, error=NO_MATCH)
-        return [found[key] for key in sorted(found)]
+                unmatched[pattern] = Plan(pattern, error=NO_MATCH)
+        return sorted([*found.values(), *unmatched.values()], key=lambda plan: plan.stream)
 
 
 def _plan(server: Server, store: Store | None, key: bytes, options: ArchiveOptions) -> Plan:
