@@ -17,7 +17,7 @@ from diskstream.archiving.recognising import check_copy, check_source
 from diskstream.archiving.server import Server, has_wildcard
 from diskstream.checkpoints import Checkpoints
 from diskstream.errors import ArgumentError, ChangedError, FormatError
-from diskstream.ids import MIN_ID, EntryID
+from diskstream.ids import MAX_ID, MIN_ID, EntryID
 from diskstream.store import Store
 
 __all__ = ["Plan", "plan"]
@@ -102,5 +102,7 @@ def _plan(server: Server, store: Store | None, key: bytes, options: ArchiveOptio
         except (ChangedError, ArgumentError) as why:
             error = str(why)
     entries = None if error else left_to_copy(mark, facts, copy)
-    trim_to = facts.last_id if options.trim else None
+    trim_to = None
+    if options.trim:
+        trim_to = facts.last_id.prev() if facts.last_id == MAX_ID else facts.last_id  # see `trim_source`
     return Plan(key, entries, copied, facts.last_id, facts.groups, trim_to, error)
