@@ -232,6 +232,26 @@ def test_what_is_printed_without_a_standard_output_goes_into_no_file_of_the_stor
         assert len(store.stream("s")) == 9
 
 
+@pytest.mark.parametrize(
+    "words", [["trim", "s", "--maxlen", "0"], ["rm", "s"], ["backup", "prune", "b", "--keep", "1"]]
+)
+def test_without_a_standard_input_nobody_is_there_to_answer(
+    words: list[str], place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ended with a traceback: click asks no file that is not there."""
+    monkeypatch.chdir(place)
+    for _ in range(2):
+        assert run(("backup", "create"), ["b"], place / "store").exit_code == 0
+        with diskstream.open(place / "store") as store:
+            store.stream("s").add({"n": "more"})
+    closed = as_process(words, place / "store", "<&-")
+    empty = as_process(words, place / "store", "</dev/null")
+    assert (closed.returncode, closed.stdout, closed.stderr) == (empty.returncode, empty.stdout, empty.stderr)
+    assert closed.returncode == 1
+    assert b"error: there was no answer, so nothing was done" in closed.stderr
+    assert b"hint: --force does it without asking" in closed.stderr
+
+
 def test_colours_are_for_terminals_and_not_for_all_of_them(place: Path) -> None:
     plain = as_process(["info", "s"], place / "store", "")
     assert b"\x1b[" not in plain.stdout

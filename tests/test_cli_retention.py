@@ -182,6 +182,29 @@ def test_a_rule_may_be_that_trims_move(run: Run, directory: Path, tmp_path: Path
     assert kept(directory)[0] == 100
 
 
+def test_a_trim_says_that_it_moves_where_the_rule_says_so(run: Run, directory: Path, tmp_path: Path) -> None:
+    """It was told, and asked, how many entries would be dropped, and then dropped none."""
+    run("set", "jobs", "--on-trim", "--to", f"file://{tmp_path / 'cold'}")
+
+    def trim(*words: str, given: str | None = None, code: int = 0) -> Result:
+        result = CliRunner().invoke(main, ["trim", "jobs", *words, "--dir", str(directory)], input=given)
+        assert result.exit_code == code, result.output
+        return result
+
+    for words in (("--maxlen", "10"), ("--minid", "91"), ("--maxlen", "10", "--approximate")):
+        would = trim(*words, "--dry-run").stdout
+        assert "would drop none" in would
+        assert "wholly among the oldest 90 of 100 entries moved to cold storage" in would
+        (told,) = objects(trim(*words, "--dry-run", "--json"))
+        assert told == {"stream": "jobs", "trimmed": 0, "dry_run": True}
+        asked = trim(*words, given="n\n", code=1).stderr
+        assert "Drop" not in asked
+        assert "oldest 90 of 100 entries of stream jobs moved to cold storage" in asked
+        assert trim(*words, "--force").stdout == "0\n"
+    assert "would drop 0 of 100" in trim("--maxlen", "100", "--dry-run").stdout
+    assert kept(directory)[0] == 100
+
+
 def test_what_a_rule_moves_is_said_in_words(run: Run, directory: Path, tmp_path: Path) -> None:
     """A rule that moves was set with "beyond it now: 0 entries"; what it moved was printed as Python has it."""
     with diskstream.open(directory, segment_bytes=8192, seal="manual") as store:

@@ -96,6 +96,34 @@ def test_rejected_rows_are_not_written_over_what_is_read(tmp_path: Path) -> None
     assert file.read_bytes() == before
 
 
+def test_rejected_rows_are_not_written_over_a_file_of_the_store(tmp_path: Path) -> None:
+    """The log of a stream was emptied for them, with status 0."""
+    file = csv(tmp_path / "one.csv", "1,a", "bad")
+    imported(tmp_path / "s", csv(tmp_path / "two.csv", "1,a"))
+    (tmp_path / "alias").symlink_to(tmp_path / "s")
+    (log,) = (tmp_path / "s" / "streams" / "two").glob("*.log")
+    for directory in (tmp_path / "s", tmp_path / "alias"):
+        for rejects in (log, tmp_path / "s" / "new", tmp_path / "alias" / "store.json"):
+            told = imported(directory, file, "--on-error", "skip", "--rejects", rejects, code=2)
+            assert "within the store" in " ".join(told.output.split())
+    assert lengths(tmp_path / "s") == {"two": 1}
+    assert not (tmp_path / "s" / "new").exists()
+
+
+def test_a_file_that_is_named_twice_is_wrong_usage(tmp_path: Path) -> None:
+    """Each of its rows was there twice, and nobody had asked for that."""
+    file, other = csv(tmp_path / "one.csv", "1,a"), csv(tmp_path / "two.csv", "1,a")
+    (tmp_path / "linked.csv").symlink_to(file)
+    (tmp_path / "-").write_text("n,v\n1,a\n")
+    for again in (file, f"{tmp_path}/./one.csv", tmp_path / "linked.csv"):
+        told = imported(tmp_path / "s", file, other, again, stream="all", code=2).output
+        assert "named twice" in " ".join(told.split())
+    imported(tmp_path / "s", "-", "-", code=2)
+    assert not (tmp_path / "s").exists()
+    imported(tmp_path / "s", file, tmp_path / "linked.csv", "-")  # into streams of their own
+    assert lengths(tmp_path / "s") == {"linked": 1, "one": 1}
+
+
 def test_another_spelling_of_the_name_is_another_import_where_it_is_in_each_row(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

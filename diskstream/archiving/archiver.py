@@ -104,6 +104,9 @@ class Archiver:
         self._copies: dict[bytes, StreamCopy] = {}
         self._failed: dict[bytes, ArchiveReport] = {}
         self._awaited: dict[bytes, ArchiveReport] = {}
+        # Of patterns, as the two before are of keys: a key may have the very name of a pattern that does not match it.
+        self._unmatched: dict[bytes, ArchiveReport] = {}
+        self._awaited_patterns: dict[bytes, ArchiveReport] = {}
         self._breaks: dict[bytes, tuple[int, float]] = {}
         self._skipped: dict[bytes, str] = {}
         self._told: dict[bytes, set[str]] = {}
@@ -137,7 +140,11 @@ class Archiver:
         finally:
             for reader in self._readers:
                 reader.close()
-        reports = [*(copy.report for copy in self._copies.values()), *self._failed.values(), *self._awaited.values()]
+        others = (self._failed, self._awaited, self._unmatched, self._awaited_patterns)
+        reports = [
+            *(copy.report for copy in self._copies.values()),
+            *(each for some in others for each in some.values()),
+        ]
         reports.sort(key=lambda report: report.stream)
         return ArchiveResult(reports, sorted(self._skipped.items()), stopped)
 
@@ -310,7 +317,7 @@ class Archiver:
                 if kind == "stream" or (exact and kind == "none" and self._checkpoints.read(key) is not None):
                     self._add(key, stop)
                 elif exact and kind == "none" and self._options.follow:
-                    self._await(key, "there is no such key")
+                    self._await(self._awaited, key, "there is no such key")
                 elif exact:
                     what = "there is no such key" if kind == "none" else f"the key is a {kind}, not a stream"
                     hint = _PATTERNS if kind == "none" else None
@@ -324,18 +331,18 @@ class Archiver:
     def _matched(self, pattern: bytes, *, matched: bool, first: bool) -> None:
         """A pattern that no stream has is as a key that is not there: perhaps it is mistyped."""
         if matched:
-            self._awaited.pop(pattern, None)
+            self._awaited_patterns.pop(pattern, None)
         elif first and self._options.follow:
-            self._await(pattern, NO_MATCH)
+            self._await(self._awaited_patterns, pattern, NO_MATCH)
         elif first:
-            self._failed[pattern] = ArchiveReport(pattern, error=NO_MATCH, hint=_PATTERNS)
-            self._remark(self._failed[pattern])
+            self._unmatched[pattern] = ArchiveReport(pattern, error=NO_MATCH, hint=_PATTERNS)
+            self._remark(self._unmatched[pattern])
 
-    def _await(self, key: bytes, what: str) -> None:
-        if key not in self._awaited:
-            self._awaited[key] = ArchiveReport(key, error=what, hint="it was waited for")
+    def _await(self, awaited: dict[bytes, ArchiveReport], name: bytes, what: str) -> None:
+        if name not in awaited:
+            awaited[name] = ArchiveReport(name, error=what, hint="it was waited for")
             if self._options.on_remark is not None:
-                self._options.on_remark(key, f"{what} yet: it is waited for")
+                self._options.on_remark(name, f"{what} yet: it is waited for")
 
     def _add(self, key: bytes, stop: threading.Event) -> None:
         try:

@@ -17,7 +17,7 @@ from diskstream.archiving.recognising import check_copy, check_source
 from diskstream.archiving.server import Server, has_wildcard
 from diskstream.checkpoints import Checkpoints
 from diskstream.errors import ArgumentError, ChangedError, FormatError
-from diskstream.ids import MIN_ID, EntryID
+from diskstream.ids import MAX_ID, MIN_ID, EntryID
 from diskstream.store import Store
 
 __all__ = ["Plan", "plan"]
@@ -69,6 +69,7 @@ def plan(url: str, directory: Path, patterns: Sequence[bytes], options: ArchiveO
         elif directory.is_dir() and any(directory.iterdir()):
             raise FormatError(f"{directory} holds something else than a store; choose an empty directory")
         found: dict[bytes, Plan] = {}
+        unmatched: dict[bytes, Plan] = {}  # patterns, beside which there may be keys of the very same names
         for pattern in patterns:
             matched = False
             for key, kind in server.named(pattern):
@@ -81,8 +82,8 @@ def plan(url: str, directory: Path, patterns: Sequence[bytes], options: ArchiveO
                     what = "there is no such key" if kind == "none" else f"the key is a {kind}, not a stream"
                     found[key] = Plan(key, error=what)
             if has_wildcard(pattern) and not matched:
-                found[pattern] = Plan(pattern, error=NO_MATCH)
-        return [found[key] for key in sorted(found)]
+                unmatched[pattern] = Plan(pattern, error=NO_MATCH)
+        return sorted([*found.values(), *unmatched.values()], key=lambda plan: plan.stream)
 
 
 def _plan(server: Server, store: Store | None, key: bytes, options: ArchiveOptions) -> Plan:
@@ -101,5 +102,7 @@ def _plan(server: Server, store: Store | None, key: bytes, options: ArchiveOptio
         except (ChangedError, ArgumentError) as why:
             error = str(why)
     entries = None if error else left_to_copy(mark, facts, copy)
-    trim_to = facts.last_id if options.trim else None
+    trim_to = None
+    if options.trim:
+        trim_to = facts.last_id.prev() if facts.last_id == MAX_ID else facts.last_id  # see `trim_source`
     return Plan(key, entries, copied, facts.last_id, facts.groups, trim_to, error)

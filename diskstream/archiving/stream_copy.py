@@ -317,8 +317,12 @@ class StreamCopy:
         self.report.source_entries = max(0, self.report.source_entries - done.entries)
         self.report.held_back = done.held_back
         if done.to is not None and done.to > mark.trimmed_to:
-            self._mark = replace(mark, trimmed_to=done.to, trimmed=mark.trimmed + done.entries)
-            save(self._checkpoints, self._mark)
+            self._mark = mark = replace(mark, trimmed_to=done.to, trimmed=mark.trimmed + done.entries)
+            save(self._checkpoints, mark)
+        if mark.trimmed_to.next() == MAX_ID and self.copy.get(MAX_ID) is not None:
+            self.report.note(
+                f"its entry {MAX_ID} is not trimmed: a trim names the first ID that stays; XDEL takes it away"
+            )
 
     # --- what is not entries ------------------------------------------------------------------------------------------
 

@@ -142,6 +142,8 @@ def trim_source(
 ) -> Trimmed:
     """Trims the source of a copy, in steps, up to `upto`, which was read back.
 
+    A trim names the first ID that stays: behind the greatest one there is none, so that one's entry is left.
+
     Args:
         server, lease: where, and by what right.
         copy: the copy.
@@ -156,11 +158,11 @@ def trim_source(
         RemoteError: the server failed or refused.
     """
     key = copy.name
-    whole = upto.next()
-    if whole is None:
-        return Trimmed(0, None, held_back=False)  # behind the last possible ID there is no other to name
+    whole = upto.next() or upto
     words = [bytes(upto), "" if least_added is None else least_added, int(not unacknowledged)]
     words.append(int(server.facts.version >= _MINID_SINCE))
+    if whole == upto:
+        upto = upto.prev() or upto
     entries, done, reached, removed = 0, behind, behind.next() or whole, -1
     ahead: _Step | None = None
 

@@ -19,6 +19,7 @@ import diskstream
 from diskstream.cli.failure import Failure
 from diskstream.cli.import_report import import_progress, write_report
 from diskstream.cli.options import FSYNC, directory_option, json_option
+from diskstream.exporting.placing import check_outside
 from diskstream.ingest import (
     ID_FIELD,
     InputChangedError,
@@ -180,7 +181,7 @@ def command(files: tuple[str, ...], directory: Path, stream: str, as_json: bool,
     loads = {name: _load_options(options) for name in groups}
     for name, sources in groups.items():
         _check_tables(sources, loads[name])
-    _check_rejects(options["rejects"], groups)
+    _check_rejects(options["rejects"], groups, directory)
     keys = {name: _key(name, sources, options, groups) for name, sources in groups.items()}
     with diskstream.open(directory, fsync=fsync) as store, ExitStack() as held:
         for name in sorted(groups):
@@ -201,9 +202,20 @@ def command(files: tuple[str, ...], directory: Path, stream: str, as_json: bool,
         store.sync()
 
 
-def _check_rejects(rejects: Any, groups: dict[str, list[Source]]) -> None:
-    """Rejected rows are not written over what is read."""
-    path = str(getattr(rejects, "name", ""))
+def _check_rejects(rejects: Any, groups: dict[str, list[Source]], store: Path) -> None:
+    """Rejected rows are not written over what is read, nor over what it is read into.
+
+    Raises:
+        click.UsageError: they would be.
+        StorageError: the path leads nowhere.
+    """
+    if not hasattr(rejects, "close_intelligently"):  # standard output, or nothing
+        return
+    path = str(rejects.name)
+    try:
+        check_outside(store, Path(path))
+    except diskstream.ArgumentError as error:
+        raise click.UsageError(f"--rejects: {error}") from None
     for sources in groups.values() if Path(path).is_file() else ():
         if any(Path(source.path).exists() and Path(source.path).samefile(path) for source in sources):
             raise click.UsageError(f"{path} is imported: keep rejected rows elsewhere")
@@ -216,7 +228,12 @@ def _close_rejects(rejects: Any) -> None:
 
 
 def _group(files: tuple[str, ...], stream: str, options: dict[str, Any]) -> dict[str, list[Source]]:
-    """The files of each stream. A missing file is found before anything is written."""
+    """The files of each stream. What is missing, or named twice, is found before anything is written.
+
+    Raises:
+        Failure: a file is not there, or is a directory.
+        click.UsageError: a stream would have the rows of a file twice.
+    """
     columns = options["columns"]
     groups: dict[str, list[Source]] = {}
     for file in files:
@@ -233,7 +250,25 @@ def _group(files: tuple[str, ...], stream: str, options: dict[str, Any]) -> dict
         )
         stem = "stdin" if file == "-" else Path(file).stem
         groups.setdefault(stream.replace("{stem}", stem), []).append(source)
+    for sources in groups.values():
+        _check_once(sources)
     return groups
+
+
+def _check_once(sources: list[Source]) -> None:
+    """By whatever way a name leads to a file, it is imported once: else a stream would have each of its rows twice.
+
+    Raises:
+        click.UsageError: two names are of one file.
+    """
+    known: dict[tuple[int, int] | None, str] = {}
+    for source in sources:
+        found = None if source.path == "-" else Path(source.path).stat()
+        which = None if found is None else (found.st_dev, found.st_ino)
+        if which in known:
+            before = "" if known[which] == source.path else f", as {known[which]}"
+            raise click.UsageError(f"{source.path} is named twice{before}: each row would be there twice; name it once")
+        known[which] = source.path
 
 
 # What does not shape the rows. (Which of them are bad shows in those that are there.)

@@ -25,6 +25,8 @@ def fill_closed() -> None:
         except OSError:
             _closed.add(number)
             os.open(os.devnull, os.O_RDWR)  # the least number that is free: this one
+    if sys.stdin is None:  # whoever is asked then gives no answer, as where it is empty
+        sys.stdin = io.TextIOWrapper(io.FileIO(0, "r", closefd=False), encoding="utf-8")
     if sys.stdout is None:
         sys.stdout = io.TextIOWrapper(io.FileIO(1, "w", closefd=False), encoding="utf-8")
     if sys.stderr is None:

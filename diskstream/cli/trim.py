@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+import diskstream
 from diskstream.cli.consent import ask, consent_options
 from diskstream.cli.moments import single_id
 from diskstream.cli.options import directory_option, existing_store, existing_stream, json_option, stream_argument
@@ -36,7 +37,10 @@ def command(
     directory: Path,
     as_json: bool,
 ) -> None:
-    """Drop the oldest entries and print how many were dropped."""
+    """Drop the oldest entries and print how many were dropped.
+
+    None are where the stream's rule moves on trim: sealed segments then go to cold storage, in the background.
+    """
     if (maxlen is None) == (minid is None):
         raise click.UsageError("give one of --maxlen and --minid")
     if limit is not None and not approximate:
@@ -48,11 +52,29 @@ def command(
         if maxlen is not None:
             dropped = max(0, length - maxlen)
         most = "at most " if approximate else ""
+        would = f"would drop {most}{dropped:,} of {length:,} entries"
+        question = f"Drop {most}{dropped:,} of the {length:,} entries of stream {text(stream)}?"
+        moves = _moves(found)
+        if dropped and moves:
+            passed = f"segments that lie wholly among the oldest {dropped:,} of {length:,} entries"
+            would = f"would drop none: its rule has sealed {passed} moved to cold storage, where they stay readable"
+            question = f"Have sealed {passed} of stream {text(stream)} moved to cold storage, as its rule says?"
         if not dry_run and dropped:
-            ask(f"Drop {most}{dropped:,} of the {length:,} entries of stream {text(stream)}?", force=force)
+            ask(question, force=force)
             dropped = found.trim(maxlen=maxlen, minid=minid, approximate=approximate, limit=limit)
             store.sync()
+        elif moves:
+            dropped = 0
     if as_json:
         write_json({"stream": stream, "trimmed": dropped, "dry_run": dry_run})
     else:
-        click.echo(f"would drop {most}{dropped:,} of {length:,} entries" if dry_run else str(dropped))
+        click.echo(would if dry_run else str(dropped))
+
+
+def _moves(stream: diskstream.Stream) -> bool:
+    """Whether a trim removes nothing: see `RetentionRule.on_trim`."""
+    try:
+        rule = stream.retention
+    except diskstream.DiskstreamError:
+        return False  # where what cannot be read is about trims, the trim says so, and does nothing
+    return rule is not None and rule.on_trim

@@ -16,7 +16,7 @@ from diskstream.replaying.pacing import Pacer
 from diskstream.replaying.plans import Plan, PlanFile
 from diskstream.replaying.redis_sink import RedisSink
 from diskstream.replaying.run import Replayed, replay
-from diskstream.replaying.sinks import CallSink, Sink, StreamSink
+from diskstream.replaying.sinks import CallSink, Sink, StreamSink, check_places
 from diskstream.stream import Stream
 
 __all__ = ["Job", "Outcome", "ToCall", "ToRedis", "ToStream", "measure", "run_job"]
@@ -153,10 +153,9 @@ def measure(job: Job) -> Measured:
         plan, position, resumed = _standing(job, job.plan(stream), stream)
         if plan.complete:
             return Measured(Replayed(), 0.0, resumed=True, complete=True)
-        first, last = plan.within
-        after = position.next()
-        entries = stream.range(max(first, MAX_ID if after is None else after), last)
-        counted = replay(entries, CallSink(lambda _: None), where=_conditions(job), on_entries=job.on_entries)
+        # What a run would be refused for is found here as well.
+        sink = CallSink(check_places if isinstance(job.target, ToStream) else lambda _: None)
+        counted = replay(_left(plan, stream, position), sink, where=_conditions(job), on_entries=job.on_entries)
     seconds = None
     if job.speed is not None:
         seconds = (counted.last.ms - counted.first.ms) / 1000 / job.speed
@@ -183,7 +182,8 @@ def _standing(job: Job, plan: Plan, source: Stream) -> tuple[Plan, EntryID, bool
             position = StreamSink(target, writer, keep_ids=job.keep_ids, sync=store.sync).position()
             if earlier is not None:
                 _check_knows(to, target, writer)
-            elif target.committed(writer) is None:
+            else:
+                _check_planned(to, name, target.committed(writer))
                 _check_passed(job, plan, source, target.last_id())
     else:
         return plan, MIN_ID, False
@@ -239,19 +239,29 @@ def _conditions(job: Job) -> list[Condition]:
     return [parse_condition(each) for each in job.where]
 
 
+def _left(plan: Plan, stream: Stream, position: EntryID) -> Iterator[Entry]:
+    """The entries behind a position; behind the greatest ID there is none."""
+    (first, last), after = plan.within, position.next()
+    return iter(()) if after is None else stream.range(max(first, after), last)
+
+
+def _count_left(plan: Plan, stream: Stream, position: EntryID) -> int:
+    """How many they are; about, where many were deleted."""
+    first, after, beyond = plan.within[0], position.next(), plan.within[1].next()
+    if after is None:
+        return 0
+    return max(0, stream.count_from(max(first, after)) - (0 if beyond is None else stream.count_from(beyond)))
+
+
 def _send(job: Job, plan: Plan, stream: Stream, sink: Sink, position: EntryID) -> Replayed:
     """Sends what is behind the position.
 
     Raises:
         DataLossError: the stream was deleted or begun anew, before all of it was read.
     """
-    first, last = plan.within
-    after = position.next()
-    start = max(first, MAX_ID if after is None else after)
-    entries = stream.range(start, last)
     if job.on_total is not None:
-        beyond = last.next()
-        job.on_total(max(0, stream.count_from(start) - (0 if beyond is None else stream.count_from(beyond))))
+        job.on_total(_count_left(plan, stream, position))
+    entries, last = _left(plan, stream, position), plan.within[1]
     pacer = job.pacer or Pacer(job.speed, rate=job.rate)
     done = replay(entries, sink, pacer=pacer, where=_conditions(job), on_entries=job.on_entries)
     if not done.stopped and (_sound_end(stream, job.end) < last or plan.identity not in ("", _identity(stream))):
@@ -289,6 +299,21 @@ def _check_knows(to: ToStream, target: Stream, writer: bytes) -> None:
         raise ChangedError(str(to), what, "replay it again from its beginning with another --name")
 
 
+def _check_planned(to: ToStream, name: str, position: tuple[int, int] | None) -> None:
+    """Refuses to go on behind a position where nobody can tell of what it is one: there is no plan.
+
+    A plan is written behind the commit record of 0-0 and before the first entry is added: whoever was killed between
+    the two has added nothing, and begins.
+
+    Raises:
+        ChangedError: entries were added.
+    """
+    if position is not None and EntryID(*position) > MIN_ID:
+        what = f"the target knows of a replay {name} whose plan is gone, as in a store that was restored"
+        hint = f"give another --name; it has what it was sent up to {EntryID(*position)}, behind which --start begins"
+        raise ChangedError(str(to), what, hint)
+
+
 def _writer(name: str) -> bytes:
     return f"replayed:{name}".encode("utf-8", "surrogateescape")
 
@@ -301,21 +326,27 @@ def _to_stream(job: Job, to: ToStream, plan: Plan, name: str, source: Stream) ->
         with kept.alone():
             earlier = kept.read()
             if earlier is None:
-                if target.committed(writer) is None:
-                    _check_passed(job, plan, source, target.last_id())
-                # From here on a stream that does not know of it is another stream.
-                target.note_commit(Commit(writer, 0, 0), durable=True)
-                kept.write(plan)
+                _check_planned(to, name, target.committed(writer))
+                _check_passed(job, plan, source, target.last_id())
             else:
                 plan.check_same(earlier)
                 plan = earlier
-            sink = StreamSink(target, writer, keep_ids=job.keep_ids, sync=store.sync)
-            _check_knows(to, target, writer)  # behind the sink, which adds to no other stream than this one
+
+            def begin() -> None:
+                # From here on a stream that does not know of it is another stream.
+                target.note_commit(Commit(writer, 0, 0), durable=True)
+                kept.write(plan)
+
+            on_begin = begin if earlier is None else None
+            sink = StreamSink(target, writer, keep_ids=job.keep_ids, sync=store.sync, on_begin=on_begin)
+            if earlier is not None:
+                _check_knows(to, target, writer)  # behind the sink, which adds to no other stream than this one
             if plan.complete:
                 return Outcome(Replayed(), plan.within[1], resumed=True, complete=True)
             done = _send(job, plan, source, sink, sink.position())
             sink.check_same()
             if not done.stopped:
+                sink.begin()  # also where there was nothing to be sent
                 kept.write(replace(plan, complete=True))
             return Outcome(done, sink.position(), resumed=earlier is not None, complete=not done.stopped)
 

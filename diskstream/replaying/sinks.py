@@ -9,9 +9,23 @@ from diskstream.errors import ArgumentError, ChangedError
 from diskstream.ids import MIN_ID, EntryID
 from diskstream.stream import Stream
 
-__all__ = ["CallSink", "Sink", "StreamSink"]
+__all__ = ["CallSink", "Sink", "StreamSink", "check_places"]
 
 _MAX_PART: Final = COMPLETE - 1
+
+
+def check_places(entries: Sequence[Entry]) -> None:
+    """Makes sure that a commit record can hold the place of each, whichever one a batch happens to end with.
+
+    Raises:
+        ArgumentError: it cannot hold the sequence of one.
+    """
+    for entry in entries:
+        if entry.id.seq > _MAX_PART:
+            raise ArgumentError(
+                f"the sequence of {entry.id} is beyond {_MAX_PART}, up to which a replay to a stream can keep its "
+                "place: end before it with --end, or replay to a Redis"
+            )
 
 
 class Sink(Protocol):
@@ -52,13 +66,40 @@ class CallSink:
 class StreamSink:
     """Adds entries to a stream. Each frame has the position as a commit record, so an entry is added exactly once."""
 
-    def __init__(self, stream: Stream, writer: bytes, *, keep_ids: bool, sync: Callable[[], None]) -> None:
-        """`writer` tells this replay from others; `sync` makes the stream's store durable.
+    def __init__(
+        self,
+        stream: Stream,
+        writer: bytes,
+        *,
+        keep_ids: bool,
+        sync: Callable[[], None],
+        on_begin: Callable[[], None] | None = None,
+    ) -> None:
+        """The stream that is there now is the one that is added to; where there is none, the first entries make it.
 
-        The stream that is there now is the one that is added to; where there is none, the first entries make it.
+        Args:
+            stream: what is added to.
+            writer: tells this replay from others.
+            keep_ids: whether entries keep their IDs.
+            sync: makes the stream's store durable.
+            on_begin: called once, before anything is added: see `begin`.
         """
         self._stream, self._writer, self._keep_ids, self._sync = stream, writer, keep_ids, sync
         self._identity = stream.identity()
+        self._on_begin = on_begin
+
+    def begin(self) -> None:
+        """Has written down what is replayed, unless it is. The first entries do so, once it is known that they can be.
+
+        Raises:
+            ChangedError: the stream was removed, or made anew.
+            DiskstreamError: what `on_begin` raises.
+        """
+        if self._on_begin is not None:
+            self.check_same()
+            self._on_begin()
+            self._on_begin = None
+            self._identity = self._stream.identity()
 
     def position(self) -> EntryID:
         """The ID of the entry that was added last."""
@@ -69,17 +110,15 @@ class StreamSink:
         """Adds them as one frame.
 
         Raises:
-            ArgumentError: an ID whose sequence a commit record cannot hold.
+            ArgumentError: an ID whose sequence a commit record cannot hold; see `check_places`.
             ChangedError: the stream was removed, or made anew.
             IDOrderError: the stream has passed the IDs that were to be kept.
             StorageError: the disk said no.
         """
-        last = entries[-1].id
-        if last.seq > _MAX_PART:
-            raise ArgumentError(
-                f"the sequence of {last} is beyond {_MAX_PART}, up to which a replay can keep its place"
-            )
+        check_places(entries)
+        self.begin()
         self.check_same()
+        last = entries[-1].id
         commit = Commit(self._writer, last.ms, last.seq)
         ids = [entry.id for entry in entries] if self._keep_ids else None
         known = self._identity is not None

@@ -1,5 +1,7 @@
 """What `--key` means: a key of that very name, or a pattern."""
 
+import json
+
 import pytest
 
 from tests.archiving.world import World
@@ -33,6 +35,23 @@ def test_a_pattern_that_no_stream_has_is_a_finding_as_a_key_that_is_not_there(wo
     assert "x*: given up: no stream has a name like this; patterns are those of KEYS" in said
     assert "1 of 1 streams need a look" in said
     assert list(world.archive(key="[o]rders:1")) == ["orders:1"]
+
+
+@pytest.mark.parametrize("first", ["k*[1]", "*"])
+def test_a_pattern_without_a_match_hides_no_key_of_its_very_name(world: World, first: str) -> None:
+    """The key was taken for one that had been given up, and was archived by no run."""
+    world.fill("k*[1]", 3)
+    world.fill("other", 2)
+    second = "*" if first == "k*[1]" else "k*[1]"
+    words = ("archive", "--from", world.url, "--key", first, "--key", second, "--to", str(world.directory), "--json")
+    for more in (("--dry-run",), ()):
+        reports = [json.loads(line) for line in world.run(*words, *more, code=1).stdout.splitlines()]
+        assert sorted((each["stream"], each["error"] is None) for each in reports) == [
+            ("k*[1]", False),
+            ("k*[1]", True),
+            ("other", True),
+        ]
+    assert len(world.copy("k*[1]")) == 3
 
 
 def test_a_refusal_about_a_key_called_nogroup_takes_no_group_away(world: World) -> None:

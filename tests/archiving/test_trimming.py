@@ -211,3 +211,24 @@ def test_what_others_left_of_many_entries_is_looked_for_one_by_one(
     assert (done.entries, str(done.to)) == (3, "2000-1")
     assert sum(read) == 0
     assert world.client.xlen("s") == 0
+
+
+@pytest.mark.parametrize("minid", [(6, 2), (99,)])
+def test_before_the_greatest_id_all_is_trimmed_and_what_stays_is_noted(
+    world: World, monkeypatch: pytest.MonkeyPatch, minid: tuple[int, ...]
+) -> None:
+    """Nothing at all was, ever, and not a word was said about it."""
+    monkeypatch.setattr(trimming, "_MINID_SINCE", minid)
+    greatest = f"{2**64 - 1}-{2**64 - 1}"
+    world.fill("s", 30)
+    world.client.xgroup_create("s", "g", "20-1")
+    world.client.xadd("s", {"last": 1}, greatest)
+    assert world.archive("--trim", "--force", "--dry-run")["s"]["trim_to"] == f"{2**64 - 1}-{2**64 - 2}"
+    assert world.archive("--trim", "--force")["s"]["trimmed"] == 20
+    world.client.xgroup_setid("s", "g", greatest)
+    for trimmed in (10, 0):
+        report = world.archive("--trim", "--force")["s"]
+        assert (report["trimmed"], report["held_back"]) == (trimmed, False)
+        assert f"its entry {greatest} is not trimmed" in " ".join(report["notes"])
+        assert set(world.source("s")) == {greatest}
+    assert len(world.copy("s")) == 31

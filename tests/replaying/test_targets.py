@@ -1,6 +1,7 @@
 """What a replay writes to, while it runs: removed, made anew, emptied, and trimmed by its owner."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +9,12 @@ import pytest
 import redis
 
 import diskstream
-from diskstream.errors import ChangedError, RemoteError
+from diskstream.backups import Wanted, find_backup, make_backup, restore
+from diskstream.errors import ArgumentError, ChangedError, RemoteError
+from diskstream.ids import MAX_ID, EntryID
 from diskstream.replaying import Job, ToRedis, ToStream, measure, run_job
+from diskstream.replaying.plans import Plan, PlanFile
+from diskstream.replaying.redis_sink import RedisSink
 from diskstream.replaying.run import MAX_BATCH
 from tests.conftest import RedisServer
 from tests.server.client import serving
@@ -114,6 +119,71 @@ def test_a_stream_that_its_owner_trims_is_the_same(source: Path, tmp_path: Path,
         assert len(store.stream(to.name)) == COUNT - MAX_BATCH
 
 
+def test_a_position_without_a_plan_is_not_trusted(source: Path, tmp_path: Path) -> None:
+    """Of a source that was made anew, what lay below the position was passed over, and the replay called complete."""
+    to = ToStream(tmp_path / "target", b"t")
+    run_job(job(source, to, name="n"))
+    restore(
+        find_backup(make_backup(to.store, tmp_path / "backups").path),
+        tmp_path / "restored",
+        Wanted(until=EntryID(MAX_BATCH, 0)),
+    )
+    with diskstream.open(source) as store:
+        store.delete("o")
+        store.stream("o").add_many([{"other": number} for number in (1, 2)], ids=["1-0", f"{COUNT + 1}-0"])
+    before = replace(to, store=tmp_path / "restored")
+    for keep in (True, False):
+        wanted = job(source, before, name="n", keep_ids=keep)
+        for run in (measure, run_job):
+            with pytest.raises(ChangedError, match="knows of a replay n whose plan is gone") as error:
+                run(wanted)
+            assert f"--name; it has what it was sent up to {MAX_BATCH}-0" in str(error.value.hint)
+    with diskstream.open(before.store, read_only=True) as store:
+        assert len(store.stream("t")) == MAX_BATCH
+    assert run_job(job(source, before, name="m", keep_ids=False)).replayed.sent == 2
+
+
+def test_killed_before_its_plan_was_written_it_begins(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    to = ToStream(tmp_path / "target", b"t")
+
+    def stop(_self: PlanFile, _plan: Plan) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(PlanFile, "write", stop)
+        with pytest.raises(KeyboardInterrupt):
+            run_job(job(source, to))
+    done = run_job(job(source, to))
+    assert (done.resumed, done.complete, done.replayed.sent) == (False, True, COUNT)
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_what_a_commit_record_cannot_hold_is_refused_before_anything_is_there(
+    source: Path, tmp_path: Path, keep: bool
+) -> None:
+    """Only the last entry of a batch was looked at, and behind a refusal an empty stream and a plan were left."""
+    to, beyond = ToStream(tmp_path / "target", b"t"), f"5-{2**32 - 1}"
+    with diskstream.open(source) as store:
+        store.stream("p").add_many([{"n": number} for number in range(3)], ids=["1-0", beyond, "6-0"])
+    wanted = replace(job(source, to, keep_ids=keep), stream=b"p")
+    for run in (measure, run_job):
+        with pytest.raises(ArgumentError, match=f"sequence of {beyond} is beyond"):
+            run(wanted)
+    with diskstream.open(to.store) as store:
+        assert store.streams() == []
+    assert run_job(replace(wanted, end=EntryID(4, 0))).replayed.sent == 1
+
+
+def test_without_anything_to_send_it_is_complete(source: Path, tmp_path: Path) -> None:
+    wanted = job(source, ToStream(tmp_path / "target", b"t"), where=("n=nothing",))
+    assert [(done.resumed, done.complete) for done in (run_job(wanted), run_job(wanted))] == [
+        (False, True),
+        (True, True),
+    ]
+
+
 # --- a Redis ----------------------------------------------------------------------------------------------------------
 
 
@@ -214,6 +284,28 @@ def test_a_key_that_goes_just_before_new_ids_are_given_is_found_out(
     wanted = job(source, key, keep_ids=False)
     refused(wanted, again=wanted)
     assert client.xlen("t") == MAX_BATCH
+
+
+def test_behind_the_greatest_id_nothing_is_left(
+    source: Path, key: ToRedis, client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed before it was called complete, it added the last entry again."""
+    with diskstream.open(source) as store:
+        store.stream("o").add({"n": "last"}, MAX_ID)
+
+    def stop(_self: RedisSink, _plan: str) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(RedisSink, "complete", stop)
+        with pytest.raises(KeyboardInterrupt):
+            run_job(job(source, key, keep_ids=False))
+    totals: list[int] = []
+    wanted = job(source, key, keep_ids=False, on_total=totals.append)
+    assert measure(wanted).counted.seen == 0
+    done = run_job(wanted)
+    assert (done.resumed, done.complete, done.replayed.seen, totals) == (True, True, 0, [0])
+    assert client.xlen("t") == COUNT + 1
 
 
 def test_a_server_of_ours_has_no_place_for_the_position(source: Path, tmp_path: Path) -> None:
