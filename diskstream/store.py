@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import difflib
-import errno
 import fnmatch
 import os
 import threading
@@ -17,6 +16,8 @@ from diskstream._native import Delivery, Entry
 from diskstream.cold_reads import cold_cache
 from diskstream.delivering import read_groups
 from diskstream.engine import directory, lease, names, replacing
+from diskstream.engine.closing import close_idle
+from diskstream.engine.descriptors import offer, uses
 from diskstream.engine.files import Files
 from diskstream.engine.keeper import Keeper
 from diskstream.engine.log import StreamLog, StreamMoved
@@ -30,7 +31,6 @@ from diskstream.errors import (
     ArgumentTypeError,
     ClosedError,
     DiskstreamError,
-    StorageError,
     storage_error,
 )
 from diskstream.ids import IDLike
@@ -47,6 +47,9 @@ __all__ = ["Store", "open"]
 
 # Only to reach them in a forked child, where their descriptors and threads are the parent's.
 _STORES: "weakref.WeakSet[Store]" = weakref.WeakSet()
+
+# How long is waited for who opens or moves a stream, where descriptors are missing.
+_PATIENCE_S = 1.0
 
 
 def open(  # `diskstream.open`, as `gzip.open` and `dbm.open`
@@ -101,6 +104,7 @@ class Store(Naming, Upkeep):
         directory.open_store(path, files, create=create, read_only=read_only)
         self._closed, self._ended_by = False, ""
         self._begin()
+        offer(self._give_up, logs=True)
         _STORES.add(self)
 
     def _begin(self) -> None:
@@ -240,6 +244,7 @@ class Store(Naming, Upkeep):
         """The open log of a stream, opening (and making) it where needed; None where there is none."""
         log = self._logs.get(name)
         if log is not None and not log.closed:
+            log.was_used = True
             return log
         with self._mutex:
             self._check_open()
@@ -258,10 +263,6 @@ class Store(Naming, Upkeep):
                     return self._open_log(name, where)
                 except StreamMoved:
                     continue
-                except StorageError as error:
-                    if not (self._logs and error.errno in (errno.EMFILE, errno.ENFILE)):
-                        raise
-                    self._retire_one()  # there are fewer descriptors than `max_open_streams` need
 
     def _open_log(self, name: bytes, where: Path) -> StreamLog:
         refuse_link(where)
@@ -278,8 +279,8 @@ class Store(Naming, Upkeep):
             self.recoveries.append(log.report)
         self._logs[name] = log
         if self._keeper is None and not self.read_only:
-            logs, seals = lambda: list(self._logs.values()), self.options.seal == "background"
-            self._keeper = Keeper(logs, self.options.interval_ms, seals=seals, notice=self._retainer.notice)
+            seals = self.options.seal == "background"
+            self._keeper = Keeper(self._each_open, self.options.interval_ms, seals=seals, notice=self._retainer.notice)
         if self._keeper is not None:
             log.on_roll = self._keeper.rolled
         return log
@@ -287,6 +288,40 @@ class Store(Naming, Upkeep):
     def _retire_one(self) -> None:
         # The one opened first goes, as soon as no thread uses it any more; it is opened again when it is used.
         self._logs.pop(next(iter(self._logs))).retire()
+
+    def _each_open(self) -> Iterator[StreamLog]:
+        # One by one: those whose turn is yet to come may be closed meanwhile.
+        for name in list(self._logs):
+            log = self._logs.get(name)
+            if log is not None:
+                yield log
+
+    def _give_up(self, count: int) -> int:
+        """Closes up to so many logs that nobody uses, to be opened again when they are used. Returns how many.
+
+        First go those that were not used since this was last asked, in the order in which they were opened.
+        """
+        # Who has the mutex may wait for the lock of a stream that the caller has.
+        if not self._mutex.acquire(timeout=_PATIENCE_S):
+            return 0
+        closed = 0
+        try:
+            for name in [] if self._closed else 2 * list(self._logs):
+                if closed == count:
+                    break
+                if name not in self._logs or uses([self._logs[name]]) > 1:
+                    continue
+                if self._logs[name].was_used:
+                    self._logs[name].was_used = False
+                    continue
+                held = [self._logs.pop(name)]
+                if uses(held) == 0 and close_idle(held[0]):
+                    closed += 1
+                else:
+                    self._logs[name] = held[0]  # as one just used
+        finally:
+            self._mutex.release()
+        return closed
 
     def _forget(self, name: bytes, log: StreamLog) -> None:
         """Lets go of a log that is not the stream's any more."""

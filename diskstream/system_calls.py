@@ -1,6 +1,7 @@
 """For the layers above: system calls whose errors are of our own tree, and files that are no pipes or devices."""
 
+from diskstream.engine.descriptors import are_short, tried_again
 from diskstream.engine.files import open_regular, read_small, reading, wrapped
-from diskstream.engine.looks import refuse_link
+from diskstream.engine.looks import children, refuse_link
 
-__all__ = ["open_regular", "read_small", "reading", "refuse_link", "wrapped"]
+__all__ = ["are_short", "children", "open_regular", "read_small", "reading", "refuse_link", "tried_again", "wrapped"]

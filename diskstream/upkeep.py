@@ -1,19 +1,19 @@
 """What keeps a store small, sound and durable: flushing, sealing, compacting, leasing, verifying."""
 
 import contextlib
-import errno
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from diskstream.engine import lease, names, seal, verify
+from diskstream.engine.descriptors import are_short
 from diskstream.engine.files import Files
 from diskstream.engine.log import StreamLog, StreamMoved
 from diskstream.engine.seal import CompactReport, Progress
 from diskstream.engine.verify import VerifyReport
 from diskstream.engine.verify_store import check_names, check_view
-from diskstream.errors import DiskstreamError, NoSuchStreamError, ReadOnlyError, StorageError
+from diskstream.errors import DiskstreamError, NoSuchStreamError, ReadOnlyError
 from diskstream.work_files import work_faults
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class Upkeep:
         except StreamMoved:
             return
         except DiskstreamError as error:
-            if isinstance(error, StorageError) and error.errno in (errno.EMFILE, errno.ENFILE):
+            if are_short(error):
                 raise  # says nothing of the stream
             verify.verify_directory(name, self._place(name), report, error)
 

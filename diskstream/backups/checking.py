@@ -10,6 +10,7 @@ from diskstream.backups.parts import stores_in
 from diskstream.backups.repository import Backup
 from diskstream.errors import DiskstreamError
 from diskstream.store_files import digest_file, directory_of
+from diskstream.system_calls import are_short
 
 __all__ = ["Finding", "Seen", "check_backup", "files_of", "has_its_files"]
 
@@ -78,6 +79,7 @@ def check_backup(
 
     Raises:
         BackupError: it is being removed.
+        StorageError, OSError: there are too few descriptors to read it with.
     """
     with backup.used():
         try:
@@ -123,6 +125,8 @@ def _wrong_files(backup: Backup, manifest: Manifest, seen: Seen, on_bytes: Calla
             elif (digest := seen.digest(path, on_bytes)) != kept.sha256:
                 yield Finding(backup.name, kept.path, f"its SHA-256 is {digest}, and was {kept.sha256}")
         except (DiskstreamError, OSError) as error:
+            if are_short(error):
+                raise
             yield Finding(backup.name, kept.path, str(error))
 
 
@@ -141,4 +145,6 @@ def _wrong_streams(backup: Backup, seen: Seen, on_bytes: Callable[[int], None], 
                     what = f"{shown} at {problem.offset}: {problem.what}"
                     yield Finding(backup.name, place.relative_to(backup.path).as_posix(), what, place=problem.place)
         except DiskstreamError as error:
+            if are_short(error):
+                raise  # says nothing of the backup
             yield Finding(backup.name, part, str(error))

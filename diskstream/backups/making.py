@@ -43,7 +43,7 @@ from diskstream.store_files import (
     verify_files,
 )
 from diskstream.stream import Stream
-from diskstream.system_calls import wrapped
+from diskstream.system_calls import are_short, children, wrapped
 
 __all__ = ["Made", "Settings", "make_backup"]
 
@@ -257,10 +257,10 @@ class _Making:
                 break
         else:
             raise BackupError(store.path, "streams come and go all the time", "run this again when fewer do")
-        for place in sorted((self._leases[part] / "streams").iterdir()):
+        for place in children(self._leases[part] / "streams"):
             moment = moments.get(place.name)
             found = _Found(part, _below(part, f"streams/{place.name}"), uuid_of(place), moment)
-            found.files = sorted(path.name for path in place.iterdir())
+            found.files = [path.name for path in children(place)]
             if moment is None:
                 found.faults.append(damaged[place.name])
             self._found[found.place] = found
@@ -316,7 +316,7 @@ class _Making:
             else:
                 self._copy(source, path, found.uuid, moment)
         except StorageError as error:
-            if error.filename != str(source):
+            if error.filename != str(source) or are_short(error):
                 raise
             self._files.unlink(self._fresh / path)
             found.faults.append(f"{source.name}: {error.strerror}")
@@ -422,7 +422,9 @@ def _cold_of(stream: Stream) -> tuple[int, int]:
     """Entries and bytes that are in object storage alone; none where the stream cannot be read, which is told apart."""
     try:
         cold = [each for each in segments_of(stream) if each.where == STUB]
-    except DiskstreamError:
+    except DiskstreamError as error:
+        if are_short(error):
+            raise
         return 0, 0
     return sum(each.live for each in cold), sum(each.size_bytes for each in cold)
 
@@ -432,6 +434,8 @@ def _described(store: stores.Store, name: bytes, found: _Found) -> KeptStream:
     try:
         info = store.stream(name).info()
     except DiskstreamError as error:
+        if are_short(error):
+            raise  # says nothing of the stream: a backup that calls it damaged would refuse to be restored
         return replace(kept, faults=bounded([*found.faults, str(error)]))
     return replace(
         kept,

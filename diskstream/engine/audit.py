@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from diskstream._native import AuditFile, AuditLog, EntryID, Log, LogFile, RowSegment
 from diskstream.engine import names, spare
+from diskstream.engine.descriptors import tried_again
 from diskstream.engine.files import Files, open_regular, reading, wrapped
 from diskstream.engine.looks import children
 from diskstream.engine.segment import SegmentGone
@@ -110,7 +111,7 @@ def open_file(path: Path, uuid: bytes, number: int) -> AuditFile:
     with wrapped(path, "open"):
         fd = open_regular(path)
     try:
-        return AuditFile(fd, str(path), uuid, number)
+        return tried_again(lambda: AuditFile(fd, str(path), uuid, number))
     finally:
         os.close(fd)
 
@@ -119,7 +120,7 @@ def _open_log(path: Path, uuid: bytes, number: int) -> AuditLog:
     with wrapped(path, "open"):
         fd = open_regular(path)
     try:
-        return AuditLog(LogFile(fd, str(path), False), uuid, number)
+        return AuditLog(tried_again(lambda: LogFile(fd, str(path), False)), uuid, number)
     finally:
         os.close(fd)
 

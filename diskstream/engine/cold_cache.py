@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from diskstream.engine.cold import Stub
+from diskstream.engine.descriptors import are_short, listing, opened
 from diskstream.engine.files import Files, size_of, wrapped
 from diskstream.errors import CorruptionError, DiskFullError, RemoteError, storage_error
 
@@ -128,8 +129,10 @@ class ColdCache:
     def _kept(self, stub: Stub) -> int | None:
         path = self._path(stub)
         try:
-            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-        except OSError:
+            fd = opened(path, os.O_RDONLY | os.O_NOFOLLOW)
+        except OSError as error:
+            if are_short(error):
+                raise storage_error(str(path), "open", error.errno or 0, error.strerror or "") from error
             return None
         if _digest(fd, stub.size_bytes) == stub.sha256:
             with contextlib.suppress(OSError):
@@ -187,13 +190,13 @@ class ColdCache:
                 raise CorruptionError(stub.path, f"object in {stub.url}", 0, expected, found)
             new.sync()
         with wrapped(temporary, "open"):
-            return os.open(temporary, os.O_RDONLY | os.O_CLOEXEC)
+            return opened(temporary, os.O_RDONLY)
 
     def make_room(self, size_bytes: int) -> None:
         """Removes those that nobody has used for longest, until so much more fits in."""
         kept: list[tuple[float, int, Path]] = []
         now = time.time()
-        with wrapped(self.folder(), "list"), os.scandir(self.folder()) as found:
+        with wrapped(self.folder(), "list"), listing(self.folder()) as found:
             for each in found:
                 with contextlib.suppress(FileNotFoundError):
                     status = each.stat(follow_symlinks=False)

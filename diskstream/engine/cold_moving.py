@@ -24,6 +24,7 @@ from pathlib import Path
 from diskstream._native import EntryID, NodeCache, SealedSegment, SegmentView
 from diskstream.engine import cold, names
 from diskstream.engine.cold import Stub
+from diskstream.engine.descriptors import listing, opened, tried_again
 from diskstream.engine.files import open_regular, size_of, wrapped
 from diskstream.engine.log import StreamLog, StreamMoved
 from diskstream.engine.page import MAINTENANCE
@@ -125,7 +126,7 @@ def alone(log: StreamLog, *, dry_run: bool = False) -> Iterator[bool]:
     if log.fault is not None:
         raise log.fault
     with wrapped(log.directory, "open"):
-        fd = os.open(log.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        fd = opened(log.directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -158,7 +159,7 @@ def sound(log: StreamLog, segment: Kept) -> Iterator[Sound | None]:
         yield None
         return
     try:
-        sealed = SealedSegment(fd, str(path), log.native.uuid, segment.number, NodeCache(0), False)
+        sealed = tried_again(lambda: SealedSegment(fd, str(path), log.native.uuid, segment.number, NodeCache(0), False))
         _check_whole(sealed, str(path), segment)
         digest, size = hashlib.sha256(), 0
         with wrapped(path, "read"):
@@ -188,7 +189,7 @@ def check(log: StreamLog, stub: Stub, segment: Kept, fetched: Callable[[Stub], i
     fd = fetched(stub)
     try:
         shown = f"{stub.url} {stub.path}"
-        sealed = SealedSegment(fd, shown, log.native.uuid, segment.number, NodeCache(0), False)
+        sealed = tried_again(lambda: SealedSegment(fd, shown, log.native.uuid, segment.number, NodeCache(0), False))
         _check_whole(sealed, shown, segment)
     finally:
         os.close(fd)
@@ -226,7 +227,7 @@ def adopt(log: StreamLog, stub: Stub) -> bool:
 
 def stub_files(folder: Path) -> Iterator[Path]:
     """All stubs of the streams in a folder, whoever's they are; also of one that is being removed."""
-    with contextlib.suppress(FileNotFoundError), wrapped(folder, "list"), os.scandir(folder) as streams:
+    with contextlib.suppress(FileNotFoundError), wrapped(folder, "list"), listing(folder) as streams:
         for each in streams:
             if each.is_dir(follow_symlinks=False):
                 yield from sorted(Path(each.path).glob("*.cold"))

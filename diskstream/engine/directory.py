@@ -14,6 +14,7 @@ from typing import Any
 
 from diskstream._native import FORMAT_VERSION, first_segment
 from diskstream.engine import names, replacing
+from diskstream.engine.descriptors import listing
 from diskstream.engine.files import Files, read_small, reading, wrapped
 from diskstream.engine.looks import children, is_folder, is_link, is_there, refuse_links, status
 from diskstream.engine.roll import INITIAL_BYTES
@@ -230,14 +231,14 @@ def _within(streams: Path, action: str) -> Iterator[None]:
 
 def list_streams(streams: Path) -> list[bytes]:
     """The names of all streams, in byte order; also of those that are put aside: `replacing.place_of` says where."""
-    with _within(streams, "list"), os.scandir(streams) as entries:
+    with _within(streams, "list"), listing(streams) as entries:
         found = [replacing.name_of(Path(entry.path)) for entry in entries if entry.is_dir(follow_symlinks=False)]
     return sorted({name for name in found if name is not None})
 
 
 def unreadable_names(streams: Path) -> list[Path]:
     """Directories that ought to be streams, but whose names cannot be read."""
-    with _within(streams, "list"), os.scandir(streams) as entries:
+    with _within(streams, "list"), listing(streams) as entries:
         folders = [Path(entry.path) for entry in entries if not entry.name.startswith(".") and entry.is_dir()]
     return sorted(folder for folder in folders if names.decode_directory(folder) is None)
 
@@ -328,7 +329,7 @@ def sweep(streams: Path, files: Files) -> int:
     Returns how many directories were removed.
     """
     replacing.settle_all(streams, files)
-    with _within(streams, "list"), os.scandir(streams) as entries:
+    with _within(streams, "list"), listing(streams) as entries:
         left = [Path(entry.path) for entry in entries if entry.name.startswith((".new-", ".deleted-"))]
     for directory in left:
         _remove_tree(directory, files)

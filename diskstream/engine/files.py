@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import BinaryIO, Protocol, Self
 
 from diskstream._native import CTL_BYTES, Ctl, LogFile
+from diskstream.engine.descriptors import opened, tried_again
 from diskstream.errors import CorruptionError, StorageError, storage_error
 
 __all__ = [
@@ -76,7 +77,7 @@ class NewFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         with wrapped(path, "create"):
-            self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _FILE_MODE)
+            self._fd = opened(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _FILE_MODE)
 
     def write(self, data: bytes) -> None:
         """Appends all of `data`.
@@ -115,8 +116,8 @@ def nameless_file() -> int:
     """
     with wrapped(Path("a file without a name"), "create"):
         if hasattr(os, "memfd_create"):
-            return os.memfd_create("diskstream", os.MFD_CLOEXEC)
-        made, path = tempfile.mkstemp(prefix="diskstream-")
+            return tried_again(lambda: os.memfd_create("diskstream", os.MFD_CLOEXEC))
+        made, path = tried_again(lambda: tempfile.mkstemp(prefix="diskstream-"))
         os.unlink(path)
         return made
 
@@ -130,7 +131,7 @@ def open_regular(path: Path, flags: int = os.O_RDONLY, mode: int = _FILE_MODE) -
     """
     # Who may put a link into a directory may not choose by it which file of ours is written to.
     follows = 0 if flags & os.O_ACCMODE == os.O_RDONLY else os.O_NOFOLLOW
-    fd = os.open(path, flags | follows | os.O_CLOEXEC | os.O_NONBLOCK, mode)
+    fd = opened(path, flags | follows | os.O_NONBLOCK, mode)
     try:
         is_file = stat.S_ISREG(os.fstat(fd).st_mode)
     except OSError:
@@ -180,7 +181,7 @@ class Files:
                 size = os.fstat(fd).st_size
             if size > MAX_LOG_BYTES:
                 raise CorruptionError(str(path), "log file", 0, f"at most {MAX_LOG_BYTES} bytes", f"{size} bytes")
-            return LogFile(fd, str(path), writable)
+            return tried_again(lambda: LogFile(fd, str(path), writable))
         finally:
             os.close(fd)
 
@@ -216,7 +217,7 @@ class Files:
     def sync_dir(self, path: Path) -> None:
         """Makes the names in a directory durable."""
         with wrapped(path, "open"):
-            fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            fd = opened(path, os.O_RDONLY | os.O_DIRECTORY)
         try:
             with wrapped(path, "flush"):
                 os.fsync(fd)

@@ -1,7 +1,7 @@
 """The background of a store: flushes on time, reserves IDs ahead, seals, cleans up, misses files that others remove."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from diskstream.engine import seal
 from diskstream.engine.log import FLAG_CHECK, FLAG_MOVED, StreamLog, StreamMoved
@@ -22,7 +22,7 @@ class Keeper:
 
     def __init__(
         self,
-        logs: Callable[[], list[StreamLog]],
+        logs: Callable[[], Iterable[StreamLog]],
         interval_ms: int | None,
         *,
         seals: bool,

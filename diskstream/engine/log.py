@@ -8,10 +8,11 @@ import contextlib
 import threading
 import weakref
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
-from diskstream._native import EntryID, Guard, Log, RowSegment
-from diskstream.engine import audit, frontier, names, recovery, roll, spare, torn
+from diskstream._native import EntryID, Log, RowSegment
+from diskstream.engine import audit, closing, frontier, names, recovery, roll, spare, torn
 from diskstream.engine.files import Files, LogFileLike
 from diskstream.engine.looks import is_there
 from diskstream.engine.page import APPEND, FLUSH, MAINTENANCE, POISONED, Page
@@ -73,6 +74,8 @@ class StreamLog:
         self.fault, self.is_damaged = None, False
         self._mutex = threading.RLock()
         self._closed = self._retired = False
+        self.waits = True  # for the append lock: see closing.py
+        self.was_used = False  # since descriptors were last missing
         self.on_roll: Callable[[], None] = lambda: None
         self.opened_alone = False
         self.owed: set[StreamLog] | None = None  # where flushes are put off: the logs that owe one
@@ -94,7 +97,7 @@ class StreamLog:
             ctl = self.ctl  # not through `self`, which would be a cycle
             self._whereabouts.leave_to(lambda: bool(ctl.flags & FLAG_MOVED))
         self.first_seen: tuple[int, EntryID] | None = None  # the first live ID, as of a version: see reader.first_id
-        self._marked_lsn = self._reserved_lsn = self.native.tail[2]
+        self.marked_lsn = self._reserved_lsn = self.native.tail[2]
 
     def _open(self) -> tuple[Page, LogFileLike, Log]:
         if self.read_only:
@@ -168,9 +171,9 @@ class StreamLog:
 
     # --- appending ----------------------------------------------------------------------------------------------------
 
-    def locked(self) -> Guard:
+    def locked(self) -> AbstractContextManager[bool]:
         """The append lock: nobody else, in any process, appends while it is held."""
-        return self.ctl.locked(APPEND)
+        return self.ctl.locked(APPEND) if self.waits else closing.append_lock_at_once(self.ctl)
 
     def retry(self, attempt: Callable[[], int], *, held: bool = False) -> None:
         """Tries `attempt` until it gives no reason any more, dealing with each."""
@@ -384,6 +387,11 @@ class StreamLog:
         """Whether `close` was called."""
         return self._closed
 
+    @property
+    def must_be_marked(self) -> bool:
+        """Whether it is marked as sound when it is closed: see `closing.mark_clean`."""
+        return not (self.read_only or self.is_damaged or self.ctl.flags & FLAG_MOVED)
+
     def close(self) -> None:
         """Makes everything durable, marks it so, and lets go of the directory."""
         with self._mutex:
@@ -392,10 +400,9 @@ class StreamLog:
             self._closed = True
         # Not under `_mutex`: who appends takes the append lock first and that one second.
         try:
-            flags = self.ctl.flags
-            if flags & POISONED and not self.read_only:
+            if self.ctl.flags & POISONED and not self.read_only:
                 raise PoisonedError(str(self.directory), self.ctl.poison_text)
-            if not (self.read_only or self.is_damaged or flags & FLAG_MOVED):
+            if self.must_be_marked:
                 self._close_cleanly()
         except StreamMoved:
             pass  # whoever moved it has flushed it
@@ -413,6 +420,8 @@ class StreamLog:
         if getattr(self, "_retired", False) and not self._closed:
             with contextlib.suppress(DiskstreamError, StreamMoved):
                 self.close()
+
+    _close_cleanly = closing.mark_clean
 
     def remove_dropped(self) -> int:
         """Removes the files of segments that are no longer listed, once the frame that says so is durable.
@@ -450,21 +459,6 @@ class StreamLog:
         files = [file.close for file in self._logs.values()]
         for close in (self.pending.close, self.segments.close, *files, self.page.close, self._whereabouts.close):
             close()
-
-    def _close_cleanly(self) -> None:
-        self.retry(self.native.flush)
-        with self.ctl.locked(MAINTENANCE, False) as held:
-            if held and not self.native.catch_up():
-                self.remove_dropped()
-        if self.native.tail[2] == self._marked_lsn:
-            return
-        with self.locked():
-            self.prepare()
-            # The mark says that all before it was durable: a bad frame found later is rot, not a torn tail.
-            self.retry(self.native.mark, held=True)
-        self.retry(self.native.flush)
-        with self.locked():
-            frontier.retract(self.native, self.file, self.page)
 
     def leave(self, move: Callable[[], Path], *, flush: bool) -> None:
         """Tells every process that this directory is not the stream's any more, and moves it; with `flush`, durable.

@@ -8,6 +8,7 @@ import os
 import re
 from pathlib import Path
 
+from diskstream.engine.descriptors import listing, tried_again
 from diskstream.engine.files import wrapped
 from diskstream.errors import StorageError
 
@@ -24,7 +25,7 @@ def children(folder: Path) -> list[Path]:
         StorageError: it cannot be listed.
     """
     with wrapped(folder, "list"):
-        return sorted(folder.iterdir())
+        return tried_again(lambda: sorted(folder.iterdir()))
 
 
 def is_there(path: Path) -> bool:
@@ -73,7 +74,7 @@ def refuse_links(folder: Path, named: re.Pattern[str]) -> None:
     Raises:
         StorageError: there is a symbolic link in it.
     """
-    with wrapped(folder, "list"), os.scandir(folder) as entries:
+    with wrapped(folder, "list"), listing(folder) as entries:
         links = sorted(entry.name for entry in entries if entry.is_symlink() and named.fullmatch(entry.name))
     if links:
         raise StorageError(str(folder / links[0]), "use", errno.ELOOP, _A_LINK)

@@ -19,7 +19,8 @@ import re
 from pathlib import Path
 from urllib.parse import unquote_to_bytes
 
-from diskstream.engine.files import reading
+from diskstream.engine.descriptors import are_short
+from diskstream.engine.files import reading, wrapped
 from diskstream.errors import ArgumentError, ArgumentTypeError, LimitError
 
 __all__ = [
@@ -101,9 +102,11 @@ def decode_directory(directory: Path, encoded: str | None = None) -> bytes | Non
         name = unquote_to_bytes(encoded)
         return name if encode_name(name) == encoded else None
     try:
-        with reading(directory / "name") as file:
+        with wrapped(directory / "name", "open"), reading(directory / "name") as file:
             candidates = file.read(_MAX_NAME_FILE_BYTES).decode("ascii").split()
-    except (OSError, UnicodeDecodeError):
+    except (OSError, UnicodeDecodeError) as error:
+        if are_short(error):
+            raise  # says nothing of the name
         return None
     for candidate in candidates:
         name = bytes.fromhex(candidate) if re.fullmatch(r"(?:[0-9a-f]{2})+", candidate) else b""

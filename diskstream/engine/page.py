@@ -13,6 +13,7 @@ import struct
 from pathlib import Path
 
 from diskstream._native import CTL_BYTES, Ctl
+from diskstream.engine.descriptors import are_short, tried_again
 from diskstream.engine.files import Files, nameless_file, wrapped
 from diskstream.engine.looks import status
 from diskstream.errors import NamespaceError, NewerFormatError
@@ -22,15 +23,22 @@ __all__ = ["APPEND", "FLUSH", "MAGIC", "MAINTENANCE", "POISONED", "VERSION", "Pa
 APPEND, FLUSH, MAINTENANCE = 0, 1, 2
 POISONED = 1  # of the page's flags
 MAGIC, VERSION = b"DSKCTL01", 1
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _HEAD = struct.Struct("<8sI")  # docs/format/ctl.md
 
 
 def boot_id() -> bytes:
-    """Sixteen bytes that are new after each start of the machine."""
+    """Sixteen bytes that are new after each start of the machine.
+
+    Raises:
+        OSError: there are no descriptors to read them with.
+    """
     try:
-        text = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip().replace("-", "")
+        text = tried_again(lambda: _BOOT_ID.read_text(encoding="ascii")).strip().replace("-", "")
         return bytes.fromhex(text)[:16].ljust(16, b"\0")
-    except (OSError, ValueError):
+    except (OSError, ValueError) as error:
+        if are_short(error):
+            raise
         return secrets.token_bytes(16)  # not known: every opening counts as one after a power cut
 
 

@@ -20,6 +20,7 @@ from typing import Any
 
 from diskstream._native import Ctl, Log
 from diskstream.engine import audit, frontier, names, spare
+from diskstream.engine.descriptors import are_short
 from diskstream.engine.files import Files, LogFileLike, reading, wrapped
 from diskstream.engine.layouts import LOG_HEADER, SEGMENT_HEADER
 from diskstream.engine.looks import children, is_there, refuse_link, status
@@ -178,11 +179,15 @@ def left_behind_mark(successor: int) -> tuple[int, bytes]:
 
 def is_left_behind(path: Path) -> bool:
     """Whether a log file says that it has a successor."""
-    with contextlib.suppress(OSError), reading(path) as file:
-        file.seek(_LEFT_BEHIND_OFFSET)
-        mark = file.read(20)
-        return mark == left_behind_mark(int.from_bytes(mark[8:16], "little"))[1]
-    return False
+    try:
+        with reading(path) as file:
+            file.seek(_LEFT_BEHIND_OFFSET)
+            mark = file.read(20)
+    except OSError as error:
+        if are_short(error):
+            raise
+        return False
+    return mark == left_behind_mark(int.from_bytes(mark[8:16], "little"))[1]
 
 
 def recover(
@@ -359,6 +364,8 @@ def _owner(path: Path) -> bytes | None:
         with reading(path) as file:
             return file.read(32)[16:]
     except OSError as error:
+        if are_short(error):
+            raise  # says nothing of the file
         return None if error.errno == errno.EIO else b""  # a link to nothing, say
 
 

@@ -12,11 +12,11 @@ Whoever holds the store's lock and finds a stream put aside knows that whoever p
 before its name is used for anything else, so that what was let go never comes back in the place of a later stream.
 """
 
-import os
 import secrets
 from pathlib import Path
 
 from diskstream.engine import names
+from diskstream.engine.descriptors import listing
 from diskstream.engine.files import Files, wrapped
 from diskstream.engine.looks import is_folder, is_there
 
@@ -126,7 +126,7 @@ def settle_all(streams: Path, files: Files) -> None:
     Raises:
         StorageError: the disk said no; it can be tried again.
     """
-    with wrapped(streams, "list"), os.scandir(streams) as entries:
+    with wrapped(streams, "list"), listing(streams) as entries:
         found = [streams / entry.name.removeprefix(_ASIDE) for entry in entries if entry.name.startswith(_ASIDE)]
     for place in found:
         _settle(place, files)

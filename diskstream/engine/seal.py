@@ -14,6 +14,7 @@ from pathlib import Path
 
 from diskstream._native import Block, EntryID, RowSegment, SealedSegment, Sealer, SegmentView
 from diskstream.engine import audit, names, spare
+from diskstream.engine.descriptors import tried_again
 from diskstream.engine.files import open_regular, size_of, wrapped
 from diskstream.engine.log import StreamLog
 from diskstream.engine.looks import is_there
@@ -235,7 +236,8 @@ def _compact_group(log: StreamLog, group: list[SegmentView], progress: Progress)
     with wrapped(target, "open"):
         fd = open_regular(target)
     try:
-        written = SealedSegment(fd, str(target), log.native.uuid, number, log.segments.cache.nodes)
+        nodes = log.segments.cache.nodes
+        written = tried_again(lambda: SealedSegment(fd, str(target), log.native.uuid, number, nodes))
     finally:
         os.close(fd)
     read_back(written)

@@ -23,6 +23,7 @@ from diskstream._native import (
 )
 from diskstream.engine import cold, names, spare
 from diskstream.engine.cold_cache import ColdCache
+from diskstream.engine.descriptors import offer, tried_again, uses
 from diskstream.engine.files import open_regular, wrapped
 from diskstream.engine.looks import children, is_there
 from diskstream.errors import CorruptionError, RemoteError, StorageError
@@ -44,6 +45,8 @@ __all__ = [
 ]
 
 _MAX_OPEN = 512
+# How long is waited for who looks something up: far longer than that takes.
+_PATIENCE_S = 1.0
 # Rows of a row file that are unpacked at a time: at most, and at least where fewer are wanted.
 ROWS_AT_ONCE = 1024
 FEWEST_ROWS = 16
@@ -126,7 +129,8 @@ def _opened(
     fd: int, path: Path, native: Log, view: SegmentView, cache: NodeCache | None, *, text: bool
 ) -> SealedSegment:
     try:
-        sealed = SealedSegment(fd, str(path), native.uuid, view.number, cache or NodeCache(0), text)
+        nodes = cache or NodeCache(0)
+        sealed = tried_again(lambda: SealedSegment(fd, str(path), native.uuid, view.number, nodes, text))
     finally:
         os.close(fd)
     if sealed.entries != view.entries:
@@ -175,6 +179,7 @@ class SharedCache:
         self._fetched: OrderedDict[_Key, int] = OrderedDict()
         self._mutex = threading.Lock()
         self._owners = itertools.count()
+        offer(self._give_up)
 
     def new_owner(self) -> int:
         """A number for the keys of one opening of a stream."""
@@ -207,6 +212,19 @@ class SharedCache:
             while len(self._fetched) > 1 and sum(self._fetched.values()) > self.cold.limit_bytes:
                 old, _ = self._fetched.popitem(last=False)
                 self._open.pop(old, None)
+
+    def _give_up(self, count: int) -> int:
+        """Closes up to so many that nobody uses, first those that nobody has used for longest. Returns how many."""
+        if not self._mutex.acquire(timeout=_PATIENCE_S):  # this thread may have it, where a log is closed by chance
+            return 0
+        try:
+            idle = (key for key in list(self._open) if uses([self._open[key]]) == 1)
+            closed = [(key, self._open.pop(key)) for key in itertools.islice(idle, count)]
+            for key, _ in closed:
+                self._fetched.pop(key, None)
+        finally:
+            self._mutex.release()
+        return len(closed)
 
     def drop(self, key: _Key) -> None:
         """Closes a segment."""
@@ -351,7 +369,7 @@ class Segments:
         except FileNotFoundError:
             return None
         try:
-            file = LogFile(fd, str(path), False)
+            file = tried_again(lambda: LogFile(fd, str(path), False))
         finally:
             os.close(fd)
         return RowSegment(file, view, self._native.uuid, self._options.decode_responses)

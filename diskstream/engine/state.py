@@ -15,6 +15,7 @@ cut (the file ``epoch`` names another boot, and not a clean close) the whole env
 import contextlib
 import errno
 import fcntl
+import functools
 import os
 import stat
 import threading
@@ -26,6 +27,7 @@ from typing import TypeVar
 import lmdb
 
 from diskstream.engine import view_check
+from diskstream.engine.descriptors import opened, tried_again
 from diskstream.engine.files import open_regular, reading
 from diskstream.engine.looks import is_there, status
 from diskstream.engine.page import boot_id
@@ -198,7 +200,7 @@ class View:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(self.path / "epoch")
-        folder = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
+        folder = opened(self.path, os.O_RDONLY | os.O_DIRECTORY)
         try:
             os.fsync(folder)
         finally:
@@ -213,16 +215,8 @@ class View:
             try:
                 data = self.path / "data.mdb"
                 size = status(data).st_size if is_there(data) else 0
-                env = lmdb.open(
-                    str(self.path),
-                    map_size=max(_FIRST_MAP_BYTES, 2 * size),
-                    max_readers=_MAX_READERS,
-                    sync=False,
-                    metasync=False,
-                    readahead=False,
-                    mode=0o600,
-                    lib_version=0,  # the format of LMDB 0.9, whatever the environment says
-                )
+                map_bytes = max(_FIRST_MAP_BYTES, 2 * size)
+                env = tried_again(functools.partial(_environment, self.path, map_bytes))
             except (lmdb.InvalidError, lmdb.CorruptedError, lmdb.VersionMismatchError, lmdb.DiskError) as error:
                 # Not an environment of ours: a view is never worth an error. Others that have it open hold a flock.
                 if attempt or not self._alone():
@@ -392,6 +386,25 @@ class View:
         if size > _MAX_MAP_BYTES:
             raise LimitError("the size of the view", _MAX_MAP_BYTES, size)
         env.set_mapsize(size)
+
+
+def _environment(path: Path, map_bytes: int) -> lmdb.Environment:
+    try:
+        return lmdb.open(
+            str(path),
+            map_size=map_bytes,
+            max_readers=_MAX_READERS,
+            sync=False,
+            metasync=False,
+            readahead=False,
+            mode=0o600,
+            lib_version=0,  # the format of LMDB 0.9, whatever the environment says
+        )
+    except lmdb.Error as error:
+        code = getattr(error, "code", None)
+        if code in (errno.EMFILE, errno.ENFILE):
+            raise OSError(code, os.strerror(code), str(path)) from error  # as others say it
+        raise
 
 
 def _as_ours(path: Path, error: lmdb.Error) -> StorageError:

@@ -1,12 +1,12 @@
 """Reading everything of a store that may be too damaged to open: description, streams, view, and the keys below it."""
 
 import contextlib
-import errno
 from pathlib import Path
 
 from diskstream.engine import cold as cold_stub
 from diskstream.engine import directory, names, replacing, verify, view_check
 from diskstream.engine.cold_cache import ColdCache
+from diskstream.engine.descriptors import are_short
 from diskstream.engine.files import Files
 from diskstream.engine.log import StreamLog, StreamMoved
 from diskstream.engine.looks import children, is_folder, is_there
@@ -147,7 +147,7 @@ def _one_stream(
     except NewerFormatError:
         raise
     except (DiskstreamError, OSError) as error:
-        if getattr(error, "errno", None) in (errno.EMFILE, errno.ENFILE):
+        if are_short(error):
             raise  # says nothing of the stream
         wrapped = error if isinstance(error, DiskstreamError) else StorageError(str(folder), "read", 5, str(error))
         verify.verify_directory(name, folder, report, wrapped)

@@ -6,6 +6,7 @@ import stat
 import zlib
 from pathlib import Path
 
+from diskstream.engine.descriptors import are_short, opened
 from diskstream.engine.view_pages import PagesDamaged, read_rows
 
 __all__ = ["ViewState", "check", "is_obstructed", "is_row", "place_of", "to_be_removed", "unsound"]
@@ -26,8 +27,10 @@ def check(view: Path) -> ViewState:
     if not data.exists():
         return "missing"
     try:
-        fd = os.open(view / "users", os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except OSError:
+        fd = opened(view / "users", os.O_RDONLY | os.O_NONBLOCK)
+    except OSError as error:
+        if are_short(error):
+            raise
         fd = -1  # nobody has it open: all who do hold a lock on that file
     try:
         if fd >= 0:
@@ -36,7 +39,9 @@ def check(view: Path) -> ViewState:
             except BlockingIOError:
                 return "in use"
         return "sound" if all(is_row(key, value) for key, value in read_rows(data)) else "damaged"
-    except (PagesDamaged, OSError):
+    except (PagesDamaged, OSError) as error:
+        if are_short(error):
+            raise
         return "damaged"
     finally:
         if fd >= 0:
@@ -92,5 +97,7 @@ def unsound(view: Path) -> bool:
         return False
     try:
         return not all(is_row(key, value) for key, value in read_rows(data))
-    except (PagesDamaged, OSError):
+    except (PagesDamaged, OSError) as error:
+        if are_short(error):
+            raise
         return True

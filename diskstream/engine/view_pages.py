@@ -22,6 +22,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Self
 
+from diskstream.engine.descriptors import opened
+
 __all__ = ["MAGIC", "PagesDamaged", "read_rows"]
 
 _PAGE = struct.Struct("<QHHHH")
@@ -72,7 +74,7 @@ def read_rows(data: Path) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _opened(data: Path) -> "_File":
-    return _File(os.open(data, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK))  # what waits for a writer is no view
+    return _File(opened(data, os.O_RDONLY | os.O_NONBLOCK))  # what waits for a writer is no view
 
 
 class _File:

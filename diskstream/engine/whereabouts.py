@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from diskstream.engine.descriptors import opened
 from diskstream.engine.files import wrapped
 from diskstream.engine.looks import status
 from diskstream.errors import CorruptionError
@@ -29,7 +30,7 @@ class Whereabouts:
         self._is_told: Callable[[], bool] | None = None
         try:
             with wrapped(directory, "open"):
-                self._fd = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+                self._fd = opened(directory, os.O_PATH | os.O_DIRECTORY)
                 self._held = os.fstat(self._fd)
         except FileNotFoundError:
             raise StreamMoved from None

@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import resource
 import select
 import signal
 import sys
@@ -125,3 +126,12 @@ def keep_adding(path: str) -> None:
                 store.compact("busy")
         hear()
         say(number)
+
+
+def back_up_short(store: str, target: str) -> None:
+    """Makes a backup of a store with more streams and segments than it has descriptors; says what is damaged."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (96, 96))
+    made = make_backup(Path(store), Path(target))
+    say(len(made.streams), len(made.damaged), made.header.entries)
+    backup = find_backup(Path(target))
+    say(len(check_backup(backup, Seen(), deep=True)))

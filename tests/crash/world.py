@@ -5,7 +5,7 @@ import random
 import secrets
 import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Self
 from unittest import mock
@@ -24,7 +24,7 @@ class StillKeeper(Keeper):
 
     def __init__(
         self,
-        logs: Callable[[], list[StreamLog]],
+        logs: Callable[[], Iterable[StreamLog]],
         interval_ms: int | None,
         *,
         seals: bool,

@@ -12,7 +12,7 @@ import pytest
 import diskstream
 from tests.engine.children import child
 from tests.engine.sample import SMALL, log_of
-from tests.engine.users import read_short, run_short
+from tests.engine.users import read_segments_short, read_short, run_short
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs /proc to count what is held")
 
@@ -156,6 +156,22 @@ def test_so_are_those_of_a_store_that_is_only_read(tmp_path: Path) -> None:
             store.stream(f"stream {number}").add({"n": "1"})
     with child(read_short, tmp_path / "s") as user:
         assert int(user.hear()) == 150
+
+
+@pytest.mark.parametrize(("read_only", "threads"), [(True, 1), (True, 3), (False, 1), (False, 3)])
+def test_segments_are_closed_where_others_are_to_be_opened(tmp_path: Path, read_only: bool, threads: int) -> None:
+    """Reading failed, and sound segments were told as damaged, though others were kept open only to be found again."""
+    with diskstream.open(tmp_path / "s", **SMALL) as store:
+        for number in range(60):
+            for part in range(3):
+                store.stream(f"stream {number}").add({"n": part})
+                store.seal(f"stream {number}")
+    with child(read_segments_short, tmp_path / "s", read_only, threads) as user:
+        assert [int(each) for each in user.hear().split()] == [180] * threads + [3]
+        assert user.hear() == "sound"
+    with diskstream.open(tmp_path / "s", **SMALL) as store:
+        assert sum(len(stream) for stream in store) == 180
+        assert store.recoveries == []
 
 
 def test_a_store_that_is_only_read_and_dropped_leaves_no_descriptor(tmp_path: Path) -> None:

@@ -230,6 +230,29 @@ def read_short(path: str) -> None:
         say(sum(len(list(store.stream(name))) for name in store.streams()))
 
 
+def read_segments_short(path: str, read_only: bool, threads: int) -> None:
+    """Reads all segments of more streams than it has descriptors, by several threads, from the first entry of a stream
+    that is read to its end only then; says how many entries, and what verify() makes of them.
+    """
+    resource.setrlimit(resource.RLIMIT_NOFILE, (96, 96))
+    with diskstream.open(path, **SMALL, read_only=read_only) as store:
+        names = store.streams()
+        first = iter(store.stream(names[0]).range())
+        next(first)
+        read: list[int] = []
+
+        def read_all() -> None:
+            read.append(sum(1 for name in names for _ in store.stream(name).range()))
+
+        readers = [threading.Thread(target=read_all) for _ in range(threads)]
+        for reader in readers:
+            reader.start()
+        for reader in readers:
+            reader.join()
+        say(*read, 1 + sum(1 for _ in first))
+        say("sound" if store.verify().ok else "damaged")
+
+
 def add_from_a_handler() -> None:
     """A signal arrives while an entry is being added and trimmed for, and its handler adds one too."""
     with fast_directory() as directory:

@@ -1,0 +1,75 @@
+"""The end of a log that is open: what it rests on made durable, and marked so, before it is let go of."""
+
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from diskstream._native import Ctl
+from diskstream.engine import frontier
+from diskstream.engine.page import APPEND, MAINTENANCE, POISONED
+from diskstream.engine.whereabouts import StreamMoved
+from diskstream.errors import DiskstreamError
+
+if TYPE_CHECKING:
+    from diskstream.engine.log import StreamLog
+
+__all__ = ["append_lock_at_once", "close_idle", "mark_clean"]
+
+
+class _Busy(Exception):  # noqa: N818  # not an error: the log stays open
+    """Another process has the append lock."""
+
+
+@contextlib.contextmanager
+def append_lock_at_once(ctl: Ctl) -> Iterator[bool]:
+    """The append lock, without waiting for it."""
+    with ctl.locked(APPEND, False) as held:
+        if not held:
+            raise _Busy
+        yield True
+
+
+def mark_clean(log: "StreamLog") -> None:
+    """Makes everything durable, and says so at the end of the log.
+
+    Raises:
+        StreamMoved: the stream is gone from here.
+        CorruptionError, StorageError: it could not be done.
+    """
+    log.retry(log.native.flush)
+    with log.ctl.locked(MAINTENANCE, False) as held:
+        if held and not log.native.catch_up():
+            log.remove_dropped()
+    if log.native.tail[2] == log.marked_lsn:
+        return
+    with log.locked():
+        log.prepare()
+        # The mark says that all before it was durable: a bad frame found later is rot, not a torn tail.
+        log.retry(log.native.mark, held=True)
+    log.retry(log.native.flush)
+    with log.locked():
+        frontier.retract(log.native, log.file, log.page)
+
+
+def close_idle(log: "StreamLog") -> bool:
+    """Closes a log that no thread of this process uses, nor can any more. Returns whether it is closed.
+
+    It is not where another process has the append lock, or where the next who uses it must learn that a flush failed.
+    The lock is not waited for: whoever closes this log may have another's, for which that process may be waiting.
+    """
+    log.waits = False
+    try:
+        if log.must_be_marked:
+            log._close_cleanly()
+    except _Busy:
+        return False
+    except StreamMoved:
+        pass  # whoever moved it has flushed it
+    except DiskstreamError:
+        pass  # the mark is missing, so the next to open it looks at it as after a crash
+    finally:
+        log.waits = True
+    if log.ctl.flags & POISONED and not log.read_only:
+        return False
+    log.abandon(waits=False)
+    return True

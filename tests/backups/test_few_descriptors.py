@@ -1,0 +1,49 @@
+"""Backups where there are fewer descriptors than segments: nothing sound is called damaged."""
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+import diskstream
+from diskstream import StorageError
+from diskstream.backups import Repository, make_backup
+from tests.backups.processes import back_up_short
+from tests.engine.children import child
+from tests.streams.layers import SMALL
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    with diskstream.open(tmp_path / "store", **SMALL) as opened:
+        for number in range(50):
+            for part in range(3):
+                opened.stream(f"stream {number}").add({"n": part})
+                opened.seal(f"stream {number}")
+    return tmp_path / "store"
+
+
+def test_more_segments_than_descriptors_are_kept_whole(store: Path, tmp_path: Path) -> None:
+    """Those that came when all descriptors were taken were damaged in the backup, which could not be restored."""
+    with child(back_up_short, store, tmp_path / "backups") as user:
+        assert user.hear() == "50 0 150"
+        assert user.hear() == "0"
+
+
+@pytest.mark.parametrize("where", ["info", "segments"])
+def test_a_backup_without_descriptors_fails_and_has_no_name(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    """It was made, with streams that are damaged in it."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise StorageError("a file", "open", errno.EMFILE, os.strerror(errno.EMFILE))
+
+    target = {"info": "diskstream.stream.Stream.info", "segments": "diskstream.engine.verify.open_sealed"}[where]
+    monkeypatch.setattr(target, refuse)
+    with pytest.raises(StorageError, match="Too many open files"):
+        make_backup(store, tmp_path / "backups")
+    monkeypatch.undo()
+    assert Repository.open(tmp_path / "backups").backups() == []
+    assert not make_backup(store, tmp_path / "backups").damaged

@@ -1,0 +1,119 @@
+"""Where there are no more descriptors: who gives up what, and who is left alone."""
+
+import contextlib
+import errno
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import diskstream
+from diskstream import PoisonedError, StorageError, Store
+from diskstream.engine import descriptors, verify
+from diskstream.engine.files import open_regular, wrapped
+from diskstream.engine.page import APPEND
+from tests.engine.sample import SMALL
+from tests.streams.layers import log_of
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    """A store with five streams, each with a sealed segment and one that is written to; all are open."""
+    with diskstream.open(tmp_path / "s", **{**SMALL, "fsync": "interval=600000", "seal": "manual"}) as opened:
+        for name in "abcde":
+            opened.stream(name).add({"n": 1})
+            opened.seal(name)
+            opened.stream(name).add({"n": 2})
+            assert len(list(opened.stream(name).range())) == 2
+        for name in "abcde":
+            log_of(opened, name).was_used = False
+        yield opened
+
+
+def short(times: int) -> Callable[[], str]:
+    """What fails so many times for want of a descriptor."""
+    left = iter(range(times))
+
+    def attempt() -> str:
+        if next(left, None) is not None:
+            raise StorageError("a file", "open", errno.EMFILE, os.strerror(errno.EMFILE))
+        return "open"
+
+    return attempt
+
+
+def test_segments_go_before_logs_and_those_used_last_go_last(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(descriptors, "_AT_ONCE", 2)
+    list(store.stream("a").range())
+    kept = list(store._cache._open)
+    assert descriptors.tried_again(short(2)) == "open"
+    assert list(store._cache._open) == kept[4:]
+    assert len(store._logs) == 5
+    descriptors.tried_again(short(2))  # the last segment, and two logs, but for the one that was used meanwhile
+    assert not store._cache._open
+    assert set(store._logs) == {b"a", b"d", b"e"}
+
+
+def test_what_is_used_stays_open_and_the_error_is_told(store: Store) -> None:
+    entries = iter(store.stream("c").range())
+    next(entries)
+    log, segments = log_of(store, "c"), len(store._cache._open)
+    with pytest.raises(StorageError, match="Too many open files"):
+        descriptors.tried_again(short(1000))
+    assert list(store._logs) == [b"c"]
+    assert not log.closed
+    assert len(store._cache._open) < segments
+    assert next(entries)["n"] == b"2"
+
+
+def test_what_was_closed_is_durable_and_needs_no_recovery(store: Store) -> None:
+    pages = {name: log.ctl for name, log in store._logs.items()}
+    with contextlib.suppress(StorageError):
+        descriptors.tried_again(short(1000))
+    assert not store._logs
+    assert all(page.durable == page.written for page in pages.values())
+    assert [len(list(stream.range())) for stream in store] == [2] * 5
+    assert store.recoveries == []
+
+
+def test_the_lock_of_a_log_is_not_waited_for(store: Store) -> None:
+    """Who asks may have the lock of one stream, and who has the lock of another may be waiting for that."""
+    page = log_of(store, "b").ctl
+    with page.locked(APPEND), contextlib.suppress(StorageError):
+        descriptors.tried_again(short(1000))
+    assert list(store._logs) == [b"b"]
+    store.stream("b").add({"n": 3})
+    assert len(store.stream("b")) == 3
+
+
+def test_a_log_that_takes_no_more_writes_stays_open_to_say_so(store: Store) -> None:
+    log_of(store, "d").ctl.poison("a disk failed")
+    with contextlib.suppress(StorageError):
+        descriptors.tried_again(short(1000))
+    assert list(store._logs) == [b"d"]
+    with pytest.raises(PoisonedError):
+        store.stream("d").add({"n": 3})
+    with pytest.raises(PoisonedError):
+        store.close()
+
+
+def test_another_error_closes_nothing(store: Store, tmp_path: Path) -> None:
+    segments = len(store._cache._open)
+    with pytest.raises(StorageError, match="no regular file"), wrapped(tmp_path, "open"):
+        open_regular(tmp_path)
+    with pytest.raises(FileNotFoundError):
+        open_regular(tmp_path / "none")
+    assert len(store._cache._open) == segments
+    assert len(store._logs) == 5
+
+
+def test_verify_tells_no_fault_where_descriptors_are_missing(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A segment that could not be opened was told as one that cannot be read."""
+
+    def refuse(*_: object, **__: object) -> None:
+        short(1)()
+
+    monkeypatch.setattr(verify, "open_sealed", refuse)
+    with pytest.raises(StorageError, match="Too many open files"):
+        store.verify()
