@@ -212,9 +212,14 @@ class Place:
         Of object storage it is not known: a prefix exists when it has objects.
 
         Raises:
-            RemoteError: there is no such folder.
+            RemoteError: there is no such folder, or the disk does not say.
         """
-        if self.address.scheme == "file" and not (folder := Path(self._full(name))).is_dir():
+        if self.address.scheme != "file":
+            return
+        folder = Path(self._full(name))
+        with self._telling(f"look for the folder {folder}"):
+            is_there = folder.is_dir()
+        if not is_there:
             what = f"there is no folder {folder}: a disk may be missing, or nothing of this store was put there"
             raise RemoteError(self.url, what, _MOUNT)
 

@@ -1,5 +1,6 @@
 """A place on a disk that is not mounted just now: nothing goes to the disk below, where nobody would find it again."""
 
+import errno
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -143,3 +144,18 @@ def test_a_rule_for_a_stream_that_is_not_there_makes_nothing(stream: Stream, dis
     with pytest.raises(LookupError):
         stream._store.stream("nobody").set_retention(max_entries=1, to=place)
     assert list(disk.at.rglob("*")) == []
+
+
+def test_a_disk_that_does_not_say_whether_it_is_there_is_told_as_any_that_fails(
+    stream: Stream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was an error of the system, from wherever it was looked."""
+    place = f"file://{tmp_path}/place"
+    move_out(stream, place, before="20")
+
+    def fails(folder: Path) -> bool:
+        raise OSError(errno.EIO, "Input/output error", str(folder))
+
+    monkeypatch.setattr(Path, "is_dir", fails)
+    with pytest.raises(RemoteError, match=r"could not look for the folder .*Input/output error"):
+        Place(place).check_folder("any")
