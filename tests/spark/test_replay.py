@@ -1,6 +1,7 @@
 """The job replay: a store or an archive into streams, each entry once, however often it is killed and started again."""
 
-from dataclasses import replace
+import json
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -134,3 +135,16 @@ def test_a_plan_whose_lease_is_gone_says_what_to_do(source: Path, tmp_path: Path
         diskstream.leases.release(lease)
     with pytest.raises(ArgumentError, match="what it reads is gone"):
         job._kept_plan(folder, given)
+
+
+def test_a_plan_of_an_earlier_version_has_rounds_as_the_settings_say(source: Path, tmp_path: Path) -> None:
+    given = settings(source, tmp_path / "target")
+    file = tmp_path / "replay" / "plan.json"
+    plan, rounds = job._kept_plan(file.parent, given)
+    assert rounds == 3
+    assert job._kept_plan(file.parent, replace(given, tasks_per_round=9)) == (plan, 3)
+    file.write_text(json.dumps([asdict(work) for work in plan]))
+    assert job._kept_plan(file.parent, replace(given, tasks_per_round=9)) == (plan, 9)
+    file.write_text("{}")
+    with pytest.raises(StorageError, match="give the replay another name"):
+        job._kept_plan(file.parent, given)

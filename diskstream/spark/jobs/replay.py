@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import diskstream
 from diskstream import leases
-from diskstream.errors import ArgumentError
+from diskstream.checked_json import checked, with_check
+from diskstream.errors import ArgumentError, StorageError
 from diskstream.ids import EntryID, parse_end, parse_start
 from diskstream.spark.commit import Manifest, commit, last_done
 from diskstream.spark.jobs.landing import landing
@@ -65,7 +66,7 @@ class ReplaySettings:
         name: what tells this replay from others into the same target; made from the settings where it is empty.
         dry_run: only say what would be done.
         max_entries: of one task.
-        tasks_per_round: between two commits.
+        tasks_per_round: between two commits; a replay that goes on keeps to what it was begun with.
         quiet: show no progress, even on a terminal.
     """
 
@@ -278,33 +279,56 @@ def _planned(settings: ReplaySettings) -> list[Work]:
     )
 
 
-def _kept_plan(folder: Path, settings: ReplaySettings) -> list[Work]:
-    """The plan of an earlier run of this replay, or a new one, which is kept."""
+def _kept_plan(folder: Path, settings: ReplaySettings) -> tuple[list[Work], int]:
+    """The plan of an earlier run of this replay, or a new one, which is kept; and how many tasks a round of it has."""
     file = folder / _PLAN
     if file.exists():
-        found = json.loads(read_small(file, _MAX_PLAN_BYTES))
-        plan = [Work(w["path"], w["archive"], tuple(map(tuple, w["parts"])), w["entries"]) for w in found]
+        plan, tasks_per_round = _read_plan(file, settings)
         lost = [work.path for work in plan if not Path(work.path).exists()]
         if lost:
             raise ArgumentError(
                 f"the replay was begun, but what it reads is gone ({lost[0]}): remove {folder}, then replay "
                 "what is left, with the option start"
             )
-        return plan
+        return plan, tasks_per_round
     plan = _planned(settings)
     try:
-        _keep(plan, file)
+        _keep(plan, file, settings.tasks_per_round)
     except BaseException:
         _release(plan)
         raise
-    return plan
+    return plan, settings.tasks_per_round
 
 
-def _keep(plan: list[Work], file: Path) -> None:
-    """Durably, before a round is committed: their numbers, by which they are known, are those of this plan only."""
+def _keep(plan: list[Work], file: Path, tasks_per_round: int) -> None:
+    """Durably, before a round is committed: their numbers, by which they are known, are those of this plan only.
+
+    So they are of rounds of this length only: cut anew, the next round would begin elsewhere than the last one ended.
+    """
     make_folders(file.parent)
+    facts = {"tasks_per_round": tasks_per_round, "work": [asdict(work) for work in plan]}
     with landing(file) as kept:
-        kept.write(json.dumps([asdict(work) for work in plan]).encode())
+        kept.write(json.dumps(with_check(facts)).encode())
+
+
+def _read_plan(file: Path, settings: ReplaySettings) -> tuple[list[Work], int]:
+    """What `_keep` kept. Earlier versions kept the work alone: then the settings say how long a round is.
+
+    Raises:
+        StorageError: it is damaged.
+    """
+    text = read_small(file, _MAX_PLAN_BYTES)
+    try:
+        if text.startswith(b"["):
+            found, tasks_per_round = json.loads(text), settings.tasks_per_round
+        else:
+            facts = checked(text)
+            found, tasks_per_round = facts["work"], int(facts["tasks_per_round"])
+        plan = [Work(w["path"], w["archive"], tuple(map(tuple, w["parts"])), w["entries"]) for w in found]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        what = f"the plan of this replay is damaged ({error}): give the replay another name"
+        raise StorageError(str(file), "read", 5, what) from error
+    return plan, tasks_per_round
 
 
 def _release(plan: list[Work]) -> None:
@@ -337,8 +361,9 @@ def run(spark: "SparkSession | None", settings: ReplaySettings) -> ReplaySummary
         folder = store.path / "replays" / hashlib.sha256(settings.writer.encode()).hexdigest()
         if (folder / _COMPLETE).exists():
             return _summary(settings, [], 0, (0, began))
-        plan = _kept_plan(folder, settings)
-        rounds = [plan[at : at + settings.tasks_per_round] for at in range(0, len(plan), settings.tasks_per_round)]
+        plan, tasks_per_round = _kept_plan(folder, settings)
+        settings = replace(settings, tasks_per_round=tasks_per_round)
+        rounds = [plan[at : at + tasks_per_round] for at in range(0, len(plan), tasks_per_round)]
         before = last_done(store, settings.writer) + 1
         entries = 0
         for number, works in enumerate(rounds):
