@@ -3,7 +3,7 @@
 import json
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -16,11 +16,15 @@ from diskstream.spark import commit
 from diskstream.spark.jobs import archive
 from diskstream.spark.jobs import replay as job
 from diskstream.spark.jobs.replay import ReplaySettings
+from tests.spark.archives import fill, no_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+__all__ = ["no_spark"]
+
 NAMES = (b"a", b"b%\xff")
+NAMES_AB = (b"a", b"b")
 Pairs = list[tuple[str, list[tuple[bytes, bytes]]]]
 
 
@@ -113,6 +117,18 @@ def test_an_archive_is_replayed_within_a_range(spark: "SparkSession", source: Pa
     given = ReplaySettings(str(place), str(target), (NAMES[0],), start=first, end=last, to="part", quiet=True)
     assert job.run(spark, given).entries == len(there) - 199
     assert all_of(target) == {b"part": there[100:-99]}
+
+
+@pytest.mark.parametrize("of", ["store", "archive"])
+def test_several_streams_keep_their_names_where_only_one_has_entries_in_the_range(
+    no_spark: Any, tmp_path: Path, of: str
+) -> None:
+    store, target = tmp_path / "store", tmp_path / "target"
+    fill(store, "a", [("100-0", {"n": "1"})])
+    fill(store, "b", [("900-0", {"n": "2"})])
+    archive.run(no_spark, archive.ArchiveSettings(str(store), str(tmp_path / "archive")))
+    job.run(no_spark, ReplaySettings(str(tmp_path / of), str(target), NAMES_AB, start="500", to="copy-"))
+    assert list(all_of(target)) == [b"copy-b"]
 
 
 def test_what_cannot_be_replayed_is_refused_before_anything_is_made(source: Path, tmp_path: Path) -> None:

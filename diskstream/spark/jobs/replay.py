@@ -242,10 +242,9 @@ def _plan_archive(settings: ReplaySettings) -> list[Work]:
     manifest.check_has(settings.streams, place.root)
     options = ReadOptions(streams=settings.streams, stream_pattern=settings.pattern)
     low, high = parse_start(settings.start), parse_end(settings.end)
-    chosen = [
-        each for each in manifest.files if _wanted(each.stream, options) and each.last >= low and each.first <= high
-    ]
-    count = len({each.stream for each in chosen})
+    # Those without files in the range count too: where entries go must not hang on what is there today.
+    names = {name for name in manifest.streams if _wanted(name, options)}
+    chosen = [each for each in manifest.files if each.stream in names and each.last >= low and each.first <= high]
     made: list[Work] = []
     parts: list[tuple[str, str, str, str]] = []
     entries = 0
@@ -253,7 +252,7 @@ def _plan_archive(settings: ReplaySettings) -> list[Work]:
         if parts and entries + each.rows > settings.max_entries:
             made.append(Work(settings.source, True, tuple(parts), entries))
             parts, entries = [], 0
-        target = _target_name(settings, as_text(each.stream), count)
+        target = _target_name(settings, as_text(each.stream), len(names))
         parts.append((target, each.path, str(low), str(high)))
         entries += each.rows
     if parts:
