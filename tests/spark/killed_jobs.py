@@ -53,7 +53,7 @@ POINTS: dict[str, dict[str, Point]] = {
         "a round decided": (commit, "_carry_out", 2, False),
         "amid a round": (Stream, "add_arrow", 3, True),
         "a round done": (replay, "commit", 2, True),
-        "complete, and its plan there": (Path, "touch", 1, True),
+        "complete, and its plan there": (replay, "_put", 2, True),
         "complete, and leased": (leases, "release", 1, False),
     },
     "rollup": {

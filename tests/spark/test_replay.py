@@ -16,7 +16,7 @@ from diskstream.spark import commit
 from diskstream.spark.jobs import archive
 from diskstream.spark.jobs import replay as job
 from diskstream.spark.jobs.replay import ReplaySettings
-from tests.spark.archives import fill, no_spark
+from tests.spark.archives import fill, in_process, no_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -131,10 +131,70 @@ def test_several_streams_keep_their_names_where_only_one_has_entries_in_the_rang
     assert list(all_of(target)) == [b"copy-b"]
 
 
+@pytest.mark.parametrize("of", ["store", "archive"])
+def test_what_comes_into_a_range_that_was_empty_is_replayed(no_spark: Any, tmp_path: Path, of: str) -> None:
+    store, target = tmp_path / "store", tmp_path / "target"
+    archiving = archive.ArchiveSettings(str(store), str(tmp_path / "archive"))
+    given = ReplaySettings(str(tmp_path / of), str(target), start="500")
+    fill(store, "a", [("100-0", {"n": "1"})])
+    archive.run(no_spark, archiving)
+    for _ in range(2):
+        done = job.run(no_spark, given)
+        assert (done.entries, done.rounds, done.complete_before) == (0, 0, False)
+    assert not (target / "replays").exists()
+    assert not (store / "leases").exists() or not list((store / "leases").iterdir())
+    fill(store, "a", [("900-0", {"n": "2"})])
+    archive.run(no_spark, archiving)
+    assert job.run(no_spark, given).entries == 1
+    assert job.run(no_spark, given).complete_before
+    assert all_of(target) == {b"a": [("900-0", [(b"n", b"2")])]}
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_name_stands_for_one_replay(
+    no_spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed: bool
+) -> None:
+    store, other, target = tmp_path / "store", tmp_path / "other", tmp_path / "target"
+    fill(store, "a", [("100-0", {"n": "1"})])
+    fill(other, "b", [("100-0", {"n": "2"})])
+    given = ReplaySettings(str(store), str(target), name="daily")
+    if killed:
+        monkeypatch.setattr(job, "commit", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            job.run(no_spark, given)
+        monkeypatch.undo()
+        monkeypatch.setattr(job, "run_tasks", in_process)
+    else:
+        job.run(no_spark, given)
+    changes: list[tuple[str, Any]] = [("source", str(other)), ("end", "500"), ("ids", "new"), ("to", "x")]
+    changes += [("streams", (b"a",)), ("pattern", "*"), ("start", "1")]
+    for what, word in changes:
+        with pytest.raises(ArgumentError, match=f"the name daily has another {what}"):
+            job.run(no_spark, replace(given, **{what: word}))
+    monkeypatch.chdir(tmp_path)
+    done = job.run(no_spark, replace(given, source="store", tasks_per_round=1))
+    assert done.complete_before is not killed
+    assert all_of(target) == {b"a": [("100-0", [(b"n", b"1")])]}
+
+
+def test_a_replay_that_an_earlier_version_completed_is_complete(no_spark: Any, tmp_path: Path) -> None:
+    fill(tmp_path / "store", "a", [("100-0", {"n": "1"})])
+    given = ReplaySettings(str(tmp_path / "store"), str(tmp_path / "target"))
+    job.run(no_spark, given)
+    [mark] = (tmp_path / "target" / "replays").glob("*/complete")
+    mark.write_bytes(b"")
+    assert job.run(no_spark, given).complete_before
+    mark.write_bytes(b"[]")
+    with pytest.raises(StorageError, match="what is kept of this replay is damaged"):
+        job.run(no_spark, given)
+
+
 def test_what_cannot_be_replayed_is_refused_before_anything_is_made(source: Path, tmp_path: Path) -> None:
     none: SparkSession = None  # type: ignore[assignment]  # it is not asked
     with pytest.raises(ArgumentError, match="ids is 'original' or 'new'"):
         job.run(none, replace(settings(source, tmp_path / "t"), ids="other"))
+    with pytest.raises(ArgumentError, match="name the streams, or give a pattern"):
+        job.run(none, replace(settings(source, tmp_path / "t"), streams=NAMES, pattern="*"))
     with pytest.raises(ArgumentError, match="neither a store"):
         job.run(none, settings(tmp_path, tmp_path / "t"))
     with pytest.raises(diskstream.NoSuchStreamError):
