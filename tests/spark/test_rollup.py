@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 BASE_MS = 1_790_000_000_000
+KINDS = (None, b"50%", b"%41", "ü".encode(), b"\xff%", b"\xff%25", b"\xfe", b"%FE", b"")
+SHOWN = (None, "50%", "%41", "ü", "%FF%25", "%FF%2525", "%FE", "%FE", "")  # text stays what it is
 
 
 def rolled(settings: Settings, *, entries_per_task: int = 2_000_000) -> pa.Table:
@@ -115,10 +117,10 @@ def test_groups_have_one_of_those_without(store: diskstream.Store, readings: pd.
 
 
 def test_what_is_grouped_by_stays_as_it_is_but_for_bytes_that_are_no_text(store: diskstream.Store) -> None:
-    rows = [{"kind": kind, "v": "1"} for kind in (b"50%", b"%41", "ü".encode(), b"\xff%")]
+    rows = [{"kind": kind, "v": "1"} for kind in KINDS if kind is not None]
     store.stream("kinds").add_many(rows, ids=[f"{BASE_MS}-{at}" for at in range(len(rows))])
     table = rolled(Settings(str(store.path), (b"kinds",), window_ms=5000, fields=("v",), by=("kind",)))
-    assert sorted(table.column("kind").to_pylist()) == ["%41", "%FF%", "50%", "ü"]
+    assert sorted(table.column("kind").to_pylist()) == sorted(SHOWN[1:])
 
 
 def test_what_is_no_number_is_counted(
@@ -375,7 +377,8 @@ def test_both_jobs_find_the_same(spark: "SparkSession", store: diskstream.Store,
     assert list(found.columns) == list(expected.columns)
     order = ["window_start", "sensor"]
     found, expected = (each.sort_values(order).reset_index(drop=True) for each in (found, expected))
-    assert found["sensor"].fillna("").tolist() == expected["sensor"].fillna("").tolist()
+    texts = [None if value is None else value.decode() for value in found["sensor"]]
+    assert pd.Series(texts).fillna("").tolist() == expected["sensor"].fillna("").tolist()
     for name in ("entries", "value_count", "value_min", "value_max", "value_sum", "value_mean"):
         np.testing.assert_allclose(found[name], expected[name], rtol=1e-9, atol=1e-9)
 
@@ -397,3 +400,24 @@ def test_a_live_stream_is_rolled_up(spark: "SparkSession", store: diskstream.Sto
     tables = [pq.read_table(each) for each in sorted((tmp_path / "windows").glob("batch=*/windows.parquet"))]
     found = pa.concat_tables(tables).sort_by("window_start").to_pylist()
     assert [(row["kind"], row["v_count"], row["v_min"]) for row in found][:2] == [("x", 60, 0.0), ("x", 60, 60.0)]
+
+
+def test_groups_of_bytes_that_are_no_text_stay_apart(
+    spark: "SparkSession", store: diskstream.Store, tmp_path: Path
+) -> None:
+    """As in the batch job, and shown as there."""
+    from diskstream.spark import register
+
+    register(spark)
+    rows = [{"v": str(at)} | ({} if kind is None else {"kind": kind}) for at, kind in enumerate(KINDS)]
+    stream = store.stream("kinds")
+    stream.add_many(rows, ids=[f"{BASE_MS}-{at}" for at in range(len(rows))])
+    stream.add({"v": "0"}, id=f"{BASE_MS + 1_000_000}-0")  # so that the window before is complete
+    settings = Settings(str(store.path), (b"kinds",), window_ms=60_000, fields=("v",), by=("kind",))
+    output = tmp_path / "windows"
+    assert rollup_stream(spark, settings, output, checkpoint=tmp_path / "checkpoint").awaitTermination(100)
+    found = pa.concat_tables(pq.read_table(each) for each in sorted(output.glob("batch=*/windows.parquet")))
+    assert found.schema.field("kind").type == pa.string()
+    assert sorted(zip(found["v_min"].to_pylist(), found["kind"].to_pylist(), strict=True)) == [
+        (float(at), kind) for at, kind in enumerate(SHOWN)
+    ]

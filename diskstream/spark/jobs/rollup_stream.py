@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 from diskstream.errors import ArgumentError
 from diskstream.spark.jobs.rollup_settings import Settings
+from diskstream.spark.names import as_text, value_as_text
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamReader
@@ -95,6 +97,7 @@ def write_batch(batch: "DataFrame", batch_id: int, output: Path, *, query: str) 
     table = batch.toArrow()
     if not table.num_rows:  # most batches complete no window
         return False
+    table = _shown(table)
     for name in ("window_start", "window_end"):  # in the session's time zone; the batch job's are in UTC
         at = table.schema.get_field_index(name)
         table = table.set_column(at, name, table.column(at).cast(pa.timestamp("us", "UTC")))
@@ -107,6 +110,18 @@ def write_batch(batch: "DataFrame", batch_id: int, output: Path, *, query: str) 
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     return True
+
+
+def _shown(table: "pa.Table") -> "pa.Table":
+    """Bytes as the batch job shows them."""
+    import pyarrow as pa
+
+    for at, column in enumerate(table.schema):
+        if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
+            values = table.column(at).to_pylist()
+            texts = [None if value is None else value_as_text(value) for value in values]
+            table = table.set_column(at, column.name, pa.array(texts, pa.string()))
+    return table
 
 
 def _claim(output: Path, query: str) -> None:
@@ -139,15 +154,14 @@ def source(reader: "DataFrameReader | DataStreamReader", settings: Settings) -> 
 
     fields = [st.StructField("stream", st.StringType()), st.StructField("ts", st.TimestampType())]
     fields += [st.StructField(f"field:{name}", st.DoubleType()) for name in settings.fields]
-    fields += [st.StructField(f"field:{name}", st.StringType()) for name in settings.by]
+    # As bytes, and text when they are written: as text, all values that are none would be null, and one group.
+    fields += [st.StructField(f"field:{name}", st.BinaryType()) for name in settings.by]
     if settings.time_field:
         fields.append(st.StructField(f"field:{settings.time_field}", st.TimestampType()))
     reader = reader.format("diskstream").schema(st.StructType(fields)).option("path", settings.path)
     reader = reader.option("startingIds", "earliest")
     if settings.streams:
         import json
-
-        from diskstream.spark.names import as_text
 
         reader = reader.option("streams", json.dumps([as_text(name) for name in settings.streams]))
     elif settings.pattern:
@@ -159,6 +173,8 @@ def source(reader: "DataFrameReader | DataStreamReader", settings: Settings) -> 
 
 def windows(frame: "DataFrame", settings: Settings) -> "DataFrame":
     """A frame of ``stream``, ``ts`` and the fields as windows, with the columns of the batch job.
+
+    Values to group by are what they are in the frame: `write_batch` makes text of bytes.
 
     Raises:
         ArgumentError: a field to group by is named ``stream``.
