@@ -421,3 +421,29 @@ def test_groups_of_bytes_that_are_no_text_stay_apart(
     assert sorted(zip(found["v_min"].to_pylist(), found["kind"].to_pylist(), strict=True)) == [
         (float(at), kind) for at, kind in enumerate(SHOWN)
     ]
+
+
+def test_a_field_may_be_called_anything(spark: "SparkSession", store: diskstream.Store, tmp_path: Path) -> None:
+    """Also as what Spark or a rollup calls its columns, and as another field but for its case."""
+    from diskstream.spark import register
+
+    register(spark)
+    by = ("window", "ts", "_time", "time", "by0", "a.b`c", "Window", "field:x")
+    row = {"v": "1", "V": "2", "at0": "3", "field0": "4"} | {name: f"<{name}>" for name in by}
+    store.stream("odd").add(row, id=f"{BASE_MS}-0")
+    settings = Settings(str(store.path), (b"odd",), fields=("v", "V", "at0", "field0"), by=by, quantiles=())
+    expected = rolled(settings)
+    store.stream("odd").add({"v": "0"}, id=f"{BASE_MS + 1_000_000}-0")  # so that the window before is complete
+    output = tmp_path / "windows"
+    assert rollup_stream(spark, settings, output, checkpoint=tmp_path / "checkpoint").awaitTermination(100)
+    found = pa.concat_tables(pq.read_table(each) for each in sorted(output.glob("batch=*/windows.parquet")))
+    assert found.column_names == expected.column_names
+    assert found.to_pylist() == expected.to_pylist()
+    assert [found[name][0].as_py() for name in by] == [row[name] for name in by]
+
+
+def test_a_frame_that_lacks_a_column_is_refused(spark: "SparkSession") -> None:
+    frame = spark.createDataFrame([], "stream string, TS timestamp, v double, `field:v` double")
+    assert windows(frame, Settings("", fields=("v",))).columns[-1] == "v_p99"
+    with pytest.raises(ArgumentError, match="wants one column w in its frame, which has stream, TS, v, field:v"):
+        windows(frame, Settings("", fields=("w",)))
