@@ -22,6 +22,7 @@ import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 import pyarrow as pa
 import pyarrow.parquet as pq
+from matplotlib.figure import Figure
 
 from diskstream.spark.jobs import rollup
 from diskstream.spark.jobs.chart import draw
@@ -32,9 +33,12 @@ from diskstream.spark.jobs.scanning import partitions
 from diskstream.spark.jobs.sketch import EXACT_POINTS, RELATIVE_ERROR, Points, quantiles
 from diskstream.spark.jobs.window_task import roll_partition
 from diskstream.spark.jobs.windows import unite
+from tests.spark.archives import no_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+__all__ = ["no_spark"]
 
 BASE_MS = 1_790_000_000_000
 KINDS = (None, b"50%", b"%41", "ü".encode(), b"\xff%", b"\xff%25", b"\xfe", b"%FE", b"")
@@ -176,6 +180,51 @@ def test_ids_beyond_all_calendars_are_in_no_window(store: diskstream.Store) -> N
     store.stream("far").add({"v": "2"}, id=f"{(1 << 64) - 1}-0")
     settings = Settings(str(store.path), (b"far",), window_ms=1, fields=("v",))
     assert rolled(settings).column("v_sum").to_pylist() == [1]
+
+
+@pytest.mark.parametrize("time_field", ["", "at"])
+def test_a_window_that_no_timestamp_holds_to_its_end_is_none(store: diskstream.Store, time_field: str) -> None:
+    last_ms = ((1 << 63) - 1) // 1000
+    whole = last_ms // 1000 * 1000  # from there on a second is not whole any more
+    times = [5, whole - 1, whole, last_ms, -last_ms - 1] if time_field else [5, whole - 1, whole, last_ms]
+    ids = [f"{at}-0" for at in range(1, 6)] if time_field else [f"{at}-0" for at in times]
+    rows = [{"v": str(at), "at": str(time)} for at, time in enumerate(times)]
+    stream = store.stream("far")
+    for row, entry_id in zip(rows, ids, strict=False):
+        stream.add(row, id=entry_id)
+    if time_field:
+        stream.add({"v": "9"}, id="6-0")  # and one without a time
+    settings = Settings(str(store.path), (b"far",), window_ms=1000, fields=("v",), time_field=time_field)
+    with partitions(settings.reading()) as (_, planned):
+        found = unite([roll_partition(each, settings) for each in planned], 1)
+    table = as_table(found, settings)
+    assert table.column("v_sum").to_pylist() == [0, 1]
+    starts, ends = (table.column(f"window_{edge}").cast(pa.int64()).to_pylist() for edge in ("start", "end"))
+    assert [starts, ends] == [[0, (whole - 1000) * 1000], [1_000_000, whole * 1000]]
+    assert found.untimed == (4 if time_field else 2)
+
+
+@pytest.mark.parametrize("times", [(1, 253_370_764_740_000), (BASE_MS, BASE_MS * 1000), (BASE_MS * 1000,)])
+def test_what_no_calendar_has_is_in_all_but_the_chart(
+    no_spark: Any, store: diskstream.Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: tuple[int, ...]
+) -> None:
+    """IDs in microseconds, as an example: the picture says how many rows it leaves out."""
+    stream = store.stream("far")
+    stream.add_many([{"v": "1"}] * len(times), ids=[f"{ms}-0" for ms in times])
+    said, original = [], Figure.text
+
+    def noted(*given: Any, **more: Any) -> Any:
+        said.append(given[3])
+        return original(*given, **more)
+
+    monkeypatch.setattr(Figure, "text", noted)
+    output, chart = tmp_path / "windows.parquet", tmp_path / "chart.png"
+    settings = Settings(str(store.path), (b"far",), fields=("v",), output=output, chart=chart)
+    summary = rollup.run(no_spark, settings)
+    assert pq.read_table(output).num_rows == summary.rows == len(times)
+    assert chart.read_bytes().startswith(b"\x89PNG")
+    left_out = sum(ms >= BASE_MS * 1000 for ms in times)
+    assert any(f"{left_out} rows outside the years 1 to 9998" in each for each in said) is (left_out > 0)
 
 
 def test_nothing_comes_of_nothing(store: diskstream.Store, tmp_path: Path) -> None:
