@@ -93,6 +93,8 @@ def _pending(stream: Stream) -> Iterator[tuple[Any, ...]]:
 
 
 def _audit(stream: Stream, options: ReadOptions) -> Iterator[tuple[Any, ...]]:
+    if options.ending_timestamp == 0:  # or a time before 1970, which is read as this one: nothing is as old
+        return
     end = None if options.ending_timestamp is None else options.ending_timestamp - 1
     for each in stream.audit(options.starting_timestamp, end):
         entry_id = None if each.id is None else str(each.id)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import diskstream
-from diskstream.spark.jobs import archive, compact, reconcile
+from diskstream.spark.jobs import archive, compact, reconcile, replay, rollup
 from diskstream.spark.jobs.manifest import latest
 from diskstream.spark.jobs.part_reading import read_part
 from diskstream.spark.jobs.place import Place
@@ -31,7 +31,7 @@ def in_process(
 @pytest.fixture
 def no_spark(monkeypatch: pytest.MonkeyPatch) -> Any:
     """What the jobs take for a session; whatever they run runs here."""
-    for job in (archive, compact, reconcile):
+    for job in (archive, compact, reconcile, replay, rollup):
         monkeypatch.setattr(job, "run_tasks", in_process)
     return NO_SPARK
 

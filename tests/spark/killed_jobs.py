@@ -53,7 +53,7 @@ POINTS: dict[str, dict[str, Point]] = {
         "a round decided": (commit, "_carry_out", 2, False),
         "amid a round": (Stream, "add_arrow", 3, True),
         "a round done": (replay, "commit", 2, True),
-        "complete, and its plan there": (Path, "touch", 1, True),
+        "complete, and its plan there": (replay, "_put", 2, True),
         "complete, and leased": (leases, "release", 1, False),
     },
     "rollup": {
@@ -80,8 +80,9 @@ def _compact(root: str) -> None:
     compact.run(NO_SPARK, CompactSettings(root))
 
 
-def _replay(source: str, target: str, ids: str) -> None:
-    replay.run(NO_SPARK, ReplaySettings(source, target, ids=ids, max_entries=400, tasks_per_round=3))
+def _replay(source: str, target: str, ids: str, tasks_per_round: str = "3") -> None:
+    settings = ReplaySettings(source, target, ids=ids, max_entries=400, tasks_per_round=int(tasks_per_round))
+    replay.run(NO_SPARK, settings)
 
 
 def _rollup(store: str, output: str) -> None:

@@ -12,6 +12,8 @@ from diskstream.cli import main
 from diskstream.cli.spark import archive as archive_verb
 from diskstream.cli.spark import compact as compact_verb
 from diskstream.cli.spark import reconcile as reconcile_verb
+from diskstream.cli.spark import replay as replay_verb
+from diskstream.cli.spark import rollup as rollup_verb
 from diskstream.spark.jobs.manifest import latest
 from diskstream.spark.jobs.place import Place
 from tests.spark.archives import BASE, DAY, days, fill, no_spark
@@ -25,7 +27,7 @@ __all__ = ["no_spark"]
 @pytest.fixture
 def told(no_spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Calls a verb, and returns what it said."""
-    for module in (archive_verb, compact_verb, reconcile_verb):
+    for module in (archive_verb, compact_verb, reconcile_verb, replay_verb, rollup_verb):
         monkeypatch.setattr(module, "started", lambda *_: no_spark)
     monkeypatch.setenv("DISKSTREAM_DIR", str(tmp_path / "store"))
     monkeypatch.setenv("DISKSTREAM_ARCHIVE", str(tmp_path / "archive"))
@@ -58,6 +60,23 @@ def test_a_store_is_archived_compacted_and_compared(told: Any, tmp_path: Path) -
     assert "none of them small" in told("compact").stdout
     assert "0 findings in version 3" in told("reconcile").stdout
     assert json.loads(told("reconcile", "--json").stdout)["ok"]
+
+
+def test_a_replay_says_whether_it_is_complete_or_has_found_nothing(told: Any, tmp_path: Path) -> None:
+    fill(tmp_path / "store", "s", days(1, 10))
+    words = ["replay", "--from", str(tmp_path / "store"), "-d", str(tmp_path / "new")]
+    for _ in range(2):
+        assert "nothing to replay" in told(*words, "--start", str(BASE + DAY)).stdout
+    assert "10 entries of 1 streams in 1 rounds" in told(*words).stdout
+    assert "complete before" in told(*words).stdout
+    assert json.loads(told(*words, "--json").stdout)["complete_before"]
+
+
+def test_a_rollup_shows_windows_past_the_year_9999(told: Any, tmp_path: Path) -> None:
+    fill(tmp_path / "store", "s", [(f"{BASE}-0", {"n": "1"}), (f"{BASE * 1000}-0", {"n": "2"})])
+    shown = told("rollup", "-f", "n", "--window", "1ms").stdout
+    assert "2024-10-04" in shown
+    assert f"{BASE * 1000} ms" in shown
 
 
 def test_findings_are_told_one_a_line_with_exit_status_1(told: Any, tmp_path: Path) -> None:

@@ -100,6 +100,18 @@ def test_wherever_a_replay_is_killed_each_entry_comes_once(jobs: Jobs, tmp_path:
     assert not [path for path in (target / "commits").glob("*/*.json") if path.name != "done.json"]
 
 
+@pytest.mark.parametrize("tasks_per_round", [1, 8])
+def test_a_replay_goes_on_in_the_rounds_that_it_was_begun_with(
+    jobs: Jobs, tmp_path: Path, tasks_per_round: int
+) -> None:
+    source, target = tmp_path / "source", tmp_path / "target"
+    with diskstream.open(source) as store:
+        store.stream("s").add_many([{"n": str(n)} for n in range(4000)])
+    jobs.killed("replay", "a round done", source, target, "new")
+    jobs.done("replay", source, target, "new", tasks_per_round)
+    assert [pairs for _, pairs in contents(target)[b"s"]] == [pairs for _, pairs in contents(source)[b"s"]]
+
+
 # --- rollup -----------------------------------------------------------------------------------------------------------
 
 

@@ -1,8 +1,9 @@
 """The job replay: a store or an archive into streams, each entry once, however often it is killed and started again."""
 
-from dataclasses import replace
+import json
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -15,11 +16,15 @@ from diskstream.spark import commit
 from diskstream.spark.jobs import archive
 from diskstream.spark.jobs import replay as job
 from diskstream.spark.jobs.replay import ReplaySettings
+from tests.spark.archives import fill, in_process, no_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+__all__ = ["no_spark"]
+
 NAMES = (b"a", b"b%\xff")
+NAMES_AB = (b"a", b"b")
 Pairs = list[tuple[str, list[tuple[bytes, bytes]]]]
 
 
@@ -114,10 +119,82 @@ def test_an_archive_is_replayed_within_a_range(spark: "SparkSession", source: Pa
     assert all_of(target) == {b"part": there[100:-99]}
 
 
+@pytest.mark.parametrize("of", ["store", "archive"])
+def test_several_streams_keep_their_names_where_only_one_has_entries_in_the_range(
+    no_spark: Any, tmp_path: Path, of: str
+) -> None:
+    store, target = tmp_path / "store", tmp_path / "target"
+    fill(store, "a", [("100-0", {"n": "1"})])
+    fill(store, "b", [("900-0", {"n": "2"})])
+    archive.run(no_spark, archive.ArchiveSettings(str(store), str(tmp_path / "archive")))
+    job.run(no_spark, ReplaySettings(str(tmp_path / of), str(target), NAMES_AB, start="500", to="copy-"))
+    assert list(all_of(target)) == [b"copy-b"]
+
+
+@pytest.mark.parametrize("of", ["store", "archive"])
+def test_what_comes_into_a_range_that_was_empty_is_replayed(no_spark: Any, tmp_path: Path, of: str) -> None:
+    store, target = tmp_path / "store", tmp_path / "target"
+    archiving = archive.ArchiveSettings(str(store), str(tmp_path / "archive"))
+    given = ReplaySettings(str(tmp_path / of), str(target), start="500")
+    fill(store, "a", [("100-0", {"n": "1"})])
+    archive.run(no_spark, archiving)
+    for _ in range(2):
+        done = job.run(no_spark, given)
+        assert (done.entries, done.rounds, done.complete_before) == (0, 0, False)
+    assert not (target / "replays").exists()
+    assert not (store / "leases").exists() or not list((store / "leases").iterdir())
+    fill(store, "a", [("900-0", {"n": "2"})])
+    archive.run(no_spark, archiving)
+    assert job.run(no_spark, given).entries == 1
+    assert job.run(no_spark, given).complete_before
+    assert all_of(target) == {b"a": [("900-0", [(b"n", b"2")])]}
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_name_stands_for_one_replay(
+    no_spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed: bool
+) -> None:
+    store, other, target = tmp_path / "store", tmp_path / "other", tmp_path / "target"
+    fill(store, "a", [("100-0", {"n": "1"})])
+    fill(other, "b", [("100-0", {"n": "2"})])
+    given = ReplaySettings(str(store), str(target), name="daily")
+    if killed:
+        monkeypatch.setattr(job, "commit", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            job.run(no_spark, given)
+        monkeypatch.undo()
+        monkeypatch.setattr(job, "run_tasks", in_process)
+    else:
+        job.run(no_spark, given)
+    changes: list[tuple[str, Any]] = [("source", str(other)), ("end", "500"), ("ids", "new"), ("to", "x")]
+    changes += [("streams", (b"a",)), ("pattern", "*"), ("start", "1")]
+    for what, word in changes:
+        with pytest.raises(ArgumentError, match=f"the name daily has another {what}"):
+            job.run(no_spark, replace(given, **{what: word}))
+    monkeypatch.chdir(tmp_path)
+    done = job.run(no_spark, replace(given, source="store", tasks_per_round=1))
+    assert done.complete_before is not killed
+    assert all_of(target) == {b"a": [("100-0", [(b"n", b"1")])]}
+
+
+def test_a_replay_that_an_earlier_version_completed_is_complete(no_spark: Any, tmp_path: Path) -> None:
+    fill(tmp_path / "store", "a", [("100-0", {"n": "1"})])
+    given = ReplaySettings(str(tmp_path / "store"), str(tmp_path / "target"))
+    job.run(no_spark, given)
+    [mark] = (tmp_path / "target" / "replays").glob("*/complete")
+    mark.write_bytes(b"")
+    assert job.run(no_spark, given).complete_before
+    mark.write_bytes(b"[]")
+    with pytest.raises(StorageError, match="what is kept of this replay is damaged"):
+        job.run(no_spark, given)
+
+
 def test_what_cannot_be_replayed_is_refused_before_anything_is_made(source: Path, tmp_path: Path) -> None:
     none: SparkSession = None  # type: ignore[assignment]  # it is not asked
     with pytest.raises(ArgumentError, match="ids is 'original' or 'new'"):
         job.run(none, replace(settings(source, tmp_path / "t"), ids="other"))
+    with pytest.raises(ArgumentError, match="name the streams, or give a pattern"):
+        job.run(none, replace(settings(source, tmp_path / "t"), streams=NAMES, pattern="*"))
     with pytest.raises(ArgumentError, match="neither a store"):
         job.run(none, settings(tmp_path, tmp_path / "t"))
     with pytest.raises(diskstream.NoSuchStreamError):
@@ -134,3 +211,16 @@ def test_a_plan_whose_lease_is_gone_says_what_to_do(source: Path, tmp_path: Path
         diskstream.leases.release(lease)
     with pytest.raises(ArgumentError, match="what it reads is gone"):
         job._kept_plan(folder, given)
+
+
+def test_a_plan_of_an_earlier_version_has_rounds_as_the_settings_say(source: Path, tmp_path: Path) -> None:
+    given = settings(source, tmp_path / "target")
+    file = tmp_path / "replay" / "plan.json"
+    plan, rounds = job._kept_plan(file.parent, given)
+    assert rounds == 3
+    assert job._kept_plan(file.parent, replace(given, tasks_per_round=9)) == (plan, 3)
+    file.write_text(json.dumps([asdict(work) for work in plan]))
+    assert job._kept_plan(file.parent, replace(given, tasks_per_round=9)) == (plan, 9)
+    file.write_text("{}")
+    with pytest.raises(StorageError, match="give the replay another name"):
+        job._kept_plan(file.parent, given)

@@ -22,6 +22,7 @@ import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 import pyarrow as pa
 import pyarrow.parquet as pq
+from matplotlib.figure import Figure
 
 from diskstream.spark.jobs import rollup
 from diskstream.spark.jobs.chart import draw
@@ -32,11 +33,16 @@ from diskstream.spark.jobs.scanning import partitions
 from diskstream.spark.jobs.sketch import EXACT_POINTS, RELATIVE_ERROR, Points, quantiles
 from diskstream.spark.jobs.window_task import roll_partition
 from diskstream.spark.jobs.windows import unite
+from tests.spark.archives import no_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+__all__ = ["no_spark"]
+
 BASE_MS = 1_790_000_000_000
+KINDS = (None, b"50%", b"%41", "ü".encode(), b"\xff%", b"\xff%25", b"\xfe", b"%FE", b"")
+SHOWN = (None, "50%", "%41", "ü", "%FF%25", "%FF%2525", "%FE", "%FE", "")  # text stays what it is
 
 
 def rolled(settings: Settings, *, entries_per_task: int = 2_000_000) -> pa.Table:
@@ -115,10 +121,10 @@ def test_groups_have_one_of_those_without(store: diskstream.Store, readings: pd.
 
 
 def test_what_is_grouped_by_stays_as_it_is_but_for_bytes_that_are_no_text(store: diskstream.Store) -> None:
-    rows = [{"kind": kind, "v": "1"} for kind in (b"50%", b"%41", "ü".encode(), b"\xff%")]
+    rows = [{"kind": kind, "v": "1"} for kind in KINDS if kind is not None]
     store.stream("kinds").add_many(rows, ids=[f"{BASE_MS}-{at}" for at in range(len(rows))])
     table = rolled(Settings(str(store.path), (b"kinds",), window_ms=5000, fields=("v",), by=("kind",)))
-    assert sorted(table.column("kind").to_pylist()) == ["%41", "%FF%", "50%", "ü"]
+    assert sorted(table.column("kind").to_pylist()) == sorted(SHOWN[1:])
 
 
 def test_what_is_no_number_is_counted(
@@ -174,6 +180,51 @@ def test_ids_beyond_all_calendars_are_in_no_window(store: diskstream.Store) -> N
     store.stream("far").add({"v": "2"}, id=f"{(1 << 64) - 1}-0")
     settings = Settings(str(store.path), (b"far",), window_ms=1, fields=("v",))
     assert rolled(settings).column("v_sum").to_pylist() == [1]
+
+
+@pytest.mark.parametrize("time_field", ["", "at"])
+def test_a_window_that_no_timestamp_holds_to_its_end_is_none(store: diskstream.Store, time_field: str) -> None:
+    last_ms = ((1 << 63) - 1) // 1000
+    whole = last_ms // 1000 * 1000  # from there on a second is not whole any more
+    times = [5, whole - 1, whole, last_ms, -last_ms - 1] if time_field else [5, whole - 1, whole, last_ms]
+    ids = [f"{at}-0" for at in range(1, 6)] if time_field else [f"{at}-0" for at in times]
+    rows = [{"v": str(at), "at": str(time)} for at, time in enumerate(times)]
+    stream = store.stream("far")
+    for row, entry_id in zip(rows, ids, strict=False):
+        stream.add(row, id=entry_id)
+    if time_field:
+        stream.add({"v": "9"}, id="6-0")  # and one without a time
+    settings = Settings(str(store.path), (b"far",), window_ms=1000, fields=("v",), time_field=time_field)
+    with partitions(settings.reading()) as (_, planned):
+        found = unite([roll_partition(each, settings) for each in planned], 1)
+    table = as_table(found, settings)
+    assert table.column("v_sum").to_pylist() == [0, 1]
+    starts, ends = (table.column(f"window_{edge}").cast(pa.int64()).to_pylist() for edge in ("start", "end"))
+    assert [starts, ends] == [[0, (whole - 1000) * 1000], [1_000_000, whole * 1000]]
+    assert found.untimed == (4 if time_field else 2)
+
+
+@pytest.mark.parametrize("times", [(1, 253_370_764_740_000), (BASE_MS, BASE_MS * 1000), (BASE_MS * 1000,)])
+def test_what_no_calendar_has_is_in_all_but_the_chart(
+    no_spark: Any, store: diskstream.Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: tuple[int, ...]
+) -> None:
+    """IDs in microseconds, as an example: the picture says how many rows it leaves out."""
+    stream = store.stream("far")
+    stream.add_many([{"v": "1"}] * len(times), ids=[f"{ms}-0" for ms in times])
+    said, original = [], Figure.text
+
+    def noted(*given: Any, **more: Any) -> Any:
+        said.append(given[3])
+        return original(*given, **more)
+
+    monkeypatch.setattr(Figure, "text", noted)
+    output, chart = tmp_path / "windows.parquet", tmp_path / "chart.png"
+    settings = Settings(str(store.path), (b"far",), fields=("v",), output=output, chart=chart)
+    summary = rollup.run(no_spark, settings)
+    assert pq.read_table(output).num_rows == summary.rows == len(times)
+    assert chart.read_bytes().startswith(b"\x89PNG")
+    left_out = sum(ms >= BASE_MS * 1000 for ms in times)
+    assert any(f"{left_out} rows outside the years 1 to 9998" in each for each in said) is (left_out > 0)
 
 
 def test_nothing_comes_of_nothing(store: diskstream.Store, tmp_path: Path) -> None:
@@ -375,7 +426,8 @@ def test_both_jobs_find_the_same(spark: "SparkSession", store: diskstream.Store,
     assert list(found.columns) == list(expected.columns)
     order = ["window_start", "sensor"]
     found, expected = (each.sort_values(order).reset_index(drop=True) for each in (found, expected))
-    assert found["sensor"].fillna("").tolist() == expected["sensor"].fillna("").tolist()
+    texts = [None if value is None else value.decode() for value in found["sensor"]]
+    assert pd.Series(texts).fillna("").tolist() == expected["sensor"].fillna("").tolist()
     for name in ("entries", "value_count", "value_min", "value_max", "value_sum", "value_mean"):
         np.testing.assert_allclose(found[name], expected[name], rtol=1e-9, atol=1e-9)
 
@@ -397,3 +449,50 @@ def test_a_live_stream_is_rolled_up(spark: "SparkSession", store: diskstream.Sto
     tables = [pq.read_table(each) for each in sorted((tmp_path / "windows").glob("batch=*/windows.parquet"))]
     found = pa.concat_tables(tables).sort_by("window_start").to_pylist()
     assert [(row["kind"], row["v_count"], row["v_min"]) for row in found][:2] == [("x", 60, 0.0), ("x", 60, 60.0)]
+
+
+def test_groups_of_bytes_that_are_no_text_stay_apart(
+    spark: "SparkSession", store: diskstream.Store, tmp_path: Path
+) -> None:
+    """As in the batch job, and shown as there."""
+    from diskstream.spark import register
+
+    register(spark)
+    rows = [{"v": str(at)} | ({} if kind is None else {"kind": kind}) for at, kind in enumerate(KINDS)]
+    stream = store.stream("kinds")
+    stream.add_many(rows, ids=[f"{BASE_MS}-{at}" for at in range(len(rows))])
+    stream.add({"v": "0"}, id=f"{BASE_MS + 1_000_000}-0")  # so that the window before is complete
+    settings = Settings(str(store.path), (b"kinds",), window_ms=60_000, fields=("v",), by=("kind",))
+    output = tmp_path / "windows"
+    assert rollup_stream(spark, settings, output, checkpoint=tmp_path / "checkpoint").awaitTermination(100)
+    found = pa.concat_tables(pq.read_table(each) for each in sorted(output.glob("batch=*/windows.parquet")))
+    assert found.schema.field("kind").type == pa.string()
+    assert sorted(zip(found["v_min"].to_pylist(), found["kind"].to_pylist(), strict=True)) == [
+        (float(at), kind) for at, kind in enumerate(SHOWN)
+    ]
+
+
+def test_a_field_may_be_called_anything(spark: "SparkSession", store: diskstream.Store, tmp_path: Path) -> None:
+    """Also as what Spark or a rollup calls its columns, and as another field but for its case."""
+    from diskstream.spark import register
+
+    register(spark)
+    by = ("window", "ts", "_time", "time", "by0", "a.b`c", "Window", "field:x")
+    row = {"v": "1", "V": "2", "at0": "3", "field0": "4"} | {name: f"<{name}>" for name in by}
+    store.stream("odd").add(row, id=f"{BASE_MS}-0")
+    settings = Settings(str(store.path), (b"odd",), fields=("v", "V", "at0", "field0"), by=by, quantiles=())
+    expected = rolled(settings)
+    store.stream("odd").add({"v": "0"}, id=f"{BASE_MS + 1_000_000}-0")  # so that the window before is complete
+    output = tmp_path / "windows"
+    assert rollup_stream(spark, settings, output, checkpoint=tmp_path / "checkpoint").awaitTermination(100)
+    found = pa.concat_tables(pq.read_table(each) for each in sorted(output.glob("batch=*/windows.parquet")))
+    assert found.column_names == expected.column_names
+    assert found.to_pylist() == expected.to_pylist()
+    assert [found[name][0].as_py() for name in by] == [row[name] for name in by]
+
+
+def test_a_frame_that_lacks_a_column_is_refused(spark: "SparkSession") -> None:
+    frame = spark.createDataFrame([], "stream string, TS timestamp, v double, `field:v` double")
+    assert windows(frame, Settings("", fields=("v",))).columns[-1] == "v_p99"
+    with pytest.raises(ArgumentError, match="wants one column w in its frame, which has stream, TS, v, field:v"):
+        windows(frame, Settings("", fields=("w",)))

@@ -66,6 +66,7 @@ def test_the_audit_tells_who_got_what_across_the_sealing(path: Path) -> None:
     assert [row["action"] for row in found].count("ack") == 2
     assert [row["lsn"] for row in found] == sorted(row["lsn"] for row in found)
     assert rows(path, "audit", startingTimestamp="2100-01-01") == []
+    assert rows(path, "audit", endingTimestamp="0") == rows(path, "audit", endingTimestamp="1969-12-31") == []
 
 
 def test_a_table_has_its_own_columns(path: Path) -> None:

@@ -88,8 +88,10 @@ def command(
         write_json(summary.as_json())
     elif dry_run:
         click.echo(f"up to {summary.entries:,} entries of {summary.streams:,} streams in {summary.rounds:,} rounds")
-    elif not summary.rounds:
+    elif summary.complete_before:
         click.echo("this replay was complete before: nothing was done")
+    elif not summary.rounds:
+        click.echo("nothing to replay: the streams have no entries in the range")
     else:
         before = f", {summary.rounds_before:,} of them before" if summary.rounds_before else ""
         click.echo(

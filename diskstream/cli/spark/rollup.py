@@ -104,11 +104,20 @@ def _preview(found: pa.Table) -> None:
     table = Table(box=None, pad_edge=False)
     for name in found.schema.names:
         table.add_column(Text(text(name)), justify="left" if name == "stream" else "right")
-    for row in found.slice(0, _PREVIEW).to_pylist():
-        table.add_row(*(Text(_cell(value)) for value in row.values()))
+    first = found.slice(0, _PREVIEW)
+    for at in range(first.num_rows):
+        table.add_row(*(Text(_cell(_of_python(column[at]))) for column in first.columns))
     console().print(table)
     if found.num_rows > _PREVIEW:
         click.echo(f"and {found.num_rows - _PREVIEW:,} rows more: --output keeps them")
+
+
+def _of_python(value: Any) -> Any:
+    """A value of Arrow's; a time past the year 9999, which Python has none for, as the ms of an ID."""
+    try:
+        return value.as_py()
+    except (OverflowError, ValueError):
+        return f"{value.value // 1000} ms"
 
 
 def _cell(value: Any) -> str:

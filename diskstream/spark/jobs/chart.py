@@ -2,6 +2,7 @@
 
 import importlib.util
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,8 @@ _PANELS = 6
 _INK, _MUTED, _GRID = "#1d2733", "#5b6b7c", "#e3e8ee"
 _BLUE, _ORANGE = "#1f6fb2", "#d9691e"
 _DPI = 150
+# Of matplotlib's dates, but for the last year: as floats they are rounded past its end.
+_DATED = datetime(1, 1, 1), datetime(9999, 1, 1)  # noqa: DTZ001  # in UTC, as numpy's
 _BEFORE_LETTERS = 0x20
 
 
@@ -36,6 +39,8 @@ def check_matplotlib() -> None:
 def draw(table: "pa.Table", settings: Settings, target: Path) -> None:
     """Draws a rollup as PNG. Windows without entries are gaps in its lines.
 
+    What lies outside the years 1 to 9998 is left out, as matplotlib has no dates for it, and the picture says so.
+
     Args:
         table: what `rollup_output.as_table` made.
         settings: those of the rollup.
@@ -49,6 +54,9 @@ def draw(table: "pa.Table", settings: Settings, target: Path) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
+    count = table.num_rows
+    table = _dated(table)
+    left_out = count - table.num_rows
     panels = list(_panels(table, settings))
     shown = panels[:_PANELS]
     height = 1.5 + 2.3 * max(1, len(shown))
@@ -59,11 +67,20 @@ def draw(table: "pa.Table", settings: Settings, target: Path) -> None:
     for axis, (title, column, rows) in zip(axes, shown, strict=False):
         _panel(axis, settings, title, column, rows)
     if not shown:
-        axes[0].text(0.5, 0.5, "no entries", ha="center", va="center", color=_MUTED, transform=axes[0].transAxes)
+        what = "no windows in the years 1 to 9998" if left_out else "no entries"
+        axes[0].text(0.5, 0.5, what, ha="center", va="center", color=_MUTED, transform=axes[0].transAxes)
         axes[0].set_axis_off()
-    _captions(figure, axes, settings, (len(panels), table.num_rows), height)
+    _captions(figure, axes, settings, (len(panels), count, left_out), height)
     with landing(target) as file:
         figure.savefig(file, format="png", bbox_inches="tight")
+
+
+def _dated(table: "pa.Table") -> "pa.Table":
+    import pyarrow as pa
+
+    first, last = (np.datetime64(at, "us").astype(np.int64) for at in _DATED)
+    starts, ends = (table.column(f"window_{edge}").cast(pa.int64()).to_numpy() for edge in ("start", "end"))
+    return table.filter(pa.array((starts >= first) & (ends <= last)))
 
 
 def _panels(table: "pa.Table", settings: Settings) -> "Iterator[tuple[str, str, pa.Table]]":
@@ -127,18 +144,22 @@ def _panel(axis: Any, settings: Settings, title: str, column: str, rows: "pa.Tab
         spine.set_color(_GRID)
 
 
-def _captions(figure: Any, axes: Any, settings: Settings, counts: tuple[int, int], height: float) -> None:
+def _captions(figure: Any, axes: Any, settings: Settings, counts: tuple[int, int, int], height: float) -> None:
     import matplotlib.dates as md
 
-    panels, rows = counts
+    panels, rows, left_out = counts
     what = f"{', '.join(settings.fields)} in windows of {_length(settings.window_ms)}"
     figure.text(0.07, 1 - 0.32 / height, _plain(what), fontsize=14, fontweight="bold", color=_INK, va="center")
     more = f"; the {_PANELS} largest of {panels:,} panels" if panels > _PANELS else ""
+    more += f"; {left_out:,} rows outside the years 1 to 9998 are left out" if left_out else ""
     figure.text(0.07, 1 - 0.58 / height, f"{rows:,} rows{more}", fontsize=9, color=_MUTED, va="center")
     locator = md.AutoDateLocator(tz="UTC")  # type: ignore[no-untyped-call]
     axes[-1].xaxis.set_major_locator(locator)
     formatter = md.ConciseDateFormatter(locator, tz="UTC")  # type: ignore[no-untyped-call]
     axes[-1].xaxis.set_major_formatter(formatter)
+    low, high = axes[-1].get_xlim()  # with margins, which must not pass the calendar's ends either
+    first, last = (float(md.date2num(at)) for at in _DATED)  # type: ignore[no-untyped-call]
+    axes[-1].set_xlim(max(low, first), min(high, last))
     axes[-1].set_xlabel("time (UTC)", color=_INK, fontsize=9)
     handles, labels = axes[0].get_legend_handles_labels()
     if handles:

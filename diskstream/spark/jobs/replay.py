@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import diskstream
 from diskstream import leases
-from diskstream.errors import ArgumentError
+from diskstream.checked_json import checked, with_check
+from diskstream.errors import ArgumentError, StorageError
 from diskstream.ids import EntryID, parse_end, parse_start
 from diskstream.spark.commit import Manifest, commit, last_done
 from diskstream.spark.jobs.landing import landing
@@ -65,7 +66,7 @@ class ReplaySettings:
         name: what tells this replay from others into the same target; made from the settings where it is empty.
         dry_run: only say what would be done.
         max_entries: of one task.
-        tasks_per_round: between two commits.
+        tasks_per_round: between two commits; a replay that goes on keeps to what it was begun with.
         quiet: show no progress, even on a terminal.
     """
 
@@ -82,6 +83,30 @@ class ReplaySettings:
     max_entries: int = 500_000
     tasks_per_round: int = 8
     quiet: bool = False
+
+    def check(self) -> None:
+        """What the settings say together.
+
+        Raises:
+            ArgumentError: they contradict each other.
+        """
+        if self.ids not in ("original", "new"):
+            raise ArgumentError(f"ids is 'original' or 'new', not {self.ids!r}")
+        if self.streams and self.pattern:
+            raise ArgumentError("name the streams, or give a pattern, not both")
+
+    @property
+    def words(self) -> dict[str, Any]:
+        """What is replayed, in the words of whoever asked: a name stands for these, and for no others."""
+        return {
+            "source": str(Path(self.source).absolute()),
+            "streams": sorted({as_text(name) for name in self.streams}),
+            "pattern": self.pattern,
+            "start": self.start,
+            "end": self.end,
+            "ids": self.ids,
+            "to": self.to,
+        }
 
     @property
     def writer(self) -> str:
@@ -120,11 +145,12 @@ class ReplaySummary:
     Attributes:
         entries: that were appended by this run; in a dry run, that would be (deleted ones count).
         streams: source streams.
-        rounds: of the plan; 0 where the replay was complete before.
+        rounds: of the plan; 0 where the replay was complete before, or nothing is in the range.
         rounds_before: how many of them an earlier run had completed.
         seconds: how long it took.
         dry_run: whether nothing was done.
-        writer: the replay's name: it has been done once under it, and will not be again.
+        writer: the replay's name: once complete under it, it will not be done again.
+        complete_before: whether an earlier run had completed it, so that there was nothing to do.
     """
 
     entries: int
@@ -134,6 +160,7 @@ class ReplaySummary:
     seconds: float
     dry_run: bool
     writer: str
+    complete_before: bool = False
 
     def as_json(self) -> dict[str, Any]:
         """For programs."""
@@ -219,6 +246,8 @@ def _plan_store(settings: ReplaySettings) -> list[Work]:
         if leased:
             leases.release(Path(path))
         raise
+    if leased and not slices:
+        leases.release(Path(path))  # nobody will read it, and no plan knows of it
     made = []
     for run_of in pack(slices, 1 << 30, settings.max_entries):
         parts = []
@@ -241,10 +270,9 @@ def _plan_archive(settings: ReplaySettings) -> list[Work]:
     manifest.check_has(settings.streams, place.root)
     options = ReadOptions(streams=settings.streams, stream_pattern=settings.pattern)
     low, high = parse_start(settings.start), parse_end(settings.end)
-    chosen = [
-        each for each in manifest.files if _wanted(each.stream, options) and each.last >= low and each.first <= high
-    ]
-    count = len({each.stream for each in chosen})
+    # Those without files in the range count too: where entries go must not hang on what is there today.
+    names = {name for name in manifest.streams if _wanted(name, options)}
+    chosen = [each for each in manifest.files if each.stream in names and each.last >= low and each.first <= high]
     made: list[Work] = []
     parts: list[tuple[str, str, str, str]] = []
     entries = 0
@@ -252,7 +280,7 @@ def _plan_archive(settings: ReplaySettings) -> list[Work]:
         if parts and entries + each.rows > settings.max_entries:
             made.append(Work(settings.source, True, tuple(parts), entries))
             parts, entries = [], 0
-        target = _target_name(settings, as_text(each.stream), count)
+        target = _target_name(settings, as_text(each.stream), len(names))
         parts.append((target, each.path, str(low), str(high)))
         entries += each.rows
     if parts:
@@ -278,33 +306,96 @@ def _planned(settings: ReplaySettings) -> list[Work]:
     )
 
 
-def _kept_plan(folder: Path, settings: ReplaySettings) -> list[Work]:
-    """The plan of an earlier run of this replay, or a new one, which is kept."""
+def _kept_plan(folder: Path, settings: ReplaySettings) -> tuple[list[Work], int]:
+    """The plan of an earlier run of this replay, or a new one, which is kept; and how many tasks a round of it has.
+
+    An empty one is not kept: what comes into the range later is then still to be replayed.
+    """
     file = folder / _PLAN
-    if file.exists():
-        found = json.loads(read_small(file, _MAX_PLAN_BYTES))
-        plan = [Work(w["path"], w["archive"], tuple(map(tuple, w["parts"])), w["entries"]) for w in found]
+    plan, tasks_per_round = _read_plan(file, settings) if file.exists() else ([], settings.tasks_per_round)
+    if plan:
         lost = [work.path for work in plan if not Path(work.path).exists()]
         if lost:
             raise ArgumentError(
                 f"the replay was begun, but what it reads is gone ({lost[0]}): remove {folder}, then replay "
                 "what is left, with the option start"
             )
-        return plan
+        return plan, tasks_per_round
     plan = _planned(settings)
     try:
-        _keep(plan, file)
+        if plan:
+            _keep(plan, file, settings)
     except BaseException:
         _release(plan)
         raise
-    return plan
+    return plan, settings.tasks_per_round
 
 
-def _keep(plan: list[Work], file: Path) -> None:
-    """Durably, before a round is committed: their numbers, by which they are known, are those of this plan only."""
+def _keep(plan: list[Work], file: Path, settings: ReplaySettings) -> None:
+    """Durably, before a round is committed: their numbers, by which they are known, are those of this plan only.
+
+    So they are of rounds of this length only: cut anew, the next round would begin elsewhere than the last one ended.
+    """
     make_folders(file.parent)
+    work = [asdict(each) for each in plan]
+    _put(file, {"words": settings.words, "tasks_per_round": settings.tasks_per_round, "work": work})
+
+
+def _put(file: Path, facts: dict[str, Any]) -> None:
     with landing(file) as kept:
-        kept.write(json.dumps([asdict(work) for work in plan]).encode())
+        kept.write(json.dumps(with_check(facts)).encode())
+
+
+def _read_plan(file: Path, settings: ReplaySettings) -> tuple[list[Work], int]:
+    """What `_keep` kept. Earlier versions kept the work alone: then the settings say how long a round is.
+
+    Raises:
+        ArgumentError: it is another replay's.
+        StorageError: it is damaged.
+    """
+    text = read_small(file, _MAX_PLAN_BYTES)
+    try:
+        facts = {"work": json.loads(text)} if text.startswith(b"[") else checked(text)
+        tasks_per_round = int(facts.get("tasks_per_round", settings.tasks_per_round))
+        plan = [Work(w["path"], w["archive"], tuple(map(tuple, w["parts"])), w["entries"]) for w in facts["work"]]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise _damaged(file, error) from error
+    _check_words(facts, settings)
+    return plan, tasks_per_round
+
+
+def _is_complete(folder: Path, settings: ReplaySettings) -> bool:
+    """Whether an earlier run has completed this replay. Earlier versions did not note what it was of.
+
+    Raises:
+        ArgumentError: it is another replay that has been completed under this name.
+        StorageError: the mark is damaged.
+    """
+    file = folder / _COMPLETE
+    if not file.exists():
+        return False
+    text = read_small(file, _MAX_PLAN_BYTES)
+    try:
+        facts = checked(text) if text else {}
+    except (ValueError, RecursionError) as error:
+        raise _damaged(file, error) from error
+    _check_words(facts, settings)
+    return True
+
+
+def _damaged(file: Path, error: Exception) -> StorageError:
+    what = f"what is kept of this replay is damaged ({error}): give the replay another name"
+    return StorageError(str(file), "read", 5, what)
+
+
+def _check_words(facts: dict[str, Any], settings: ReplaySettings) -> None:
+    before, now, name = facts.get("words", {}), settings.words, settings.writer.removeprefix("replay:")
+    for what, said in before.items() if isinstance(before, dict) else ():
+        if what in now and now[what] != said:
+            raise ArgumentError(
+                f"a replay of the name {name} has another {what}: {said!r}, not {now[what]!r}; nothing was added: "
+                "give this one another name"
+            )
 
 
 def _release(plan: list[Work]) -> None:
@@ -321,11 +412,10 @@ def run(spark: "SparkSession | None", settings: ReplaySettings) -> ReplaySummary
         settings: what to do.
 
     Raises:
-        ArgumentError: no such source; IDs that a target stream has passed.
+        ArgumentError: no such source; IDs that a target stream has passed; a name that another replay has.
         NoSuchStreamError, CorruptionError, ArchiveError, StorageError: see `diskstream.errors`.
     """
-    if settings.ids not in ("original", "new"):
-        raise ArgumentError(f"ids is 'original' or 'new', not {settings.ids!r}")
+    settings.check()
     began = time.perf_counter()
     if spark is None or settings.dry_run:
         settings = replace(settings, dry_run=True)
@@ -335,10 +425,11 @@ def run(spark: "SparkSession | None", settings: ReplaySettings) -> ReplaySummary
         _planned(replace(settings, dry_run=True))  # what cannot be replayed makes no store
     with diskstream.open(settings.target) as store:
         folder = store.path / "replays" / hashlib.sha256(settings.writer.encode()).hexdigest()
-        if (folder / _COMPLETE).exists():
-            return _summary(settings, [], 0, (0, began))
-        plan = _kept_plan(folder, settings)
-        rounds = [plan[at : at + settings.tasks_per_round] for at in range(0, len(plan), settings.tasks_per_round)]
+        if _is_complete(folder, settings):
+            return replace(_summary(settings, [], 0, (0, began)), complete_before=True)
+        plan, tasks_per_round = _kept_plan(folder, settings)
+        settings = replace(settings, tasks_per_round=tasks_per_round)
+        rounds = [plan[at : at + tasks_per_round] for at in range(0, len(plan), tasks_per_round)]
         before = last_done(store, settings.writer) + 1
         entries = 0
         for number, works in enumerate(rounds):
@@ -347,8 +438,9 @@ def run(spark: "SparkSession | None", settings: ReplaySettings) -> ReplaySummary
             files = _staged(spark, settings, store.path, number, works)
             commit(store, Manifest(settings.writer, number, settings.ids == "original", tuple(files)))
             entries += sum(batch.rows for file in files for batch in file.batches)
-        (folder / _COMPLETE).touch()
-        (folder / _PLAN).unlink()
+        if plan:
+            _put(folder / _COMPLETE, {"words": settings.words})
+        (folder / _PLAN).unlink(missing_ok=True)
     _release(plan)
     return _summary(settings, plan, entries, (min(before, len(rounds)), began))
 

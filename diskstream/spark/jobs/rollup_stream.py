@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING
 
 from diskstream.errors import ArgumentError
 from diskstream.spark.jobs.rollup_settings import Settings
+from diskstream.spark.names import as_text, value_as_text
+from diskstream.spark.schemas import PREFIX
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamReader
@@ -17,7 +20,6 @@ __all__ = ["rollup_stream", "source", "windows", "write_batch"]
 
 # Of Spark's percentile_approx: ranks are off by 1/10,000 of a window's values at most.
 _ACCURACY = 10_000
-_TIME = "_time"
 _QUERY = "_query"
 
 
@@ -95,6 +97,7 @@ def write_batch(batch: "DataFrame", batch_id: int, output: Path, *, query: str) 
     table = batch.toArrow()
     if not table.num_rows:  # most batches complete no window
         return False
+    table = _shown(table)
     for name in ("window_start", "window_end"):  # in the session's time zone; the batch job's are in UTC
         at = table.schema.get_field_index(name)
         table = table.set_column(at, name, table.column(at).cast(pa.timestamp("us", "UTC")))
@@ -107,6 +110,18 @@ def write_batch(batch: "DataFrame", batch_id: int, output: Path, *, query: str) 
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     return True
+
+
+def _shown(table: "pa.Table") -> "pa.Table":
+    """Bytes as the batch job shows them."""
+    import pyarrow as pa
+
+    for at, column in enumerate(table.schema):
+        if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
+            values = table.column(at).to_pylist()
+            texts = [None if value is None else value_as_text(value) for value in values]
+            table = table.set_column(at, column.name, pa.array(texts, pa.string()))
+    return table
 
 
 def _claim(output: Path, query: str) -> None:
@@ -134,66 +149,77 @@ def source(reader: "DataFrameReader | DataStreamReader", settings: Settings) -> 
         reader: `spark.readStream`, or `spark.read` for what is there now.
         settings: what to roll up.
     """
-    from pyspark.sql import functions as sf
     from pyspark.sql import types as st
 
     fields = [st.StructField("stream", st.StringType()), st.StructField("ts", st.TimestampType())]
-    fields += [st.StructField(f"field:{name}", st.DoubleType()) for name in settings.fields]
-    fields += [st.StructField(f"field:{name}", st.StringType()) for name in settings.by]
+    fields += [st.StructField(f"{PREFIX}{name}", st.DoubleType()) for name in settings.fields]
+    # As bytes, and text when they are written: as text, all values that are none would be null, and one group.
+    fields += [st.StructField(f"{PREFIX}{name}", st.BinaryType()) for name in settings.by]
     if settings.time_field:
-        fields.append(st.StructField(f"field:{settings.time_field}", st.TimestampType()))
+        fields.append(st.StructField(f"{PREFIX}{settings.time_field}", st.TimestampType()))
     reader = reader.format("diskstream").schema(st.StructType(fields)).option("path", settings.path)
     reader = reader.option("startingIds", "earliest")
     if settings.streams:
         import json
 
-        from diskstream.spark.names import as_text
-
         reader = reader.option("streams", json.dumps([as_text(name) for name in settings.streams]))
     elif settings.pattern:
         reader = reader.option("streamPattern", settings.pattern)
-    frame = reader.load()
-    columns = [sf.col(f"`{name}`").alias(name.removeprefix("field:")) for name in frame.columns]
-    return frame.select(*columns)
+    return reader.load()
 
 
 def windows(frame: "DataFrame", settings: Settings) -> "DataFrame":
     """A frame of ``stream``, ``ts`` and the fields as windows, with the columns of the batch job.
 
+    Values to group by are what they are in the frame: `write_batch` makes text of bytes. A field may be called anything
+    (``ts``, ``window``, as another but for its case), since columns have names of their own until the windows are made.
+
+    Args:
+        frame: its columns ``field:<name>`` are fields whatever they are called, as in the source's schema.
+        settings: what to roll up.
+
     Raises:
-        ArgumentError: a field to group by is named ``stream``.
+        ArgumentError: the frame lacks a column, or Spark would not know which of two is meant.
     """
     from pyspark.sql import functions as sf
 
-    if "stream" in settings.by:
-        raise ArgumentError("the column stream is the stream's name")
-    time = sf.col(_quoted(settings.time_field or "ts"))
-    length = f"{settings.window_ms} milliseconds"
-    timed = frame.withColumn(_TIME, time).withWatermark(_TIME, f"{settings.lateness_ms} milliseconds")
-    grouped = timed.groupBy(
-        sf.window(sf.col(_TIME), length), sf.col("stream"), *(sf.col(_quoted(name)) for name in settings.by)
-    )
-    made = grouped.agg(sf.count(sf.lit(1)).alias("entries"), *_outcomes(settings))
-    starts = [sf.col(f"window.{edge}").alias(f"window_{edge}") for edge in ("start", "end")]
-    rest = [sf.col(_quoted(name)) for name in ("entries", *settings.outcomes())]
-    return made.select(sf.col("stream"), *(sf.col(_quoted(name)) for name in settings.by), *starts, *rest)
+    keys = [f"by{at}" for at in range(len(settings.by))]
+    wanted = {"stream": _place(frame, "stream")}
+    wanted["time"] = _place(frame, f"{PREFIX}{settings.time_field}") if settings.time_field else _place(frame, "ts")
+    for prefix, names in (("field", settings.fields), ("by", settings.by)):
+        wanted |= {f"{prefix}{at}": _place(frame, f"{PREFIX}{name}") for at, name in enumerate(names)}
+    # By its place a column is found whatever others are called; Spark takes names that differ in case for the same.
+    placed = frame.toDF(*(f"at{at}" for at in range(len(frame.columns))))
+    chosen = placed.select(*(sf.col(f"at{at}").alias(name) for name, at in wanted.items()))
+    timed = chosen.withWatermark("time", f"{settings.lateness_ms} milliseconds")
+    grouped = timed.groupBy(sf.window(sf.col("time"), f"{settings.window_ms} milliseconds"), "stream", *keys)
+    outcomes = _outcomes(settings)
+    made = grouped.agg(sf.count(sf.lit(1)).alias("entries"), *outcomes.values())
+    shown = made.select("stream", *keys, "window.start", "window.end", "entries", *outcomes)
+    return shown.toDF("stream", *settings.by, "window_start", "window_end", "entries", *settings.outcomes())
 
 
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
+def _place(frame: "DataFrame", name: str) -> int:
+    """Where a frame has a column; a field also under its bare name, and in another case where that is clear."""
+    columns, bare = frame.columns, name.removeprefix(PREFIX)
+    for each in dict.fromkeys((name, bare)):
+        if columns.count(each) == 1:
+            return columns.index(each)
+    alike = [at for at, column in enumerate(columns) if column.lower() == bare.lower()]
+    if len(alike) == 1:
+        return alike[0]
+    raise ArgumentError(f"a rollup wants one column {bare} in its frame, which has {', '.join(columns)}")
 
 
-def _outcomes(settings: Settings) -> "list[Column]":
+def _outcomes(settings: Settings) -> "dict[str, Column]":
     """The aggregates in the order of `Settings.outcomes`; values that are not finite count as none."""
     from pyspark.sql import functions as sf
 
     found: list[Column] = []
-    names = settings.outcomes()
     infinite = [sf.lit(float("inf")), sf.lit(float("-inf"))]
-    for field in settings.fields:
-        raw = sf.col(_quoted(field))
+    for at in range(len(settings.fields)):
+        raw = sf.col(f"field{at}")
         value = sf.when(~sf.isnan(raw) & ~raw.isin(*infinite), raw)
-        basics = [sf.count(value), sf.min(value), sf.max(value), sf.sum(value), sf.avg(value)]
-        more = [sf.percentile_approx(value, quantile, _ACCURACY) for quantile in settings.quantiles]
-        found += [each.alias(next(names)) for each in (*basics, *more)]
-    return found
+        found += [sf.count(value), sf.min(value), sf.max(value), sf.sum(value), sf.avg(value)]
+        found += [sf.percentile_approx(value, quantile, _ACCURACY) for quantile in settings.quantiles]
+    return {name: each.alias(name) for name, each in ((f"outcome{at}", each) for at, each in enumerate(found))}

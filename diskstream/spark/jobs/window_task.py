@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["Roller", "roll_partition"]
 
 _FIRST_FIELD = 3  # behind id_ms, id_seq and ts
-# A timestamp in µs ends there, some 294 thousand years from now.
-_LAST_MS = ((1 << 63) - 1) // 1000
+# A timestamp in µs ends there, some 294 thousand years from now, and begins as long ago.
+_LAST_US, _FIRST_US = (1 << 63) - 1, -(1 << 63)
 # Points are 24 bytes, so that what is held until then is some ten megabytes; larger sorts do not get cheaper.
 _HELD = 1 << 19
 
@@ -83,21 +83,30 @@ class Roller:
         self._weight = 0
 
     def _windows(self, batch: "pa.RecordBatch") -> "tuple[Ints, NDArray[np.bool_] | None]":
-        """The windows of the entries that have a time; which they are, unless all."""
+        """The windows of the entries that have a time; which they are, unless all.
+
+        A window that a timestamp cannot hold the start and the end of is none.
+        """
         length = self._settings.window_ms
+        first, last = -(-_FIRST_US // (length * 1000)), _LAST_US // (length * 1000) - 1
         if not self._settings.time_field:
-            ms = batch.column(0).to_numpy()
-            timed = None if not len(ms) or ms[-1] <= _LAST_MS else ms <= _LAST_MS  # they ascend
+            ms, last_ms = batch.column(0).to_numpy(), (last + 1) * length - 1
+            timed = None if not len(ms) or ms[-1] <= last_ms else ms <= last_ms  # they ascend
             kept = ms if timed is None else ms[timed]
             self._untimed += len(ms) - len(kept)
             return (kept // np.uint64(length)).astype(np.int64), timed
         column = batch.column(batch.num_columns - 2)  # before `bad`
-        micros = column.view("int64")
-        if not column.null_count:
-            return micros.to_numpy() // (length * 1000), None
-        self._untimed += column.null_count
-        there = column.is_valid().to_numpy(zero_copy_only=False)
-        return micros.drop_null().to_numpy() // (length * 1000), there
+        micros, timed = column.view("int64"), None
+        if column.null_count:
+            micros, timed = micros.drop_null(), np.array(column.is_valid())
+        windows = micros.to_numpy() // (length * 1000)
+        if len(windows) and (windows.min() < first or windows.max() > last):
+            held = (windows >= first) & (windows <= last)
+            there = np.arange(batch.num_rows) if timed is None else np.flatnonzero(timed)
+            windows, timed = windows[held], np.zeros(batch.num_rows, bool)
+            timed[there[held]] = True
+        self._untimed += batch.num_rows - len(windows)
+        return windows, timed
 
     def _count(self, at: int, values: "Floats", nulls: int, batch: "pa.RecordBatch") -> None:
         tally = self._tallies[at]
