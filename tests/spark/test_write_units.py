@@ -16,10 +16,11 @@ from diskstream import ArgumentError, DiskFullError, LimitError, NotAStoreError
 pa = pytest.importorskip("pyarrow")
 types = pytest.importorskip("pyspark.sql.types")
 
+from diskstream.spark import staging  # noqa: E402  # after what it needs
 from diskstream.spark.commit import Manifest  # noqa: E402
 from diskstream.spark.rows import Target, by_stream  # noqa: E402
 from diskstream.spark.staging import stage, sweep  # noqa: E402
-from diskstream.spark.writers import EntriesWriter  # noqa: E402
+from diskstream.spark.writers import EntriesStreamWriter, EntriesWriter  # noqa: E402
 from tests.spark.staged_rows import (  # noqa: E402
     GIVEN,
     LONG,
@@ -117,19 +118,43 @@ def test_what_is_staged_is_listed_with_its_streams_and_ids(at: Path) -> None:
     assert (at / file.path).exists()
 
 
-def test_a_task_without_rows_leaves_no_file(at: Path) -> None:
+def jobs_left(at: Path) -> list[str]:
+    return [path.name for path in at.glob("staging/*")]
+
+
+def test_a_task_without_rows_leaves_no_file_and_no_folder(at: Path) -> None:
+    """A query left one for each of its tasks and batches, for a day."""
     (file,) = staged(at, [])
-    assert (file.batches, left(at)) == ((), [])
+    assert (file.batches, jobs_left(at)) == ((), [])
+    sink = EntriesStreamWriter(options(path=str(at), writer="w"), schema(stream=TEXT, n=LONG), overwrite=False)
+    for batch in range(3):
+        sink.commit([sink.write(iter([to_two(rows)])) for rows in ([], [2 * batch], [])], batch)
+    assert (numbers(at, "even"), jobs_left(at)) == ([0, 2, 4], [])
 
 
-def test_a_task_that_fails_leaves_no_file(at: Path) -> None:
+def test_a_folder_that_another_task_takes_away_is_made_again(at: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that failed removes the folder of the job, if it is empty."""
+    really, made = staging.make_folders, []
+
+    def make(folder: Path) -> None:
+        really(folder)
+        made.append(folder)
+        if len(made) == 1:
+            folder.rmdir()
+
+    monkeypatch.setattr(staging, "make_folders", make)
+    (file,) = staged(at, [2])
+    assert ((at / file.path).exists(), len(made)) == (True, 2)
+
+
+def test_a_task_that_fails_leaves_no_file_and_no_folder(at: Path) -> None:
     def rows() -> Iterator[Any]:
         yield to_two(range(100))
         raise RuntimeError
 
     with pytest.raises(RuntimeError):
         stage(at, ("job", 0), rows(), TO_TWO, 3)
-    assert left(at) == []
+    assert jobs_left(at) == []
 
 
 def test_a_staged_file_is_flushed_and_so_is_its_name(at: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,7 +196,7 @@ def test_a_full_disk_is_said_in_words_and_leaves_nothing(at: Path, monkeypatch: 
     monkeypatch.setattr(os, "fdopen", lambda descriptor, mode: _Full(really(descriptor, mode)))
     with pytest.raises(DiskFullError, match="staging"):
         staged(at, range(100))
-    assert left(at) == []
+    assert jobs_left(at) == []
 
 
 def test_a_disk_that_is_full_when_it_is_flushed_leaves_nothing(at: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,7 +206,7 @@ def test_a_disk_that_is_full_when_it_is_flushed_leaves_nothing(at: Path, monkeyp
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(DiskFullError, match="staging"):
         staged(at, [1])
-    assert left(at) == []
+    assert jobs_left(at) == []
 
 
 def test_a_worker_that_does_not_see_the_store_says_so(tmp_path: Path) -> None:
@@ -203,7 +228,7 @@ def test_rows_that_cannot_be_entries_are_refused_before_they_are_decided_on(at: 
     target = Target.of(schema(n=LONG), options(stream="x"))
     with pytest.raises((ArgumentError, LimitError)):
         stage(at, ("job", 0), [pa.record_batch(bad)], target, 100)
-    assert left(at) == []
+    assert jobs_left(at) == []
 
 
 def test_what_dead_jobs_left_is_swept_after_a_day_unless_a_manifest_lists_it(at: Path) -> None:
