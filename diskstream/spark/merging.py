@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from diskstream.store import Store
 
-__all__ = ["MAX_MERGED_ROWS", "ordered"]
+__all__ = ["MAX_MERGED_ROWS", "Batch", "Batches", "ordered"]
 
 # Rows of batches that overlap, which are sorted in memory.
 MAX_MERGED_ROWS = 8_000_000
@@ -37,11 +37,19 @@ class _Place:
     last: tuple[int, int]
 
 
-Batches = list[Callable[[], "pa.RecordBatch"]]
+@dataclass(frozen=True)
+class Batch:
+    """Rows that are appended at once: how many, and a function that reads them."""
+
+    rows: int
+    read: Callable[[], "pa.RecordBatch"]
+
+
+Batches = list[Batch]
 
 
 def ordered(store: "Store", files: Iterable[StagedFile], *, given: bool, check: bool) -> list[tuple[str, Batches]]:
-    """For each stream what is appended to it, as functions that read one batch each. The same for the same files.
+    """For each stream what is appended to it, batch by batch, each read when it is wanted. The same for the same files.
 
     Args:
         store: where the files are, and the streams.
@@ -74,7 +82,7 @@ def ordered(store: "Store", files: Iterable[StagedFile], *, given: bool, check: 
                 _check_follows(store, stream, places[0].first)
             found.append((stream, list(_merged(store.path, stream, places, check=check))))
         else:
-            found.append((stream, [partial(_read, store.path, place) for place in places]))
+            found.append((stream, [_batch(store.path, place) for place in places]))
     return found
 
 
@@ -106,7 +114,11 @@ def _read(store: Path, place: _Place) -> "pa.RecordBatch":
         raise storage_error(path, "read", error.errno or errno.EIO, os.strerror(error.errno or errno.EIO)) from error
 
 
-def _merged(store: Path, stream: str, places: list[_Place], *, check: bool) -> Iterator[Callable[[], "pa.RecordBatch"]]:
+def _batch(store: Path, place: _Place) -> Batch:
+    return Batch(place.rows, partial(_read, store, place))
+
+
+def _merged(store: Path, stream: str, places: list[_Place], *, check: bool) -> Iterator[Batch]:
     """Batches in order of IDs; runs of them that overlap are sorted as one."""
     run: list[_Place] = []
     reached = (-1, -1)
@@ -119,9 +131,9 @@ def _merged(store: Path, stream: str, places: list[_Place], *, check: bool) -> I
     yield from _of_run(store, stream, run, check=check)
 
 
-def _of_run(store: Path, stream: str, run: list[_Place], *, check: bool) -> Iterator[Callable[[], "pa.RecordBatch"]]:
+def _of_run(store: Path, stream: str, run: list[_Place], *, check: bool) -> Iterator[Batch]:
     if len(run) == 1:
-        yield partial(_read, store, run[0])
+        yield _batch(store, run[0])
         return
     rows = sum(place.rows for place in run)
     if rows > MAX_MERGED_ROWS:
@@ -135,7 +147,7 @@ def _of_run(store: Path, stream: str, run: list[_Place], *, check: bool) -> Iter
     if check:
         sorted_run.check()
     for start in range(0, rows, _MERGED_BATCH_ROWS):
-        yield partial(sorted_run.slice, start)
+        yield Batch(min(_MERGED_BATCH_ROWS, rows - start), partial(sorted_run.slice, start))
 
 
 class _Sorted:
