@@ -16,7 +16,7 @@ from diskstream import ArgumentError, DiskFullError, LimitError, NotAStoreError
 pa = pytest.importorskip("pyarrow")
 types = pytest.importorskip("pyspark.sql.types")
 
-from diskstream.spark import staging  # noqa: E402  # after what it needs
+from diskstream.spark import merging, staging  # noqa: E402  # after what it needs
 from diskstream.spark.commit import Manifest  # noqa: E402
 from diskstream.spark.rows import Target, by_stream  # noqa: E402
 from diskstream.spark.staging import stage, sweep  # noqa: E402
@@ -246,6 +246,51 @@ def test_partitions_that_overlap_are_merged(at: Path) -> None:
     parts = [range(1, 60, 3), range(2, 60, 3), [*range(3, 60, 3), *range(100, 105)], range(200, 203)]
     assert committed(at, Manifest("query:q", 0, True, staged(at, *parts, target=GIVEN)))
     assert numbers(at) == [*range(1, 60), *range(100, 105), *range(200, 203)]
+
+
+FIELDS = types.ArrayType(types.StructType([types.StructField(n, types.BinaryType()) for n in ("name", "value")]))
+MAP = types.MapType(types.BinaryType(), types.BinaryType())
+PAIRS = pa.list_(pa.struct([("name", pa.binary()), ("value", pa.binary())]))
+
+
+@pytest.mark.parametrize("far", [1, 1000, 1 << 30], ids=["each window", "the whole only", "nothing"])
+@pytest.mark.parametrize(
+    ("column", "kind", "make"),
+    [
+        ("n", TEXT, lambda n: pa.array([str(each) for each in n])),
+        ("n", types.BinaryType(), lambda n: pa.array([str(each).encode() for each in n])),
+        ("fields", FIELDS, lambda n: pa.array([[{"name": b"n", "value": str(each).encode()}] for each in n], PAIRS)),
+        ("fields", MAP, lambda n: pa.array([[(b"n", str(each).encode())] for each in n], pa.map_(*[pa.binary()] * 2))),
+    ],
+    ids=["text", "binary", "list", "map"],
+)
+def test_what_is_merged_may_be_longer_than_a_column_of_arrow(
+    at: Path, monkeypatch: pytest.MonkeyPatch, column: str, kind: Any, make: Any, far: int
+) -> None:
+    """Past 2 GiB `take` said that an offset overflowed, on each attempt and after it was decided."""
+    monkeypatch.setattr(merging, "_FAR_BYTES", far)
+    monkeypatch.setattr(merging, "_MERGED_BATCH_ROWS", 7)
+    really, made = merging._one, []
+
+    def one(batches: list[Any]) -> Any:
+        made.append(really(batches))
+        return made[-1]
+
+    monkeypatch.setattr(merging, "_one", one)
+    target = Target.of(schema(id_ms=LONG, id_seq=LONG, **{column: kind}), options(stream="x", ids="columns"))
+    parts = [range(1, 60, 3), range(2, 60, 3), [*range(3, 60, 3), *range(100, 105)]]
+    files = []
+    for number, part in enumerate(parts):
+        ids = with_ids(part)
+        batch = pa.record_batch([ids["id_ms"], ids["id_seq"], make(part)], names=["id_ms", "id_seq", column])
+        files.append(stage(at, ("job", number), [batch], target, 100))
+    assert committed(at, Manifest("query:q", 0, True, tuple(files)))
+    assert numbers(at) == [*range(1, 60), *range(100, 105)]
+    if far < 1 << 30:
+        assert max(each.num_rows for each in made) <= 7
+    assert {merging._far(each.schema.field(column).type) == each.schema.field(column).type for each in made} == {
+        far == 1
+    }
 
 
 @pytest.mark.parametrize("parts", [[[1, 2, 3, 4], [4, 5]], [[1, 2], [1, 2]], [[10, 30], [20, 21], [21, 40]]])
