@@ -65,12 +65,17 @@ def test_an_entry_as_it_is_stored_is_no_field() -> None:
         ("id_seq", types.DecimalType(21, 0)),
         ("stream", LONG),
         ("stream", BINARY),
+        ("fields", TEXT),
+        ("fields", LONG),
+        ("fields", types.ArrayType(TEXT)),
+        ("fields", schema(name=TEXT, value=TEXT)),
+        ("fields", types.ArrayType(schema(name=TEXT))),
     ],
 )
 @pytest.mark.parametrize("given", [{"ids": "columns"}, {}], ids=["ids=columns", "ids=auto"])
 def test_a_column_named_as_a_part_but_of_another_type_is_refused(name: str, kind: Any, given: dict[str, str]) -> None:
     """It went without a word, or was misunderstood."""
-    columns = {"id_ms": LONG, "id_seq": LONG, "n": LONG} | {name: kind}
+    columns = {"id_ms": LONG, "id_seq": LONG} | ({} if name == "fields" else {"n": LONG}) | {name: kind}
     with pytest.raises(
         ArgumentError,
         match=f"column {name} is {kind.simpleString()}.*is column `field:{name}`".replace("(", r"\(").replace(
@@ -78,6 +83,20 @@ def test_a_column_named_as_a_part_but_of_another_type_is_refused(name: str, kind
         ),
     ):
         Target.of(schema(**columns), options(stream="x", **given))
+
+
+@pytest.mark.parametrize(
+    ("kind", "column"),
+    [
+        (types.ArrayType(schema(name=TEXT, value=TEXT)), pa.array([[{"name": "a", "value": "1"}]])),
+        (types.ArrayType(schema(value=BINARY, name=TEXT)), pa.array([[{"value": b"1", "name": "a"}]])),
+        (types.MapType(TEXT, LONG), pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int64()))),
+    ],
+    ids=["text", "text and binary", "numbers"],
+)
+def test_fields_may_be_of_other_types_where_they_have_names_and_values(tmp_path: Path, kind: Any, column: Any) -> None:
+    ((_, fields),) = written(tmp_path, schema(fields=kind), {"fields": column})
+    assert fields == {b"a": b"1"}
 
 
 @pytest.mark.parametrize("kind", [types.ByteType(), types.ShortType(), types.IntegerType(), types.DecimalType(20, 0)])
