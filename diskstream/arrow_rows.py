@@ -1,5 +1,6 @@
 """Arrow record batches as packed rows: pyarrow makes bytes of whole columns, the native core makes rows of those."""
 
+from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any
 
 from diskstream._native import PackedRows, pack_columns, pack_pairs
@@ -16,6 +17,11 @@ _IDS = ("id_ms", "id_seq", "id")
 _NO_FIELDS = (*_IDS, "stream", "ts")
 _FIELDS = "fields"
 _PREFIX = "field:"
+
+_UNITS = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}  # in a second
+_DAY_S = 24 * 3600
+_FIRST_DAY, _LAST_DAY = -719_528, 2_932_896  # 0000-01-01 and 9999-12-31, from 1970-01-01
+_CYCLE_YEARS, _CYCLE_DAYS = 400, 146_097  # after which the calendar comes again
 
 _Column = tuple[bytes, bool, bytes, bytes | None, int, int]  # as `pack_columns` takes it
 _IDsGiven = tuple[bytes, bytes] | _Column
@@ -93,7 +99,10 @@ def _as_binary(column: Any, name: str) -> Any:
         if types.is_nested(kind) or types.is_duration(kind) or types.is_interval(kind):
             raise ArgumentTypeError(f"the column {name!r} is {kind}, of which no field can be made: cast it first")
         if types.is_timestamp(kind):
+            _check_years(column, _UNITS[kind.unit], name)
             return _timestamps(column).cast(pa.binary())
+        if types.is_date(kind):
+            _check_years(column, _UNITS["ms"] if types.is_date64(kind) else None, name)
         if types.is_decimal(kind):
             return _decimals(column).cast(pa.binary())
         if not (types.is_string(kind) or types.is_fixed_size_binary(kind) or types.is_null(kind)):
@@ -103,6 +112,39 @@ def _as_binary(column: Any, name: str) -> Any:
         raise ArgumentTypeError(f"the column {name!r} is {kind}, of which no field can be made: {error}") from None
     except pa.ArrowInvalid as error:
         raise ArgumentError(f"the column {name!r} cannot be written as text: {error}") from None
+
+
+def _check_years(column: Any, per_second: int | None, name: str) -> None:
+    """Looks whether times can be read back: Arrow writes years of five digits as no parser takes them, and from 32768
+    on, or before -32767, others than they are, without a word.
+
+    Args:
+        column: timestamps or dates.
+        per_second: their unit; None: days.
+        name: of the column.
+
+    Raises:
+        ArgumentError: one is not in the years 0000 to 9999.
+    """
+    pa, pc = _arrow()
+    ends = pc.min_max(column.cast(pa.int32() if per_second is None else pa.int64())).as_py()
+    for each in ends.values():
+        if each is None:
+            return
+        days = each if per_second is None else each // (per_second * _DAY_S)
+        if not _FIRST_DAY <= days <= _LAST_DAY:
+            raise ArgumentError(
+                f"the column {name!r} holds a time of {_day(days)}, and only the years 0000 to 9999 can be read back; "
+                "were milliseconds taken for seconds? If it is what is meant, write it as a number or as text"
+            )
+
+
+def _day(days: int) -> str:
+    """A day of any year; Python's own dates end with 9999."""
+    cycles, rest = divmod(days - _FIRST_DAY, _CYCLE_DAYS)
+    day = date(_CYCLE_YEARS, 1, 1) + timedelta(rest)
+    year = (cycles - 1) * _CYCLE_YEARS + day.year
+    return f"{year:0{4 + (year < 0)}}-{day:%m-%d}"
 
 
 def _timestamps(column: Any) -> Any:

@@ -18,16 +18,20 @@ _log = logging.getLogger("diskstream.spark")
 def acknowledge(offset: Mapping[str, str]) -> None:
     """Moves the group that the offset names forward to it, in each stream; makes it where it is missing.
 
-    It never moves back, so it may be told twice, or late. A store that cannot be written to has no group to move.
+    It never moves back, so it may be told twice, or late; a stream that was made anew meanwhile is passed over. A store
+    that cannot be written to has no group to move.
     """
     found = offsets.followed(offset)
     if found is None:
         return
     path, name = found
     with suppress(ReadOnlyError), diskstream.open(path, create=False) as store:
+        known = offsets.identities(offset)
         for stream, at in offsets.decode(offset).items():
             with suppress(NoSuchStreamError, NoGroupError):  # deleted meanwhile
-                if at > MIN_ID and store.exists(stream):
+                identity = store.stream(stream).identity()
+                # Of another stream that has the name now, the query has read nothing up to there.
+                if at > MIN_ID and identity is not None and known.get(stream, identity) == identity:
                     store.stream(stream).group(name, start=MIN_ID, entries_read=0).advance(at)
 
 

@@ -3,7 +3,8 @@
 ::
 
     commits/<writer>/<version>.json      the manifest: what this version of the writer appends, in which order
-    commits/<writer>/done.json           {"writer": name, "version": the last one that is complete, "by": whose it was}
+    commits/<writer>/done.json           {"writer": name, "version": the last one that is complete, "by": whose it was},
+                                         and of a version that was given up since its number, its batches, and why
     commits/<writer>/lock                who holds it (flock) is committing
 
 `<writer>` is the SHA-256 of the writer's name. The protocol, under the lock:
@@ -18,6 +19,11 @@
 4. The streams are flushed, done.json is replaced, the manifest and the staged files go.
 
 A manifest that its writer left behind is carried out by whoever commits next to this store.
+
+One thing can make a manifest impossible: rows with given IDs, of which a stream has passed some, as others added to it
+after step 1 or in the middle of step 3. Nobody can ever carry it out, so it is given up: done.json notes it, it goes
+with its files, and the error says what is in and what is not. The version may come again, with rows that can follow.
+Its batches are numbered on from those that were given up, for streams pass over numbers that they have.
 """
 
 import contextlib
@@ -29,15 +35,16 @@ import os
 import secrets
 import shutil
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from diskstream.checked_json import checked, with_check
 from diskstream.commits import Commit
-from diskstream.errors import ArgumentError, DiskstreamError, StorageError, storage_error
-from diskstream.spark.merging import ordered
+from diskstream.errors import ArgumentError, DiskstreamError, IDOrderError, StorageError, storage_error
+from diskstream.spark.merging import Batches, ordered
 from diskstream.spark.names import as_bytes
+from diskstream.spark.passed import PARTS, passed_before, what_is_missing
 from diskstream.spark.staging import (
     StagedBatch,
     StagedFile,
@@ -56,8 +63,6 @@ _log = logging.getLogger("diskstream.spark")
 
 # What the names of writers begin with that write once.
 JOB = "job:"
-# Parts of one batch: `Stream.add_arrow` makes at most so many frames of it.
-_PARTS = 4096
 _MAX_DONE_BYTES = 1 << 20
 _MAX_MANIFEST_BYTES = 256 << 20
 
@@ -71,6 +76,7 @@ class Manifest:
     given: bool
     files: tuple[StagedFile, ...]
     by: str = ""  # whose version it is, among those who may use the writer's name; empty: any of them
+    after: int = 0  # batches of a stream that are numbered already: those of an attempt that was given up
 
     def as_json(self) -> str:
         """The manifest as it stands on disk."""
@@ -93,7 +99,53 @@ class Manifest:
             StagedFile(check_staged(each["path"]), each["partition"], tuple(_batch(batch) for batch in each["batches"]))
             for each in found["files"]
         )
-        return cls(found["writer"], int(found["version"]), bool(found["given"]), files, _by(found))
+        after = int(found.get("after", 0))
+        return cls(found["writer"], int(found["version"]), bool(found["given"]), files, _by(found), after)
+
+    @property
+    def record(self) -> bytes:
+        """The writer's name as streams remember it."""
+        name = f"spark:{self.writer}".encode("utf-8", "surrogateescape")
+        return hashlib.sha256(name).digest() if len(name) > 1024 else name  # noqa: PLR2004  # of a name's limit
+
+    @property
+    def begin(self) -> tuple[int, int]:
+        """The version and the first part of it that is not of an attempt that was given up."""
+        return self.version, self.after * PARTS
+
+
+@dataclass(frozen=True)
+class _Done:
+    """What done.json says."""
+
+    version: int = -1  # the last one that is complete
+    by: str = ""
+    given_up: int = -1  # a version behind it that was given up
+    after: int = 0  # no batch of that had this number, or a greater one
+    why: str = ""
+
+    @classmethod
+    def of(cls, found: dict[str, Any]) -> "_Done":
+        up = found.get("given_up", {})
+        given_up, after, why = int(up.get("version", -1)), int(up.get("after", 0)), str(up.get("why", ""))
+        return cls(int(found["version"]), _by(found), given_up, after, why)
+
+    def as_json(self, writer: str) -> str:
+        # A digit that a disk has changed would have versions passed over that were never appended.
+        said: dict[str, Any] = {"writer": writer, "version": self.version}
+        if self.by:
+            said["by"] = self.by
+        if self.given_up >= 0:
+            said["given_up"] = {"version": self.given_up, "after": self.after, "why": self.why}
+        return json.dumps(with_check(said))
+
+    def gave_up(self, manifest: Manifest) -> bool:
+        """Whether it was given up by somebody who died before it was gone."""
+        return manifest.version == self.given_up and manifest.after < self.after
+
+
+class _GivenUpError(ArgumentError):
+    """A manifest cannot be carried out, by nobody and never: it is gone."""
 
 
 def _by(found: dict[str, Any]) -> str:
@@ -151,21 +203,19 @@ def _put(path: Path, text: str, *, exclusive: bool) -> bool:
     return True
 
 
-def _done(folder: Path) -> tuple[int, str]:
-    """The last version that is complete, -1 where there is none, and whose it was, where that is known."""
+def _done(folder: Path) -> _Done:
     try:
         with wrapped(folder / "done.json", "read"):
-            found = checked(read_small(folder / "done.json", _MAX_DONE_BYTES))
-            return int(found["version"]), _by(found)
+            return _Done.of(checked(read_small(folder / "done.json", _MAX_DONE_BYTES)))
     except FileNotFoundError:
-        return -1, ""
-    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
+        return _Done()
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise StorageError(str(folder / "done.json"), "read", 5, f"it is damaged ({error})") from error
 
 
 def last_done(store: Store, writer: str) -> int:
     """The last version of a writer that is complete; -1 where there is none."""
-    return _done(_folder(store.path, writer))[0]
+    return _done(_folder(store.path, writer)).version
 
 
 def _read(path: Path) -> Manifest:
@@ -183,32 +233,53 @@ def commit(store: Store, manifest: Manifest) -> bool:
         Whether this attempt's files were appended: False where an earlier attempt's were, or will have been.
 
     Raises:
-        IDOrderError: given IDs do not follow those of their stream.
-        ArgumentError: it is complete or decided, but it was another's.
+        ArgumentError: given IDs do not follow those of their stream, or did not when some of them were in, as others
+            added to it; it is complete or decided, but it was another's.
         StorageError: the disk said no. The next attempt goes on where this one stopped.
     """
     finish_left(store, but=manifest.writer)
     folder = _folder(store.path, manifest.writer)
     with _locked(folder, wait=True):
-        done, by = _done(folder)
-        if done >= manifest.version:
-            _check_same(manifest, by)
+        done = _done(folder)
+        if done.version >= manifest.version:
+            _check_same(manifest, done.by)
             discard(store.path, manifest.files)
             return False
         _finish_earlier(store, folder, manifest.version)
         path = folder / f"{manifest.version:020d}.json"
+        if path.exists() and done.gave_up(found := _read(path)):
+            _forget(store, path, found)
         if not path.exists():
-            # Before it is decided: what cannot be appended must not stand in the way of all that comes.
-            ordered(store, manifest.files, given=manifest.given, check=True)
+            manifest = _to_decide(store, manifest, done)
         ours = _put(path, manifest.as_json(), exclusive=True)
         decided = manifest if ours else _read(path)
         if not ours:
             _check_same(manifest, decided.by)
             discard(store.path, set(manifest.files) - set(decided.files))
-        _carry_out(store, folder, path, decided)
+        try:
+            _carry_out(store, folder, path, decided)
+        except _GivenUpError as error:
+            raise ArgumentError(str(error)) from error
     if not manifest.again:
         shutil.rmtree(folder, ignore_errors=True)
     return ours
+
+
+def _to_decide(store: Store, manifest: Manifest, done: _Done) -> Manifest:
+    """A manifest as it is decided. What cannot be appended must not be: it would stand in the way of all that comes.
+
+    Raises:
+        ArgumentError, LimitError: it cannot be appended.
+        StorageError: what tasks staged is gone.
+    """
+    again = done.given_up == manifest.version
+    try:
+        ordered(store, manifest.files, given=manifest.given, check=True)
+    except ArgumentError as error:
+        if again:
+            raise ArgumentError(f"{error}. An attempt before this one was given up: {done.why}") from error
+        raise
+    return replace(manifest, after=done.after) if again else manifest
 
 
 def _check_same(manifest: Manifest, by: str) -> None:
@@ -232,8 +303,11 @@ def _finish_earlier(store: Store, folder: Path, version: int) -> None:
         if path.name == "done.json" or int(path.stem) >= version:
             continue
         found = _read(path)
-        if _done(folder)[0] < found.version:
-            _carry_out(store, folder, path, found)
+        if _done(folder).version < found.version:
+            try:
+                _carry_out(store, folder, path, found)
+            except _GivenUpError as error:  # it was said when it failed; here it must not stand in the way
+                _log.warning("the manifest %s, an earlier one of this writer, is given up: %s", path, error)
         else:
             path.unlink(missing_ok=True)
             discard(store.path, found.files)
@@ -261,28 +335,53 @@ def abandon(store: Path, writer: str, version: int, files: tuple[StagedFile, ...
 
 
 def _carry_out(store: Store, folder: Path, path: Path, manifest: Manifest) -> None:
-    writer = f"spark:{manifest.writer}".encode("utf-8", "surrogateescape")
-    record = hashlib.sha256(writer).digest() if len(writer) > 1024 else writer  # noqa: PLR2004  # of a name's limit
-    touched = set()
-    for stream, batches in ordered(store, manifest.files, given=manifest.given, check=False):
-        target = store.stream(as_bytes(stream))
-        done = target.committed(record)
-        for number, batch in enumerate(batches):
-            part = number * _PARTS
-            if done is not None and done >= (manifest.version, part + _PARTS - 1):
-                continue
-            target.add_arrow(
-                batch(), ids="columns" if manifest.given else "auto", commit=Commit(record, manifest.version, part)
-            )
-        touched.add(stream)
+    done = _done(folder)
+    if done.gave_up(manifest):
+        _forget(store, path, manifest)
+        raise _GivenUpError(done.why)
+    streams = ordered(store, manifest.files, given=manifest.given, check=False)
+    # Before any row of it, of whatever stream: where it is too late there need not be a half of it.
+    passed = passed_before(store, manifest.files, manifest.record, manifest.begin) if manifest.given else None
+    for stream, batches in streams if passed is None else []:
+        try:
+            _append(store, stream, batches, manifest)
+        except IDOrderError:
+            passed = stream
+            break
+    if passed is not None:
+        why = what_is_missing(store, passed, streams, manifest.record, manifest.begin)
+        if manifest.again:
+            after = manifest.after + max(len(batches) for _, batches in streams)
+            note = replace(done, given_up=manifest.version, after=after, why=why)
+            _put(folder / "done.json", note.as_json(manifest.writer), exclusive=False)
+        _forget(store, path, manifest)
+        raise _GivenUpError(why)
     store.sync()
-    # A digit that a disk has changed would have versions passed over that were never appended.
-    complete = {"writer": manifest.writer, "version": manifest.version}
-    if by := manifest.by or _done(folder)[1]:  # a batch without tasks has nobody's name, and must not have it forgotten
-        complete["by"] = by
-    _put(folder / "done.json", json.dumps(with_check(complete)), exclusive=False)
+    # A batch without tasks has nobody's name, and must not have it forgotten.
+    complete = _Done(manifest.version, manifest.by or done.by)
+    _put(folder / "done.json", complete.as_json(manifest.writer), exclusive=False)
     path.unlink(missing_ok=True)
     discard(store.path, manifest.files)
+
+
+def _append(store: Store, stream: str, batches: Batches, manifest: Manifest) -> None:
+    target = store.stream(as_bytes(stream))
+    done = target.committed(manifest.record)
+    for number, batch in enumerate(batches, manifest.after):
+        part = number * PARTS
+        if done is not None and done >= (manifest.version, part + PARTS - 1):
+            continue
+        commit = Commit(manifest.record, manifest.version, part)
+        target.add_arrow(batch.read(), ids="columns" if manifest.given else "auto", commit=commit)
+
+
+def _forget(store: Store, path: Path, manifest: Manifest) -> None:
+    """Removes a manifest that was given up, for good: it must not be there again when its files are gone."""
+    path.unlink(missing_ok=True)
+    flush_folder(path.parent)
+    discard(store.path, manifest.files)
+    if not manifest.again:
+        shutil.rmtree(path.parent, ignore_errors=True)
 
 
 def _manifests(store: Path) -> Iterator[Path]:
@@ -309,7 +408,7 @@ def finish_left(store: Store, *, but: str = "") -> list[str]:
                     listed.update(each.path for each in manifest.files)
                 if not mine or manifest.writer == but:
                     continue
-                if _done(path.parent)[0] < manifest.version:
+                if _done(path.parent).version < manifest.version:
                     _carry_out(store, path.parent, path, manifest)
                     finished.append(manifest.writer)
                 path.unlink(missing_ok=True)

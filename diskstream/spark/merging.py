@@ -19,11 +19,13 @@ if TYPE_CHECKING:
 
     from diskstream.store import Store
 
-__all__ = ["MAX_MERGED_ROWS", "ordered"]
+__all__ = ["MAX_MERGED_ROWS", "Batch", "Batches", "ordered"]
 
 # Rows of batches that overlap, which are sorted in memory.
 MAX_MERGED_ROWS = 8_000_000
 _MERGED_BATCH_ROWS = 8_192
+# Well below the 2 GiB that a column of text or binary may have.
+_FAR_BYTES = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -37,11 +39,19 @@ class _Place:
     last: tuple[int, int]
 
 
-Batches = list[Callable[[], "pa.RecordBatch"]]
+@dataclass(frozen=True)
+class Batch:
+    """Rows that are appended at once: how many, and a function that reads them."""
+
+    rows: int
+    read: Callable[[], "pa.RecordBatch"]
+
+
+Batches = list[Batch]
 
 
 def ordered(store: "Store", files: Iterable[StagedFile], *, given: bool, check: bool) -> list[tuple[str, Batches]]:
-    """For each stream what is appended to it, as functions that read one batch each. The same for the same files.
+    """For each stream what is appended to it, batch by batch, each read when it is wanted. The same for the same files.
 
     Args:
         store: where the files are, and the streams.
@@ -74,7 +84,7 @@ def ordered(store: "Store", files: Iterable[StagedFile], *, given: bool, check: 
                 _check_follows(store, stream, places[0].first)
             found.append((stream, list(_merged(store.path, stream, places, check=check))))
         else:
-            found.append((stream, [partial(_read, store.path, place) for place in places]))
+            found.append((stream, [_batch(store.path, place) for place in places]))
     return found
 
 
@@ -106,7 +116,11 @@ def _read(store: Path, place: _Place) -> "pa.RecordBatch":
         raise storage_error(path, "read", error.errno or errno.EIO, os.strerror(error.errno or errno.EIO)) from error
 
 
-def _merged(store: Path, stream: str, places: list[_Place], *, check: bool) -> Iterator[Callable[[], "pa.RecordBatch"]]:
+def _batch(store: Path, place: _Place) -> Batch:
+    return Batch(place.rows, partial(_read, store, place))
+
+
+def _merged(store: Path, stream: str, places: list[_Place], *, check: bool) -> Iterator[Batch]:
     """Batches in order of IDs; runs of them that overlap are sorted as one."""
     run: list[_Place] = []
     reached = (-1, -1)
@@ -119,9 +133,9 @@ def _merged(store: Path, stream: str, places: list[_Place], *, check: bool) -> I
     yield from _of_run(store, stream, run, check=check)
 
 
-def _of_run(store: Path, stream: str, run: list[_Place], *, check: bool) -> Iterator[Callable[[], "pa.RecordBatch"]]:
+def _of_run(store: Path, stream: str, run: list[_Place], *, check: bool) -> Iterator[Batch]:
     if len(run) == 1:
-        yield partial(_read, store, run[0])
+        yield _batch(store, run[0])
         return
     rows = sum(place.rows for place in run)
     if rows > MAX_MERGED_ROWS:
@@ -135,16 +149,22 @@ def _of_run(store: Path, stream: str, run: list[_Place], *, check: bool) -> Iter
     if check:
         sorted_run.check()
     for start in range(0, rows, _MERGED_BATCH_ROWS):
-        yield partial(sorted_run.slice, start)
+        yield Batch(min(_MERGED_BATCH_ROWS, rows - start), partial(sorted_run.slice, start))
 
 
 class _Sorted:
-    """Overlapping batches, sorted when the first of their rows are wanted, and let go with the last."""
+    """Overlapping batches, in order when the first of their rows are wanted, and let go with the last.
+
+    Arrow's offsets of text and binary reach as far as 2 GiB, and what is taken from several batches is one column: so
+    it is taken window by window, and where even one is large, with offsets that reach further.
+    """
 
     def __init__(self, store: Path, stream: str, run: list[_Place]) -> None:
         self._store, self._stream, self._run = store, stream, run
         self._rows = sum(place.rows for place in run)
-        self._table: Any = None
+        self._batches: list[pa.RecordBatch] = []
+        self._order: Any = None
+        self._ends: Any = None  # of each batch, the number of rows up to there
 
     def check(self) -> None:
         """Looks at the IDs alone.
@@ -152,12 +172,17 @@ class _Sorted:
         Raises:
             ArgumentError: two rows have one ID.
         """
+        self._in_order([_read(self._store, place) for place in self._run], ": nothing was added")
+
+    def _in_order(self, batches: "list[pa.RecordBatch]", more: str = "") -> Any:
+        import numpy as np
         import pyarrow as pa
 
-        ids = pa.Table.from_batches([_read(self._store, place).select(["id_ms", "id_seq"]) for place in self._run])
+        ids = pa.Table.from_batches([batch.select(["id_ms", "id_seq"]) for batch in batches])
         order = sort_order(ids)
         if order is not None and sort_order(ids.take(order)) is not None:
-            raise ArgumentError(f"two rows for stream {self._stream} have one ID: nothing was added")
+            raise ArgumentError(f"two rows for stream {self._stream} have one ID{more}")
+        return np.arange(self._rows) if order is None else order
 
     def slice(self, start: int) -> "pa.RecordBatch":
         """Some rows from `start` on.
@@ -165,15 +190,55 @@ class _Sorted:
         Raises:
             ArgumentError: two rows have one ID.
         """
-        import pyarrow as pa
+        import numpy as np
 
-        if self._table is None:
-            table = pa.Table.from_batches([_read(self._store, place) for place in self._run])
-            order = sort_order(table)
-            self._table = table if order is None else table.take(order)
-            if sort_order(self._table) is not None:
-                raise ArgumentError(f"two rows for stream {self._stream} have one ID")
-        part = self._table.slice(start, _MERGED_BATCH_ROWS).combine_chunks().to_batches()[0]
+        if not self._batches:
+            batches = [_read(self._store, place) for place in self._run]
+            self._order = self._in_order(batches)
+            # What is small is made one, from which is taken faster.
+            self._batches = [_one(batches)] if sum(batch.nbytes for batch in batches) < _FAR_BYTES else batches
+            self._ends = np.cumsum([batch.num_rows for batch in self._batches])
+        part = self._taken(self._order[start : start + _MERGED_BATCH_ROWS])
         if start + _MERGED_BATCH_ROWS >= self._rows:
-            self._table = None
+            self._batches, self._order, self._ends = [], None, None
         return part
+
+    def _taken(self, rows: Any) -> "pa.RecordBatch":
+        import numpy as np
+
+        within = np.searchsorted(self._ends, rows, side="right")
+        parts, places = [], []
+        for number in np.unique(within):
+            batch = self._batches[number]
+            at = np.flatnonzero(within == number)
+            parts.append(batch.take(rows[at] - (self._ends[number] - batch.num_rows)))
+            places.append(at)
+        return parts[0] if len(parts) == 1 else _one(parts).take(np.argsort(np.concatenate(places)))
+
+
+def _one(batches: "list[pa.RecordBatch]") -> "pa.RecordBatch":
+    """Batches as one, of larger types where they need them."""
+    import pyarrow as pa
+
+    table = pa.Table.from_batches(batches)
+    if table.nbytes >= _FAR_BYTES:
+        table = table.cast(pa.schema([field.with_type(_far(field.type)) for field in table.schema]))
+    return table.combine_chunks().to_batches()[0]
+
+
+def _far(kind: Any) -> Any:
+    """A type with offsets of 64 bits for that of a column, or of what is in its lists."""
+    import pyarrow as pa
+
+    types = pa.types
+    if types.is_string(kind):
+        return pa.large_string()
+    if types.is_binary(kind):
+        return pa.large_binary()
+    if types.is_map(kind):
+        return pa.map_(_far(kind.key_type), _far(kind.item_type))
+    if types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_far(kind.value_type)))
+    if types.is_struct(kind):
+        return pa.struct([field.with_type(_far(field.type)) for field in kind])
+    return kind

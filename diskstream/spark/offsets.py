@@ -7,7 +7,7 @@
 
 Names are as `names.as_text` gives them; the last three are no such names. ``%group`` tells the progress listener which
 consumer group of which store follows the query. ``%streams`` says which streams these were (`Stream.identity`): others
-may come under their names. ``%new`` says where those begin that the offset before did not have.
+may come under their names. ``%new`` says where those begin that the offset before did not have, or had as others.
 """
 
 import json
@@ -35,7 +35,7 @@ def encode(
         positions: by the streams' names.
         path, group: the store and the group that is to follow, where there is one.
         streams: what each stream is known by, whatever its name.
-        new: where those begin that have no position in the offset before.
+        new: where those begin that have no position in the offset before, or that of another stream.
     """
     offset = {as_text(name): str(at) for name, at in sorted(positions.items())}
     if group:
@@ -58,7 +58,7 @@ def identities(offset: Mapping[str, str]) -> dict[bytes, bytes]:
 
 
 def new_ones(offset: Mapping[str, str]) -> dict[bytes, EntryID]:
-    """Where streams begin that the offset before did not have."""
+    """Where streams begin that the offset before did not have, or had as others of their names."""
     return {as_bytes(name): parse_id(at) for name, at in json.loads(offset.get(_NEW, "{}")).items()}
 
 

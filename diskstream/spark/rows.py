@@ -74,10 +74,11 @@ def _fields_of(schema: st.StructType) -> list[str]:
     """
     fields: dict[str, str] = {}
     for column in schema.fields:
-        if is_part(column.name) and column.name != "fields":
+        if is_part(column.name):
             if not _says_the_same(column):
                 check_part(column)
-            continue
+            if column.name != "fields":
+                continue
         _staged_name(column.name)
         bare = column.name.removeprefix(PREFIX)
         if bare in fields:
@@ -92,6 +93,12 @@ def _says_the_same(column: st.StructField) -> bool:
     if column.name in _ID_PARTS:
         whole = isinstance(kind, st.DecimalType) and kind.scale == 0 and kind.precision <= _DIGITS
         return whole or isinstance(kind, _NUMBERS)
+    if column.name == "fields":  # of text, say
+        return isinstance(kind, st.MapType) or (
+            isinstance(kind, st.ArrayType)
+            and isinstance(kind.elementType, st.StructType)
+            and sorted(kind.elementType.fieldNames()) == ["name", "value"]
+        )
     return column.name in ("stream", "id") and isinstance(kind, st.StringType)  # whatever its collation
 
 

@@ -121,7 +121,7 @@ def _id_at(batch: Any, row: int) -> tuple[int, int]:
 def stage(
     store: Path, place: tuple[str, int], batches: "Iterable[pa.RecordBatch]", target: Target, batch_rows: int
 ) -> StagedFile:
-    """Writes what a task was given to a file of its own, durable on return; no file where there are no rows.
+    """Writes what a task was given to a file of its own, durable on return; nothing where there are no rows.
 
     `place` is the name of the job and the number of the partition.
 
@@ -130,47 +130,87 @@ def stage(
         DiskFullError, StorageError: the disk said no. Nothing is left behind.
         ArgumentError: rows that cannot be entries.
     """
-    import pyarrow as pa
-
     if not (store / "store.json").exists():
         raise NotAStoreError(str(store), "the worker does not see it: driver and workers need it under the same path")
     job, partition = place
-    folder = store / "staging" / job
-    path = folder / f"{secrets.token_hex(16)}.arrow"
+    path = store / "staging" / job / f"{secrets.token_hex(16)}.arrow"
     staged: list[StagedBatch] = []
-    writer = None
     try:
-        make_folders(folder)
-        with os.fdopen(open_regular(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
+        with contextlib.closing(_Sink(path)) as sink:
             buffers = _Buffers(target, batch_rows)
 
             def put(made: "Iterable[tuple[str, pa.RecordBatch]]") -> None:
-                nonlocal writer
                 for stream, batch in made:
                     # A row that cannot be an entry is refused here: once a manifest lists it, it is too late.
                     pack(batch, "columns" if target.given else "auto")
-                    writer = writer or pa.ipc.new_file(file, batch.schema)
-                    writer.write_batch(batch)
+                    sink.write(batch)
                     ends = (_id_at(batch, 0), _id_at(batch, batch.num_rows - 1)) if target.given else (None, None)
                     staged.append(StagedBatch(stream, batch.num_rows, *ends))
 
             for batch in batches:
                 put(buffers.add(batch))
             put(buffers.rest())
-            if writer is not None:
-                writer.close()
-            file.flush()
-            os.fsync(file.fileno())
-        flush_folder(folder)
+            sink.finish()
     except OSError as error:
-        path.unlink(missing_ok=True)
+        _remove(path)
         raise storage_error(str(path), "write", error.errno or 5, error.strerror or str(error)) from error
     except BaseException:
-        path.unlink(missing_ok=True)
+        _remove(path)
         raise
-    if not staged:
-        path.unlink(missing_ok=True)
     return StagedFile(f"staging/{job}/{path.name}", partition, tuple(staged))
+
+
+class _Sink:
+    """A staged file. It is made when its first batch comes, and its folder with it: many tasks have no rows, and what
+    these left would stay."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: Any = None
+        self._writer: Any = None
+
+    def write(self, batch: "pa.RecordBatch") -> None:
+        """Writes a batch.
+
+        Raises:
+            OSError: the disk said no.
+        """
+        import pyarrow as pa
+
+        if self._writer is None:
+            self._file = self._opened()
+            self._writer = pa.ipc.new_file(self._file, batch.schema)
+        self._writer.write_batch(batch)
+
+    def _opened(self) -> Any:
+        while True:
+            make_folders(self._path.parent)
+            with contextlib.suppress(FileNotFoundError):  # another task of the job failed just now, and took it away
+                return os.fdopen(open_regular(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb")
+
+    def finish(self) -> None:
+        """Makes what was written durable, and its name.
+
+        Raises:
+            OSError: the disk said no.
+        """
+        if self._writer is not None:
+            self._writer.close()
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            flush_folder(self._path.parent)
+
+    def close(self) -> None:
+        """Closes the file; a second time is fine."""
+        if self._file is not None:
+            self._file.close()
+
+
+def _remove(path: Path) -> None:
+    """Removes a staged file, where there is one, and its folder once that is empty."""
+    path.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):  # it is not there, or others are still staging in it
+        path.parent.rmdir()
 
 
 def make_folders(folder: Path) -> None:
@@ -196,12 +236,7 @@ def flush_folder(folder: Path) -> None:
 def discard(store: Path, files: Iterable[StagedFile]) -> None:
     """Removes staged files that no manifest lists, and their folders once these are empty."""
     for each in files:
-        path = store / each.path
-        path.unlink(missing_ok=True)
-        try:
-            path.parent.rmdir()
-        except OSError:
-            continue  # others are still staging there
+        _remove(store / each.path)
 
 
 def sweep(store: Path, listed: set[str]) -> list[str]:

@@ -145,10 +145,11 @@ class EntriesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 f"the checkpoint is of a query that read the stream {as_text(dropped[0])} too, which is none of those "
                 "that are named: name it, or begin with a new checkpoint"
             )
+        store, new = self._opened(), self._made_anew(known)
+        begun |= new
         latest = self._latest(begun)
         if self._target is not None:
             latest = {name: min(at, self._target.get(name, MIN_ID)) for name, at in latest.items()}
-        store, new = self._opened(), dict[bytes, EntryID]()
         for name in list(latest):
             # A stream that was not there before is read from its beginning.
             if name not in begun:
@@ -159,6 +160,17 @@ class EntriesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         # `%streams` may be missing in a checkpoint of an earlier version: that alone is no batch.
         same = ends == offsets.decode(start) and (not known or offsets.identities(ended) == known)
         return start if same else ended
+
+    def _made_anew(self, known: Mapping[bytes, bytes]) -> dict[bytes, EntryID]:
+        """Where streams begin that are others than the query knows by their names.
+
+        Where a loss is an error there are none: behind the old position it is found when the batch is planned.
+        """
+        if self.options.fail_on_data_loss:
+            return {}
+        streams = [self._opened().stream(name) for name in known]
+        found = [each for each in streams if each.identity() not in (None, known[each.name])]
+        return {each.name: each.trimmed_to() or MIN_ID for each in found}
 
     def reportLatestOffset(self) -> dict[str, str] | None:  # noqa: N802  # Spark's name
         """Where the streams end now: what the progress of a query shows as the latest offset."""
@@ -174,7 +186,7 @@ class EntriesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Raises:
             DataLossError: some of it was trimmed away, or a stream was deleted or replaced.
         """
-        store, begun = self._opened(), {**offsets.new_ones(end), **offsets.decode(start)}
+        store, begun = self._opened(), {**offsets.decode(start), **offsets.new_ones(end)}
         ranges: list[tuple[bytes, EntryID, EntryID]] = []
         for name, last in offsets.decode(end).items():
             first = begun.get(name, MIN_ID).next()

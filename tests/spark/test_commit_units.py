@@ -359,14 +359,9 @@ def damage_done(at: Path) -> None:
     (path / "done.json").write_text("{")
 
 
-def pass_the_ids(at: Path) -> None:
-    with diskstream.open(at) as store:
-        store.stream("x").add({"n": 1}, "1000-0")
-
-
 @pytest.mark.parametrize(
     "harm",
-    [damage_the_manifest, take_the_files, damage_the_files, damage_done, pass_the_ids],
+    [damage_the_manifest, take_the_files, damage_the_files, damage_done],
     ids=lambda harm: harm.__name__,
 )
 def test_a_manifest_that_cannot_be_carried_out_stops_nobody_else(

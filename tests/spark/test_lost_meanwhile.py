@@ -101,6 +101,56 @@ def test_where_losses_are_allowed_it_goes_on_in_the_new_one(store: Store) -> Non
     assert query.batch() == []
 
 
+def with_lesser_ids(store: Store) -> None:
+    store.delete("x")
+    fill(store, range(1, 13))
+
+
+@pytest.mark.parametrize("limit", [None, 5])
+def test_the_new_one_is_read_from_its_beginning(store: Store, limit: int | None) -> None:
+    """What it has up to the old position was passed over."""
+    fill(store, range(1, 10))
+    query = Query(store.path, failondataloss="false", maxentriespertrigger=limit)
+    while query.batch():
+        pass
+    with_lesser_ids(store)
+    start, end = query.offset, query.latest()
+    found = query.numbers()
+    # A batch that comes again, after a restart, is the same.
+    again = Query(store.path, start, failondataloss="false")
+    assert [number for _, number in again.read(start, end)] == found
+    while more := query.numbers():
+        found += more
+    assert found == list(range(1, 13))
+    fill(store, range(20, 22))
+    assert query.numbers() == [20, 21]
+
+
+def test_the_new_one_may_be_empty_at_first(store: Store) -> None:
+    fill(store, range(1, 10))
+    query = Query(store.path, failondataloss="false")
+    assert len(query.batch()) == 9
+    store.delete("x")
+    assert query.batch() == []
+    store.stream("x").group("g")  # makes the stream
+    assert (query.batch(), query.batch()) == ([], [])
+    fill(store, range(1, 4))
+    assert (query.numbers(), query.batch()) == ([1, 2, 3], [])
+
+
+def test_a_group_of_the_new_one_does_not_move_past_what_nobody_read(store: Store) -> None:
+    fill(store, range(1, 10))
+    query = Query(store.path, group="g", failondataloss="false")
+    query.batch()
+    with_lesser_ids(store)
+    query.reader.commit(query.offset)
+    assert store.stream("x").groups() == []
+    query.batch()
+    query.reader.commit(query.offset)
+    (group,) = store.stream("x").groups()
+    assert (str(group.last_delivered_id), group.lag) == ("12-0", 0)
+
+
 def test_the_checkpoint_of_another_store_is_reported(tmp_path: Path) -> None:
     with diskstream.open(tmp_path / "one") as one, diskstream.open(tmp_path / "other") as other:
         fill(one, range(1, 10))

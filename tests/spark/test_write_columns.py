@@ -65,12 +65,17 @@ def test_an_entry_as_it_is_stored_is_no_field() -> None:
         ("id_seq", types.DecimalType(21, 0)),
         ("stream", LONG),
         ("stream", BINARY),
+        ("fields", TEXT),
+        ("fields", LONG),
+        ("fields", types.ArrayType(TEXT)),
+        ("fields", schema(name=TEXT, value=TEXT)),
+        ("fields", types.ArrayType(schema(name=TEXT))),
     ],
 )
 @pytest.mark.parametrize("given", [{"ids": "columns"}, {}], ids=["ids=columns", "ids=auto"])
 def test_a_column_named_as_a_part_but_of_another_type_is_refused(name: str, kind: Any, given: dict[str, str]) -> None:
     """It went without a word, or was misunderstood."""
-    columns = {"id_ms": LONG, "id_seq": LONG, "n": LONG} | {name: kind}
+    columns = {"id_ms": LONG, "id_seq": LONG} | ({} if name == "fields" else {"n": LONG}) | {name: kind}
     with pytest.raises(
         ArgumentError,
         match=f"column {name} is {kind.simpleString()}.*is column `field:{name}`".replace("(", r"\(").replace(
@@ -78,6 +83,20 @@ def test_a_column_named_as_a_part_but_of_another_type_is_refused(name: str, kind
         ),
     ):
         Target.of(schema(**columns), options(stream="x", **given))
+
+
+@pytest.mark.parametrize(
+    ("kind", "column"),
+    [
+        (types.ArrayType(schema(name=TEXT, value=TEXT)), pa.array([[{"name": "a", "value": "1"}]])),
+        (types.ArrayType(schema(value=BINARY, name=TEXT)), pa.array([[{"value": b"1", "name": "a"}]])),
+        (types.MapType(TEXT, LONG), pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int64()))),
+    ],
+    ids=["text", "text and binary", "numbers"],
+)
+def test_fields_may_be_of_other_types_where_they_have_names_and_values(tmp_path: Path, kind: Any, column: Any) -> None:
+    ((_, fields),) = written(tmp_path, schema(fields=kind), {"fields": column})
+    assert fields == {b"a": b"1"}
 
 
 @pytest.mark.parametrize("kind", [types.ByteType(), types.ShortType(), types.IntegerType(), types.DecimalType(20, 0)])
@@ -109,6 +128,49 @@ def test_the_one_name_that_no_column_can_stand_for_is_refused() -> None:
     """`Stream.add_arrow` would take the second prefix off as well."""
     with pytest.raises(ArgumentError, match=r"no column .*'field:id'.* column fields"):
         Target.of(schema(**{"field:field:id": TEXT}), options(stream="x"))
+
+
+# --- times ------------------------------------------------------------------------------------------------------------
+
+US = pa.timestamp("us", "UTC")
+DAY_US = 24 * 3600 * 1_000_000
+# What `date` and `timestamp` can be read from.
+FIRST, LAST = -719_528, 2_932_896
+
+
+@pytest.mark.parametrize(
+    ("days", "text"),
+    [
+        (FIRST - 1, "-0001-12-31"),
+        (-12_688_149, "-32769-01-11"),
+        (LAST + 1, "10000-01-01"),
+        (11_248_748, "32768-01-11"),
+        (19_675_925, "55840-11-08"),  # of 1700000000000, milliseconds that were cast as seconds
+        (-12_688_149 * 8, "-275942-03-23"),
+    ],
+)
+def test_times_that_could_not_be_read_back_are_refused(tmp_path: Path, days: int, text: str) -> None:
+    """They became other times, and dates `<value out of range: ...>`, without a word."""
+    columns = [
+        (types.DateType(), pa.array([0, days, None], pa.int32()).cast(pa.date32())),
+        (types.DateType(), pa.array([0, days * DAY_US // 1000, None], pa.int64()).cast(pa.date64())),
+        (TIME, pa.array([0, days * DAY_US + DAY_US - 1, None], pa.int64()).cast(US)),
+        (types.TimestampNTZType(), pa.array([0, days * DAY_US, None], pa.int64()).cast(pa.timestamp("us"))),
+        (TIME, pa.array([0, days * DAY_US // 1_000_000, None], pa.int64()).cast(pa.timestamp("s", "Asia/Tokyo"))),
+    ]
+    for kind, column in columns:
+        with pytest.raises(ArgumentError, match=rf"'at' holds a time of {text}, and only the years 0000 to 9999"):
+            written(tmp_path, schema(at=kind, n=LONG), {"at": column, "n": [1, 2, 3]})
+    assert not list(tmp_path.glob("staging/*/*"))
+
+
+def test_times_at_the_ends_of_what_can_be_read_back_come_back(tmp_path: Path) -> None:
+    ends = [FIRST * DAY_US, LAST * DAY_US + DAY_US - 1]
+    times, days = pa.array(ends, pa.int64()).cast(US), pa.array([FIRST, LAST], pa.int32()).cast(pa.date32())
+    written(tmp_path, schema(at=TIME, day=types.DateType()), {"at": times, "day": days})
+    with diskstream.open(tmp_path) as store:
+        (read,) = store.stream("x").scan(layout="typed", columns=[("at", "timestamp"), ("day", "date")])
+    assert (read["at"].equals(times), read["day"].equals(days)) == (True, True)
 
 
 # --- IDs --------------------------------------------------------------------------------------------------------------

@@ -16,10 +16,11 @@ from diskstream import ArgumentError, DiskFullError, LimitError, NotAStoreError
 pa = pytest.importorskip("pyarrow")
 types = pytest.importorskip("pyspark.sql.types")
 
+from diskstream.spark import merging, staging  # noqa: E402  # after what it needs
 from diskstream.spark.commit import Manifest  # noqa: E402
 from diskstream.spark.rows import Target, by_stream  # noqa: E402
 from diskstream.spark.staging import stage, sweep  # noqa: E402
-from diskstream.spark.writers import EntriesWriter  # noqa: E402
+from diskstream.spark.writers import EntriesStreamWriter, EntriesWriter  # noqa: E402
 from tests.spark.staged_rows import (  # noqa: E402
     GIVEN,
     LONG,
@@ -35,6 +36,9 @@ from tests.spark.staged_rows import (  # noqa: E402
     to_two,
     with_ids,
 )
+
+FIELDS = types.ArrayType(types.StructType([types.StructField(n, types.BinaryType()) for n in ("name", "value")]))
+MAP = types.MapType(types.BinaryType(), types.BinaryType())
 
 
 @pytest.fixture
@@ -54,7 +58,11 @@ def at(tmp_path: Path) -> Path:
         ({"stream": TEXT}, {}, "no column that could be a field"),
         ({"n": LONG, "id": TEXT, "ts": types.TimestampType()}, {"stream": "x", "ids": "columns"}, None),
         ({"n": LONG, "id_ms": LONG}, {"stream": "x", "ids": "columns"}, "id_ms and id_seq"),
-        ({"n": LONG, "fields": TEXT}, {"stream": "x"}, "beside the column fields there are no other fields, but .* n"),
+        (
+            {"n": LONG, "fields": FIELDS},
+            {"stream": "x"},
+            "beside the column fields .* no other fields, but .* n",
+        ),
         ({"id": TEXT, "position": LONG}, {"stream": "x"}, "no column that could be a field"),
     ],
 )
@@ -117,19 +125,43 @@ def test_what_is_staged_is_listed_with_its_streams_and_ids(at: Path) -> None:
     assert (at / file.path).exists()
 
 
-def test_a_task_without_rows_leaves_no_file(at: Path) -> None:
+def jobs_left(at: Path) -> list[str]:
+    return [path.name for path in at.glob("staging/*")]
+
+
+def test_a_task_without_rows_leaves_no_file_and_no_folder(at: Path) -> None:
+    """A query left one for each of its tasks and batches, for a day."""
     (file,) = staged(at, [])
-    assert (file.batches, left(at)) == ((), [])
+    assert (file.batches, jobs_left(at)) == ((), [])
+    sink = EntriesStreamWriter(options(path=str(at), writer="w"), schema(stream=TEXT, n=LONG), overwrite=False)
+    for batch in range(3):
+        sink.commit([sink.write(iter([to_two(rows)])) for rows in ([], [2 * batch], [])], batch)
+    assert (numbers(at, "even"), jobs_left(at)) == ([0, 2, 4], [])
 
 
-def test_a_task_that_fails_leaves_no_file(at: Path) -> None:
+def test_a_folder_that_another_task_takes_away_is_made_again(at: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that failed removes the folder of the job, if it is empty."""
+    really, made = staging.make_folders, []
+
+    def make(folder: Path) -> None:
+        really(folder)
+        made.append(folder)
+        if len(made) == 1:
+            folder.rmdir()
+
+    monkeypatch.setattr(staging, "make_folders", make)
+    (file,) = staged(at, [2])
+    assert ((at / file.path).exists(), len(made)) == (True, 2)
+
+
+def test_a_task_that_fails_leaves_no_file_and_no_folder(at: Path) -> None:
     def rows() -> Iterator[Any]:
         yield to_two(range(100))
         raise RuntimeError
 
     with pytest.raises(RuntimeError):
         stage(at, ("job", 0), rows(), TO_TWO, 3)
-    assert left(at) == []
+    assert jobs_left(at) == []
 
 
 def test_a_staged_file_is_flushed_and_so_is_its_name(at: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,7 +203,7 @@ def test_a_full_disk_is_said_in_words_and_leaves_nothing(at: Path, monkeypatch: 
     monkeypatch.setattr(os, "fdopen", lambda descriptor, mode: _Full(really(descriptor, mode)))
     with pytest.raises(DiskFullError, match="staging"):
         staged(at, range(100))
-    assert left(at) == []
+    assert jobs_left(at) == []
 
 
 def test_a_disk_that_is_full_when_it_is_flushed_leaves_nothing(at: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,7 +213,7 @@ def test_a_disk_that_is_full_when_it_is_flushed_leaves_nothing(at: Path, monkeyp
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(DiskFullError, match="staging"):
         staged(at, [1])
-    assert left(at) == []
+    assert jobs_left(at) == []
 
 
 def test_a_worker_that_does_not_see_the_store_says_so(tmp_path: Path) -> None:
@@ -203,7 +235,7 @@ def test_rows_that_cannot_be_entries_are_refused_before_they_are_decided_on(at: 
     target = Target.of(schema(n=LONG), options(stream="x"))
     with pytest.raises((ArgumentError, LimitError)):
         stage(at, ("job", 0), [pa.record_batch(bad)], target, 100)
-    assert left(at) == []
+    assert jobs_left(at) == []
 
 
 def test_what_dead_jobs_left_is_swept_after_a_day_unless_a_manifest_lists_it(at: Path) -> None:
@@ -221,6 +253,49 @@ def test_partitions_that_overlap_are_merged(at: Path) -> None:
     parts = [range(1, 60, 3), range(2, 60, 3), [*range(3, 60, 3), *range(100, 105)], range(200, 203)]
     assert committed(at, Manifest("query:q", 0, True, staged(at, *parts, target=GIVEN)))
     assert numbers(at) == [*range(1, 60), *range(100, 105), *range(200, 203)]
+
+
+PAIRS = pa.list_(pa.struct([("name", pa.binary()), ("value", pa.binary())]))
+
+
+@pytest.mark.parametrize("far", [1, 1000, 1 << 30], ids=["each window", "the whole only", "nothing"])
+@pytest.mark.parametrize(
+    ("column", "kind", "make"),
+    [
+        ("n", TEXT, lambda n: pa.array([str(each) for each in n])),
+        ("n", types.BinaryType(), lambda n: pa.array([str(each).encode() for each in n])),
+        ("fields", FIELDS, lambda n: pa.array([[{"name": b"n", "value": str(each).encode()}] for each in n], PAIRS)),
+        ("fields", MAP, lambda n: pa.array([[(b"n", str(each).encode())] for each in n], pa.map_(*[pa.binary()] * 2))),
+    ],
+    ids=["text", "binary", "list", "map"],
+)
+def test_what_is_merged_may_be_longer_than_a_column_of_arrow(
+    at: Path, monkeypatch: pytest.MonkeyPatch, column: str, kind: Any, make: Any, far: int
+) -> None:
+    """Past 2 GiB `take` said that an offset overflowed, on each attempt and after it was decided."""
+    monkeypatch.setattr(merging, "_FAR_BYTES", far)
+    monkeypatch.setattr(merging, "_MERGED_BATCH_ROWS", 7)
+    really, made = merging._one, []
+
+    def one(batches: list[Any]) -> Any:
+        made.append(really(batches))
+        return made[-1]
+
+    monkeypatch.setattr(merging, "_one", one)
+    target = Target.of(schema(id_ms=LONG, id_seq=LONG, **{column: kind}), options(stream="x", ids="columns"))
+    parts = [range(1, 60, 3), range(2, 60, 3), [*range(3, 60, 3), *range(100, 105)]]
+    files = []
+    for number, part in enumerate(parts):
+        ids = with_ids(part)
+        batch = pa.record_batch([ids["id_ms"], ids["id_seq"], make(part)], names=["id_ms", "id_seq", column])
+        files.append(stage(at, ("job", number), [batch], target, 100))
+    assert committed(at, Manifest("query:q", 0, True, tuple(files)))
+    assert numbers(at) == [*range(1, 60), *range(100, 105)]
+    if far < 1 << 30:
+        assert max(each.num_rows for each in made) <= 7
+    assert {merging._far(each.schema.field(column).type) == each.schema.field(column).type for each in made} == {
+        far == 1
+    }
 
 
 @pytest.mark.parametrize("parts", [[[1, 2, 3, 4], [4, 5]], [[1, 2], [1, 2]], [[10, 30], [20, 21], [21, 40]]])
