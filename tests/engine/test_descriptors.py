@@ -18,8 +18,13 @@ from tests.streams.layers import log_of
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    """A store with five streams, each with a sealed segment and one that is written to; all are open."""
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
+    """A store with five streams, each with a sealed segment and one that is written to; all are open.
+
+    Nobody else in the process is asked: what other tests have left open until a collection would go first.
+    """
+    monkeypatch.setattr(descriptors, "_SEGMENTS", [])
+    monkeypatch.setattr(descriptors, "_LOGS", [])
     with diskstream.open(tmp_path / "s", **{**SMALL, "fsync": "interval=600000", "seal": "manual"}) as opened:
         for name in "abcde":
             opened.stream(name).add({"n": 1})
