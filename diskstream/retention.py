@@ -1,6 +1,5 @@
 """What a trim keeps: a number of entries, or everything from an ID on."""
 
-import contextlib
 from dataclasses import dataclass
 from typing import Self
 
@@ -8,7 +7,8 @@ from diskstream.counts import check_count
 from diskstream.engine import trimming
 from diskstream.engine.fetching import fetch_ahead
 from diskstream.engine.log import StreamLog
-from diskstream.errors import ArgumentError, DiskFullError
+from diskstream.engine.page import POISONED
+from diskstream.errors import ArgumentError, DiskFullError, StorageError
 from diskstream.ids import EntryID, IDLike, parse_id
 from diskstream.references import DELREF, KEEPREF, check_ref, is_any_pending, trim
 from diskstream.trim_marks import moves_on_trim, raise_mark
@@ -81,12 +81,19 @@ class Trim:
                 fetch_ahead(log, [view.first])
 
     def apply_behind(self, log: StreamLog) -> None:
-        """The same behind an append: who was told that there is no room would add again what is there.
+        """The same behind an append: who was told of an error would add again what is there.
 
-        Where there is none for the trim, the next append trims.
+        Where there is no room for the trim, or what it looks at cannot be read just now, the next append trims.
+
+        Raises:
+            StorageError: a write or a flush failed, and nobody may go on with the stream.
+            CorruptionError: what it looks at is damaged.
         """
-        with contextlib.suppress(DiskFullError):
+        try:
             self.apply(log)
+        except StorageError as error:
+            if log.ctl.flags & POISONED and not isinstance(error, DiskFullError):
+                raise
 
     def apply(self, log: StreamLog) -> int:
         """Trims a stream whose append lock is held. Returns how many entries went.

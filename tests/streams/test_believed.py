@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 import diskstream
-from diskstream import DiskFullError, LimitError, Stream, membership
+from diskstream import DiskFullError, LimitError, PoisonedError, StorageError, Stream, membership
 from diskstream.backups import BackupError, find_backup, make_backup, making, read_manifest
+from diskstream.engine import trimming
 from diskstream.engine.log import StreamLog
 from tests.streams.layers import log_of
 
@@ -69,6 +70,52 @@ def test_an_entry_for_whose_trim_there_is_no_room_was_added(
             patched.undo()
             stream.add({"n": b"last"}, maxlen=5)
             assert [entry["n"] for entry in stream.range()] == [*added[-4:], b"last"]
+
+
+def unreadable(path: Path) -> StorageError:
+    return StorageError(str(path), "read", errno.EIO, "Input/output error")
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_so_was_one_for_whose_trim_something_could_not_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, many: bool
+) -> None:
+    with diskstream.open(tmp_path / "s", fsync="always") as store:
+        stream = store.stream("x")
+        stream.add_many([{"n": n} for n in range(1, 6)], ids=[(n, 0) for n in range(1, 6)])
+
+        def fails(log: StreamLog, *_: object, **__: object) -> int:
+            raise unreadable(log.directory)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(trimming, "trim_below", fails)
+            if many:
+                assert [str(each) for each in stream.add_many([{"n": 6}], ids=["6-0"], minid="4")] == ["6-0"]
+            else:
+                assert str(stream.add({"n": 6}, "6-0", minid="4")) == "6-0"
+            with pytest.raises(StorageError, match="Input/output error"):
+                stream.trim(minid="4")  # who asks for nothing else is told
+        assert len(stream) == 6
+        stream.add({"n": 7}, "7-0", minid="4")
+        assert [str(entry.id) for entry in stream.range()] == ["4-0", "5-0", "6-0", "7-0"]
+
+
+def test_an_entry_is_not_said_to_be_added_where_its_trim_has_poisoned_the_stream(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with diskstream.open(tmp_path / "s", fsync="os") as store:
+        stream = store.stream("x")
+
+        def poisons(log: StreamLog, *_: object, **__: object) -> int:
+            log.ctl.poison("a flush failed")
+            raise unreadable(log.directory)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(trimming, "trim_below", poisons)
+            with pytest.raises(StorageError, match="Input/output error"):
+                stream.add({"n": 1}, minid="4")
+        with pytest.raises(PoisonedError):
+            store.close()
 
 
 def test_messages_that_are_long_past_take_no_room_from_new_ones(
