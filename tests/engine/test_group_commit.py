@@ -142,3 +142,30 @@ def test_a_flush_covers_what_other_processes_have_written(tmp_path: Path) -> Non
     with diskstream.open(tmp_path / "s", **SMALL) as store:
         assert [int(entry["n"]) for entry in store.stream("x").range()] == list(range(6))
         assert store.recoveries == []
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="the system does not tell what is mapped")
+@pytest.mark.parametrize(("fsync", "rolls"), [("always", 0), ("always", 1), ("everysec", 0)])
+def test_a_flush_under_always_has_no_mapping_to_look_through(tmp_path: Path, fsync: str, rolls: int) -> None:
+    """The kernel looks for stores through every mapping that is shared (`sh`): of as many processes as write."""
+    with diskstream.open(tmp_path / "store", fsync=fsync) as store:
+        stream = store.stream("x")
+        stream.add({"n": 1})
+        for number in range(rolls):
+            stream.seal()
+            stream.add({"n": number})
+        mapped = flags_of_mapped(log_of(store).directory / f"{1 + rolls:08}.log")
+        assert len(mapped) == 1
+        assert ("sh" in mapped[0]) is (fsync == "everysec")
+
+
+def flags_of_mapped(path: Path) -> list[list[str]]:
+    """What the kernel says of each mapping of a file in this process."""
+    found, within = [], False
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        words = line.split()
+        if "-" in words[0] and not words[0].endswith(":"):
+            within = words[-1] == str(path)
+        elif within and words[0] == "VmFlags:":
+            found.append(words[1:])
+    return found

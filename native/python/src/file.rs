@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::os::fd::{AsRawFd, RawFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, RwLock};
 
 use diskstream_sys::{io as sys_io, map::Map};
@@ -17,7 +18,8 @@ pub struct Inner {
     pub path: String,
     file: RwLock<Option<Arc<File>>>,
     map: RwLock<Arc<Map>>,
-    writable: bool,
+    /// Whether bytes are stored into the mapping.
+    stored: AtomicBool,
 }
 
 type Outcome<T> = Result<T, Failure>;
@@ -39,11 +41,18 @@ impl Inner {
         let file = self.open_file()?;
         let size = file.metadata().map_err(|error| Failure::Io("stat", error))?.len();
         let len = usize::try_from(size).map_err(|_| Failure::Closed)?;
-        let map = Arc::new(Map::new(file.as_raw_fd(), 0, len, self.writable).map_err(|e| Failure::Io("map", e))?);
+        let fd = file.as_raw_fd();
+        let map = if self.stored.load(Ordering::Relaxed) { Map::new(fd, 0, len, true) } else { Map::to_read(fd, len) };
+        let map = Arc::new(map.map_err(|error| Failure::Io("map", error))?);
         if let Ok(mut place) = self.map.write() {
             *place = Arc::clone(&map);
         }
         Ok(map)
+    }
+
+    /// From the next mapping on, nothing is stored into it: all is written by system call.
+    pub fn only_pwrite(&self) {
+        self.stored.store(false, Ordering::Relaxed);
     }
 
     pub fn store(&self, offset: u64, data: &[u8]) -> Outcome<()> {
@@ -93,8 +102,8 @@ impl LogFile {
         // The descriptor is duplicated, since only the caller can say that it owns the one it passes.
         let file = sys_io::duplicate(fd).map_err(|error| failure(py, &path, Failure::Io("open", error)))?;
         let empty = Map::new(fd, 0, 0, false).map_err(|error| failure(py, &path, Failure::Io("map", error)))?;
-        let inner =
-            Inner { path, file: RwLock::new(Some(Arc::new(file))), map: RwLock::new(Arc::new(empty)), writable };
+        let (file, map, stored) = (Some(Arc::new(file)), Arc::new(empty), AtomicBool::new(writable));
+        let inner = Inner { path, file: RwLock::new(file), map: RwLock::new(map), stored };
         inner.refresh().map_err(|error| failure(py, &inner.path, error))?;
         Ok(LogFile { inner: Arc::new(inner) })
     }

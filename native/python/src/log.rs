@@ -148,6 +148,9 @@ impl Log {
     ) -> PyResult<Log> {
         let (native, target) = target_of(file)?;
         let inner = Arc::clone(&native.get().inner);
+        if always {
+            inner.only_pwrite();
+        }
         let map = inner.refresh().map_err(|error| failure(py, &path, error))?;
         let tail = py
             .detach(|| match copy {
@@ -303,6 +306,9 @@ impl Log {
     fn advance(&self, py: Python<'_>, file: &Bound<'_, PyAny>) -> PyResult<Option<RowSegment>> {
         let (native, target) = target_of(file)?;
         let inner = Arc::clone(&native.get().inner);
+        if self.always {
+            inner.only_pwrite();
+        }
         let map = inner.refresh().map_err(|error| self.error(py, error))?;
         let left = py
             .detach(|| -> Result<Option<RowSegment>, Failure> {

@@ -1,7 +1,7 @@
 //! Shared file mappings.
 
 use std::io;
-use std::os::fd::RawFd;
+use std::os::fd::{AsRawFd, RawFd};
 
 /// A shared mapping of the first `len` bytes of a file.
 ///
@@ -36,6 +36,21 @@ impl Map {
             return Err(io::Error::last_os_error());
         }
         Ok(Map { base: base.cast(), len, writable })
+    }
+
+    /// Maps the first `len` bytes of a file that others may write to, for reading alone.
+    ///
+    /// A flush has to look through every shared mapping that could have been written to, whether it was or not: of as
+    /// many processes as have the file open. A mapping of a descriptor that cannot write is none of these, so the file
+    /// is opened once more for it. Where that cannot be had, any mapping will do.
+    ///
+    /// # Errors
+    /// What mmap(2) says.
+    pub fn to_read(fd: RawFd, len: usize) -> io::Result<Map> {
+        match std::fs::File::open(format!("/proc/self/fd/{fd}")) {
+            Ok(file) => Map::new(file.as_raw_fd(), 0, len, false),
+            Err(_) => Map::new(fd, 0, len, false),
+        }
     }
 
     pub fn len(&self) -> usize {
