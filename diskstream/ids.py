@@ -3,7 +3,18 @@
 from diskstream._native import EntryID
 from diskstream.errors import ArgumentError, InvalidIDError
 
-__all__ = ["MAX_ID", "MIN_ID", "AddID", "EntryID", "IDLike", "parse_add_id", "parse_end", "parse_id", "parse_start"]
+__all__ = [
+    "MAX_ID",
+    "MIN_ID",
+    "AddID",
+    "EntryID",
+    "IDLike",
+    "check_not_reversed",
+    "parse_add_id",
+    "parse_end",
+    "parse_id",
+    "parse_start",
+]
 
 MIN_ID = EntryID(0, 0)
 MAX_ID = EntryID(2**64 - 1, 2**64 - 1)
@@ -98,3 +109,16 @@ def parse_end(given: IDLike) -> EntryID:
             raise ArgumentError("invalid end ID for the interval")
         return before
     return parse_id(given, missing_seq=2**64 - 1)
+
+
+def check_not_reversed(start: EntryID, end: EntryID) -> None:
+    """That a range has its lower bound first. One that has just nothing left is no mistake: paging comes to it.
+
+    Raises:
+        ArgumentError: it is reversed.
+    """
+    behind = end.next() or end  # of `(5-0` to `(5-0` it lies between the two
+    if start > (behind.next() or behind):
+        raise ArgumentError(
+            f"the range is reversed, and so is empty: {start} lies above {end}; give the lower bound first"
+        )

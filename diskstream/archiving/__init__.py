@@ -4,8 +4,8 @@ from diskstream.archiving.archiver import Archiver, ArchiveResult, check_server
 from diskstream.archiving.options import ArchiveOptions
 from diskstream.archiving.outages import reached
 from diskstream.archiving.planning import Plan, plan
-from diskstream.archiving.reports import ArchiveReport
-from diskstream.archiving.restoring import RestorePlan, RestoreReport, plan_restore, restore_stream
+from diskstream.archiving.reports import ArchiveReport, RestorePlan, RestoreReport
+from diskstream.archiving.restoring import plan_restore, restore_stream
 from diskstream.archiving.server import Server
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""What became of each stream of an archive."""
+"""What became of each stream of an archive, and of one that is put back."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from diskstream.ids import EntryID
 
-__all__ = ["ArchiveReport"]
+__all__ = ["ArchiveReport", "RestorePlan", "RestoreReport"]
 
 _MOST_FINDINGS = 20
 
@@ -71,3 +71,54 @@ class ArchiveReport:
         """Adds a note, likewise."""
         if what not in self.notes and len(self.notes) < _MOST_FINDINGS:
             self.notes.append(what)
+
+
+@dataclass
+class RestoreReport:
+    """What was put back.
+
+    Attributes:
+        stream: its name.
+        key: its name in the Redis.
+        entries, size_bytes: added by this run; bytes of names and values.
+        resumed: entries that an earlier run had added.
+        seconds: that it took.
+        first_id, last_id: of what is there now.
+        digest: of what was read back.
+        groups, pending: put back.
+        notes: what is worth knowing.
+        already_there: whether the key held the same entries before.
+    """
+
+    stream: bytes
+    key: bytes
+    entries: int = 0
+    size_bytes: int = 0
+    resumed: int = 0
+    seconds: float = 0.0
+    first_id: EntryID | None = None
+    last_id: EntryID | None = None
+    digest: str = ""
+    groups: int = 0
+    pending: int = 0
+    notes: list[str] = field(default_factory=list)
+    already_there: bool = False
+
+
+@dataclass(frozen=True)
+class RestorePlan:
+    """What restoring would do.
+
+    Attributes:
+        stream: its name.
+        key: its name in the Redis.
+        entries: of the stream, or of the range.
+        key_is: what Redis says of the key: "none", "stream", "list", ...
+        would: "restore", "replace" what is there, "leave" what holds the same entries already, or be "refused".
+    """
+
+    stream: bytes
+    key: bytes
+    entries: int
+    key_is: str
+    would: str

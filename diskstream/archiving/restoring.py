@@ -8,11 +8,12 @@ whole and was read back: who looks at K sees nothing, or all. The steps:
 2. What an earlier run left is compared with the store, by its digest. The same entries are kept, and the run goes on
    behind them; others are removed, since nobody else uses that name. A range goes on with nothing that has groups or
    counters of a whole stream, since it would bring them.
-3. The entries are added with their IDs, many commands at a time, and read back: number and digest must be the store's.
+3. The entries are added with their IDs, many commands at a time.
 4. For a whole stream: last ID, entries added and greatest deleted ID (XSETID; the last two since Redis 7), then groups,
    consumers and pending entries (owner, time and number of deliveries).
-5. RENAMENX; with `replace` RENAME, unless somebody has added to the key since the run began. One transaction has this
-   and a look at whether what is renamed is what was read back: another restore of the same key uses the same name, and
+5. What was built is watched, and read back: number and digest must be the store's, and groups what was put.
+6. RENAMENX; with `replace` RENAME, unless somebody has added to the key since the run began. The transaction fails if
+   anybody has changed what was built since it is watched: another restore of the same key uses the same name, and
    begins anew there where its entries are others.
 
 Redis keeps no pending entry whose entry is gone: those are counted and left out. Those that nobody has since they were
@@ -25,7 +26,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import dataclass, field
 from itertools import groupby, islice
 from typing import Any
 
@@ -34,6 +34,7 @@ from diskstream.archiving.archiver import check_server
 from diskstream.archiving.entries import EntriesReader
 from diskstream.archiving.group_states import groups_of
 from diskstream.archiving.leasing import RESTORING_PREFIX
+from diskstream.archiving.reports import RestorePlan, RestoreReport
 from diskstream.archiving.server import Server, StreamFacts
 from diskstream.copying import GroupState, PendingState, StreamState, state_of
 from diskstream.digests import NOTHING, Digest
@@ -42,11 +43,12 @@ from diskstream.ids import MAX_ID, MIN_ID, EntryID, IDLike, parse_end, parse_sta
 from diskstream.redis_link import telling
 from diskstream.stream import Stream
 
-__all__ = ["GIVEN_BACK", "RESTORING_PREFIX", "RestorePlan", "RestoreReport", "plan_restore", "restore_stream"]
+__all__ = ["GIVEN_BACK", "RESTORING_PREFIX", "plan_restore", "restore_stream"]
 
 GIVEN_BACK = b"given-back"
 _AT_ONCE = 1000
 _AT_ONCE_BYTES = 4 << 20
+_ASK_EVERY_S = 5.0  # shorter than any server waits for an idle client
 _COUNTERS_SINCE = (7,)
 _CONSUMERS_SINCE = (6, 2)
 # What a key is at one moment, as far as somebody who adds to it would change that.
@@ -67,57 +69,6 @@ if look(KEYS[2]) ~= ARGV[1] then return 0 end
 redis.call('RENAME', KEYS[1], KEYS[2])
 return 1
 """
-
-
-@dataclass
-class RestoreReport:
-    """What was put back.
-
-    Attributes:
-        stream: its name.
-        key: its name in the Redis.
-        entries, size_bytes: added by this run; bytes of names and values.
-        resumed: entries that an earlier run had added.
-        seconds: that it took.
-        first_id, last_id: of what is there now.
-        digest: of what was read back.
-        groups, pending: put back.
-        notes: what is worth knowing.
-        already_there: whether the key held the same entries before.
-    """
-
-    stream: bytes
-    key: bytes
-    entries: int = 0
-    size_bytes: int = 0
-    resumed: int = 0
-    seconds: float = 0.0
-    first_id: EntryID | None = None
-    last_id: EntryID | None = None
-    digest: str = ""
-    groups: int = 0
-    pending: int = 0
-    notes: list[str] = field(default_factory=list)
-    already_there: bool = False
-
-
-@dataclass(frozen=True)
-class RestorePlan:
-    """What restoring would do.
-
-    Attributes:
-        stream: its name.
-        key: its name in the Redis.
-        entries: of the stream, or of the range.
-        key_is: what Redis says of the key: "none", "stream", "list", ...
-        would: "restore", "replace" what is there, "leave" what holds the same entries already, or be "refused".
-    """
-
-    stream: bytes
-    key: bytes
-    entries: int
-    key_is: str
-    would: str
 
 
 def plan_restore(
@@ -237,22 +188,16 @@ class _Restore:
                 return False
             self._add(part)
         self._writer.finish()
-        found = self._there(self._building)
-        if found != wanted:
-            raise ChangedError(
-                self._server.shown,
-                f"the {found.entries:,} entries read back from {self._building!r} are not the "
-                f"{wanted.entries:,} of the stream",
-                "somebody else may be changing it, or the stream; run this again",
-            )
-        self.report.digest = str(found)
+        self.report.digest = str(wanted)
+        if wanted.entries:
+            self._check_built(wanted.entries)
+        elif not self._is_whole:
+            self.report.notes.append("there is nothing in this range, so no key was made")
+            return True
         state = self._state(identity) if self._is_whole else None
         if state is not None:
             self._put_state(state)
-        elif not found.entries:
-            self.report.notes.append("there is nothing in this range, so no key was made")
-            return True
-        self._put_in_place(found.entries, state, replace=replace)
+        self._put_in_place(wanted, state, replace=replace)
         return True
 
     # --- beginning ----------------------------------------------------------------------------------------------------
@@ -304,12 +249,14 @@ class _Restore:
         self._call("DEL", self._building)
         return self._start.prev() or MIN_ID
 
-    def _there(self, key: bytes) -> Digest:
-        """The digest of what the Redis holds."""
+    def _there(self, key: bytes, meanwhile: Callable[[], None] | None = None) -> Digest:
+        """The digest of what the Redis holds; something else may be done behind each reply."""
         total = NOTHING
         for _, batch in self._reader.read(key, MIN_ID, MAX_ID):
             if batch is not None:
                 total += batch.digest
+            if meanwhile is not None:
+                meanwhile()
         return total
 
     # --- entries ------------------------------------------------------------------------------------------------------
@@ -420,21 +367,21 @@ class _Restore:
 
     # --- putting it in place ------------------------------------------------------------------------------------------
 
-    def _put_in_place(self, entries: int, state: StreamState | None, *, replace: bool) -> None:
-        """Renames what was built, if it still is what was read back; nobody comes in between."""
+    def _put_in_place(self, wanted: Digest, state: StreamState | None, *, replace: bool) -> None:
+        """Reads back what was built, and renames it if nobody has changed it since that began."""
         import redis
 
         with telling(self._server.url, f"put {self._key!r} in place"), self._server.client.pipeline() as pipeline:
-            pipeline.watch(self._building)
-            self._check_built(entries)
-            if state is not None:
-                self._check_groups(state)
-            pipeline.multi()
-            if replace:
-                pipeline.execute_command("EVAL", _REPLACE, 2, self._building, self._key, self._replaced)
-            else:
-                pipeline.execute_command("RENAMENX", self._building, self._key)
             try:
+                pipeline.watch(self._building)
+                self._read_back(wanted, pipeline)
+                if state is not None:
+                    self._check_groups(state)
+                pipeline.multi()
+                if replace:
+                    pipeline.execute_command("EVAL", _REPLACE, 2, self._building, self._key, self._replaced)
+                else:
+                    pipeline.execute_command("RENAMENX", self._building, self._key)
                 (done,) = pipeline.execute()
             except redis.WatchError as error:
                 if isinstance(error.__context__, redis.RedisError):  # nothing changed: the connection broke off
@@ -443,13 +390,27 @@ class _Restore:
         if not done:
             raise self._taken(replace=replace)
 
+    def _read_back(self, wanted: Digest, watching: Any) -> None:
+        """Makes sure that what was built is the stream. A server may close a connection on which nothing is asked."""
+        asked = time.monotonic()
+
+        def ask_meanwhile() -> None:
+            nonlocal asked
+            if time.monotonic() - asked >= _ASK_EVERY_S:
+                watching.execute_command("PING")
+                asked = time.monotonic()
+
+        self._check_built(wanted.entries)
+        if self._there(self._building, ask_meanwhile) != wanted:
+            raise self._another_is_at_work(f"the entries of {self._building!r} are not those of the stream")
+
     def _check_built(self, wanted: int) -> None:
-        """Makes sure that what is there is what was read back: it may have been evicted, or flushed, since."""
+        """Looks, without reading it, whether it is what was added: it may have been evicted, or flushed, since."""
         facts = self._server.stream(self._building)
         found = 0 if facts is None else facts.length
         if found != wanted:
             raise self._another_is_at_work(
-                f"{self._building!r} has {found:,} entries instead of the {wanted:,} that were read back from it"
+                f"{self._building!r} has {found:,} entries instead of the {wanted:,} of the stream"
             )
         if facts is None:
             raise self._another_is_at_work(f"{self._building!r} is gone")
@@ -463,7 +424,7 @@ class _Restore:
         return ChangedError(
             self._server.shown,
             f"{what}, so nothing was put in place: another restore is at work on the key {self._key!r}, somebody else "
-            "changes that one, or the Redis made room",
+            "changes that one, or the stream of the store, or the Redis made room",
             "let one restore of a key run at a time; when the other has ended, run this again",
         )
 

@@ -17,6 +17,7 @@ from diskstream.engine.log import StreamLog, StreamMoved
 from diskstream.engine.looks import children, is_there
 from diskstream.engine.page import Page
 from diskstream.engine.segment import SegmentGone, open_cold, open_sealed
+from diskstream.engine.verify_cold import Refusals, is_refusal
 from diskstream.errors import CorruptionError, FormatError, RemoteError, StorageError
 
 __all__ = ["Problem", "Progress", "VerifyReport", "ignore", "unless_removed", "verify_directory", "verify_log"]
@@ -81,6 +82,10 @@ class VerifyReport:
     raw_bytes: int = 0
     notes: list[str] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        """Nothing was refused yet."""
+        self.refusals = Refusals()
+
     @property
     def ok(self) -> bool:
         """Whether nothing is damaged."""
@@ -101,9 +106,7 @@ def _problem(name: bytes, path: Path, error: Exception, meaning: str, view: Segm
         what = f"{error.what}: expected {error.expected}, found {error.found}"
         where = Path(error.path) if error.path else path
         return Problem(name, where, error.offset, what, first, last, entries, meaning)
-    # What is missing there, or is another one, is the matter of one segment; a refusal, passed on, that of the place.
-    is_refusal = isinstance(error, RemoteError) and isinstance(error.__cause__, RemoteError)
-    place = error.where if isinstance(error, RemoteError) and is_refusal else ""
+    place = error.where if isinstance(error, RemoteError) and is_refusal(error) else ""
     return Problem(name, path, 0, str(error), first, last, entries, meaning, place)
 
 
@@ -311,7 +314,8 @@ def _opened(
     report.cold_segments += 1
     report.cold_bytes += stub.size_bytes
     # What the storage has now, and not what was fetched before.
-    return open_cold(log.directory, log.native, view, log.segments.cache.cold.open_fresh) if cold else None
+    fetched = report.refusals.heeded(log.segments.cache.cold.open_fresh)
+    return open_cold(log.directory, log.native, view, fetched) if cold else None
 
 
 def _verify_active(name: bytes, log: StreamLog, report: VerifyReport, progress: Progress) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
+from diskstream.arrow_rows import column_of
 from diskstream.batches import arrow_type, field_list_type
 from diskstream.columnar import import_arrow
 from diskstream.errors import ArgumentError
@@ -16,9 +17,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = ["Shape", "names_in_use"]
-
-# Names of columns that are not fields. A field of such a name has `field:` before it, as `Stream.add_arrow` reads it.
-_TAKEN: Final = ("stream", "id_ms", "id_seq", "id", "ts", "fields")
 
 
 class Shape:
@@ -32,6 +30,11 @@ class Shape:
     """
 
     def __init__(self, request: ExportRequest, columns: Sequence[Column]) -> None:
+        """Settles on the schema.
+
+        Raises:
+            ArgumentError: no column stands for a field, or one for two of them.
+        """
         pa = import_arrow("an export")
         self._pa = pa
         self.columns = list(columns)
@@ -46,7 +49,8 @@ class Shape:
             fields += [("id_ms", pa.uint64()), ("id_seq", pa.uint64())]
         if self.columns or self._as_text:
             kinds = [pa.string() if self._as_text else arrow_type(column.kind) for column in self.columns]
-            fields += [(_column_name(column.name), kind) for column, kind in zip(self.columns, kinds, strict=True)]
+            names = [str(at) for at in range(len(kinds))] if self._as_text else _column_names(self.columns)
+            fields += zip(names, kinds, strict=True)
         else:
             fields.append(("fields", field_list_type()))
         self.schema = pa.schema(fields)
@@ -80,9 +84,15 @@ def _has_value(values: Any) -> bool:
     return bool(values.null_count < len(values))
 
 
-def _column_name(name: bytes) -> str:
-    text = name.decode("utf-8", "backslashreplace")
-    return f"field:{text}" if text in _TAKEN else text
+def _column_names(columns: Sequence[Column]) -> list[str]:
+    """What the columns of fields are called: what no text can say is written as an escape, and so may be another's."""
+    of: dict[str, bytes] = {}
+    for column in columns:
+        name = column_of(column.name.decode("utf-8", "backslashreplace"))
+        if of.setdefault(name, column.name) != column.name:
+            both = f"{of[name]!r} and {column.name!r}"
+            raise ArgumentError(f"the fields {both} would both be the column {name!r}: leave out one of them")
+    return list(of)
 
 
 def names_in_use(store: Store, spans: Sequence[Span]) -> tuple[Column, ...]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from diskstream.columnar import import_arrow
 from diskstream.errors import ChangedError, NoSuchStreamError
 from diskstream.exporting.request import ExportRequest
-from diskstream.ids import EntryID, parse_end, parse_start
+from diskstream.ids import EntryID, check_not_reversed, parse_end, parse_start
 from diskstream.store import Store
 from diskstream.stream import Stream
 
@@ -37,13 +37,14 @@ def spans(store: Store, request: ExportRequest) -> list[Span]:
 
     Raises:
         NoSuchStreamError: one of the streams is not there.
-        InvalidIDError, ArgumentError: malformed ends.
+        InvalidIDError, ArgumentError: malformed ends, or the lower one last.
         CorruptionError: a stream is damaged within the range.
         DiskstreamError: pyarrow is not installed.
     """
     import_arrow("an export")  # before anything is written
     found = []
     low, high = parse_start(request.start), parse_end(request.end)
+    check_not_reversed(low, high)
     for name in request.streams:
         stream = store.stream(name)
         identity = _identity(stream)

@@ -9,7 +9,7 @@ from diskstream import Entry
 from diskstream import store as stores
 from diskstream.commits import Commit
 from diskstream.errors import ArgumentError, ChangedError, DataLossError, NoSuchStreamError
-from diskstream.ids import MAX_ID, MIN_ID, EntryID
+from diskstream.ids import MAX_ID, MIN_ID, EntryID, check_not_reversed
 from diskstream.redis_link import connect, shown
 from diskstream.replaying.conditions import MAX_CONDITIONS, Condition, parse_condition
 from diskstream.replaying.pacing import Pacer
@@ -172,6 +172,7 @@ def _standing(job: Job, plan: Plan, source: Stream) -> tuple[Plan, EntryID, bool
             sink = RedisSink(client, to.url, to.key, name, keep_ids=job.keep_ids)
             found, position = sink.plan(), sink.position()
             if found is None:
+                check_not_reversed(job.start, job.end)
                 _check_passed(job, plan, source, sink.last_id())
         earlier = None if found is None else Plan.from_json(found, shown(to.url))
     elif isinstance(to, ToStream) and (to.store / "store.json").exists():
@@ -183,9 +184,11 @@ def _standing(job: Job, plan: Plan, source: Stream) -> tuple[Plan, EntryID, bool
             if earlier is not None:
                 _check_knows(to, target, writer)
             else:
+                check_not_reversed(job.start, job.end)
                 _check_planned(to, name, target.committed(writer))
                 _check_passed(job, plan, source, target.last_id())
     else:
+        check_not_reversed(job.start, job.end)
         return plan, MIN_ID, False
     if earlier is not None:
         plan.check_same(earlier)
@@ -197,7 +200,8 @@ def run_job(job: Job) -> Outcome:
 
     Raises:
         NoSuchStreamError: there is no such stream.
-        ArgumentError: the target is the source; a replay of this name is another; kept IDs that the target has passed.
+        ArgumentError: the target is the source; a replay of this name is another; kept IDs that the target has passed;
+            an end below the start, of a replay that is not begun yet.
         ChangedError: somebody else runs this replay, or the target is not as it was left.
         DataLossError: what was to be read is gone.
         RemoteError, StorageError: the target said no; the next run goes on.
@@ -206,6 +210,7 @@ def run_job(job: Job) -> Outcome:
         plan = job.plan(stream)
         name = job.name or plan.name
         if isinstance(job.target, ToCall):
+            check_not_reversed(job.start, job.end)
             done = _send(job, plan, stream, CallSink(job.target.take), MIN_ID)
             return Outcome(done, done.last, resumed=False, complete=not done.stopped)
         if isinstance(job.target, ToStream):
@@ -319,6 +324,8 @@ def _writer(name: str) -> bytes:
 
 
 def _to_stream(job: Job, to: ToStream, plan: Plan, name: str, source: Stream) -> Outcome:
+    if not (to.store / "store.json").exists():
+        check_not_reversed(job.start, job.end)  # before it is made
     with stores.open(to.store) as store:
         _check_other(job, to, store)
         target, writer = store.stream(to.name), _writer(name)
@@ -326,6 +333,7 @@ def _to_stream(job: Job, to: ToStream, plan: Plan, name: str, source: Stream) ->
         with kept.alone():
             earlier = kept.read()
             if earlier is None:
+                check_not_reversed(job.start, job.end)
                 _check_planned(to, name, target.committed(writer))
                 _check_passed(job, plan, source, target.last_id())
             else:
@@ -356,6 +364,7 @@ def _to_redis(job: Job, to: ToRedis, plan: Plan, name: str, source: Stream) -> O
         sink = RedisSink(client, to.url, to.key, name, keep_ids=job.keep_ids)
         found = sink.plan()
         if found is None:
+            check_not_reversed(job.start, job.end)
             sink.position()  # is a stream, or nothing yet
             _check_passed(job, plan, source, sink.last_id())
             sink.begin(plan.as_json())

@@ -7,9 +7,10 @@ import sys
 from typing import Any
 
 import pytest
+import redis
 
 import diskstream
-from diskstream.archiving import Server, plan_restore, restore_stream
+from diskstream.archiving import Server, plan_restore, restore_stream, restoring
 from diskstream.archiving.restoring import RESTORING_PREFIX, _Restore
 from diskstream.copying import temporary_name
 from diskstream.errors import ArgumentError
@@ -286,6 +287,7 @@ def test_another_restore_of_the_key_that_begins_anew_is_not_put_in_place(
     def then_another(self: _Restore, *given: Any) -> None:
         real(self, *given)
         with monkeypatch.context() as patch, diskstream.open(world.directory, read_only=True) as store:
+            patch.setattr(_Restore, when, real)
             patch.setattr(_Restore, "_put_in_place", lambda *_, **_named: None)  # it gets no further
             with Server(world.url) as server:
                 restore_stream(store.stream("s"), server, start="30")
@@ -384,3 +386,54 @@ def test_counters_and_groups_are_those_of_the_stream_that_was_read(
         patch.setattr(_Restore, "_parts", parts)
         assert "was removed or made anew" in restore(world, code=1)["said"]
     assert not world.client.exists("s")
+
+
+@pytest.mark.parametrize("words", [(), ("--start", "10"), ("--replace", "--force")])
+@pytest.mark.parametrize("when", ["_put_in_place", "_check_built", "_there"])
+def test_other_entries_that_are_as_many_and_end_alike_are_not_put_in_place(
+    world: World, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], when: str
+) -> None:
+    """Number and last ID were all that was looked at behind the read-back, so they got the name."""
+    archived(world)
+    world.client.delete("s")
+    real = getattr(_Restore, when)
+
+    def of_another(self: _Restore, *given: Any, **named: Any) -> Any:
+        before = when == "_put_in_place"
+        found = None if before else real(self, *given, **named)
+        entries = world.client.xrange(f"{PREFIX}s")
+        if entries:
+            facts = world.client.xinfo_stream(f"{PREFIX}s")
+            world.client.xtrim(f"{PREFIX}s", maxlen=0, approximate=False)
+            world.client.execute_command("XSETID", f"{PREFIX}s", "0-0", "ENTRIESADDED", "0", "MAXDELETEDID", "0-0")
+            for entry_id, _ in entries:
+                world.client.xadd(f"{PREFIX}s", {"of": "another"}, entry_id)
+            world.client.execute_command("XSETID", f"{PREFIX}s", facts["last-generated-id"])
+        return real(self, *given, **named) if before else found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_Restore, when, of_another)
+        assert "so nothing was put in place" in restore(world, *words, code=1)["said"]
+    assert not world.client.exists("s")
+    restore(world, *words)
+    assert all(fields != {b"of": b"another"} for _, fields in world.client.xrange("s"))
+
+
+def test_a_read_back_that_takes_long_keeps_its_watch(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server with a timeout closes the connection that watches, and so the restore would never come to its end."""
+    world.fill("s", 3000)
+    world.archive()
+    before = world.source("s")
+    world.client.delete("s")
+    asked = []
+    real: Any = redis.client.Pipeline.execute_command
+
+    def execute_command(self: Any, *words: Any, **options: Any) -> Any:
+        asked.append(words[0])
+        return real(self, *words, **options)
+
+    monkeypatch.setattr(restoring, "_ASK_EVERY_S", 0.0)
+    monkeypatch.setattr(redis.client.Pipeline, "execute_command", execute_command)
+    restore(world)
+    assert "PING" in asked[: asked.index("RENAMENX")]
+    assert world.source("s") == before

@@ -227,3 +227,29 @@ def test_a_bucket_that_is_not_there_is_said(stream: Stream, s3_port: int) -> Non
     with pytest.raises(RemoteError) as failed:
         move_out(stream, url, older_than_ms=0)
     assert "no such bucket" in (failed.value.hint or "")
+
+
+@pytest.mark.parametrize("some", [False, True])
+def test_a_place_that_refuses_again_and_again_is_not_asked_for_each_segment(
+    stream: Stream, door: Door, tmp_path: Path, *, some: bool
+) -> None:
+    """Of one that is silent each costs half a minute, so that a verification of thousands took the whole day."""
+    store = stream._store
+    segments = move_out(filled(store, "y"), door.url(tmp_path.name), keep_entries=0).segments
+    asked: list[str] = []
+
+    def refuses(question: Asked) -> Fault | None:
+        if question.path not in asked:
+            asked.append(question.path)
+        return None if some and asked.index(question.path) % 3 == 0 else refusal(403, "AccessDenied")
+
+    door.fault = refuses
+    problems = store.verify(cold=True).problems
+    if some:
+        assert len(asked) == len(segments) > 6
+        assert len(problems) == len(segments) - (len(segments) + 2) // 3
+        return
+    assert len(asked) == 3 < len(problems) == len(segments)
+    assert {problem.place for problem in problems} == {door.url(tmp_path.name)}
+    assert "was not asked for" in problems[-1].what
+    assert "ACCESS_DENIED" in problems[-1].what

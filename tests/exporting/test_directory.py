@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 
 import diskstream
 from diskstream.checked_json import with_check
-from diskstream.cli import main
+from diskstream.cli import export_files, main
 from tests.exporting.stored import numbered, rows_in, table_of
 
 Run = Callable[..., Result]
@@ -188,6 +188,21 @@ def test_a_time_that_moves_on_does_not_make_it_another_one(tmp_path: Path) -> No
     export(tmp_path / "store", tmp_path / "out", "--since", "1h")
     assert "complete since" in export(tmp_path / "store", tmp_path / "out", "--since", "1h").stdout
     assert "begun with" in export(tmp_path / "store", tmp_path / "out", "--since", "2h", code=1).stderr
+
+
+def test_a_span_that_begins_behind_the_end_is_refused_unless_it_began_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It said that no entries were exported, and that this was complete; of one that is gone on with time moves on."""
+    with diskstream.open(tmp_path / "store") as store:
+        store.stream("s").add_many([{"n": n} for n in range(4)], ids=[f"{1000 * n}-0" for n in range(1, 5)])
+    words = ("--since", "2s", "--end", "3000-0")
+    began = iter(["7000-0", "2000-0", "7000-0"])
+    monkeypatch.setattr(export_files, "since", lambda _: next(began))
+    refused = export(tmp_path / "store", tmp_path / "out", *words, code=1)
+    assert "the range is reversed" in " ".join(refused.stderr.split())
+    assert export(tmp_path / "store", tmp_path / "out", *words).stdout.startswith("2 entries")
+    assert "complete since a run before" in export(tmp_path / "store", tmp_path / "out", *words).stdout
 
 
 @pytest.mark.parametrize("begin", [interrupted, export])

@@ -1,6 +1,7 @@
 """Fields and columns that are called as IDs and times are: what is data stays data, there and back."""
 
 import datetime as dt
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -91,6 +92,33 @@ def test_fields_called_as_columns_are_come_back(tmp_path: Path, form: str) -> No
         (entry,) = store.stream("again").range()
         assert str(entry.id) == "5-0"
         assert [pair for pair in entry.pairs if pair != (b"id", b"5-0")] == ODD  # of CSV the ID stays a field, too
+
+
+@pytest.mark.parametrize("form", ["parquet", "arrow", "csv"])
+@pytest.mark.parametrize(
+    ("names", "told"),
+    [
+        ([b"id", b"field:id"], "no column stands for the field 'field:id'"),
+        ([b"field:ts"], "no column stands for the field 'field:ts'"),
+        ([b"\xff", b"\\xff"], "would both be the column"),
+    ],
+)
+def test_fields_that_would_come_back_as_others_are_no_columns(
+    tmp_path: Path, form: str, names: list[bytes], told: str
+) -> None:
+    """Two columns of one name came back as one field twice, and `field:ts` as `ts`."""
+    with diskstream.open(tmp_path / "store") as store:
+        store.stream("s").add([(name, b"of " + name) for name in names], "5-0")
+    file, where = str(tmp_path / f"out.{form}"), ["--dir", str(tmp_path / "store")]
+    columns = ["--columns", os.fsdecode(b",".join(names))]
+    if form != "csv":
+        assert told in run("export", "s", *where, "-o", file, *columns, code=1).stderr
+        assert not Path(file).exists()
+        return
+    run("export", "s", *where, "-o", file, *columns)
+    run("import", file, *where, "--stream", "again", "--id", "id")
+    with diskstream.open(tmp_path / "store") as store:
+        assert [entry.pairs for entry in store.stream("again")] == [entry.pairs for entry in store.stream("s")]
 
 
 @pytest.mark.parametrize("form", ["csv", "jsonl", "arrow", "parquet"])

@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 
 import diskstream
 from diskstream.cli import main
+from diskstream.cli import replay as replay_verb
 from tests.conftest import RedisServer
 
 Run = Callable[..., Result]
@@ -124,6 +125,25 @@ def test_a_span_that_is_since_now(run: Run, directory: Path) -> None:
     with diskstream.open(directory) as store:
         store.stream("x").add({"n": "now"})
     assert [each["fields"]["n"] for each in objects(run("x", "--to", "-", "--since", "1h"))] == ["now"]
+
+
+def test_a_span_that_begins_behind_the_end_is_refused_unless_it_began_before(
+    run: Run, directory: Path, empty_redis: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It said that 0 of 0 entries were sent, and that this was complete; of one that goes on time has moved on."""
+    before, behind = diskstream.EntryID(1_714_521_602_000, 0), diskstream.EntryID(1_714_529_000_000, 0)
+    words = ("--since", "2h", "--end", "1714521604000-0", "--speed", "max")
+    for target in ("-", "stream:y", f"{empty_redis}?key=y", f"stream:y@{tmp_path / 'other'}"):
+        monkeypatch.setattr(replay_verb, "_since", lambda _: behind)
+        for more in ((), ("--dry-run",)):
+            said = run("x", "--to", target, *words, *more, code=1).stderr
+            assert "the range is reversed" in " ".join(said.split())
+        assert not (tmp_path / "other").exists()
+        monkeypatch.setattr(replay_verb, "_since", lambda _: before)
+        run("x", "--to", target, *words)
+        if target != "-":
+            monkeypatch.setattr(replay_verb, "_since", lambda _: behind)
+            assert "complete before" in run("x", "--to", target, *words).stdout
 
 
 def test_a_redis_with_a_password(run: Run, redis_server: RedisServer, directory: Path) -> None:
