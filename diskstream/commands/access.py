@@ -4,7 +4,7 @@ import hashlib
 import hmac
 import secrets
 
-from diskstream.commands.arguments import as_int
+from diskstream.commands.arguments import as_int, c_text
 from diskstream.commands.caller import Caller
 from diskstream.commands.introspection import categories_of
 from diskstream.commands.replies import OK, Failure, Map, Reply
@@ -137,7 +137,7 @@ def commands(table: Table) -> tuple[Command, ...]:
         wanted = f"@{words[2].decode('latin-1').lower()}"
         found = [command.name for command in every if wanted in categories_of(command)]
         if not found:
-            raise Failure(b"ERR Unknown category '%s'" % words[2][:128])
+            raise Failure(b"ERR Unknown category '%s'" % c_text(words[2][:128]))
         return sorted(found)
 
     def sub(name: str, arity: int, run: object, flags: frozenset[str], summary: str) -> Command:

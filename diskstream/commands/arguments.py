@@ -1,14 +1,11 @@
-"""The words of a command as numbers, IDs and options, with Redis's errors."""
+"""The words of a command as numbers and options, with Redis's errors."""
 
 import re
 
-from diskstream._native import EntryID
-from diskstream.commands.failures import BAD_ID, SYNTAX
+from diskstream.commands.failures import SYNTAX, c_text
 from diskstream.commands.replies import Failure
-from diskstream.errors import InvalidIDError
-from diskstream.ids import parse_id
 
-__all__ = ["INT_MAX", "INT_MIN", "NOT_AN_INTEGER", "Words", "as_id", "as_int"]
+__all__ = ["INT_MAX", "INT_MIN", "NOT_AN_INTEGER", "Words", "as_int", "as_small_int", "c_text"]
 
 INT_MIN, INT_MAX = -(2**63), 2**63 - 1
 NOT_AN_INTEGER = "ERR value is not an integer or out of range"
@@ -27,16 +24,17 @@ def as_int(word: bytes, error: str = NOT_AN_INTEGER, *, least: int = INT_MIN, mo
     return value
 
 
-def as_id(word: bytes) -> EntryID:
-    """A whole ID; a missing sequence number is 0.
+def as_small_int(word: bytes, error: str = "") -> int:
+    """A whole number of 32 bits.
 
     Raises:
-        Failure: it is none.
+        Failure: it is none, or out of range; with the text `error`, or else with that of what is wrong.
     """
-    try:
-        return parse_id(word)
-    except InvalidIDError:
-        raise Failure(BAD_ID) from None
+    least, most = -(2**31), 2**31 - 1
+    value = as_int(word, error or NOT_AN_INTEGER)
+    if not least <= value <= most:
+        raise Failure(error or f"ERR value is out of range, value must between {least} and {most}")
+    return value
 
 
 class Words:
@@ -55,7 +53,7 @@ class Words:
 
     def option(self) -> bytes:
         """The next word in upper case, without taking it; empty at the end."""
-        return self.words[self.at].upper() if self else b""
+        return c_text(self.words[self.at]).upper() if self else b""
 
     def take(self) -> bytes:
         """The next word.
@@ -67,6 +65,14 @@ class Words:
             raise Failure(SYNTAX)
         self.at += 1
         return self.words[self.at - 1]
+
+    def take_option(self) -> bytes:
+        """The next word in upper case.
+
+        Raises:
+            Failure: there is none.
+        """
+        return c_text(self.take()).upper()
 
     def take_int(self, error: str = NOT_AN_INTEGER, *, least: int = INT_MIN, most: int = INT_MAX) -> int:
         """The next word as a number: see `as_int`."""

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 
-from diskstream.commands.arguments import as_int
+from diskstream.commands.arguments import as_int, c_text
 from diskstream.commands.caller import Caller, Host
 from diskstream.commands.failures import SYNTAX
 from diskstream.commands.replies import OK, Failure, Raw, Reply
@@ -91,7 +91,7 @@ def _set_name(caller: Caller, words: list[bytes]) -> Reply:
 def _set_info(caller: Caller, words: list[bytes]) -> Reply:
     attribute = words[2].lower()
     if attribute not in (b"lib-name", b"lib-ver"):
-        raise Failure(b"ERR Unrecognized option '%s'" % words[2][:128])
+        raise Failure(b"ERR Unrecognized option '%s'" % c_text(words[2][:128]))
     if not _is_plain(words[3]):
         raise Failure(f"ERR {attribute.decode()} cannot contain spaces, newlines or special characters.")
     if attribute == b"lib-name":
@@ -110,7 +110,7 @@ def _list(caller: Caller, words: list[bytes]) -> Reply:
     if len(words) == 4 and words[2].upper() == b"TYPE":  # noqa: PLR2004
         kind = words[3].lower()
         if kind not in _TYPES:
-            raise Failure(b"ERR Unknown client type '%s'" % words[3][:128])
+            raise Failure(b"ERR Unknown client type '%s'" % c_text(words[3][:128]))
         clients = clients if kind == b"normal" else []
     elif len(words) > 3 and words[2].upper() == b"ID":  # noqa: PLR2004
         wanted = {as_int(word, "ERR Invalid client ID", least=1) for word in words[3:]}
@@ -135,11 +135,11 @@ def _test(name: bytes, word: bytes) -> Callable[[Caller], bool]:
         return lambda client: client.local_address == text
     if name == b"TYPE":
         if word.lower() not in _TYPES:
-            raise Failure(b"ERR Unknown client type '%s'" % word[:128])
+            raise Failure(b"ERR Unknown client type '%s'" % c_text(word[:128]))
         return lambda _: text.lower() == "normal"
     if name == b"USER":
         if text != "default":
-            raise Failure(b"ERR No such user '%s'" % word[:128])
+            raise Failure(b"ERR No such user '%s'" % c_text(word[:128]))
         return lambda client: client.user == text
     if name == b"MAXAGE":
         age = as_int(word, "ERR maxage is not an integer or out of range", least=1)

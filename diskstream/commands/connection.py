@@ -1,7 +1,7 @@
 """Commands on the connection itself: HELLO, PING, ECHO, SELECT, RESET, QUIT."""
 
 from diskstream.commands.access import authenticate, sign_out
-from diskstream.commands.arguments import as_int
+from diskstream.commands.arguments import as_int, as_small_int, c_text
 from diskstream.commands.caller import Caller
 from diskstream.commands.clients import set_name
 from diskstream.commands.keyspace import DATABASES
@@ -35,7 +35,7 @@ def _hello(caller: Caller, words: list[bytes]) -> Reply:
             name = words[at + 1]
             at += 2
         else:
-            raise Failure(b"ERR Syntax error in HELLO option '%s'" % words[at][:128])
+            raise Failure(b"ERR Syntax error in HELLO option '%s'" % c_text(words[at][:128]))
     if login is not None:
         authenticate(caller, *login)
     if caller.user is None:
@@ -67,7 +67,7 @@ def _echo(_caller: Caller, words: list[bytes]) -> Reply:
 
 
 def _select(caller: Caller, words: list[bytes]) -> Reply:
-    database = as_int(words[1])
+    database = as_small_int(words[1])
     if not 0 <= database < DATABASES:
         raise Failure("ERR DB index is out of range")
     caller.database = database

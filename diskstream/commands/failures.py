@@ -19,13 +19,18 @@ from diskstream.errors import (
     StorageError,
 )
 
-__all__ = ["BAD_ID", "SYNTAX", "WRONG_TYPE", "failure_of", "fault_of", "no_group", "no_key"]
+__all__ = ["BAD_ID", "SYNTAX", "WRONG_TYPE", "c_text", "failure_of", "fault_of", "no_group", "no_key"]
 
 # Only a server answers for what it does not know: see `fault_of`.
 _LOG = logging.getLogger("diskstream.server")
 WRONG_TYPE = b"WRONGTYPE Operation against a key holding the wrong kind of value"
 SYNTAX = "ERR syntax error"
 BAD_ID = "ERR Invalid stream ID specified as stream command argument"
+
+
+def c_text(word: bytes) -> bytes:
+    """What Redis sees of a word that it takes for a C string, as all options and what errors quote: up to its NUL."""
+    return word if 0 not in word else word[: word.index(0)]
 
 
 def no_key() -> Failure:
@@ -35,7 +40,7 @@ def no_key() -> Failure:
 
 def no_group(key: bytes, group: bytes, *, where: bytes = b"") -> Failure:
     """There is no such group, or no such key: XCLAIM, XAUTOCLAIM, XPENDING, XNACK and, with `where`, XREADGROUP."""
-    return Failure(b"NOGROUP No such key '%s' or consumer group '%s'%s" % (key, group, where))
+    return Failure(b"NOGROUP No such key '%s' or consumer group '%s'%s" % (c_text(key), c_text(group), where))
 
 
 def failure_of(error: DiskstreamError | OSError, command: str) -> Failure:

@@ -5,6 +5,7 @@ import re
 from diskstream.commands.arguments import as_int
 from diskstream.commands.caller import Caller
 from diskstream.commands.failures import SYNTAX
+from diskstream.commands.help import help_of
 from diskstream.commands.replies import OK, Failure, Reply
 from diskstream.commands.table import Command, Run
 
@@ -14,6 +15,27 @@ _NO_FREQUENCY = (
     "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching "
     "between policies at runtime LRU and LFU data will take some time to adjust."
 )
+_OBJECT_HELP = """\
+ENCODING <key>
+    Return the kind of internal representation used in order to store the value
+    associated with a <key>.
+FREQ <key>
+    Return the access frequency index of the <key>. The returned integer is
+    proportional to the logarithm of the recent access frequency of the key.
+IDLETIME <key>
+    Return the idle time of the <key>, that is the approximated number of
+    seconds elapsed since the last access to the key.
+REFCOUNT <key>
+    Return the number of references of the value associated with the specified
+    <key>."""
+_MEMORY_HELP = """\
+DOCTOR
+    Return memory problems reports.
+PURGE
+    Attempt to purge dirty pages for reclamation by the allocator.
+USAGE <key> [SAMPLES <count>]
+    Return memory in bytes used by <key> and its value. Nested values are
+    sampled up to <count> times (default: 5, 0 means sample all)."""
 _EMBEDDED_BYTES = 44  # of a string, as Redis has it
 _RECORD_BYTES = 64  # of a key in memory, about
 
@@ -45,16 +67,6 @@ def _frequency(caller: Caller, words: list[bytes]) -> Reply:
     raise Failure(_NO_FREQUENCY)
 
 
-def _object_help(_caller: Caller, _words: list[bytes]) -> Reply:
-    return [
-        "OBJECT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-        "ENCODING",
-        "FREQ",
-        "IDLETIME",
-        "REFCOUNT",
-    ]
-
-
 def _usage(caller: Caller, words: list[bytes]) -> Reply:
     if len(words) > 3:  # noqa: PLR2004
         if len(words) != 5 or words[3].upper() != b"SAMPLES":  # noqa: PLR2004
@@ -79,10 +91,6 @@ def _purge(_caller: Caller, _words: list[bytes]) -> Reply:
     return OK
 
 
-def _memory_help(_caller: Caller, _words: list[bytes]) -> Reply:
-    return ["MEMORY <subcommand> [<arg> [value] [opt] ...]. Subcommands are:", "DOCTOR", "PURGE", "USAGE <key>"]
-
-
 _READ = frozenset({"readonly"})
 
 
@@ -105,7 +113,7 @@ COMMANDS = (
             "freq": _sub("object|freq", 3, _frequency, "4.0.0", "Returns the access frequency index of a key."),
             "idletime": _sub("object|idletime", 3, _if_there(0), "2.2.3", "Returns the time since the last access."),
             "refcount": _sub("object|refcount", 3, _if_there(1), "2.2.3", "Returns the reference count of a key."),
-            "help": _sub("object|help", 2, _object_help, "6.2.0", "Returns helpful text."),
+            "help": help_of("object", _OBJECT_HELP, group="generic", since="6.2.0"),
         },
     ),
     Command(
@@ -119,7 +127,7 @@ COMMANDS = (
             "usage": _sub("memory|usage", -3, _usage, "4.0.0", "Estimates the size of a key: on disk, of a stream."),
             "doctor": _sub("memory|doctor", 2, _doctor, "4.0.0", "Outputs a report."),
             "purge": _sub("memory|purge", 2, _purge, "4.0.0", "Does nothing."),
-            "help": _sub("memory|help", 2, _memory_help, "4.0.0", "Returns helpful text."),
+            "help": help_of("memory", _MEMORY_HELP, group="server", since="4.0.0"),
         },
     ),
 )

@@ -4,7 +4,7 @@ import contextlib
 from itertools import pairwise
 from typing import Any
 
-from diskstream.commands.arguments import Words, as_int
+from diskstream.commands.arguments import Words, as_int, as_small_int
 from diskstream.commands.caller import Caller
 from diskstream.commands.dumps import dump_stream, dump_values, load
 from diskstream.commands.failures import SYNTAX
@@ -19,8 +19,8 @@ __all__ = ["COMMANDS", "database_named"]
 _SAME = "ERR source and destination objects are the same"
 
 
-def _database(word: bytes, error: str | None = None) -> int:
-    number = as_int(word) if error is None else as_int(word, error)
+def _database(word: bytes) -> int:
+    number = as_small_int(word)
     if not 0 <= number < DATABASES:
         raise Failure("ERR DB index is out of range")
     return number
@@ -58,12 +58,15 @@ def database_named(words: list[bytes], database: int) -> int:
         word = next((word for option, word in pairwise(words[3:]) if option.upper() == b"DB"), None)
     if word is not None:
         with contextlib.suppress(Failure):  # it will be told so
-            return as_int(word)
+            return as_small_int(word)
     return database
 
 
 def _swap(caller: Caller, words: list[bytes]) -> Reply:
-    numbers = [as_int(words[1], "ERR invalid first DB index"), as_int(words[2], "ERR invalid second DB index")]
+    numbers = [
+        as_small_int(words[1], "ERR invalid first DB index"),
+        as_small_int(words[2], "ERR invalid second DB index"),
+    ]
     if not all(0 <= number < DATABASES for number in numbers):
         raise Failure("ERR DB index is out of range")
     caller.keyspace.swap(*numbers)

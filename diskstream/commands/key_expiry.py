@@ -1,6 +1,6 @@
 """Times of expiry: EXPIRE and its kin, TTL, PERSIST."""
 
-from diskstream.commands.arguments import INT_MAX, INT_MIN, as_int
+from diskstream.commands.arguments import INT_MAX, INT_MIN, as_int, c_text
 from diskstream.commands.caller import Caller
 from diskstream.commands.replies import Failure, Reply
 from diskstream.commands.table import Command, Run
@@ -14,7 +14,7 @@ def _conditions(words: list[bytes]) -> frozenset[bytes]:
     found = set()
     for word in words:
         if word.upper() not in (b"NX", b"XX", b"GT", b"LT"):
-            raise Failure(b"ERR Unsupported option %s" % word[:128])
+            raise Failure(b"ERR Unsupported option %s" % c_text(word[:128]))
         found.add(word.upper())
     if b"NX" in found and len(found) > 1:
         raise Failure("ERR NX and XX, GT or LT options at the same time are not compatible")

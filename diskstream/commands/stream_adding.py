@@ -2,14 +2,15 @@
 
 from typing import Any
 
-from diskstream.commands.arguments import Words, as_id
+from diskstream.commands.arguments import Words
 from diskstream.commands.caller import Caller
-from diskstream.commands.failures import BAD_ID, SYNTAX, no_key
+from diskstream.commands.failures import SYNTAX, no_key
+from diskstream.commands.id_words import as_add_id, as_id
 from diskstream.commands.replies import OK, Failure, Reply
 from diskstream.commands.stream_options import REFS, Trimming, counted_ids
 from diskstream.commands.table import Command
-from diskstream.errors import ArgumentError, IDExhaustedError, InvalidIDError
-from diskstream.ids import EntryID, parse_add_id
+from diskstream.errors import ArgumentError, IDExhaustedError, ZeroIDError
+from diskstream.ids import MIN_ID, EntryID
 from diskstream.stream import Stream
 
 __all__ = ["COMMANDS", "ids_with_references"]
@@ -33,7 +34,7 @@ def _existing(caller: Caller, key: bytes) -> Stream:
 
 
 def _producer(words: Words, given: dict[str, Any]) -> None:
-    option = words.take().decode().upper()
+    option = words.take_option().decode()
     if given:
         raise Failure("ERR syntax error, IDMP/IDMPAUTO specified multiple times")
     given["producer"] = words.take()
@@ -60,21 +61,19 @@ def _xadd(caller: Caller, given: list[bytes]) -> Reply:
             break
     if not words:
         raise _arity("xadd")
-    word = words.take()
-    try:
-        entry_id, within = parse_add_id(word)
-    except InvalidIDError:
-        raise Failure(BAD_ID) from None
+    entry_id = as_add_id(words.take())
     trimming.check()
-    if producer and (entry_id is not None or within is not None):
+    if producer and entry_id != b"*":
         raise Failure("ERR syntax error, IDMP/IDMPAUTO can be used only with auto-generated IDs")
     fields = words.rest()
     if len(fields) < 2 or len(fields) % 2:  # noqa: PLR2004  # names and values
         raise _arity("xadd")
+    if entry_id == MIN_ID:
+        raise Failure(f"ERR {ZeroIDError()}")  # whatever the key is
     pairs = list(zip(fields[::2], fields[1::2], strict=True))
     stream = _stream(caller, given[1])
     try:
-        return stream.add(pairs, word, nomkstream=nomkstream, **producer, **trimming.given)
+        return stream.add(pairs, entry_id, nomkstream=nomkstream, **producer, **trimming.given)
     except IDExhaustedError:
         raise Failure("ERR The stream has exhausted the last possible ID, unable to add more items") from None
 
@@ -109,7 +108,7 @@ def ids_with_references(words: Words) -> tuple[list[EntryID], str]:
     ref, ids = "", list[EntryID]()
     while words:
         if words.option() in REFS and not ref:
-            ref = words.take().decode().upper()
+            ref = words.take_option().decode()
         elif words.option() == b"IDS" and not ids:
             ids = counted_ids(
                 words,
@@ -154,7 +153,7 @@ def _xsetid(caller: Caller, given: list[bytes]) -> Reply:
 def _xcfgset(caller: Caller, given: list[bytes]) -> Reply:
     words, windows = Words(given, 2), dict[str, int]()
     while words:
-        option = words.take().upper()
+        option = words.take_option()
         if option not in _WINDOWS or not words:
             raise Failure(SYNTAX)
         name, most, unit = _WINDOWS[option]

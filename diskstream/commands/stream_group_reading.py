@@ -4,9 +4,9 @@ import math
 import time
 
 from diskstream._native import Delivery, Entry, EntryID
-from diskstream.commands.arguments import as_id
 from diskstream.commands.caller import Caller
-from diskstream.commands.failures import no_group
+from diskstream.commands.failures import c_text, no_group
+from diskstream.commands.id_words import as_id
 from diskstream.commands.replies import Failure, Reply
 from diskstream.commands.stream_read_options import Found, ReadOptions, answer, as_reply, capped, in_runs, parse_read
 from diskstream.commands.stream_reading import read_keys
@@ -30,10 +30,11 @@ _WHERE = b" in XREADGROUP with GROUP option"
 
 
 def _after(word: bytes) -> str | EntryID:
-    if word == b">":
+    text = c_text(word)
+    if text == b">":
         return ">"
-    if word in (b"$", b"+"):
-        shown = word.decode()
+    if text in (b"$", b"+"):
+        shown = text.decode()
         raise Failure(_MEANINGLESS % (shown, shown))
     found = as_id(word)
     return ">" if found == MAX_ID else found

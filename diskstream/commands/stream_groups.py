@@ -1,11 +1,12 @@
 """XGROUP: making, moving and removing groups and consumers."""
 
 from diskstream._native import EntryID
-from diskstream.commands.arguments import Words, as_id
+from diskstream.commands.arguments import Words
 from diskstream.commands.caller import Caller
+from diskstream.commands.failures import c_text
 from diskstream.commands.help import help_of
+from diskstream.commands.id_words import as_id, as_id_or_bound
 from diskstream.commands.replies import OK, Failure, Reply
-from diskstream.commands.stream_options import as_start
 from diskstream.commands.table import Command
 from diskstream.errors import XGROUP_NEEDS_STREAM, NoSuchStreamError
 from diskstream.group import Group
@@ -28,13 +29,15 @@ DESTROY <key> <groupname>
     Remove the specified group.
 SETID <key> <groupname> <id|$> [ENTRIESREAD entries_read]
     Set the current group ID and entries_read counter."""
+# Words, of which none says more than those before it: an option may not come a second time beside all the others.
+_MOST_TO_CREATE, _MOST_TO_SET_ID = 8, 7
 
 
 def _options(given: list[bytes], *, creating: bool) -> tuple[bool, int | None]:
     """Whether to make the stream, and how many entries were read."""
     words, mkstream, entries_read = Words(given, 5), False, None
     while words:
-        option = words.take().upper()
+        option = words.take_option()
         if option == b"MKSTREAM" and creating:
             mkstream = True
         elif option == b"ENTRIESREAD" and words:
@@ -42,9 +45,12 @@ def _options(given: list[bytes], *, creating: bool) -> tuple[bool, int | None]:
             if entries_read < -1:
                 raise Failure("ERR value for ENTRIESREAD must be positive or -1")
         else:
-            text = b"ERR unknown subcommand or wrong number of arguments for '%s'. Try XGROUP HELP."
-            raise Failure(text % given[1])
+            raise _misused(given)
     return mkstream, entries_read
+
+
+def _misused(given: list[bytes]) -> Failure:
+    return Failure(b"ERR unknown subcommand or wrong number of arguments for '%s'. Try XGROUP HELP." % given[1])
 
 
 def _group(caller: Caller, given: list[bytes], *, must_be: bool) -> Group:
@@ -59,7 +65,7 @@ def _group(caller: Caller, given: list[bytes], *, must_be: bool) -> Group:
         raise Failure(f"ERR {XGROUP_NEEDS_STREAM}")
     group = stream.group(name, create=False)
     if must_be and not group.exists():
-        raise Failure(b"NOGROUP No such consumer group '%s' for key name '%s'" % (name, key))
+        raise Failure(b"NOGROUP No such consumer group '%s' for key name '%s'" % (c_text(name), c_text(key)))
     return group
 
 
@@ -68,7 +74,9 @@ def _create(caller: Caller, given: list[bytes]) -> Reply:
     stream = caller.keyspace.stream(caller.database, given[2])
     if not mkstream and not stream.exists():
         raise Failure(f"ERR {XGROUP_NEEDS_STREAM}")
-    start: IDLike = "$" if given[4] == b"$" else as_id(given[4])
+    if len(given) > _MOST_TO_CREATE:
+        raise _misused(given)
+    start: IDLike = "$" if c_text(given[4]) == b"$" else as_id(given[4])
     try:
         stream.create_group(given[3], start, mkstream=mkstream, entries_read=entries_read)
     except NoSuchStreamError:
@@ -79,14 +87,12 @@ def _create(caller: Caller, given: list[bytes]) -> Reply:
 def _set_id(caller: Caller, given: list[bytes]) -> Reply:
     _, entries_read = _options(given, creating=False)
     group = _group(caller, given, must_be=True)
-    start: str | EntryID = "$" if given[4] == b"$" else _loose(given[4])
+    if len(given) > _MOST_TO_SET_ID:
+        raise _misused(given)
+    # Of ``-`` and ``+`` CREATE knows nothing.
+    start: str | EntryID = "$" if c_text(given[4]) == b"$" else as_id_or_bound(given[4])
     group.set_id(start, entries_read=entries_read)
     return OK
-
-
-def _loose(word: bytes) -> EntryID:
-    """SETID takes ``-`` and ``+`` as well, unlike CREATE."""
-    return as_start(word) if word in (b"-", b"+") else as_id(word)
 
 
 def _destroy(caller: Caller, given: list[bytes]) -> Reply:

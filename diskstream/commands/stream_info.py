@@ -2,7 +2,7 @@
 
 from diskstream.commands.arguments import Words
 from diskstream.commands.caller import Caller
-from diskstream.commands.failures import no_key
+from diskstream.commands.failures import c_text, no_key
 from diskstream.commands.help import help_of
 from diskstream.commands.replies import Failure, Map, Reply
 from diskstream.commands.stream_read_options import bounded, most_bytes
@@ -63,10 +63,10 @@ def _stream(caller: Caller, given: list[bytes]) -> Reply:
 def _full(caller: Caller, stream: Stream, given: list[bytes]) -> Reply:
     words, count = Words(given, 3), _SHOWN
     wrong = b"ERR unknown subcommand or wrong number of arguments for '%s'. Try XINFO HELP." % given[1]
-    if words.take().upper() != b"FULL":
+    if words.take_option() != b"FULL":
         raise Failure(wrong)
     if words:
-        if words.take().upper() != b"COUNT" or words.left != 1:
+        if words.take_option() != b"COUNT" or words.left != 1:
             raise Failure(wrong)
         count = words.take_int()
     most = most_bytes(caller, count or None) if count >= 0 else None
@@ -123,7 +123,7 @@ def _consumers(caller: Caller, given: list[bytes]) -> Reply:
     key, name = given[2], given[3]
     group = _existing(caller, key).group(name, create=False)
     if not group.exists():
-        raise Failure(b"NOGROUP No such consumer group '%s' for key name '%s'" % (name, key))
+        raise Failure(b"NOGROUP No such consumer group '%s' for key name '%s'" % (c_text(name), c_text(key)))
     return [
         Map(
             [

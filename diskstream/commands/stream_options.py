@@ -1,50 +1,21 @@
 """Options that several stream commands share: what becomes of references, how to trim, lists of IDs."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from diskstream._native import EntryID
-from diskstream.commands.arguments import INT_MAX, Words, as_id, as_int
-from diskstream.commands.failures import BAD_ID, SYNTAX
+from diskstream.commands.arguments import INT_MAX, Words, as_int
+from diskstream.commands.failures import SYNTAX
+from diskstream.commands.id_words import as_id
 from diskstream.commands.replies import Failure
-from diskstream.errors import ArgumentError, InvalidIDError
-from diskstream.ids import parse_end, parse_start
 
-__all__ = ["REFS", "Trimming", "as_end", "as_start", "counted_ids"]
+__all__ = ["REFS", "Trimming", "counted_ids"]
 
 REFS = (b"KEEPREF", b"DELREF", b"ACKED")
 _NEGATIVE = "ERR The %s argument must be >= 0."
 _BOTH = "ERR syntax error, MAXLEN and MINID options at the same time are not compatible"
 _NO_STRATEGY = "ERR syntax error, LIMIT cannot be used without specifying a trimming strategy"
 _NOT_EXACT = "ERR syntax error, LIMIT cannot be used without the special ~ option"
-
-
-def as_start(word: bytes) -> EntryID:
-    """The lower end of a range.
-
-    Raises:
-        Failure: it is none.
-    """
-    return _as_bound(word, parse_start)
-
-
-def as_end(word: bytes) -> EntryID:
-    """The upper end of a range.
-
-    Raises:
-        Failure: it is none.
-    """
-    return _as_bound(word, parse_end)
-
-
-def _as_bound(word: bytes, parse: Callable[[bytes], EntryID]) -> EntryID:
-    try:
-        return parse(word)
-    except InvalidIDError:
-        raise Failure(BAD_ID) from None
-    except ArgumentError as error:
-        raise Failure(f"ERR {error}") from None
 
 
 @dataclass
@@ -81,11 +52,11 @@ class Trimming:
         return True
 
     def _strategy(self, words: Words) -> None:
-        name = words.take().lower().decode()
+        name = words.take_option().lower().decode()
         if self.strategy:
             raise Failure(_BOTH)
         if words.left > 1 and words.option() in (b"~", b"="):
-            self.given["approximate"] = words.take() == b"~"
+            self.given["approximate"] = words.take_option() == b"~"
         if name == "minid":
             self.given[name] = as_id(words.take())
         else:

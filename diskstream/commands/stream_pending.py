@@ -4,12 +4,13 @@ from collections import Counter
 from typing import Any
 
 from diskstream._native import EntryID
-from diskstream.commands.arguments import Words, as_id
+from diskstream.commands.arguments import INT_MAX, Words
 from diskstream.commands.caller import Caller
-from diskstream.commands.failures import SYNTAX, no_group
+from diskstream.commands.failures import SYNTAX, c_text, no_group
+from diskstream.commands.id_words import as_end, as_id, as_start
 from diskstream.commands.replies import NIL_ARRAY, Failure, Reply
 from diskstream.commands.stream_adding import ids_with_references
-from diskstream.commands.stream_options import as_end, as_start, counted_ids
+from diskstream.commands.stream_options import counted_ids
 from diskstream.commands.stream_read_options import FEW, most_bytes, refuse_beyond
 from diskstream.commands.table import Command
 from diskstream.errors import ArgumentError
@@ -17,6 +18,8 @@ from diskstream.group import Group
 
 __all__ = ["COMMANDS"]
 
+# Entries that XAUTOCLAIM may be asked for: of more Redis could not hold the IDs.
+_MOST_TO_CLAIM = INT_MAX // 16
 _MODES = (b"SILENT", b"FAIL", b"FATAL")
 
 
@@ -53,7 +56,7 @@ def _xackdel(caller: Caller, given: list[bytes]) -> Reply:
 
 def _xnack(caller: Caller, given: list[bytes]) -> Reply:
     words = Words(given, 3)
-    mode = words.take().upper()
+    mode = words.take_option()
     if mode not in _MODES:
         raise Failure("ERR mode must be SILENT, FAIL, or FATAL")
     if words.option() != b"IDS":
@@ -66,12 +69,12 @@ def _xnack(caller: Caller, given: list[bytes]) -> Reply:
     retry_count, force = None, False
     while words:
         option = words.take()
-        if option.upper() == b"RETRYCOUNT" and words:
+        if c_text(option).upper() == b"RETRYCOUNT" and words:
             retry_count = words.take_int("ERR Invalid RETRYCOUNT value, must be >= 0", least=0)
-        elif option.upper() == b"FORCE":
+        elif c_text(option).upper() == b"FORCE":
             force = True
         else:
-            raise Failure(b"ERR Unrecognized XNACK option '%s'" % option)
+            raise Failure(b"ERR Unrecognized XNACK option '%s'" % c_text(option))
     group = _group(caller, given[1], given[2])
     return group.nack(*ids, mode=mode.decode(), retry_count=retry_count, force=force)
 
@@ -85,7 +88,7 @@ def _xclaim(caller: Caller, given: list[bytes]) -> Reply:
     just_ids = False
     while words:
         option, more = words.take(), bool(words)
-        name = option.upper()
+        name = c_text(option).upper()
         if name == b"JUSTID":
             just_ids = True
         elif name == b"FORCE":
@@ -94,14 +97,14 @@ def _xclaim(caller: Caller, given: list[bytes]) -> Reply:
             # Both say the same thing: the later one counts.
             options.pop("idle_ms", None), options.pop("time_ms", None)
             value = words.take_int(f"ERR Invalid {name.decode()} option argument for XCLAIM")
-            options[f"{name.decode().lower()}_ms"] = value
+            options[f"{name.decode().lower()}_ms"] = max(-1, value)  # all below zero say: now
         elif name == b"RETRYCOUNT" and more:
             count = words.take_int("ERR Invalid RETRYCOUNT option argument for XCLAIM")
             options["retry_count"] = count if count >= 0 else None  # as if it were not there, in Redis
         elif name == b"LASTID" and more:
             options["last_id"] = as_id(words.take())
         else:
-            raise Failure(b"ERR Unrecognized XCLAIM option '%s'" % option)
+            raise Failure(b"ERR Unrecognized XCLAIM option '%s'" % c_text(option))
     if not just_ids:
         _refuse_many(caller, group, ids)
     consumer = group.consumer(given[3])
@@ -145,9 +148,9 @@ def _xautoclaim(caller: Caller, given: list[bytes]) -> Reply:
     start = as_start(words.take())
     count, just_ids = 100, False
     while words:
-        option = words.take().upper()
+        option = words.take_option()
         if option == b"COUNT" and words:
-            count = words.take_int("ERR COUNT must be > 0", least=1)
+            count = words.take_int("ERR COUNT must be > 0", least=1, most=_MOST_TO_CLAIM)
         elif option == b"JUSTID":
             just_ids = True
         else:
@@ -172,14 +175,16 @@ def _xpending(caller: Caller, given: list[bytes]) -> Reply:
         return [summary.total, summary.first, summary.last, consumers]
     words = Words(given, 3)
     idle_ms = None
+    if not 3 <= words.left <= 6:  # noqa: PLR2004  # start, end, count, and perhaps a consumer, IDLE and its value
+        raise Failure(SYNTAX)
     if words.option() == b"IDLE":
         words.take()
-        idle_ms = words.take_int()
-    if not 3 <= words.left <= 4:  # noqa: PLR2004  # start, end, count, and perhaps a consumer
-        raise Failure(SYNTAX)
+        idle_ms = max(0, words.take_int())
+        if words.left < 3:  # noqa: PLR2004
+            raise Failure(SYNTAX)
     low, high, count = words.take(), words.take(), max(0, words.take_int())
     start, end = as_start(low), as_end(high)
-    consumer = words.take() if words else None
+    consumer = words.take() if words else None  # and words behind it mean nothing
     found = _group(caller, given[1], given[2]).pending_range(start, end, count, consumer=consumer, idle_ms=idle_ms)
     return [[each.id, each.consumer, each.idle_ms, each.deliveries] for each in found]
 

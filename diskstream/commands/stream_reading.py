@@ -1,11 +1,11 @@
 """Commands that read entries, whoever was given them: XRANGE, XREVRANGE and XREAD."""
 
 from diskstream._native import EntryID
-from diskstream.commands.arguments import Words, as_id
+from diskstream.commands.arguments import Words, c_text
 from diskstream.commands.caller import Caller
 from diskstream.commands.failures import SYNTAX
+from diskstream.commands.id_words import as_end, as_id, as_start
 from diskstream.commands.replies import NIL_ARRAY, Failure, Reply
-from diskstream.commands.stream_options import as_end, as_start
 from diskstream.commands.stream_read_options import (
     Found,
     answer,
@@ -57,11 +57,12 @@ def _xread(caller: Caller, given: list[bytes]) -> Reply | Waiting:
     positions: list[tuple[bytes, EntryID | str]] = []
     for key, word in zip(asked.keys, asked.ids, strict=True):
         stream = keyspace.stream(database, key)
-        if word == b"$":
+        text = c_text(word)
+        if text == b"$":
             positions.append((key, stream.last_id()))
-        elif word == b"+":
+        elif text == b"+":
             positions.append((key, "+"))  # the last entry as of each look
-        elif word == b">":
+        elif text == b">":
             raise Failure(_ONLY_GROUPS)
         else:
             positions.append((key, as_id(word)))
@@ -81,7 +82,7 @@ def _xread(caller: Caller, given: list[bytes]) -> Reply | Waiting:
 
 def read_keys(given: list[bytes]) -> list[bytes]:
     """The keys of XREAD and XREADGROUP: the first half of what stands behind STREAMS."""
-    at = next((place for place, word in enumerate(given) if word.upper() == b"STREAMS"), len(given))
+    at = next((place for place, word in enumerate(given) if c_text(word).upper() == b"STREAMS"), len(given))
     rest = given[at + 1 :]
     return rest[: len(rest) // 2]
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from diskstream.commands.caller import Caller
-from diskstream.commands.failures import failure_of, fault_of
+from diskstream.commands.failures import c_text, failure_of, fault_of
 from diskstream.commands.replies import ErrorReply, Failure, Reply
 from diskstream.commands.waiting import Waiting
 from diskstream.errors import DiskstreamError
@@ -63,7 +63,7 @@ _MOST_NAMES = 1024
 
 
 def _shown(word: bytes) -> bytes:
-    return word[:128].replace(b"\r", b" ").replace(b"\n", b" ")
+    return c_text(word[:128]).replace(b"\r", b" ").replace(b"\n", b" ")
 
 
 def find(table: Table, words: list[bytes]) -> Command:

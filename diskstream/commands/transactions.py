@@ -2,9 +2,10 @@
 
 from diskstream.commands.caller import Caller, Transaction
 from diskstream.commands.dispatch import run
-from diskstream.commands.replies import NIL_ARRAY, OK, ErrorReply, Failure, Reply
+from diskstream.commands.replies import NIL_ARRAY, OK, ErrorReply, Failure, Raw, Reply
 from diskstream.commands.table import Command, Table, find
 from diskstream.commands.waiting import Waiting
+from diskstream.commands.wire import encode
 
 __all__ = ["commands"]
 
@@ -55,9 +56,21 @@ def _execute(table: Table, caller: Caller) -> Reply:
         return NIL_ARRAY
     may_wait, caller.may_wait = caller.may_wait, False
     try:
-        return [_one(table, caller, words) for words in transaction.queue]
+        return _all(table, caller, transaction.queue)
     finally:
         caller.may_wait = may_wait
+
+
+def _all(table: Table, caller: Caller, queue: list[list[bytes]]) -> Reply:
+    """The replies to all, each in the protocol that its client spoke then: HELLO may be one of them."""
+    replies, protocol = list[Reply](), caller.protocol
+    for words in queue:
+        reply = _one(table, caller, words)
+        if caller.protocol != protocol:
+            replies = [Raw(encode([each], resp3=protocol > 2)) for each in replies]  # noqa: PLR2004  # RESP3
+            protocol = caller.protocol
+        replies.append(reply)
+    return replies
 
 
 def _one(table: Table, caller: Caller, words: list[bytes]) -> Reply:
