@@ -1,4 +1,4 @@
-"""What an installation promises: types for its callers, systems it runs on, and a command that is quiet from the start."""
+"""What an installation promises: types for callers, the systems it is for, a command that is quiet from the start."""
 
 import signal
 import subprocess
