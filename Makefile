@@ -21,7 +21,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 
 NATIVE_SOURCES := $(shell find native \( -path native/target -o -path native/fuzz \) -prune -o -type f \( -name '*.rs' -o -name '*.toml' -o -name Cargo.lock \) -print)
 # mypy refuses a directory without Python in it.
-TYPED := $(sort $(patsubst %/,%,$(dir $(wildcard diskstream/*.py tools/*.py tests/*.py bench/*.py))))
+TYPED := $(sort $(patsubst %/,%,$(dir $(wildcard diskstream/*.py diskstream_command/*.py tools/*.py tests/*.py bench/*.py))))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from diskstream.errors import ArgumentError
@@ -17,7 +17,7 @@ from diskstream.errors import ArgumentError
 if TYPE_CHECKING:
     from pyarrow import fs
 
-__all__ = ["MAX_URL_CHARS", "Address"]
+__all__ = ["MAX_URL_CHARS", "Address", "file_systems"]
 
 MAX_URL_CHARS = 2048
 # What may stand behind the question mark, for each scheme. Nothing that could be a secret.
@@ -98,10 +98,7 @@ class Address:
         Raises:
             ArgumentError: pyarrow is not installed, or was built without this scheme.
         """
-        try:
-            from pyarrow import fs
-        except ImportError:
-            raise ArgumentError("object storage needs pyarrow: pip install 'diskstream[archive]'") from None
+        fs = file_systems()
         chosen = dict(self.settings)
         try:
             if self.scheme == "file":
@@ -122,6 +119,19 @@ class Address:
             raise ArgumentError(f"this pyarrow was built without {self.scheme}://") from None
         except (ValueError, OSError) as error:
             raise ArgumentError(f"{self.url}: {error}") from None
+
+
+def file_systems() -> Any:
+    """The module pyarrow.fs, which is optional.
+
+    Raises:
+        ArgumentError: pyarrow is not installed.
+    """
+    try:
+        from pyarrow import fs
+    except ImportError:
+        raise ArgumentError("object storage needs pyarrow: pip install 'diskstream[archive]'") from None
+    return fs
 
 
 def _check_settings(scheme: str, settings: tuple[tuple[str, str], ...], fragment: str, known: frozenset[str]) -> None:

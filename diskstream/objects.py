@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from urllib.parse import quote
 
 from diskstream.errors import RemoteError
-from diskstream.object_address import Address
+from diskstream.object_address import Address, file_systems
 
 if TYPE_CHECKING:
     from pyarrow import fs
@@ -56,6 +56,7 @@ _HINTS = (
     ("HTTP response code 403", "check the credentials in the environment, and what they allow"),
     ("Permission denied", "check who may read and write there"),
     ("No space left", "make room there"),
+    ("pip install", "install that where this runs, and run it again"),
 )
 _SECRETS = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_ACCESS_KEY_ID", "AZURE_STORAGE_KEY")
 _SHORTEST_SECRET = 4  # what is shorter would be replaced in the middle of words
@@ -113,6 +114,10 @@ class Place:
             if self._opened is None or self._opened[0] != os.getpid():
                 self._opened = os.getpid(), self.address.open()
             return self._opened[1]
+
+    def _kinds(self) -> Any:
+        with self._telling("open it"):
+            return file_systems()
 
     def _full(self, path: str) -> str:
         if len(path) > MAX_PATH_CHARS or not _PATH.fullmatch(path):
@@ -186,8 +191,7 @@ class Place:
         Raises:
             RemoteError: the storage does not answer, or refuses.
         """
-        from pyarrow import fs
-
+        fs = self._kinds()
         full = self._full(path)
         info = self._again(f"look at {path}", lambda: self._call(lambda: self._files.get_file_info(full)))
         if info.type == fs.FileType.NotFound:
@@ -241,8 +245,7 @@ class Place:
         Raises:
             RemoteError: the storage does not answer, or refuses.
         """
-        from pyarrow import fs
-
+        fs = self._kinds()
         selector = fs.FileSelector(self._full(folder), allow_not_found=True, recursive=True)
         found = self._again(f"list {folder}", lambda: self._call(lambda: self._files.get_file_info(selector)))
         cut = len(self.address.root) + 1
@@ -259,8 +262,7 @@ class Place:
         Raises:
             RemoteError: the storage does not answer, or refuses.
         """
-        from pyarrow import fs
-
+        fs = self._kinds()
         selector = fs.FileSelector(self._full(folder), allow_not_found=True, recursive=False)
         found = self._again(f"list {folder}", lambda: self._call(lambda: self._files.get_file_info(selector)))
         return sorted(each.base_name for each in found if each.type == fs.FileType.Directory)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import redis
-
 from diskstream.archiving.server import Server, members
 from diskstream.copying import ConsumerState, GroupState, PendingState
 from diskstream.errors import RemoteError
@@ -36,6 +34,8 @@ def groups_of(server: Server, key: bytes) -> list[GroupState]:
 
 def _is_gone(error: RemoteError) -> bool:
     """Whether the group was destroyed since they were listed; other errors may have that word in a name."""
+    import redis
+
     cause = error.__cause__  # of a pipeline its text names the command first
     return isinstance(cause, redis.ResponseError) and str(cause).rpartition("caused error: ")[2].startswith("NOGROUP")
 

@@ -1,0 +1,54 @@
+"""What an installation promises: types for callers, the systems it is for, a command that is quiet from the start."""
+
+import signal
+import subprocess
+import sys
+import tomllib
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+# A Ctrl-C that comes while the named module is looked for. Children of a shell's background inherit SIGINT as ignored.
+INTERRUPTED = """
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.{handler})
+class Interrupting:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name == {module!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupting)
+sys.argv = ["diskstream", "--version"]
+from {where} import {name} as main
+main()
+"""
+
+
+def loading(module: str, handler: str) -> subprocess.CompletedProcess[str]:
+    where, _, name = PROJECT["scripts"]["diskstream"].partition(":")
+    program = INTERRUPTED.format(module=module, handler=handler, where=where, name=name)
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("module", ["diskstream", "diskstream.store", "click", "rich.console"])
+def test_ctrl_c_while_modules_load_ends_the_command_without_a_word(module: str) -> None:
+    done = loading(module, "default_int_handler")
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
+
+
+def test_a_sigint_that_is_ignored_stays_so() -> None:
+    done = loading("click", "SIG_IGN")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("diskstream, version ")
+
+
+def test_type_checkers_of_callers_look_at_our_types() -> None:
+    assert (files("diskstream") / "py.typed").is_file()
+    assert "Typing :: Typed" in PROJECT["classifiers"]
+
+
+def test_only_linux_is_claimed() -> None:
+    claimed = [each for each in PROJECT["classifiers"] if each.startswith("Operating System")]
+    assert claimed == ["Operating System :: POSIX :: Linux"]
