@@ -35,6 +35,9 @@ class StillKeeper(Keeper):
         self._stop = threading.Event()
         self.last_error = None
 
+    def begin(self) -> None:
+        """There is no thread to start."""
+
     def rolled(self) -> None:
         """Sealing comes with the next `tick`."""
 
