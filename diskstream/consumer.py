@@ -11,6 +11,7 @@ from diskstream._native import Delivery, EntryID, Turn
 from diskstream.claiming import Claimed, ClaimOptions, autoclaim, claim
 from diskstream.counts import check_count
 from diskstream.delivering import read_groups
+from diskstream.engine.flags import Flag
 from diskstream.engine.log import StreamLog
 from diskstream.errors import ArgumentError
 from diskstream.group_info import AutoClaim, AutoClaimIDs, PendingEntry
@@ -32,7 +33,7 @@ class Consumer:
 
     def __init__(self, group: "Group", name: bytes) -> None:
         self.group, self.name = group, name
-        self._stopped = threading.Event()
+        self._stopped = Flag()  # a handler may be called within another one
 
     def __repr__(self) -> str:
         return f"<diskstream.Consumer {self.name!r} of {self.group.name!r} of {self.group.stream.name!r}>"

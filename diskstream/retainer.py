@@ -4,6 +4,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
+from diskstream.engine.flags import Flag
 from diskstream.engine.log import StreamLog, StreamMoved
 from diskstream.errors import ClosedError, DiskstreamError
 from diskstream.membership import now_ms
@@ -34,7 +35,7 @@ class Retainer:
 
     def __init__(self, store: "Store") -> None:
         self._store, self._interval_ms = store, store.options.retention_interval_ms
-        self._stop, self._mutex = threading.Event(), threading.Lock()
+        self._stop, self._mutex = Flag(), threading.Lock()
         self._threads: dict[bool, threading.Thread] = {}
         self._clock = SteadyClock()
 
@@ -55,8 +56,9 @@ class Retainer:
             if self._stop.is_set() or moves in self._threads:
                 return
             name = "diskstream-cold" if moves else "diskstream-retention"
-            self._threads[moves] = threading.Thread(target=self._attend, args=(moves,), name=name, daemon=True)
-            self._threads[moves].start()
+            thread = threading.Thread(target=self._attend, args=(moves,), name=name, daemon=True)
+            thread.start()  # there may be too many: then the next look begins it
+            self._threads[moves] = thread
 
     def stop(self) -> None:
         """Ends the threads and waits for them: for the step under way, for an upload no longer than a few seconds.

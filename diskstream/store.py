@@ -277,13 +277,25 @@ class Store(Naming, Upkeep):
         log.owed = self._owed
         if log.report is not None:
             self.recoveries.append(log.report)
-        self._logs[name] = log
-        if self._keeper is None and not self.read_only:
+        if not self.read_only:
+            try:
+                log.on_roll = self._begun_keeper().rolled
+            except BaseException:
+                log.close()
+                raise
+        self._logs[name] = log  # not before: what is added to a log that nobody looks after is not flushed in time
+        return log
+
+    def _begun_keeper(self) -> Keeper:
+        if self._keeper is None:
             seals = self.options.seal == "background"
             self._keeper = Keeper(self._each_open, self.options.interval_ms, seals=seals, notice=self._retainer.notice)
-        if self._keeper is not None:
-            log.on_roll = self._keeper.rolled
-        return log
+        try:
+            self._keeper.begin()
+        except BaseException:
+            self._keeper = None
+            raise
+        return self._keeper
 
     def _retire_one(self) -> None:
         # The one opened first goes, as soon as no thread uses it any more; it is opened again when it is used.

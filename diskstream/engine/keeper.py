@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable, Iterable
 
 from diskstream.engine import seal
+from diskstream.engine.flags import Flag
 from diskstream.engine.log import FLAG_CHECK, FLAG_MOVED, StreamLog, StreamMoved
 from diskstream.errors import PoisonedError
 
@@ -29,7 +30,8 @@ class Keeper:
         notice: Callable[[StreamLog], None],
     ) -> None:
         self._logs, self._seals, self._notice = logs, seals, notice
-        self._wake, self._stop = threading.Event(), threading.Event()
+        self._wake, self._stop = Flag(), Flag()  # who appends sets the one, under the append lock
+        self._has_begun = False
         self.last_error: Exception | None = None
         self._threads = [threading.Thread(target=self._keep_house, name="diskstream-keeper", daemon=True)]
         if interval_ms is not None:
@@ -38,8 +40,23 @@ class Keeper:
                 target=self._flush, args=(interval_ms / 1000,), name="diskstream-flush", daemon=True
             )
             self._threads.append(flush)
-        for thread in self._threads:
-            thread.start()
+
+    def begin(self) -> None:
+        """Starts the threads: both, or neither goes on.
+
+        Raises:
+            RuntimeError: there are too many threads. Another keeper must take the place of this one.
+        """
+        if self._has_begun:
+            return
+        try:
+            for thread in self._threads:
+                thread.start()
+            self._has_begun = True
+        except BaseException:
+            self._stop.set()
+            self._wake.set()
+            raise
 
     def rolled(self) -> None:
         """A segment was rolled: there is something to seal."""
@@ -49,7 +66,7 @@ class Keeper:
         """Ends the threads and waits for them; a seal under way ends with its segment."""
         self._stop.set()
         self._wake.set()
-        for thread in self._threads:
+        for thread in self._threads if self._has_begun else []:
             thread.join()
 
     def _flush(self, every_s: float) -> None:

@@ -16,9 +16,12 @@ import contextlib
 import errno
 import fcntl
 import functools
+import io
+import math
 import os
 import stat
 import threading
+import time
 import weakref
 from collections.abc import Callable
 from pathlib import Path
@@ -55,8 +58,9 @@ _OPEN: "weakref.WeakValueDictionary[tuple[int, str], View]" = weakref.WeakValueD
 _OPENING = threading.Lock()
 # Environments of the parent in which a thread was as it forked: closing one would wait for that thread for ever.
 _LEFT: list[lmdb.Environment] = []
-# How long who closes an environment waits for the threads that are in it.
-_PATIENCE_S = 5.0
+# How long who closes an environment waits for the threads that are in it, how long of that he lets no other in at a
+# time, and how long he sleeps between two looks.
+_PATIENCE_S, _TURN_S, _LOOK_S = 5.0, 0.1, 0.0005
 
 
 def open_view(path: Path) -> "View":
@@ -116,10 +120,13 @@ class View:
         self.path = path
         self._mutex = threading.RLock()
         self._env: lmdb.Environment | None = None
-        self._fd = -1
+        # The file `users`, locked. Not a descriptor: whatever interrupts a close, the lock goes with the view.
+        self._users: io.FileIO | None = None
         self._inode = 0
-        self._gate = threading.Condition()
-        self._inside = 0
+        # Taken by who comes in, but not by who leaves. A plain lock and a dict are changed in one native step each: a
+        # `Condition` and a count were left as they were by a signal handler that raised in the middle.
+        self._gate = threading.RLock()
+        self._inside: dict[object, int] = {}  # of each transaction under way its thread
 
     # --- life ---------------------------------------------------------------------------------------------------------
 
@@ -136,13 +143,11 @@ class View:
         try:
             self.path.mkdir(mode=0o700, exist_ok=True)
             self._check_owner()
-            self._fd = open_regular(self.path / "users", os.O_RDWR | os.O_CREAT, 0o600)
-            self._join()
-            return self._open_lmdb()
+            self._users = io.FileIO(open_regular(self.path / "users", os.O_RDWR | os.O_CREAT, 0o600), "r+")
+            self._join(self._users)
+            return self._open_lmdb(self._users)
         except BaseException as error:
-            if self._fd >= 0:
-                os.close(self._fd)
-                self._fd = -1
+            self._leave_users()
             if isinstance(error, PermissionError) or getattr(error, "errno", 0) == 30:  # noqa: PLR2004  # EROFS
                 raise ReadOnlyError(str(self.path), why=_UNWRITABLE) from error
             if isinstance(error, OSError) and not isinstance(error, StorageError):
@@ -163,16 +168,21 @@ class View:
                     what = "it is not the owner's alone: remove the directory view, which is made anew"
                     raise StorageError(str(path), "open", errno.EPERM, what)
 
-    def _join(self) -> None:
+    def _join(self, users: io.FileIO) -> None:
         """Takes the shared flock, with an epoch of this boot: whoever comes alone sets it, others find it set."""
         while True:
-            if self._alone():
+            if _alone(users):
                 self._begin_alone()
-                fcntl.flock(self._fd, fcntl.LOCK_SH)
+                fcntl.flock(users, fcntl.LOCK_SH)
             # Waited for the last one to close? Then the epoch says "clean", and must not while we write.
             if self._epoch() == boot_id().hex():
                 return
-            fcntl.flock(self._fd, fcntl.LOCK_UN)
+            fcntl.flock(users, fcntl.LOCK_UN)
+
+    def _leave_users(self) -> None:
+        users, self._users = self._users, None
+        if users is not None:
+            users.close()  # and so unlocks it
 
     def _epoch(self) -> str:
         try:
@@ -210,7 +220,7 @@ class View:
         for name in ("data.mdb", "lock.mdb"):
             (self.path / name).unlink(missing_ok=True)
 
-    def _open_lmdb(self) -> lmdb.Environment:
+    def _open_lmdb(self, users: io.FileIO) -> lmdb.Environment:
         for attempt in (0, 1):
             try:
                 data = self.path / "data.mdb"
@@ -219,10 +229,10 @@ class View:
                 env = tried_again(functools.partial(_environment, self.path, map_bytes))
             except (lmdb.InvalidError, lmdb.CorruptedError, lmdb.VersionMismatchError, lmdb.DiskError) as error:
                 # Not an environment of ours: a view is never worth an error. Others that have it open hold a flock.
-                if attempt or not self._alone():
+                if attempt or not _alone(users):
                     raise StorageError(str(self.path), "open the view in", 5, str(error)) from error
                 self._remove_files()
-                fcntl.flock(self._fd, fcntl.LOCK_SH)
+                fcntl.flock(users, fcntl.LOCK_SH)
             except lmdb.Error as error:
                 raise _as_ours(self.path, error) from error
             else:
@@ -242,32 +252,24 @@ class View:
         except FileNotFoundError:
             return 0
 
-    def _alone(self) -> bool:
-        try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            fcntl.flock(self._fd, fcntl.LOCK_SH)
-            return False
-        return True
-
     def close(self) -> None:
         """Lets go; whoever is the last to do so flushes the view and says that it may be used after the next boot."""
         with self._mutex:
-            env, self._env = self._env, None
-            if env is None:
+            env, users = self._env, self._users
+            if env is None or users is None:
                 return
             try:
-                if self._data_inode() == self._inode and self._alone():
+                if self._data_inode() == self._inode and _alone(users):
                     env.sync(True)
                     env.close()
                     self._write_epoch("clean")
             except (OSError, lmdb.Error):
                 pass  # it will be made anew
             finally:
+                self._env = None
                 env.close()
-                fcntl.flock(self._fd, fcntl.LOCK_UN)
-                os.close(self._fd)
-                self._fd = -1
+                fcntl.flock(users, fcntl.LOCK_UN)  # a child that was just forked may hold it, too
+                self._leave_users()
 
     def __del__(self) -> None:
         if self._env is not None:
@@ -275,26 +277,32 @@ class View:
 
     def shut(self) -> None:
         """Lets no thread begin a transaction, and waits for those in one; until `open_again`."""
+        _SHUT.append(self)  # before anything that an interrupt may end: the gate is opened again all the same
         self._gate.acquire()
-        _SHUT.append(self)  # before the wait, which an interrupt may end: the gate is opened again all the same
-        self._gate.wait_for(lambda: self._inside == 0, _PATIENCE_S)
+        self._wait_for_others(_PATIENCE_S)
 
     def open_again(self) -> None:
         """Ends what `shut` began."""
-        self._gate.release()
+        with contextlib.suppress(RuntimeError):  # it was interrupted as it began
+            self._gate.release()
+
+    def _wait_for_others(self, patience_s: float) -> None:
+        """Waits so long for other threads to leave their transactions. Who waits may be in one, in a signal handler."""
+        ends, me = time.monotonic() + patience_s, threading.get_ident()
+        while any(thread != me for thread in list(self._inside.values())) and time.monotonic() < ends:
+            time.sleep(_LOOK_S)
 
     def after_fork(self) -> None:
         """Lets go of what is the parent's."""
         inside = self._inside
-        self._mutex, self._gate, self._inside = threading.RLock(), threading.Condition(), 0
+        self._mutex, self._gate, self._inside = threading.RLock(), threading.RLock(), {}
         env, self._env = self._env, None
         if env is not None:
             if inside:
                 _LEFT.append(env)  # closing it would end transactions of threads that are not here, and wait for them
             else:
                 env.close()  # in a forked child this touches nothing that is shared
-            os.close(self._fd)
-            self._fd = -1
+            self._leave_users()
 
     def discard(self) -> None:
         """Throws the view away. Whoever else has it open goes on with what has no name any more, which is no harm: each
@@ -329,22 +337,18 @@ class View:
         while True:
             if write and not is_there(self.path):
                 self._begin_again()
-            with self._gate:
-                self._inside += 1
+            key = object()
             try:
-                env = self._environment()
-            except BaseException:
-                self._left()
-                raise
-            try:
-                with env.begin(write=write) as txn:
+                with self._gate:
+                    self._inside[key] = threading.get_ident()
+                with self._environment().begin(write=write) as txn:
                     return action(txn)
             except lmdb.MapFullError:
                 again = self._grow
             except lmdb.MapResizedError:
                 again = self._follow_growth
             except lmdb.ReadersFullError as error:
-                if env.reader_check() == 0:
+                if self._environment().reader_check() == 0:
                     raise LimitError("a number of readers", _MAX_READERS, _MAX_READERS + 1, _TOO_MANY) from error
                 continue
             except _DAMAGED as error:
@@ -352,40 +356,54 @@ class View:
             except lmdb.Error as error:
                 raise _as_ours(self.path, error) from error
             finally:
-                self._left()
+                self._inside.pop(key, None)
             # The map may only be moved while no thread is inside a transaction.
-            with self._gate:
-                self._gate.wait_for(lambda: self._inside == 0)
-                again(env)
+            self._once_left(again)
 
-    def _left(self) -> None:
-        with self._gate:
-            self._inside -= 1
-            self._gate.notify_all()
+    def _once_left(self, then: Callable[[], None], patience_s: float = math.inf) -> None:
+        """Calls `then` when the last thread has left its transaction, or after so long, and lets none in meanwhile."""
+        ends = time.monotonic() + patience_s
+        while True:
+            with self._gate:
+                self._wait_for_others(_TURN_S)
+                if not self._inside or time.monotonic() >= ends:
+                    then()
+                    return
+            time.sleep(_LOOK_S)  # a handler in a transaction may wait to begin another
 
     def _begin_again(self) -> None:
         """The directory was removed under us: what is open has no name any more, so it is opened anew.
 
         Not before the last thread has left its transaction; the caller is in none.
         """
-        with self._gate:
-            is_left = self._gate.wait_for(lambda: self._inside == 0, _PATIENCE_S)
-            with self._mutex:
-                env, self._env = self._env, None
-                if env is not None and is_left:
-                    env.close()  # one that somebody is still in goes with him
-                if self._fd >= 0:
-                    os.close(self._fd)
-                    self._fd = -1
+        self._once_left(self._close_unflushed, _PATIENCE_S)
 
-    def _follow_growth(self, env: lmdb.Environment) -> None:
-        env.set_mapsize(0)  # another process has grown it
+    def _close_unflushed(self) -> None:
+        with self._mutex:
+            env, self._env = self._env, None
+            if env is not None and not self._inside:
+                env.close()  # one that somebody is still in goes with him
+            self._leave_users()
 
-    def _grow(self, env: lmdb.Environment) -> None:
+    def _follow_growth(self) -> None:
+        self._environment().set_mapsize(0)  # another process has grown it
+
+    def _grow(self) -> None:
+        env = self._environment()
         size = env.info()["map_size"] * 2
         if size > _MAX_MAP_BYTES:
             raise LimitError("the size of the view", _MAX_MAP_BYTES, size)
         env.set_mapsize(size)
+
+
+def _alone(users: io.FileIO) -> bool:
+    """Locks it for oneself alone; where others have it, with them."""
+    try:
+        fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        fcntl.flock(users, fcntl.LOCK_SH)
+        return False
+    return True
 
 
 def _environment(path: Path, map_bytes: int) -> lmdb.Environment:

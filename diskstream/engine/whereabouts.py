@@ -25,8 +25,10 @@ class Whereabouts:
         StorageError: it cannot be opened.
     """
 
+    _fd = -1  # also where it was interrupted as it began
+
     def __init__(self, directory: Path) -> None:
-        self._directory, self._fd = directory, -1
+        self._directory = directory
         self._is_told: Callable[[], bool] | None = None
         try:
             with wrapped(directory, "open"):

@@ -3,7 +3,6 @@
 import contextlib
 import random
 import secrets
-import threading
 import uuid
 from collections.abc import Callable, Iterable
 from types import TracebackType
@@ -11,6 +10,7 @@ from typing import Self
 from unittest import mock
 
 from diskstream.engine import page, state
+from diskstream.engine.flags import Flag
 from diskstream.engine.keeper import Keeper
 from diskstream.engine.log import StreamLog
 
@@ -32,8 +32,11 @@ class StillKeeper(Keeper):
     ) -> None:
         self._logs, self._seals, self.interval_ms = logs, seals, interval_ms
         self._notice = lambda _: None
-        self._stop = threading.Event()
+        self._stop = Flag()
         self.last_error = None
+
+    def begin(self) -> None:
+        """There is no thread to start."""
 
     def rolled(self) -> None:
         """Sealing comes with the next `tick`."""

@@ -15,6 +15,7 @@ from diskstream.engine.files import Files, NewFile
 from diskstream.engine.log import FLAG_CHECK, FLAG_MOVED, StreamLog
 from diskstream.engine.page import MAINTENANCE
 from diskstream.engine.state import open_view
+from tests.engine.children import LIMIT_S
 from tests.engine.sample import log_of
 from tests.engine.stand_ins import Watched, failure
 
@@ -353,3 +354,34 @@ def test_who_closes_does_not_wait_for_another_who_compacts(tmp_path: Path) -> No
             attended = done.wait(30)
         looks.join(30)
         assert attended
+
+
+# --- who looks after a stream -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("started", [0, 1])
+def test_a_stream_that_nobody_looks_after_takes_nothing_and_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, started: int
+) -> None:
+    """Else what is added is not flushed in time, by no one, and the last interval is not all that a power cut takes."""
+    whole = threading.Thread.start
+    begun: list[threading.Thread] = []
+
+    def start(thread: threading.Thread) -> None:
+        if len(begun) == started:
+            raise RuntimeError("can't start new thread")
+        begun.append(thread)
+        whole(thread)
+
+    with diskstream.open(tmp_path / "s", fsync="everysec") as store:
+        monkeypatch.setattr(threading.Thread, "start", start)
+        with pytest.raises(RuntimeError, match="new thread"):
+            store.stream("x").add({"n": "1"})
+        monkeypatch.undo()
+        for thread in begun:
+            thread.join(LIMIT_S)
+            assert not thread.is_alive()
+        store.stream("x").add({"n": "2"})
+        names = {thread.name for thread in threading.enumerate()}
+        assert {"diskstream-flush", "diskstream-keeper"} <= names
+        assert [entry["n"] for entry in store.stream("x").range()] == [b"2"]

@@ -2,11 +2,14 @@
 
 import os
 import threading
+import time
 from pathlib import Path
+
+import pytest
 
 from diskstream.engine import state
 from diskstream.engine.state import View, open_view
-from tests.engine.children import LIMIT_S, until
+from tests.engine.children import LIMIT_S
 
 
 def _in_a_transaction(view: View) -> tuple[threading.Thread, threading.Event]:
@@ -23,13 +26,17 @@ def _in_a_transaction(view: View) -> tuple[threading.Thread, threading.Event]:
     return thread, leave
 
 
-def test_a_view_is_thrown_away_when_the_last_thread_has_left_it(tmp_path: Path) -> None:
+def test_a_view_is_thrown_away_when_the_last_thread_has_left_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     view = open_view(tmp_path / "view")
     view.write(lambda txn: txn.put(b"key", b"value"))
     thread, leave = _in_a_transaction(view)
+    waits = threading.Event()
+    monkeypatch.setattr(time, "sleep", lambda _: waits.set())
     discards = threading.Thread(target=view.discard)
     discards.start()
-    until(lambda: bool(view._gate._waiters))  # type: ignore[attr-defined]
+    assert waits.wait(LIMIT_S)
     assert view._env is not None
     leave.set()
     for each in (thread, discards):

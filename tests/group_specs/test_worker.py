@@ -2,9 +2,12 @@
 
 import os
 import signal
+import sys
 import threading
 from itertools import islice
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
 
@@ -271,3 +274,29 @@ def test_a_worker_that_comes_back_goes_on_where_it_was(stream: Stream, group: Gr
         if group.info().lag == 0 and not held(group):
             break
     assert done == [f"{number}-0" for number in range(1, 101)]
+
+
+def test_stop_may_be_called_in_the_middle_of_stop(alice: Consumer) -> None:
+    """Two signals at a time: the second handler runs within the first one, on the same thread."""
+    calls = []
+
+    def at_each_line(frame: FrameType, event: str, _: object) -> Any:
+        if event == "line":
+            sys.settrace(None)
+            frame.f_trace = None
+            calls.append(frame.f_lineno)
+            alice.stop()
+            sys.settrace(at_each_line)
+        return at_each_line
+
+    def stop() -> None:
+        sys.settrace(at_each_line)
+        alice.stop()
+        sys.settrace(None)
+
+    thread = threading.Thread(target=stop, daemon=True)
+    thread.start()
+    thread.join(LIMIT_S)
+    assert not thread.is_alive()
+    assert calls
+    assert list(alice.entries()) == []
