@@ -28,7 +28,7 @@ import lmdb
 
 from diskstream.engine import view_check
 from diskstream.engine.descriptors import opened, tried_again
-from diskstream.engine.files import open_regular, reading
+from diskstream.engine.files import open_regular, reading, wrapped
 from diskstream.engine.looks import is_there, status
 from diskstream.engine.page import boot_id
 from diskstream.errors import DiskFullError, LimitError, ReadOnlyError, StorageError
@@ -147,6 +147,8 @@ class View:
                 raise ReadOnlyError(str(self.path), why=_UNWRITABLE) from error
             if isinstance(error, OSError) and not isinstance(error, StorageError):
                 raise StorageError(str(self.path), "open", error.errno or 5, str(error)) from error
+            if isinstance(error, lmdb.Error):
+                raise _as_ours(self.path, error) from error
             raise
 
     def _check_owner(self) -> None:
@@ -301,7 +303,8 @@ class View:
         stream's rows say where they stand.
         """
         self._begin_again()
-        self._remove_files()
+        with wrapped(self.path, "throw away the view in"):
+            self._remove_files()
 
     def exists(self) -> bool:
         """Whether there is anything on disk."""
@@ -356,7 +359,10 @@ class View:
             # The map may only be moved while no thread is inside a transaction.
             with self._gate:
                 self._gate.wait_for(lambda: self._inside == 0)
-                again(env)
+                try:
+                    again(env)
+                except lmdb.Error as error:
+                    raise _as_ours(self.path, error) from error
 
     def _left(self) -> None:
         with self._gate:
