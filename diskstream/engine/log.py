@@ -75,7 +75,7 @@ class StreamLog:
         self._mutex = threading.RLock()
         self._closed = self._retired = False
         self.waits = True  # for the append lock: see closing.py
-        self.was_used = False  # since descriptors were last missing
+        self.was_used = False  # since a log was last to be closed for another
         self.on_roll: Callable[[], None] = lambda: None
         self.opened_alone = False
         self._dropped: list[tuple[int, int]] = []  # number and generation: until their files are gone
