@@ -298,8 +298,13 @@ class Store(Naming, Upkeep):
         return self._keeper
 
     def _retire_one(self) -> None:
-        # The one opened first goes, as soon as no thread uses it any more; it is opened again when it is used.
-        self._logs.pop(next(iter(self._logs))).retire()
+        # One that was not used since it was last passed over goes, as soon as no thread uses it any more: streams that
+        # are each looked at once do not close the one that is used all the time.
+        while self._logs[name := next(iter(self._logs))].was_used:
+            log = self._logs.pop(name)
+            log.was_used = False
+            self._logs[name] = log
+        self._logs.pop(name).retire()
 
     def _each_open(self) -> Iterator[StreamLog]:
         # One by one: those whose turn is yet to come may be closed meanwhile.

@@ -22,6 +22,7 @@ __all__ = [
     "Files",
     "LogFileLike",
     "NewFile",
+    "name_anew",
     "nameless_file",
     "open_regular",
     "read_small",
@@ -236,6 +237,20 @@ class Files:
             except BaseException:
                 os.close(fd)
                 raise
+
+
+def name_anew(files: Files, path: Path) -> None:
+    """Makes a name durable that somebody gave, and may have failed to flush: a second flush would prove nothing of it.
+
+    Whoever looks meanwhile finds it missing; so it is, beside ``.tmp``, after a failure or a death.
+
+    Raises:
+        StorageError: the disk said no.
+    """
+    temporary = path.with_name(path.name + ".tmp")
+    files.rename(path, temporary)
+    files.rename(temporary, path)
+    files.sync_dir(path.parent)
 
 
 class wrapped(contextlib.AbstractContextManager[None]):  # noqa: N801  # reads as a verb, like contextlib's own

@@ -75,9 +75,10 @@ class StreamLog:
         self._mutex = threading.RLock()
         self._closed = self._retired = False
         self.waits = True  # for the append lock: see closing.py
-        self.was_used = False  # since descriptors were last missing
+        self.was_used = False  # since a log was last to be closed for another
         self.on_roll: Callable[[], None] = lambda: None
         self.opened_alone = False
+        self._dropped: list[tuple[int, int]] = []  # number and generation: until their files are gone
         self.owed: set[StreamLog] | None = None  # where flushes are put off: the logs that owe one
         with contextlib.ExitStack() as undo:
             self._whereabouts = Whereabouts(directory)
@@ -430,7 +431,7 @@ class StreamLog:
         """
         # Before what is dropped is taken: what this rests on must be durable too when files go.
         oldest = audit.oldest(self.native)
-        dropped = self.native.take_dropped()
+        dropped = self._dropped = self._dropped + self.native.take_dropped()
         if not dropped:
             return 0
         self.flush()
@@ -448,6 +449,7 @@ class StreamLog:
                 self.files.unlink(names.log_path(self.directory, number))
         audit.sweep(self.directory, self.files, self.native, oldest)
         self.files.sync_dir(self.directory)  # so that no later opening finds them again, and reports it
+        self._dropped = []
         return len(dropped)
 
     def _let_go(self, *, waits: bool = True) -> None:

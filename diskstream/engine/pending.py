@@ -65,6 +65,7 @@ class StreamPending:
     def close(self) -> None:
         """Lets go of the view, which closes when nobody holds it: whoever keeps an error may keep the log it is of."""
         self._view = cast("View", _LET_GO)
+        self.last_error = None  # which holds the view too
 
     @property
     def _native(self) -> Any:
@@ -187,10 +188,18 @@ class StreamPending:
     def for_roll(self) -> list[tuple[int, bytes]] | None:
         """The chunks by ID for the next snapshot, up to date; None where the overlays are whole.
 
-        From here on they are the log's, so they are counted first. A view that misses some is made anew from the log.
+        From here on they are the log's, so they are counted first. A view that misses some is made anew from the log,
+        and one that cannot be used is done without: no append is refused for what may be thrown away.
         """
         if not self._native.group_count[1] or self._native.base is None:
             return None
+        try:
+            return self._all_viewed()
+        except (StorageError, LimitError) as error:
+            self.last_error = error
+            return self._all_logged()
+
+    def _all_viewed(self) -> list[tuple[int, bytes]]:
         start = self._uuid + bytes([BY_ID])
 
         def collect(txn: "lmdb.Transaction") -> list[tuple[int, bytes]]:
@@ -205,6 +214,24 @@ class StreamPending:
                     return chunks
             self._rebuild()
         raise StorageError(str(self._view.path), "read back the view in", 5, "rows are missing from it")
+
+    def _all_logged(self) -> list[tuple[int, bytes]]:
+        """The same out of the log alone, in memory: what the snapshot has, and what came since."""
+        stored = {group: chunks for group, order, chunks in self._native.snapshot_view() if order == BY_ID}
+        self._native.rebase_to_snapshot()
+        changes = dict(self._native.changes())
+        found: list[tuple[int, bytes]] = []
+        for group, *_ in sorted(self._native.groups()):
+            chunks = stored.get(group) or [(b"", None)]
+            if group not in changes:
+                found += [(group, chunk) for _, chunk in chunks if chunk is not None]
+                continue
+            nexts = [key for key, _ in chunks[1:]]
+            for (_, chunk), following in zip(chunks, [*nexts, None], strict=True):
+                found += [(group, merged) for _, merged in changes[group].merge(BY_ID, chunk, following)]
+        if not self._native.is_complete(found):
+            raise StorageError(str(self._log.directory), "count what is pending in", 5, "it is not what groups count")
+        return found
 
     def forget(self) -> None:
         """Removes the stream's rows: it is gone."""

@@ -21,7 +21,7 @@ from typing import Any
 from diskstream._native import Ctl, Log
 from diskstream.engine import audit, frontier, names, spare
 from diskstream.engine.descriptors import are_short
-from diskstream.engine.files import Files, LogFileLike, reading, wrapped
+from diskstream.engine.files import Files, LogFileLike, name_anew, reading, wrapped
 from diskstream.engine.layouts import LOG_HEADER, SEGMENT_HEADER
 from diskstream.engine.looks import children, is_there, refuse_link, status
 from diskstream.engine.page import Page
@@ -395,6 +395,7 @@ def _drop_sealed_source(directory: Path, files: Files, native: Log, path: Path, 
     with contextlib.suppress(CorruptionError):
         sealed = open_sealed(directory, native, view)
         if sealed is not None and read_back(sealed) == view.entries:
+            name_anew(files, names.segment_path(directory, number, 0))
             files.unlink(path)
             return [Finding("dropped", path, 0, 0, "removed: the sealed file has all of it")]
     return []

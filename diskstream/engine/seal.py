@@ -15,7 +15,7 @@ from pathlib import Path
 from diskstream._native import Block, EntryID, RowSegment, SealedSegment, Sealer, SegmentView
 from diskstream.engine import audit, names, spare
 from diskstream.engine.descriptors import tried_again
-from diskstream.engine.files import open_regular, size_of, wrapped
+from diskstream.engine.files import name_anew, open_regular, size_of, wrapped
 from diskstream.engine.log import StreamLog
 from diskstream.engine.looks import is_there
 from diskstream.engine.page import MAINTENANCE
@@ -103,7 +103,7 @@ def _seal_one(log: StreamLog, view: SegmentView, progress: Progress) -> bool:
     source = names.log_path(log.directory, view.number)
     if is_there(target):
         # What groups did was kept before the sealed file got its name, if it was to be kept.
-        log.files.sync_dir(log.directory)  # left by a process that was killed before it came to this
+        name_anew(log.files, target)  # left by who was killed before its name was durable, or failed to make it so
     else:
         try:
             rows = log.segments.get(view)

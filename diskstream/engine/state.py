@@ -31,7 +31,7 @@ import lmdb
 
 from diskstream.engine import view_check
 from diskstream.engine.descriptors import opened, tried_again
-from diskstream.engine.files import open_regular, reading
+from diskstream.engine.files import open_regular, reading, wrapped
 from diskstream.engine.looks import is_there, status
 from diskstream.engine.page import boot_id
 from diskstream.errors import DiskFullError, LimitError, ReadOnlyError, StorageError
@@ -152,6 +152,8 @@ class View:
                 raise ReadOnlyError(str(self.path), why=_UNWRITABLE) from error
             if isinstance(error, OSError) and not isinstance(error, StorageError):
                 raise StorageError(str(self.path), "open", error.errno or 5, str(error)) from error
+            if isinstance(error, lmdb.Error):
+                raise _as_ours(self.path, error) from error
             raise
 
     def _check_owner(self) -> None:
@@ -309,7 +311,8 @@ class View:
         stream's rows say where they stand.
         """
         self._begin_again()
-        self._remove_files()
+        with wrapped(self.path, "throw away the view in"):
+            self._remove_files()
 
     def exists(self) -> bool:
         """Whether there is anything on disk."""
@@ -358,7 +361,10 @@ class View:
             finally:
                 self._inside.pop(key, None)
             # The map may only be moved while no thread is inside a transaction.
-            self._once_left(again)
+            try:
+                self._once_left(again)
+            except lmdb.Error as error:
+                raise _as_ours(self.path, error) from error
 
     def _once_left(self, then: Callable[[], None], patience_s: float = math.inf) -> None:
         """Calls `then` when the last thread has left its transaction, or after so long, and lets none in meanwhile."""

@@ -122,3 +122,20 @@ def test_verify_tells_no_fault_where_descriptors_are_missing(store: Store, monke
     monkeypatch.setattr(verify, "open_sealed", refuse)
     with pytest.raises(StorageError, match="Too many open files"):
         store.verify()
+
+
+def test_of_more_streams_than_may_be_open_the_one_in_use_stays(tmp_path: Path) -> None:
+    """It was the one opened first that went: a stream in constant use was closed and opened again in every round."""
+    with diskstream.open(tmp_path / "s", **SMALL, max_open_streams=3) as store:
+        store.stream("busy").add({"n": 0})
+        log = log_of(store, "busy")
+        for number in range(10):
+            store.stream("busy").add({"n": number})
+            store.stream(str(number)).add({"n": number})
+            assert len(store._logs) <= 3
+        assert log_of(store, "busy") is log
+        for number in range(3):  # which nobody uses now
+            store.stream(str(number)).add({"n": number})
+        for number in range(3, 6):
+            store.stream(str(number)).add({"n": number})
+        assert b"busy" not in store._logs

@@ -265,10 +265,26 @@ def test_a_page_whose_maker_was_killed_before_it_was_ready_is_as_poisoned_as_it_
         assert "pwrite" in disk.done
 
 
-def test_a_sealed_file_whose_name_failed_to_become_durable_is_named_anew(tmp_path: Path) -> None:
-    """The name was there, and the next seal flushed the directory once more, which proves nothing after a failure."""
-    disk = Disk("sync_dir")
-    with opened(tmp_path / "s", disk, seal="manual") as store:
+class Named(Disk):
+    """The same, of the names of sealed files and their logs alone, which it writes down."""
+
+    def __call__(self, kind: str, path: Path) -> None:
+        if kind == "sync_dir" or path.suffix == ".seg":
+            super().__call__(kind, path)
+        elif kind == "unlink" and path.suffix == ".log":
+            self.done.append("the log goes")
+
+
+@pytest.mark.parametrize("kinds", [("sync_dir",), ("sync_dir", "unlink")], ids=["flush", "flush and removal"])
+@pytest.mark.parametrize("reopened", [False, True], ids=["sealed again", "opened again"])
+def test_a_sealed_file_whose_name_failed_to_become_durable_is_named_anew(
+    tmp_path: Path, kinds: tuple[str, ...], reopened: bool
+) -> None:
+    """The name was there, and whoever came next flushed the directory once more, which proves nothing after a
+    failure."""
+    disk = Named(*kinds)
+    with contextlib.ExitStack() as stack:
+        store = stack.enter_context(opened(tmp_path / "s", disk, seal="manual"))
         for number in range(5):
             store.stream("x").add({"n": number})
         log_of(store).roll()
@@ -278,8 +294,13 @@ def test_a_sealed_file_whose_name_failed_to_become_durable_is_named_anew(tmp_pat
         disk.ill = False
         assert numbers(store) == [0, 1, 2, 3, 4]
         disk.done.clear()
-        assert store.seal() == 1
-        assert disk.done.index("rename") < disk.done.index("sync_dir")
+        if reopened:
+            store.close()
+            store = stack.enter_context(opened(tmp_path / "s", disk, seal="manual"))
+            assert numbers(store) == [0, 1, 2, 3, 4]
+        store.seal()
+        before = disk.done[: disk.done.index("the log goes")]
+        assert "sync_dir" in before[before.index("rename") :]
         assert numbers(store) == [0, 1, 2, 3, 4]
     with diskstream.open(tmp_path / "s") as store:
         assert numbers(store) == [0, 1, 2, 3, 4]

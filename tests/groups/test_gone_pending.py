@@ -15,6 +15,8 @@ import diskstream
 from diskstream import EntryID, Group, Stream, delivering
 from diskstream.engine import reader
 from diskstream.engine.log import StreamLog
+from tests.engine.children import LIMIT_S
+from tests.engine.stand_ins import Watched
 
 GONE = 6000
 
@@ -206,3 +208,39 @@ def test_what_comes_back_under_its_old_id_is_claimed(stream: Stream, clock: list
     stream.set_id("6-0")
     stream.add({"n": "anew"}, id="10-0")
     assert [entry["n"] for entry in group.consumer("w").read(claim_ms=500)] == [b"anew"]
+
+
+def test_what_comes_back_and_is_not_visible_yet_is_not_taken_for_gone(
+    tmp_path: Path, clock: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under `always` an entry is visible once it is durable: who looks for it while it is being flushed finds none."""
+    held, flushing, go_on = threading.Event(), threading.Event(), threading.Event()
+
+    def step(kind: str, _: Path) -> None:
+        if kind == "flush" and held.is_set():
+            flushing.set()
+            assert go_on.wait(LIMIT_S)
+
+    real = StreamLog.settle
+
+    def settle(log: StreamLog) -> None:
+        go_on.set()
+        real(log)
+
+    monkeypatch.setattr(StreamLog, "settle", settle)
+    with diskstream.open(tmp_path / "s", fsync="always", clock=lambda: clock[0], files=Watched(step)) as store:
+        stream = store.stream("x")
+        group = stream.group("g", start="0")
+        stream.add({"n": "old"}, id="10-0")
+        assert len(group.consumer("dead").read()) == 1
+        stream.trim(maxlen=0)
+        stream.set_id("6-0")
+        clock[0] += 500
+        held.set()
+        adds = threading.Thread(target=stream.add, args=({"n": "anew"},), kwargs={"id": "10-0"})
+        adds.start()
+        assert flushing.wait(LIMIT_S)
+        go_on.clear()
+        assert group.consumer("w").read(claim_ms=500) == []
+        adds.join()
+        assert [entry["n"] for entry in group.consumer("w").read(claim_ms=500)] == [b"anew"]

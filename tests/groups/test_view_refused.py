@@ -1,12 +1,16 @@
 """A view that cannot be read or written for now: what needs it says so, with a way out, and nothing is lost."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 
-from diskstream.errors import LimitError, ReadOnlyError
+from diskstream import Group, Store
+from diskstream.engine.state import View
+from diskstream.errors import LimitError, ReadOnlyError, StorageError
 from tests.engine.children import child
 from tests.engine.mounts import unwritable
+from tests.engine.sample import log_of
 from tests.groups.test_view import opened, shown, work
 from tests.groups.workers import hold_all_readers
 
@@ -38,3 +42,65 @@ def test_a_view_on_a_mount_for_reading_only_is_told_with_a_way_out(tmp_path: Pat
                 call()
     with opened(tmp_path / "s") as (_, group):
         assert shown(group)[: len(before)] == before
+
+
+def _many_changes(store: Store, group: Group) -> None:
+    """Chunks of a snapshot that are changed, emptied and left alone, groups that begin and go, and one made anew."""
+    stream = group.stream
+    work(group, 600)
+    stream.group("still", start="0").consumer("c").read(count=300)
+    for name in ("gone", "again"):
+        stream.group(name, start="0").consumer("c").read(count=20)
+    log_of(store).roll()
+    rows = [row[0] for row in shown(group)]
+    group.ack(*rows[:200], *rows[300::7])
+    group.consumer("carol").claim_ids(*rows[250:270])
+    group.nack(*rows[270:280])
+    work(group, 10)
+    for name in ("gone", "again"):
+        stream.group(name).destroy()
+    for name in ("again", "late"):
+        stream.group(name, start="0").consumer("d").read(count=20)
+
+
+@pytest.mark.parametrize("held", [False, True], ids=["found so", "while it is open"])
+def test_a_stream_whose_view_cannot_be_used_rolls_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held: bool
+) -> None:
+    """The view is for reading what is pending; a stream that is only written to has no need of it."""
+    view, names = tmp_path / "s" / "view", ("g", "still", "again", "late")
+    with opened(tmp_path / "s", segment_bytes=1 << 20) as (store, group):
+        _many_changes(store, group)
+        before = [shown(group.stream.group(name)) for name in names]
+        if held:
+            with monkeypatch.context() as failing:
+                failing.setattr(View, "_run", _fails)
+                assert log_of(store).roll()
+    shutil.rmtree(view)
+    view.write_bytes(b"in the way")
+    with opened(tmp_path / "s") as (store, group):
+        for number in range(2):
+            group.stream.add({"n": str(number)})
+            assert log_of(store).roll()
+        with pytest.raises(StorageError, match="could not open"):
+            group.pending_range()
+    view.unlink()
+    with opened(tmp_path / "s") as (store, group):
+        assert [shown(group.stream.group(name)) for name in names] == before
+        assert [each.name for each in group.stream.groups()] == sorted(name.encode() for name in names)
+        assert store.verify().ok
+
+
+def _fails(self: View, *_: object, **__: object) -> None:
+    raise StorageError(str(self.path), "use the view in", 5, "the disk fails")
+
+
+def test_a_view_that_cannot_be_thrown_away_is_told_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    with opened(tmp_path / "s") as (store, _):
+        assert store._view is not None
+        monkeypatch.setattr(Path, "unlink", refuse)
+        with pytest.raises(StorageError, match="could not throw away the view in"):
+            store._view.discard()
