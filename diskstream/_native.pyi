@@ -33,7 +33,7 @@ from diskstream._native_wire import send_each as send_each
 
 __all__ = ["CTL_BYTES", "FORMAT_VERSION", "LOG_HEADER_BYTES", "MAX_BATCH_BYTES", "MAX_CONSUMERS", "MAX_ENTRY_BYTES"]
 __all__ += ["MAX_GROUPS", "MAX_NAMES_BYTES", "MAX_NAME_BYTES", "MAX_SETTING_BYTES", "TRIM_GRANULE_ENTRIES"]
-__all__ += ["LOOK_MS", "SEEN_EVERY_MS"]
+__all__ += ["LOOK_MS", "SEEN_EVERY_MS", "forked"]
 __all__ += ["Block", "Changes", "Ctl", "Delivery", "Entry", "EntryID", "Guard", "Log", "LogFile", "RowSegment", "Turn"]
 __all__ += ["AuditFile", "AuditLog", "ColumnBatch", "NodeCache", "PackedRows", "SealedSegment", "Sealer"]
 __all__ += ["RowDigests", "ScanBatch", "ScanLayout", "Unknown"]
@@ -468,6 +468,7 @@ class Log:
     @property
     def active_entries(self) -> int: ...  # Entries of the active segment, gone ones included
 
+def forked() -> None: ...  # Says so: what changes pages and log files opened before raises ForkedError from now on
 def wait_bells(bells: Sequence[tuple[Ctl, int]], timeout_s: float | None) -> bool:
     """Sleeps until a bell is not as it was read, or the time is up. Whether one rang. Signals are handled."""
 

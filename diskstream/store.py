@@ -143,6 +143,7 @@ class Store(Naming, Upkeep):
         for log in self._logs.values():
             log.after_fork()
         self._page.after_fork()
+        self._files = self._files.of_this_process()
         try:
             self._begin()
         except (DiskstreamError, OSError) as error:  # its directory may be gone: the other stores must still go on

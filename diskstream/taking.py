@@ -37,7 +37,10 @@ def take(
         return None, None  # a chosen clock may be another one after a wait
     most, now = log.pending.most_rows, log.now()
     known = log.first_seen
-    entries, turn, is_over = log.native.take(group.name, consumer, count, block, group, known, most, now, stop)
+    try:
+        entries, turn, is_over = log.native.take(group.name, consumer, count, block, group, known, most, now, stop)
+    except StreamMoved:  # in a child that a signal handler forked as this waited: it waits at its own opening
+        return None, None
     if is_over:
         _relieve(log)
     return entries, turn
@@ -52,7 +55,10 @@ def finish(group: "Group", ids: list[EntryID], consumer: bytes | None = None) ->
     log = _log_of(group)
     if log is None:
         return None
-    done = log.native.finish(group.name, ids, log.pending.most_rows, log.now(), consumer)
+    try:
+        done = log.native.finish(group.name, ids, log.pending.most_rows, log.now(), consumer)
+    except StreamMoved:
+        return None
     if done is None:
         return None
     if done[1]:

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from diskstream.engine.files import Files
+from diskstream.engine.locks import Locks
+from diskstream.engine.moved import FORKS
 from diskstream.errors import StoreBusyError
 
 __all__ = ["alone", "users"]
@@ -20,15 +22,17 @@ def alone(store: Path, files: Files) -> Iterator[None]:
         StoreBusyError: somebody has the store open, or repairs it.
     """
     path = store / "ctl"
+    before = FORKS.count
     fd, _ = files.open_ctl(path)
+    locks = Locks(fd, before)
     try:
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            locks.change(fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise StoreBusyError(str(store), users(path)) from None
         yield
     finally:
-        fcntl.flock(fd, fcntl.LOCK_UN)
+        locks.give_up()
         os.close(fd)
 
 

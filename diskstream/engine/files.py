@@ -5,6 +5,7 @@ must be one of these methods. Reading needs no stand-in: a simulated file is a r
 """
 
 import contextlib
+import copy
 import errno
 import os
 import stat
@@ -15,6 +16,7 @@ from typing import BinaryIO, Protocol, Self
 
 from diskstream._native import CTL_BYTES, Ctl, LogFile
 from diskstream.engine.descriptors import opened, tried_again
+from diskstream.engine.moved import FORKS, ForkedError
 from diskstream.errors import CorruptionError, StorageError, storage_error
 
 __all__ = [
@@ -76,7 +78,7 @@ class NewFile:
     """A file being written from its beginning; it did not exist before."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.path, self._made_at = path, FORKS.count
         with wrapped(path, "create"):
             self._fd = opened(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _FILE_MODE)
 
@@ -89,6 +91,8 @@ class NewFile:
         rest = memoryview(data)
         with wrapped(self.path, "write"):
             while rest:
+                if self._made_at != FORKS.count:  # the descriptor's place in the file is the parent's too
+                    raise ForkedError
                 rest = rest[os.write(self._fd, rest) :]
 
     def sync(self) -> None:
@@ -171,7 +175,24 @@ def size_of(path: Path) -> int:
 
 
 class Files:
-    """The real file system."""
+    """The real file system, as one process changes it.
+
+    A forked child that goes on with a call of its parent's gets a ForkedError where that would change something.
+    """
+
+    _made_at: int  # in forks
+
+    def __new__(cls, *_: object, **__: object) -> Self:
+        """Whatever a stand-in begins with."""
+        made = super().__new__(cls)
+        made._made_at = FORKS.count
+        return made
+
+    def of_this_process(self) -> Self:
+        """The same for a forked child. A call that was begun in its parent keeps the parent's, and gets no further."""
+        made = copy.copy(self)
+        made._made_at = FORKS.count
+        return made
 
     def open_log(self, path: Path, *, writable: bool) -> LogFileLike:
         """Opens an existing log file and maps it."""
@@ -188,32 +209,48 @@ class Files:
 
     def create(self, path: Path) -> NewFile:
         """Begins a file that must not exist."""
+        if self._made_at != FORKS.count:
+            raise ForkedError
         return NewFile(path)
 
     def rename(self, source: Path, target: Path) -> None:
         """Gives a file or directory another name, in one step."""
+        old, new = str(source), str(target)  # no code runs between the look and the call
         with wrapped(source, "rename"):
-            source.rename(target)
+            if self._made_at != FORKS.count:
+                raise ForkedError
+            os.rename(old, new)
 
     def link(self, source: Path, target: Path) -> None:
         """Gives a file a second name, which must not exist."""
+        old, new = str(source), str(target)
         with wrapped(target, "create"):
-            os.link(source, target)
+            if self._made_at != FORKS.count:
+                raise ForkedError
+            os.link(old, new)
 
     def unlink(self, path: Path) -> None:
         """Removes a file; one that is gone already is fine."""
+        name = str(path)
         with wrapped(path, "remove"), contextlib.suppress(FileNotFoundError):
-            path.unlink()
+            if self._made_at != FORKS.count:
+                raise ForkedError
+            os.unlink(name)
 
     def mkdir(self, path: Path) -> None:
         """Makes a directory; one that is there already is fine."""
         with wrapped(path, "create"):
+            if self._made_at != FORKS.count:
+                raise ForkedError
             path.mkdir(mode=_DIRECTORY_MODE, exist_ok=True)
 
     def rmdir(self, path: Path) -> None:
         """Removes an empty directory; one that is gone already is fine."""
+        name = str(path)
         with wrapped(path, "remove"), contextlib.suppress(FileNotFoundError):
-            path.rmdir()
+            if self._made_at != FORKS.count:
+                raise ForkedError
+            os.rmdir(name)
 
     def sync_dir(self, path: Path) -> None:
         """Makes the names in a directory durable."""

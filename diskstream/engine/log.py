@@ -15,12 +15,13 @@ from diskstream._native import EntryID, Log, RowSegment
 from diskstream.engine import audit, closing, frontier, names, recovery, roll, spare, torn
 from diskstream.engine.files import Files, LogFileLike
 from diskstream.engine.looks import is_there
+from diskstream.engine.moved import ForkedError, StreamMoved
 from diskstream.engine.page import APPEND, FLUSH, MAINTENANCE, POISONED, Page
 from diskstream.engine.pending import StreamPending
 from diskstream.engine.recovery import RecoveryReport
 from diskstream.engine.segment import Segments, SharedCache
 from diskstream.engine.state import View, open_view
-from diskstream.engine.whereabouts import StreamMoved, Whereabouts
+from diskstream.engine.whereabouts import Whereabouts
 from diskstream.errors import (
     ArgumentError,
     CorruptionError,
@@ -456,7 +457,7 @@ class StreamLog:
         self.native.close()
         # What another thread has under way ends first; whatever begins from now on finds the log closed.
         for lock in (APPEND, FLUSH) if waits else ():
-            with self.ctl.locked(lock):
+            with contextlib.suppress(ForkedError), self.ctl.locked(lock):
                 pass
         files = [file.close for file in self._logs.values()]
         for close in (self.pending.close, self.segments.close, *files, self.page.close, self._whereabouts.close):
@@ -489,7 +490,10 @@ class StreamLog:
         self._let_go(waits=waits)
 
     def after_fork(self) -> None:
-        """Lets go of what is the parent's, touching no lock: a thread that is not here may have held it."""
+        """Lets go of what is the parent's, touching no lock: a thread that is not here may have held it.
+
+        A call in which a signal handler forked goes on here too, can change nothing, and is done anew: see moved.py.
+        """
         self._closed = True
         self.native.close(False)
         self.page.after_fork()

@@ -15,7 +15,9 @@ from pathlib import Path
 from diskstream._native import CTL_BYTES, Ctl
 from diskstream.engine.descriptors import are_short, tried_again
 from diskstream.engine.files import Files, nameless_file, wrapped
+from diskstream.engine.locks import Locks
 from diskstream.engine.looks import status
+from diskstream.engine.moved import FORKS
 from diskstream.errors import NamespaceError, NewerFormatError
 
 __all__ = ["APPEND", "FLUSH", "MAGIC", "MAINTENANCE", "POISONED", "VERSION", "Page", "boot_id"]
@@ -71,8 +73,9 @@ class Page:
         was_poisoned: whether it said so before it was made anew.
     """
 
-    def __init__(self, fd: int, ctl: Ctl, *, alone: bool) -> None:
-        self._fd, self.ctl, self.alone = fd, ctl, alone
+    def __init__(self, locks: Locks, ctl: Ctl, *, alone: bool) -> None:
+        fd = locks.fd
+        self._fd, self._locks, self.ctl, self.alone = fd, locks, ctl, alone
         ours = os.fstat(fd)
         self._identity = ours.st_dev, ours.st_ino  # a number of a descriptor may be another file's later
         self.same_boot = ctl.ready and bytes(ctl.boot) == boot_id()
@@ -88,62 +91,35 @@ class Page:
             StorageError: it cannot be opened.
         """
         while True:
+            before = FORKS.count
             fd, ctl = files.open_ctl(path)
+            locks = Locks(fd, before)
             try:
                 with wrapped(path, "lock"):
-                    alone = cls._lock(fd)
-                    cls._record_lock(fd, fcntl.F_RDLCK, wait=True)
+                    alone = locks.is_alone()
+                    locks.record(fcntl.F_RDLCK, wait=True)
                 if not alone:
                     _refuse_strangers(fd, ctl, path)
                 # Not the file of that name any more: its directory was moved away before we had the lock.
                 # Not ready: who was alone with it died before it was done.
                 if cls._is_at(fd, path) and (alone or ctl.ready):
                     with wrapped(path, "look at"):
-                        return cls(fd, ctl, alone=alone)
+                        return cls(locks, ctl, alone=alone)
             except BaseException:
-                cls._let_go(fd)
+                locks.give_up()
+                os.close(fd)
                 raise
-            cls._let_go(fd)
-
-    @classmethod
-    def _let_go(cls, fd: int) -> None:
-        """Gives up the locks: explicitly, since a mapping that somebody still holds would keep them."""
-        try:
-            fcntl.flock(fd, fcntl.LOCK_UN)
-            cls._record_lock(fd, fcntl.F_UNLCK)
-        finally:
+            locks.give_up()
             os.close(fd)
-
-    @staticmethod
-    def _lock(fd: int) -> bool:
-        with contextlib.suppress(BlockingIOError):
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return True
-        fcntl.flock(fd, fcntl.LOCK_SH)
-        return False
-
-    @staticmethod
-    def _record_lock(fd: int, kind: int, *, wait: bool = False) -> bool:
-        """A lock beside the `flock`: every opening has it shared, and it is made exclusive in one step, or not at all.
-
-        A `flock` is not: where others hold it too, an attempt would give up what one has.
-        """
-        command: int | None = getattr(fcntl, "F_OFD_SETLKW" if wait else "F_OFD_SETLK", None)
-        if command is None:
-            return False  # not Linux: nobody can tell that there are no others
-        with contextlib.suppress(BlockingIOError):
-            fcntl.fcntl(fd, command, struct.pack("hhqqi4x", kind, os.SEEK_SET, 0, 0, 0))
-            return True
-        return False
 
     def becomes_last(self) -> bool:
         """Whether nobody else has the page open, which stays so until `lets_others`: who comes waits for that."""
-        return self._record_lock(self._fd, fcntl.F_WRLCK)
+        return self._locks.record(fcntl.F_WRLCK)
 
     def lets_others(self) -> None:
         """Ends what `becomes_last` began; nothing otherwise. It never waits."""
         if self._fd >= 0:
-            self._record_lock(self._fd, fcntl.F_RDLCK)
+            self._locks.record(fcntl.F_RDLCK)
 
     @staticmethod
     def _is_at(fd: int, path: Path) -> bool:
@@ -178,7 +154,7 @@ class Page:
         try:
             with wrapped(Path("a control page in memory"), "make"):
                 os.ftruncate(fd, CTL_BYTES)
-                page = cls(fd, Ctl(fd, "ctl"), alone=True)
+                page = cls(Locks(fd, FORKS.count), Ctl(fd, "ctl"), alone=True)
         finally:
             os.close(fd)
         page._fd = -1
@@ -199,7 +175,7 @@ class Page:
         """Lets others in. False where one was faster and made the page anew: open it again."""
         self.ctl.clear_flags(POISONED)
         self.ctl.confirm(boot_id())
-        fcntl.flock(self._fd, fcntl.LOCK_SH)
+        self._locks.change(fcntl.LOCK_SH)
         self.alone = False
         return self.ctl.ready and self.ctl.generation == generation
 
@@ -207,7 +183,8 @@ class Page:
         """Gives up the page."""
         fd, self._fd = self._fd, -1
         if fd >= 0:
-            self._let_go(fd)
+            self._locks.give_up()
+            os.close(fd)
 
     def after_fork(self) -> None:
         """Lets go of the descriptor only: the lock behind it is the parent's."""

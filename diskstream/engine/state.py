@@ -32,7 +32,9 @@ import lmdb
 from diskstream.engine import view_check
 from diskstream.engine.descriptors import opened, tried_again
 from diskstream.engine.files import open_regular, reading, wrapped
+from diskstream.engine.locks import Locks
 from diskstream.engine.looks import is_there, status
+from diskstream.engine.moved import FORKS, ForkedError
 from diskstream.engine.page import boot_id
 from diskstream.errors import DiskFullError, LimitError, ReadOnlyError, StorageError
 
@@ -127,6 +129,7 @@ class View:
         # `Condition` and a count were left as they were by a signal handler that raised in the middle.
         self._gate = threading.RLock()
         self._inside: dict[object, int] = {}  # of each transaction under way its thread
+        self._made_at = FORKS.count
 
     # --- life ---------------------------------------------------------------------------------------------------------
 
@@ -135,6 +138,8 @@ class View:
         if env is not None:
             return env
         with self._mutex:
+            if self._made_at != FORKS.count:
+                raise ForkedError
             if self._env is None:
                 self._env = self._open()
             return self._env
@@ -144,8 +149,8 @@ class View:
             self.path.mkdir(mode=0o700, exist_ok=True)
             self._check_owner()
             self._users = io.FileIO(open_regular(self.path / "users", os.O_RDWR | os.O_CREAT, 0o600), "r+")
-            self._join(self._users)
-            return self._open_lmdb(self._users)
+            self._join(self._locks_of(self._users))
+            return self._open_lmdb(self._locks_of(self._users))
         except BaseException as error:
             self._leave_users()
             if isinstance(error, PermissionError) or getattr(error, "errno", 0) == 30:  # noqa: PLR2004  # EROFS
@@ -170,16 +175,19 @@ class View:
                     what = "it is not the owner's alone: remove the directory view, which is made anew"
                     raise StorageError(str(path), "open", errno.EPERM, what)
 
-    def _join(self, users: io.FileIO) -> None:
+    def _locks_of(self, users: io.FileIO) -> Locks:
+        return Locks(users.fileno(), self._made_at)
+
+    def _join(self, users: Locks) -> None:
         """Takes the shared flock, with an epoch of this boot: whoever comes alone sets it, others find it set."""
         while True:
-            if _alone(users):
+            if users.is_alone():
                 self._begin_alone()
-                fcntl.flock(users, fcntl.LOCK_SH)
+                users.change(fcntl.LOCK_SH)
             # Waited for the last one to close? Then the epoch says "clean", and must not while we write.
             if self._epoch() == boot_id().hex():
                 return
-            fcntl.flock(users, fcntl.LOCK_UN)
+            users.change(fcntl.LOCK_UN)
 
     def _leave_users(self) -> None:
         users, self._users = self._users, None
@@ -219,10 +227,13 @@ class View:
             os.close(folder)
 
     def _remove_files(self) -> None:
-        for name in ("data.mdb", "lock.mdb"):
-            (self.path / name).unlink(missing_ok=True)
+        for name in (str(self.path / "data.mdb"), str(self.path / "lock.mdb")):
+            with contextlib.suppress(FileNotFoundError):
+                if self._made_at != FORKS.count:
+                    raise ForkedError
+                os.unlink(name)  # noqa: PTH108  # no code runs between the look and the call
 
-    def _open_lmdb(self, users: io.FileIO) -> lmdb.Environment:
+    def _open_lmdb(self, users: Locks) -> lmdb.Environment:
         for attempt in (0, 1):
             try:
                 data = self.path / "data.mdb"
@@ -231,10 +242,10 @@ class View:
                 env = tried_again(functools.partial(_environment, self.path, map_bytes))
             except (lmdb.InvalidError, lmdb.CorruptedError, lmdb.VersionMismatchError, lmdb.DiskError) as error:
                 # Not an environment of ours: a view is never worth an error. Others that have it open hold a flock.
-                if attempt or not _alone(users):
+                if attempt or not users.is_alone():
                     raise StorageError(str(self.path), "open the view in", 5, str(error)) from error
                 self._remove_files()
-                fcntl.flock(users, fcntl.LOCK_SH)
+                users.change(fcntl.LOCK_SH)
             except lmdb.Error as error:
                 raise _as_ours(self.path, error) from error
             else:
@@ -257,20 +268,21 @@ class View:
     def close(self) -> None:
         """Lets go; whoever is the last to do so flushes the view and says that it may be used after the next boot."""
         with self._mutex:
-            env, users = self._env, self._users
-            if env is None or users is None:
+            env = self._env
+            if env is None or self._users is None:
                 return
+            users = self._locks_of(self._users)
             try:
-                if self._data_inode() == self._inode and _alone(users):
+                if self._data_inode() == self._inode and users.is_alone():
                     env.sync(True)
                     env.close()
                     self._write_epoch("clean")
-            except (OSError, lmdb.Error):
+            except (OSError, lmdb.Error, ForkedError):
                 pass  # it will be made anew
             finally:
                 self._env = None
                 env.close()
-                fcntl.flock(users, fcntl.LOCK_UN)  # a child that was just forked may hold it, too
+                users.give_up()  # a child that was just forked may hold it, too
                 self._leave_users()
 
     def __del__(self) -> None:
@@ -295,12 +307,12 @@ class View:
             time.sleep(_LOOK_S)
 
     def after_fork(self) -> None:
-        """Lets go of what is the parent's."""
-        inside = self._inside
+        """Lets go of what is the parent's. Who forked in a transaction, in a signal handler, finds it ended."""
+        me, inside = threading.get_ident(), self._inside
         self._mutex, self._gate, self._inside = threading.RLock(), threading.RLock(), {}
         env, self._env = self._env, None
         if env is not None:
-            if inside:
+            if any(thread != me for thread in inside.values()):
                 _LEFT.append(env)  # closing it would end transactions of threads that are not here, and wait for them
             else:
                 env.close()  # in a forked child this touches nothing that is shared
@@ -357,6 +369,8 @@ class View:
             except _DAMAGED as error:
                 raise ViewDamaged from error
             except lmdb.Error as error:
+                if self._made_at != FORKS.count:
+                    raise ForkedError from error
                 raise _as_ours(self.path, error) from error
             finally:
                 self._inside.pop(key, None)
@@ -400,16 +414,6 @@ class View:
         if size > _MAX_MAP_BYTES:
             raise LimitError("the size of the view", _MAX_MAP_BYTES, size)
         env.set_mapsize(size)
-
-
-def _alone(users: io.FileIO) -> bool:
-    """Locks it for oneself alone; where others have it, with them."""
-    try:
-        fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        fcntl.flock(users, fcntl.LOCK_SH)
-        return False
-    return True
 
 
 def _environment(path: Path, map_bytes: int) -> lmdb.Environment:

@@ -8,13 +8,10 @@ from pathlib import Path
 from diskstream.engine.descriptors import opened
 from diskstream.engine.files import wrapped
 from diskstream.engine.looks import status
+from diskstream.engine.moved import StreamMoved
 from diskstream.errors import CorruptionError
 
 __all__ = ["StreamMoved", "Whereabouts"]
-
-
-class StreamMoved(Exception):  # noqa: N818  # not an error: look the stream up again
-    """The stream was deleted, renamed or replaced by somebody: its name must be looked up again."""
 
 
 class Whereabouts:

@@ -12,8 +12,10 @@ from pathlib import Path
 
 import diskstream
 from diskstream import Store
+from diskstream.engine.moved import ForkedError, StreamMoved
 from tests.engine.children import LIMIT_S, hear, say
 from tests.engine.sample import SMALL, log_of
+from tests.engine.stand_ins import Watched
 
 
 def forked(work: Callable[[], None]) -> int:
@@ -229,3 +231,95 @@ def fork_beside_a_lost_store(path: str) -> None:
         say(len(store.stream("x")))
         stack.pop_all()  # nothing of them can be closed cleanly
         store.close()
+
+
+class ForkingOnce:
+    """Forks before one step that is taken on the way to the disk, as a signal handler may, and both go on with it.
+
+    The child goes on at once, and its parent when that one has come to the end of the call, or has been told that it
+    can do nothing; with `after`, the child goes on when the parent has done it all.
+    """
+
+    def __init__(self, *, after: bool) -> None:
+        self.left, self.child, self.is_child = 0, 0, False
+        self._after = after
+        self._gate = os.pipe()
+
+    def __call__(self, kind: str, _: Path) -> None:
+        if self.is_child or kind == "create" or threading.current_thread() is not threading.main_thread():
+            return  # `create` is what the stand-in does itself; and signal handlers run in the main thread
+        self.left -= 1
+        if self.left:
+            return
+        self.child = os.fork()
+        if self.child == 0:
+            self.is_child = True
+            signal.setitimer(signal.ITIMER_REAL, LIMIT_S / 2)
+            if self._after:
+                os.read(self._gate[0], 1)
+            for error in (StreamMoved, ForkedError):
+                error.__new__ = self._made  # type: ignore[method-assign,assignment]
+        elif not self._after:
+            os.read(self._gate[0], 1)
+
+    def _made(self, kind: type[BaseException], *arguments: object) -> BaseException:
+        self.go_on()
+        return Exception.__new__(kind, *arguments)
+
+    def go_on(self) -> None:
+        """Lets the other one go on."""
+        if self.is_child != self._after:
+            os.write(self._gate[1], b".")
+
+    def done(self) -> bool:
+        """The parent has done what it forked in. Whether there was such a step."""
+        if not self.child:
+            return False
+        self.go_on()
+        say(ended(self.child))
+        self.child = 0
+        self._gate = os.pipe()  # more may have been written than was read
+        return True
+
+
+def go_on_with_the_call(path: str, after: bool) -> None:
+    """Forks before each step of appends, rolls, sealing, compacting and deliveries, one after the other."""
+    fork = ForkingOnce(after=after)
+    store = diskstream.open(path, **{**SMALL, "pending_rows": 1}, files=Watched(fork))
+    stream = store.stream("x")
+    group = stream.group("g", start="0")
+
+    def work(by: str) -> None:
+        stream.add_many([{"by": by, "n": "x" * 1500}] * 8)
+        given = group.consumer("c").read(count=7)
+        group.ack(*[entry.id for entry in given[:5]])
+        stream.seal()
+        stream.compact()
+
+    def work_of_the_child() -> None:
+        fork.go_on()
+        stream.add({"by": "fork", "n": ""})
+        group.consumer("fork").read(count=1)
+        group.pending_range()
+        store.close()
+
+    step, was_there = 0, True
+    while was_there:
+        step += 1
+        fork.left = step
+        try:
+            work("either")
+        except diskstream.ClosedError as error:
+            if not fork.is_child or "begin the call again" not in str(error):
+                raise
+        if fork.is_child:
+            work_of_the_child()
+            os._exit(0)
+        was_there = fork.done()
+    fork.left = 0  # closing is nothing to fork in
+    pending = [(each.id, each.consumer, each.deliveries) for each in group.pending_range(count=1 << 20)]
+    store.close()
+    shutil.rmtree(f"{path}/view")
+    with diskstream.open(path, **SMALL) as again:
+        found = again.stream("x").group("g", create=False).pending_range(count=1 << 20)
+        say("end", step, pending == [(each.id, each.consumer, each.deliveries) for each in found])

@@ -91,3 +91,20 @@ def test_a_reader_that_sleeps_in_the_parent_is_woken_by_the_fork(tmp_path: Path)
     with child(forks.block_in_parent, tmp_path / "s") as parent:
         assert parent.hear() == "0"
         assert parent.hear() == "fork"
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["the child first", "the parent first"])
+def test_a_fork_in_the_midst_of_a_call_leaves_what_is_begun_to_its_parent(tmp_path: Path, after: bool) -> None:
+    """As a signal handler forks that returns in the child, too: the call goes on there, and can change nothing."""
+    with child(forks.go_on_with_the_call, tmp_path / "s", after) as parent:
+        codes = 0
+        while (said := parent.hear()) == "0":
+            codes += 1
+        word, steps, is_same = said.split()
+        assert (word, is_same) == ("end", "True")
+        assert codes == int(steps) - 1 > 30, "each step was forked in"
+        assert parent.wait() == 0
+    there = by(tmp_path / "s")
+    assert there.count("fork") == codes
+    assert there.count("either") >= 8 * (codes + 1)
+    assert there.count("either") % 8 == 0, "all of a batch or nothing"

@@ -209,6 +209,9 @@ impl Writer<'_> {
         (payload, flags): (&[u8], u8),
         now_ms: u64,
     ) -> Outcome<()> {
+        if self.page.is_left() {
+            return Err(Failure::Reason(reason::CLOSED));
+        }
         let need = (FRAME_HEADER_BYTES + padded(payload.len())) as u64;
         let at = active.tail.end;
         let full = self.segment_bytes.max(2 * active.tail.snapshot.1);

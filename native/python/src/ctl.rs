@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use diskstream_sys::ctl::{Bell, Ctl as Page, Lock, Word, FLAG_CHECK};
-use diskstream_sys::futex;
 use diskstream_sys::mutex::Locked;
+use diskstream_sys::{forks, futex};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
@@ -39,14 +39,30 @@ fn lock_of(number: u8) -> Lock {
     }
 }
 
+/// Says that this process has just been forked: what changes a page or a log file that was opened before is refused.
+#[pyfunction]
+pub fn forked() {
+    forks::forked();
+}
+
+/// An error where a forked child goes on with a page of its parent's: in a call in which a signal handler forked.
+fn ours(py: Python<'_>, page: &Page) -> PyResult<()> {
+    if page.is_left() {
+        return Err(errors::forked(py));
+    }
+    Ok(())
+}
+
 /// Takes the append lock, off the GIL where it must wait. An error only where a signal came in between.
 pub fn acquire(py: Python<'_>, page: &Page, lock: Lock) -> PyResult<()> {
+    ours(py, page)?;
     let mutex = page.lock(lock);
     let mut locked = mutex.spin_lock();
     while locked == Locked::No {
         locked = py.detach(|| page.lock(lock).lock(SLICE));
         if locked == Locked::No {
             py.check_signals()?;
+            ours(py, page)?;
         }
     }
     if locked == Locked::Mine {
@@ -78,6 +94,7 @@ impl Guard {
             self.held.store(true, Ordering::Relaxed);
             return Ok(true);
         }
+        ours(py, &self.page)?;
         let locked = self.page.lock(self.lock).try_lock();
         if locked == Locked::AfterDeath && self.lock == Lock::Append {
             self.page.raise_flags(FLAG_CHECK);
@@ -105,12 +122,15 @@ impl Ctl {
 
     /// Makes the page anew. Only for who has proved that nobody else uses it.
     fn init(&self, py: Python<'_>, generation: u64, flags: u32) -> PyResult<()> {
+        ours(py, &self.page)?;
         self.page.init(generation, flags).map_err(|error| storage(py, "ctl", "initialise", &error))
     }
 
     /// Says in which boot the log was put right: the last step of a recovery.
-    fn confirm(&self, boot: [u8; 16]) {
+    fn confirm(&self, py: Python<'_>, boot: [u8; 16]) -> PyResult<()> {
+        ours(py, &self.page)?;
         self.page.confirm(boot);
+        Ok(())
     }
 
     #[getter]
@@ -138,14 +158,18 @@ impl Ctl {
         self.page.flags()
     }
 
-    fn raise_flags(&self, flags: u32) {
+    fn raise_flags(&self, py: Python<'_>, flags: u32) -> PyResult<()> {
+        ours(py, &self.page)?;
         self.page.raise_flags(flags);
         self.page.wake_queue(usize::MAX, None);
         self.page.ring(Bell::Readers);
+        Ok(())
     }
 
-    fn clear_flags(&self, flags: u32) {
+    fn clear_flags(&self, py: Python<'_>, flags: u32) -> PyResult<()> {
+        ours(py, &self.page)?;
         self.page.clear_flags(flags);
+        Ok(())
     }
 
     #[getter]
@@ -154,12 +178,15 @@ impl Ctl {
     }
 
     /// Poisons the stream for every process.
-    fn poison(&self, reason: &str) {
+    fn poison(&self, py: Python<'_>, reason: &str) -> PyResult<()> {
+        ours(py, &self.page)?;
         self.page.poison(reason);
+        Ok(())
     }
 
     /// Sets the written, visible and durable positions, and the durable sequence number: after a recovery or a roll.
-    fn publish(&self, segment: u64, offset: u64, lsn: u64) {
+    fn publish(&self, py: Python<'_>, segment: u64, offset: u64, lsn: u64) -> PyResult<()> {
+        ours(py, &self.page)?;
         let at = place(segment, offset);
         for word in [Word::Durable, Word::Visible, Word::Written] {
             self.page.set(word, at);
@@ -168,6 +195,7 @@ impl Ctl {
         self.page.wake_queue(1, None);
         self.page.ring(Bell::Readers);
         self.page.ring(Bell::Flushed);
+        Ok(())
     }
 
     /// `(segment, offset)` up to which frames are written.
@@ -226,9 +254,16 @@ pub fn wait_bells(py: Python<'_>, bells: Vec<(Py<Ctl>, u32)>, timeout_s: Option<
     }
     let result = sleep(py, &pages, until);
     for (page, _) in &pages {
-        page.sleepers(Bell::Readers).fetch_sub(1, Ordering::SeqCst);
+        slept(page);
     }
     result
+}
+
+/// Ends what counted this sleeper; in a child that was forked meanwhile, the parent sees to that.
+pub fn slept(page: &Page) {
+    if !page.is_left() {
+        page.sleepers(Bell::Readers).fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 fn rang(pages: &[(Arc<Page>, u32)]) -> bool {

@@ -80,6 +80,12 @@ fn collect<'py, const N: usize>(values: [PyResult<Bound<'py, PyAny>>; N]) -> PyR
     values.into_iter().collect()
 }
 
+/// A forked child goes on with a call of its parent's, and with what that had open: it is to be done anew.
+pub fn forked(py: Python<'_>) -> PyErr {
+    let class = py.import("diskstream.engine.moved").and_then(|module| module.getattr("ForkedError"));
+    class.and_then(|class| class.call0()).map_or_else(|error| error, PyErr::from_value)
+}
+
 /// An `ArgumentError`: the caller asked for what cannot be.
 pub fn argument(py: Python<'_>, text: &str) -> PyErr {
     build(py, "ArgumentError", arguments!(py, text))

@@ -5,11 +5,11 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, RwLock};
 
-use diskstream_sys::{io as sys_io, map::Map};
+use diskstream_sys::{forks, io as sys_io, map::Map};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::errors::{failure, Failure};
+use crate::errors::{self, failure, Failure};
 
 static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 
@@ -20,12 +20,21 @@ pub struct Inner {
     map: RwLock<Arc<Map>>,
     /// Whether bytes are stored into the mapping.
     stored: AtomicBool,
+    /// In forks: a child leaves its parent's files alone.
+    made_at: u64,
 }
 
 type Outcome<T> = Result<T, Failure>;
 
 impl Inner {
+    fn is_left(&self) -> bool {
+        self.made_at != forks::count()
+    }
+
     fn open_file(&self) -> Outcome<Arc<File>> {
+        if self.is_left() {
+            return Err(Failure::Closed);
+        }
         self.file.read().ok().and_then(|file| file.clone()).ok_or(Failure::Closed)
     }
 
@@ -56,6 +65,9 @@ impl Inner {
     }
 
     pub fn store(&self, offset: u64, data: &[u8]) -> Outcome<()> {
+        if self.is_left() {
+            return Err(Failure::Closed);
+        }
         let stored = usize::try_from(offset).is_ok_and(|offset| self.map().store(offset, data));
         if stored {
             return Ok(());
@@ -70,6 +82,13 @@ impl Inner {
 
     pub fn flush(&self) -> Outcome<()> {
         sys_io::fdatasync(self.open_file()?.as_raw_fd()).map_err(|error| Failure::Io("flush", error))
+    }
+
+    fn failed(&self, py: Python<'_>, error: Failure) -> PyErr {
+        match error {
+            Failure::Closed if self.is_left() => errors::forked(py),
+            error => failure(py, &self.path, error),
+        }
     }
 
     fn extend(&self, size: u64) -> Outcome<()> {
@@ -103,19 +122,20 @@ impl LogFile {
         let file = sys_io::duplicate(fd).map_err(|error| failure(py, &path, Failure::Io("open", error)))?;
         let empty = Map::new(fd, 0, 0, false).map_err(|error| failure(py, &path, Failure::Io("map", error)))?;
         let (file, map, stored) = (Some(Arc::new(file)), Arc::new(empty), AtomicBool::new(writable));
-        let inner = Inner { path, file: RwLock::new(file), map: RwLock::new(map), stored };
+        let made_at = forks::count();
+        let inner = Inner { path, file: RwLock::new(file), map: RwLock::new(map), stored, made_at };
         inner.refresh().map_err(|error| failure(py, &inner.path, error))?;
         Ok(LogFile { inner: Arc::new(inner) })
     }
 
     /// Copies `data` into the mapping.
     fn store(&self, py: Python<'_>, offset: u64, data: &[u8]) -> PyResult<()> {
-        self.inner.store(offset, data).map_err(|error| failure(py, &self.inner.path, error))
+        self.inner.store(offset, data).map_err(|error| self.inner.failed(py, error))
     }
 
     /// Writes `data` by system call.
     fn pwrite(&self, py: Python<'_>, offset: u64, data: &[u8]) -> PyResult<()> {
-        py.detach(|| self.inner.pwrite(offset, data)).map_err(|error| failure(py, &self.inner.path, error))
+        py.detach(|| self.inner.pwrite(offset, data)).map_err(|error| self.inner.failed(py, error))
     }
 
     /// Writes `data`; it is durable on return, and nothing else is promised.
@@ -124,17 +144,17 @@ impl LogFile {
             let file = self.inner.open_file()?;
             sys_io::pwrite_sync(file.as_raw_fd(), data, offset).map_err(|error| Failure::Io("write", error))
         })
-        .map_err(|error| failure(py, &self.inner.path, error))
+        .map_err(|error| self.inner.failed(py, error))
     }
 
     /// Writes zeros from the present end up to `size_bytes` and maps them.
     fn extend(&self, py: Python<'_>, size_bytes: u64) -> PyResult<()> {
-        py.detach(|| self.inner.extend(size_bytes)).map_err(|error| failure(py, &self.inner.path, error))
+        py.detach(|| self.inner.extend(size_bytes)).map_err(|error| self.inner.failed(py, error))
     }
 
     /// fdatasync: what was written and stored, and a size that grew.
     fn flush(&self, py: Python<'_>) -> PyResult<()> {
-        py.detach(|| self.inner.flush()).map_err(|error| failure(py, &self.inner.path, error))
+        py.detach(|| self.inner.flush()).map_err(|error| self.inner.failed(py, error))
     }
 
     /// Asks for a range to be written back. Promises nothing.

@@ -114,6 +114,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<audit::AuditLog>()?;
     module.add_class::<audit::AuditFile>()?;
     module.add_class::<sealer::Sealer>()?;
+    module.add_function(wrap_pyfunction!(ctl::forked, module)?)?;
     module.add_function(wrap_pyfunction!(ctl::wait_bells, module)?)?;
     module.add_function(wrap_pyfunction!(socket::send_each, module)?)?;
     module.add_function(wrap_pyfunction!(waiting::wait_turns, module)?)?;

@@ -61,7 +61,10 @@ impl Log {
     }
 
     pub(crate) fn error(&self, py: Python<'_>, error: Failure) -> PyErr {
-        failure(py, &self.path, error)
+        match error {
+            Failure::Closed if self.page.is_left() => errors::forked(py),
+            error => failure(py, &self.path, error),
+        }
     }
 
     /// The offset up to which frames of this segment may be shown.

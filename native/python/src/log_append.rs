@@ -97,6 +97,9 @@ impl Log {
             locked = mutex.lock(std::time::Duration::from_millis(50));
             if locked == diskstream_sys::mutex::Locked::No {
                 signals()?;
+                if self.page.is_left() {
+                    return Err(Failure::Reason(reason::CLOSED)); // in a child that the handler forked
+                }
             }
         }
         if locked == diskstream_sys::mutex::Locked::Mine {

@@ -9,7 +9,7 @@ use diskstream_sys::futex;
 use diskstream_sys::queue::Turn;
 use pyo3::prelude::*;
 
-use crate::ctl::Ctl;
+use crate::ctl::{slept, Ctl};
 use crate::errors;
 
 /// A place in the queue of a group on one stream's page; given up when it goes.
@@ -126,7 +126,7 @@ pub fn wait_turns(
         done = py.check_signals();
     }
     for (ctl, _) in &bells {
-        ctl.get().page.sleepers(Bell::Readers).fetch_sub(1, Ordering::SeqCst);
+        slept(&ctl.get().page);
     }
     done.map(|()| found)
 }

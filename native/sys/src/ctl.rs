@@ -17,6 +17,7 @@ use std::io;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use crate::forks;
 use crate::map::Map;
 use crate::mutex::RobustMutex;
 use crate::queue::namespace_now;
@@ -69,6 +70,8 @@ pub enum Bell {
 /// A mapped page.
 pub struct Ctl {
     map: Map,
+    /// In forks: a child leaves its parent's page alone.
+    made_at: u64,
 }
 
 impl Ctl {
@@ -77,7 +80,13 @@ impl Ctl {
     /// # Errors
     /// What mmap(2) says.
     pub fn new(fd: RawFd) -> io::Result<Ctl> {
-        Ok(Ctl { map: Map::new(fd, 0, PAGE_BYTES, true)? })
+        Ok(Ctl { map: Map::new(fd, 0, PAGE_BYTES, true)?, made_at: forks::count() })
+    }
+
+    /// Whether it is the parent's of this process, which was forked in the midst of what it goes on with.
+    #[inline]
+    pub fn is_left(&self) -> bool {
+        self.made_at != forks::count()
     }
 
     pub(crate) fn u64(&self, offset: usize) -> &AtomicU64 {
@@ -198,7 +207,7 @@ impl Ctl {
 
     /// Poisons the stream for every process, with the reason; the first reason stays.
     pub fn poison(&self, reason: &str) {
-        if self.flags() & FLAG_POISONED != 0 {
+        if self.is_left() || self.flags() & FLAG_POISONED != 0 {
             return;
         }
         let bytes = reason.as_bytes();

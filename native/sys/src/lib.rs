@@ -4,6 +4,7 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 
 pub mod ctl;
+pub mod forks;
 pub mod futex;
 pub mod io;
 pub mod map;

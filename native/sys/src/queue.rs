@@ -134,7 +134,8 @@ impl Ctl {
 
     /// Gives the place up, if it still is the waiter's. Unless it was `served`, the next is woken in its stead.
     pub fn leave_queue(&self, turn: Turn, served: bool) {
-        if self.ticket(turn.place).load(Ordering::SeqCst) != turn.ticket {
+        // The place of a forked child's parent is the parent's.
+        if self.is_left() || self.ticket(turn.place).load(Ordering::SeqCst) != turn.ticket {
             return;
         }
         let group = self.group(turn.place).load(Ordering::Relaxed);
@@ -146,7 +147,7 @@ impl Ctl {
 
     /// Waits on, in the old order, after being woken for nothing. False where the place was lost meanwhile.
     pub fn wait_again(&self, turn: Turn) -> bool {
-        if self.ticket(turn.place).load(Ordering::SeqCst) != turn.ticket {
+        if self.is_left() || self.ticket(turn.place).load(Ordering::SeqCst) != turn.ticket {
             return false;
         }
         let state = self.state(turn.place);

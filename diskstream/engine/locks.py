@@ -1,0 +1,65 @@
+"""Locks on an open file: they belong to its opening, which a forked child shares, and leaves alone."""
+
+import contextlib
+import fcntl
+import os
+import struct
+
+from diskstream.engine.moved import FORKS, ForkedError
+
+__all__ = ["Locks"]
+
+
+class Locks:
+    """The locks of one opening of a file.
+
+    A forked child has the same opening: whatever it did with the locks, in a call that it goes on with or in closing a
+    descriptor tidily, its parent would have done.
+    """
+
+    def __init__(self, fd: int, made_at: int) -> None:
+        """`made_at` is what `FORKS.count` was before the file was opened."""
+        self.fd, self._made_at = fd, made_at
+
+    def change(self, operation: int) -> None:
+        """`fcntl.flock`.
+
+        Raises:
+            ForkedError: this process is a child of the one that opened it.
+            OSError: as the call.
+        """
+        fd = self.fd
+        if self._made_at != FORKS.count:
+            raise ForkedError
+        fcntl.flock(fd, operation)
+
+    def record(self, kind: int, *, wait: bool = False) -> bool:
+        """A lock beside the `flock`: every opening has it shared, and it is made exclusive in one step, or not at all.
+
+        A `flock` is not: where others hold it too, an attempt would give up what one has.
+        """
+        command: int | None = getattr(fcntl, "F_OFD_SETLKW" if wait else "F_OFD_SETLK", None)
+        if command is None:
+            return False  # not Linux: nobody can tell that there are no others
+        lock, fd = struct.pack("hhqqi4x", kind, os.SEEK_SET, 0, 0, 0), self.fd
+        with contextlib.suppress(BlockingIOError):
+            if self._made_at != FORKS.count:
+                raise ForkedError
+            fcntl.fcntl(fd, command, lock)
+            return True
+        return False
+
+    def is_alone(self) -> bool:
+        """Locks it for oneself alone; where others have it, with them."""
+        try:
+            self.change(fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self.change(fcntl.LOCK_SH)
+            return False
+        return True
+
+    def give_up(self) -> None:
+        """Gives them up explicitly: a mapping that somebody still holds, or a child, would keep them."""
+        with contextlib.suppress(ForkedError):
+            self.change(fcntl.LOCK_UN)
+            self.record(fcntl.F_UNLCK)
