@@ -449,7 +449,7 @@ class Log:
     @property
     def link_before(self) -> tuple[int, int]: ...  # (sequence number, checksum) of the last frame before this segment
     def rebase(self, lsn: int, offset: int, link: int) -> bool: ...  # Begins anew; False: not of this log
-    def rebase_to_snapshot(self) -> bool: ...  # Begins the overlays anew behind the snapshot
+    def rebase_to_snapshot(self) -> None: ...  # Begins the overlays anew behind the snapshot
     def snapshot_view(self) -> list[tuple[int, int, list[_Chunk]]]: ...  # (group, order, chunks)
     @property
     def trimmed_to(self) -> EntryID | None: ...  # The greatest ID that a trim took with its whole segment

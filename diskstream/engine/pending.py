@@ -88,7 +88,8 @@ class StreamPending:
                 return
             if segment == self._native.tail[0] and self._native.rebase(lsn, offset, link):
                 return
-            if (lsn, link) == self._native.link_before and self._native.rebase_to_snapshot():
+            if (lsn, link) == self._native.link_before:
+                self._native.rebase_to_snapshot()
                 return
         self._rebuild()
 
@@ -108,7 +109,12 @@ class StreamPending:
         raise StorageError(str(self._view.path), "follow the view in", 5, "others keep replacing it")
 
     def _rebuild(self) -> None:
-        """The view from the snapshot; what came since stands in the overlays then."""
+        """The view from the snapshot; what came since stands in the overlays then.
+
+        Raises:
+            CorruptionError: what came since cannot be read any more.
+        """
+        self._native.rebase_to_snapshot()
         uuid = self._uuid
         lsn, link = self._native.link_before
         chunks = self._native.snapshot_view()
@@ -120,7 +126,6 @@ class StreamPending:
             txn.put(uuid, view_rows.pack_place((lsn, 0, self._native.tail[0], link)))
 
         self._view.write(write)
-        self._native.rebase_to_snapshot()
 
     @contextlib.contextmanager
     def _healing(self) -> Iterator[None]:
@@ -217,8 +222,8 @@ class StreamPending:
 
     def _all_logged(self) -> list[tuple[int, bytes]]:
         """The same out of the log alone, in memory: what the snapshot has, and what came since."""
-        stored = {group: chunks for group, order, chunks in self._native.snapshot_view() if order == BY_ID}
         self._native.rebase_to_snapshot()
+        stored = {group: chunks for group, order, chunks in self._native.snapshot_view() if order == BY_ID}
         changes = dict(self._native.changes())
         found: list[tuple[int, bytes]] = []
         for group, *_ in sorted(self._native.groups()):

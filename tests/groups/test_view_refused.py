@@ -1,13 +1,14 @@
 """A view that cannot be read or written for now: what needs it says so, with a way out, and nothing is lost."""
 
+import os
 import shutil
 from pathlib import Path
 
 import pytest
 
 from diskstream import Group, Store
-from diskstream.engine.state import View
-from diskstream.errors import LimitError, ReadOnlyError, StorageError
+from diskstream.engine.state import View, open_view
+from diskstream.errors import CorruptionError, LimitError, ReadOnlyError, StorageError
 from tests.engine.children import child
 from tests.engine.mounts import unwritable
 from tests.engine.sample import log_of
@@ -101,6 +102,26 @@ def test_a_view_that_cannot_be_thrown_away_is_told_as_such(tmp_path: Path, monke
 
     with opened(tmp_path / "s") as (store, _):
         assert store._view is not None
-        monkeypatch.setattr(Path, "unlink", refuse)
+        monkeypatch.setattr(os, "unlink", refuse)
         with pytest.raises(StorageError, match="could not throw away the view in"):
             store._view.discard()
+
+
+@pytest.mark.parametrize("into_bytes", [8, 60], ids=["header", "payload"])
+def test_a_view_is_not_made_anew_from_a_log_that_was_damaged_meanwhile(tmp_path: Path, into_bytes: int) -> None:
+    """Behind the snapshot, the log alone says what is pending: without one of its frames it would be taken for less."""
+    with opened(tmp_path / "s") as (store, group):
+        frames = []
+        for _ in range(2):
+            frames.append(log_of(store).native.tail[1])
+            work(group)
+        log = max((tmp_path / "s" / "streams" / "x").glob("*.log"))
+        with log.open("r+b") as file:
+            file.seek(frames[1] + into_bytes)
+            byte = file.read(1)[0]
+            file.seek(frames[1] + into_bytes)
+            file.write(bytes([byte ^ 0xFF]))
+        open_view(tmp_path / "s" / "view").discard()
+        for call in (lambda: shown(group), lambda: group.consumer("dora").claim("0-1", force=True)):
+            with pytest.raises(CorruptionError, match=r"\.log"):
+                call()

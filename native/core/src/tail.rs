@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::block::{Block, BlockBuilder};
 use crate::error::{Error, Result};
 use crate::frame::{self, FrameHeader, Kind, FRAME_HEADER_BYTES};
-use crate::group_ops;
+use crate::group_ops::{self, Op};
 use crate::groups::{Base, Group};
 use crate::header::{Frontier, LogHeader, HEADER_BYTES};
 use crate::id::Id;
@@ -250,27 +250,46 @@ impl Tail {
         Ok(())
     }
 
-    /// Begins the overlays anew over a view that holds the snapshot's pending entries.
-    pub fn rebase_to_snapshot(&mut self, file: &[u8]) -> Result<bool> {
+    /// Begins the overlays anew over a view that holds the snapshot's pending entries. An error leaves them as they were:
+    /// what a frame behind the snapshot said is nowhere else.
+    pub fn rebase_to_snapshot(&mut self, file: &[u8]) -> Result<()> {
         let (lsn, link, before) = self.begun;
-        let whole = self.rebase(file, lsn, self.snapshot.0 + self.snapshot.1, link)?;
-        self.state.groups.base = Base::View(lsn.saturating_sub(1), before);
-        Ok(whole)
+        let found = self.group_ops(file, lsn, self.snapshot.0 + self.snapshot.1, link)??;
+        self.begin_overlays(Base::View(lsn.saturating_sub(1), before), &found);
+        Ok(())
     }
 
     /// Begins the overlays anew over a view that stands behind frame `lsn`, which ends at `offset` and has this header
     /// checksum. False where this log has no such frame: the view belongs to another past.
-    pub fn rebase(&mut self, file: &[u8], lsn: u64, mut offset: u64, mut link: u32) -> Result<bool> {
+    pub fn rebase(&mut self, file: &[u8], lsn: u64, offset: u64, link: u32) -> Result<bool> {
         if offset < self.snapshot.0 + self.snapshot.1 || offset > self.end {
             return Ok(false);
         }
-        let base = Base::View(lsn, link);
+        let Ok(found) = self.group_ops(file, lsn, offset, link)? else { return Ok(false) };
+        self.begin_overlays(Base::View(lsn, link), &found);
+        Ok(true)
+    }
+
+    fn begin_overlays(&mut self, base: Base, since: &[(u64, Vec<Op>)]) {
+        self.state.groups.rebase(base);
+        for (time_ms, ops) in since {
+            ops.iter().for_each(|op| self.state.groups.replay(op, *time_ms));
+        }
+    }
+
+    /// The times and records of frames of groups behind frame `lsn`. The inner error says that no frame that ends at
+    /// `offset` with this header checksum leads to the end; the outer one, that one which does cannot be read.
+    fn group_ops(&self, file: &[u8], lsn: u64, mut offset: u64, mut link: u32) -> Result<Result<Vec<(u64, Vec<Op>)>>> {
         let mut found = Vec::new();
         let mut at = lsn;
         while offset < self.end {
-            let Ok(header) = frame::parse_header(file, offset, self.header.salt, link) else { return Ok(false) };
+            let header = match frame::parse_header(file, offset, self.header.salt, link) {
+                Ok(header) => header,
+                Err(error) => return Ok(Err(error)),
+            };
             if at.checked_add(1) != Some(header.lsn) {
-                return Ok(false);
+                let expected = format!("the one after {at}");
+                return Ok(Err(Error::corrupt("frame sequence number", offset, expected, header.lsn)));
             }
             if header.kind == Kind::Groups {
                 found.push((header.time_ms, group_ops::read_ops(frame::payload(file, offset, &header)?)?));
@@ -279,13 +298,10 @@ impl Tail {
             offset += header.frame_bytes() as u64;
         }
         if at != self.lsn || link != self.link {
-            return Ok(false);
+            let expected = format!("number {} at the end", self.lsn);
+            return Ok(Err(Error::corrupt("frame sequence number", offset, expected, at)));
         }
-        self.state.groups.rebase(base);
-        for (time_ms, ops) in found {
-            ops.iter().for_each(|op| self.state.groups.replay(op, time_ms));
-        }
-        Ok(true)
+        Ok(Ok(found))
     }
 
     /// The next frame, its payload, and the last ID in it: whole, and behind the last one.

@@ -181,8 +181,8 @@ impl Log {
     }
 
     /// Begins the overlays anew over a view that holds what `snapshot_view` gives.
-    fn rebase_to_snapshot(&self, py: Python<'_>) -> PyResult<bool> {
-        py.detach(|| -> Result<bool, Failure> {
+    fn rebase_to_snapshot(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| -> Result<(), Failure> {
             let mut active = self.lock();
             let map = std::sync::Arc::clone(&active.map);
             Ok(active.tail.rebase_to_snapshot(map.bytes())?)
