@@ -170,6 +170,9 @@ pub struct Tail {
     limit: u64,
 }
 
+/// What groups did in the frames behind a position: their times, in milliseconds, and records.
+type Since = Vec<(u64, Vec<Op>)>;
+
 impl Tail {
     /// Reads header and snapshot of a log file.
     pub fn begin(file: &[u8]) -> Result<Tail> {
@@ -270,7 +273,7 @@ impl Tail {
         Ok(true)
     }
 
-    fn begin_overlays(&mut self, base: Base, since: &[(u64, Vec<Op>)]) {
+    fn begin_overlays(&mut self, base: Base, since: &Since) {
         self.state.groups.rebase(base);
         for (time_ms, ops) in since {
             ops.iter().for_each(|op| self.state.groups.replay(op, *time_ms));
@@ -279,7 +282,7 @@ impl Tail {
 
     /// The times and records of frames of groups behind frame `lsn`. The inner error says that no frame that ends at
     /// `offset` with this header checksum leads to the end; the outer one, that one which does cannot be read.
-    fn group_ops(&self, file: &[u8], lsn: u64, mut offset: u64, mut link: u32) -> Result<Result<Vec<(u64, Vec<Op>)>>> {
+    fn group_ops(&self, file: &[u8], lsn: u64, mut offset: u64, mut link: u32) -> Result<Result<Since>> {
         let mut found = Vec::new();
         let mut at = lsn;
         while offset < self.end {
