@@ -236,11 +236,11 @@ def test_what_comes_back_and_is_not_visible_yet_is_not_taken_for_gone(
         stream.trim(maxlen=0)
         stream.set_id("6-0")
         clock[0] += 500
+        go_on.clear()
         held.set()
         adds = threading.Thread(target=stream.add, args=({"n": "anew"},), kwargs={"id": "10-0"})
         adds.start()
         assert flushing.wait(LIMIT_S)
-        go_on.clear()
         assert group.consumer("w").read(claim_ms=500) == []
         adds.join()
         assert [entry["n"] for entry in group.consumer("w").read(claim_ms=500)] == [b"anew"]
