@@ -32,8 +32,7 @@ def alone(store: Path, files: Files) -> Iterator[None]:
             raise StoreBusyError(str(store), users(path)) from None
         yield
     finally:
-        locks.give_up()
-        os.close(fd)
+        locks.close()
 
 
 def users(path: Path) -> list[str]:

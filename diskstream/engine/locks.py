@@ -63,3 +63,10 @@ class Locks:
         with contextlib.suppress(ForkedError):
             self.change(fcntl.LOCK_UN)
             self.record(fcntl.F_UNLCK)
+
+    def close(self) -> None:
+        """Gives them up, and closes the file."""
+        try:
+            self.give_up()
+        finally:
+            os.close(self.fd)

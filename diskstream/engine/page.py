@@ -106,11 +106,9 @@ class Page:
                     with wrapped(path, "look at"):
                         return cls(locks, ctl, alone=alone)
             except BaseException:
-                locks.give_up()
-                os.close(fd)
+                locks.close()
                 raise
-            locks.give_up()
-            os.close(fd)
+            locks.close()
 
     def becomes_last(self) -> bool:
         """Whether nobody else has the page open, which stays so until `lets_others`: who comes waits for that."""
@@ -183,8 +181,7 @@ class Page:
         """Gives up the page."""
         fd, self._fd = self._fd, -1
         if fd >= 0:
-            self._locks.give_up()
-            os.close(fd)
+            self._locks.close()
 
     def after_fork(self) -> None:
         """Lets go of the descriptor only: the lock behind it is the parent's."""
