@@ -428,6 +428,7 @@ class Log:
     def unknown(self, group: int, ids: list[EntryID]) -> Unknown: ...  # Those that the view alone can know
     def adopt(self, unknown: Unknown, at: int, chunk: bytes | None, following: bytes | None) -> int:
         """Takes rows from `at` on, before key `following`, out of a chunk, or that there is none. Where to go on."""
+    def take_freed(self) -> list[EntryID] | None: ...  # Pending no more since the last call; None: any may be
     def find_pending(self, group: int, ids: list[EntryID]) -> list[_Pending | None]: ...  # After asking `unknown`
     def is_viewed(self, group: int) -> bool: ...  # Whether the view holds rows of a group
     def pending_rows(

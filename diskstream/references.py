@@ -208,12 +208,39 @@ def remove_not_needed(log: StreamLog, places: Mapping[EntryID, tuple[int, int]])
 
 
 def trim_acknowledged(log: StreamLog, keep: int | None, below: EntryID | None) -> int:
-    """Removes the oldest entries that every group has acknowledged, passing over the others. Returns how many."""
-    least = min((last for _, last in _groups(log)), default=MAX_ID)
+    """Removes the oldest entries that every group has acknowledged, passing over the others. Returns how many.
+
+    What it passes over it looks at once: a backlog costs the trims behind it nothing.
+    """
     wanted = 1 << 62 if keep is None else max(0, log.native.written_length() - keep)
-    gone = 0
-    end = least if below is None else min(least, below.prev() or EntryID(0, 0))
-    for ids in _live_ids(log, end) if wanted else []:
+    if wanted == 0:
+        return 0
+    given = min((last for _, last in _groups(log)), default=MAX_ID)
+    log.pending.searched.follow(log.native.take_freed(), given)
+    end = given if below is None else min(given, below.prev() or EntryID(0, 0))
+    gone = _trim_freed(log, end, wanted)
+    return gone + (_trim_behind(log, end, wanted - gone) if gone < wanted else 0)
+
+
+def _trim_freed(log: StreamLog, end: EntryID, wanted: int) -> int:
+    """Of the entries that were looked at before: those that were acknowledged since."""
+    searched = log.pending.searched
+    here = [entry_id for entry_id in searched.left if entry_id <= end]
+    free = [entry_id for entry_id, _, _ in reader.locate(log, here)] if here else []
+    for group in _holding(log) if free else []:
+        owned = _owned(log, group, free)
+        free = [entry_id for entry_id in free if entry_id not in owned]
+    if free:
+        _remove(log, free[:wanted], {}, trims=True)
+    searched.left.difference_update(here)
+    searched.left.update(free[wanted:])
+    return len(free[:wanted])
+
+
+def _trim_behind(log: StreamLog, end: EntryID, wanted: int) -> int:
+    """Of the entries that were not looked at before."""
+    searched, gone = log.pending.searched, 0
+    for ids in _live_ids(log, searched.until.next() or MAX_ID, end):
         free = ids
         for group in _holding(log):
             beyond = ids[-1].next()
@@ -221,16 +248,17 @@ def trim_acknowledged(log: StreamLog, keep: int | None, below: EntryID | None) -
             rows = log.pending.rows(group, BY_ID, (0, ids[0].ms, ids[0].seq), until)
             owned = {row[0] for row in rows}
             free = [entry_id for entry_id in free if entry_id not in owned]
-        free = free[: wanted - gone]
-        _remove(log, free, {}, trims=True)
-        gone += len(free)
+        taken = free[: wanted - gone]
+        _remove(log, taken, {}, trims=True)
+        gone += len(taken)
+        searched.until = ids[-1] if len(taken) == len(free) else taken[-1]
         if gone >= wanted:
             break
     return gone
 
 
-def _live_ids(log: StreamLog, end: EntryID) -> Iterator[list[EntryID]]:
-    for block in reader.blocks(log, EntryID(0, 0), end):
+def _live_ids(log: StreamLog, start: EntryID, end: EntryID) -> Iterator[list[EntryID]]:
+    for block in reader.blocks(log, start, end) if start <= end else ():
         ids = [entry.id for entry in block.entries()]
         if ids:
             yield ids

@@ -106,6 +106,7 @@ class _Verbs(click.Group):
         except KeyboardInterrupt:
             raise Failure("it was stopped before it was done", hint=_AGAIN.get(ctx.invoked_subcommand or "")) from None
         except BrokenPipeError:
+            forget_output()  # of which the interpreter would speak at its end
             raise  # whoever read has had enough: click ends it without a word
         except diskstream.InvalidIDError as error:
             raise click.UsageError(f"{error.given} is no ID", ctx) from error

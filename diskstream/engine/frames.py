@@ -131,7 +131,7 @@ def frame_at(data: bytes, offset: int, salt: int | None, path: str = "") -> Fram
     if head is None or head["length"] > (MAX_SNAPSHOT_BYTES if head["kind"] == SNAPSHOT else MAX_PAYLOAD_BYTES):
         return None
     kind, flags, length = head["kind"], head["flags"], head["length"]
-    if kind not in KINDS or flags & ~(kind == ENTRIES) or head["zero"] != b"\0\0":
+    if kind not in KINDS or flags & ~int(kind == ENTRIES) or head["zero"] != b"\0\0":
         raise NewerFormatError(path, f"a frame of kind {kind} at offset {offset}", _FORMAT, "of a later version")
     start = offset + FRAME_HEADER.size
     whole = start + length <= len(data) and checksum(data[start : start + length]) == head["payload_crc"]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar, cast
 
 from diskstream._native import EntryID, Unknown
 from diskstream.engine import view_rows
+from diskstream.engine.searched import Searched
 from diskstream.engine.state import View, ViewDamaged
 from diskstream.engine.view_rows import BY_ID, OWNED
 from diskstream.engine.whereabouts import StreamMoved
@@ -59,6 +60,7 @@ class StreamPending:
         self._log: StreamLog = weakref.proxy(log)  # which holds this
         self._view = view
         self._later_rows = 0
+        self.searched = Searched()
         self._agreements = 0  # how often the overlays may have begun anew
         self.last_error: StorageError | LimitError | None = None
 

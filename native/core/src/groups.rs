@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use crate::error::{Error, Result};
+use crate::freed::Freed;
 use crate::group_ops::{put_name, put_optional, read_name, read_optional, Op, Owner};
 use crate::id::Id;
 use crate::idempotence::Windows;
@@ -69,6 +70,7 @@ pub struct Groups {
     pub base: Base,
     pub windows: Windows,
     pub names_bytes: u64,
+    pub freed: Freed,
     /// Whether this process keeps no view, and takes no notice of others' (a store open for reading only).
     pub apart: bool,
 }
@@ -330,6 +332,7 @@ impl Groups {
                 let gone = gone.ok_or_else(|| Error::corrupt("group frame", 0, "a group", group))?;
                 self.names.remove(&gone.name);
                 self.names_bytes = self.names_bytes.saturating_sub(gone.names_bytes());
+                self.freed.note_any();
                 Ok(())
             }
             Op::Message { producer, message, id, time_ms } => {
@@ -349,6 +352,9 @@ impl Groups {
             | Op::Assign { group, .. }
             | Op::Refuse { group, .. }
             | Op::Seen { group, .. } => {
+                if let Op::End { ids, .. } = op {
+                    ids.iter().for_each(|(id, _)| self.freed.note(*id));
+                }
                 let group = self.group_mut(*group)?;
                 let before = group.own_names_bytes;
                 group.apply(op, time_ms)?;

@@ -14,6 +14,7 @@ pub mod digest;
 pub mod digest_rows;
 pub mod error;
 pub mod frame;
+pub mod freed;
 pub mod group_ops;
 pub mod groups;
 pub mod header;

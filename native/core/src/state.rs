@@ -219,6 +219,7 @@ impl State {
             Kind::SetId => {
                 let set = SetId::parse(payload)?;
                 if set.last < self.last_id {
+                    self.groups.freed.note_any();
                     self.groups.by_number.values_mut().for_each(|group| group.overlay.forget_gone());
                 }
                 self.last_id = set.last;

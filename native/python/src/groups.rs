@@ -134,6 +134,12 @@ impl Log {
 
 #[pymethods]
 impl Log {
+    /// IDs that were pending and are not any more, since the last call; None where any may be. Under the append lock.
+    fn take_freed(&self, py: Python<'_>) -> Option<Vec<EntryId>> {
+        let freed = self.lock_brief(py).tail.state.groups.freed.take();
+        freed.map(|ids| ids.into_iter().map(|id| EntryId { id }).collect())
+    }
+
     /// Appends one frame with these records, each `(word, arguments...)`: they happen together or not at all. A record
     /// is completed from the state before the frame, so none may name an entry that another one names. Returns 0, or a
     /// reason; under the append lock.

@@ -336,6 +336,9 @@ impl Log {
                 next.state.version = active.tail.state.version + 1;
                 next.state.groups.windows.duplicates = active.tail.state.groups.windows.duplicates;
                 next.state.dropped = active.tail.state.dropped.clone();
+                if adjacent {
+                    next.state.groups.freed = std::mem::take(&mut active.tail.state.groups.freed);
+                }
                 if !adjacent {
                     next.state.note_missed(&active.tail.state);
                 } else if active.tail.state.active.live() == 0 {
