@@ -80,6 +80,7 @@ class Reading:
         self._number: int | None = None
         self._unripe = _OWNED_FIRST  # where those begin, in the order of times, that `ripe` has not looked at
         self.goes_on: _Cursor | None = None  # where `ripe` is to go on, with the lock taken anew
+        self.is_cut_short = False  # more may be ripe than `ripe` gave
 
     @property
     def consumer(self) -> int:
@@ -156,6 +157,7 @@ class Reading:
                     at_once = min(2 * at_once, _LOOKED_AT_ONCE)
                 if passed >= _GONE_AT_ONCE or time.perf_counter() >= ends:
                     self.goes_on = None if made else (at[0], at[1])
+                    self.is_cut_short = True
                     return
 
     def ripens_in_s(self) -> float | None:
@@ -277,7 +279,8 @@ def _take(reading: Reading, log: StreamLog, place: Place, wanted: Wanted, *, wai
     place.goes_on = reading.goes_on
     if place.goes_on is not None and place.turn is None:
         return entries  # who waits already does not let pass what is kept for him meanwhile
-    entries = _take_new(reading, log, place, wanted, entries, waits=waits)
+    if not (entries and reading.is_cut_short):  # what is ripe comes before what is new
+        entries = _take_new(reading, log, place, wanted, entries, waits=waits)
     if entries:
         if place.turn is not None:
             place.turn.leave(served=True)

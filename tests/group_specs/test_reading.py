@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 import diskstream
-from diskstream import Consumer, Delivery, Entry, Group, NoGroupError, Store, Stream
+from diskstream import Consumer, Delivery, Entry, Group, NoGroupError, Store, Stream, delivering
 from tests.group_specs.clock import Clock
 from tests.group_specs.shown import fill, given, held, owners
 from tests.streams.layers import MAX_ID, SMALL, ids, layered, rows, small_store
@@ -343,9 +343,19 @@ def test_a_history_in_the_same_call_switches_claim_off_for_later_streams(three: 
     assert shown(found) == {b"a": ["1-0", "2-0"], b"b": [], b"c": ["2-0", "3-0"]}
 
 
-def test_many_ripe_entries_are_all_found(
-    stream: Stream, group: Group, alice: Consumer, bob: Consumer, clock: Clock
+@pytest.mark.parametrize("is_slow", [False, True])
+def test_many_ripe_entries_are_all_found_before_those_that_are_new(
+    stream: Stream,
+    group: Group,
+    alice: Consumer,
+    bob: Consumer,
+    clock: Clock,
+    monkeypatch: pytest.MonkeyPatch,
+    is_slow: bool,
 ) -> None:
+    """Also where a look ends early, since it holds the lock for too long."""
+    if is_slow:
+        monkeypatch.setattr(delivering, "_HOLD_S", 0.0)
     fill(stream, 6, 900)
     alice.read(count=600)
     clock.go_on(10)
