@@ -141,9 +141,9 @@ def _active(log: StreamLog, number: int, start: EntryID, end: EntryID, *, enough
         raise _Stale
     rows = at_once(enough)
     size = _BYTES_AT_ONCE if enough > FEWEST_ROWS else _FEW_BYTES
-    trimmed = log.native.active_view().trimmed
-    position = max(position, trimmed)
+    view = log.native.active_view()
     while True:
+        position = view.next_live(position)  # a queue's front may be gone, and long
         same, block = log.native.read(number, position, start, end, rows, size)
         if not same:
             raise _Stale

@@ -393,13 +393,13 @@ class Segments:
                     yield segment.read_block(node, start, end, view, cached)
                 return
             some, most = 1, 1 if enough < ROWS_AT_ONCE else _NODES_AT_ONCE
-            while first <= last:
+            while (first := segment.live_node(first, view)) <= last:
                 found = segment.read_blocks(first, min(last + 1, first + some), start, end, view, cached)
                 yield from found
                 first += len(found)
                 some = min(2 * some, most)  # who stops early has not waited for much
             return
-        low, high = max(segment.seek(start), view.trimmed), view.entries
+        low, high = view.next_live(segment.seek(start)), view.entries
         if reverse:
             yield from self._rows_backwards(segment, view, (start, end), low, at_once(enough))
             return
@@ -409,7 +409,7 @@ class Segments:
             if block is None or block.id_at(0) > end:
                 return
             yield block
-            low, rows = block.end_position, ROWS_AT_ONCE
+            low, rows = view.next_live(block.end_position), ROWS_AT_ONCE
 
     def _rows_backwards(
         self, segment: RowSegment, view: SegmentView, within: tuple[EntryID, EntryID], low: int, rows: int

@@ -58,6 +58,21 @@ impl SegmentMeta {
         (to - from) - self.deleted.count_range(from, to)
     }
 
+    /// The first live entry at or beyond `position`, below which all is gone; behind the last one, as it stands.
+    pub fn next_live(&self, position: u64) -> u64 {
+        let from = position.max(self.trimmed);
+        if from >= self.entries || !self.deleted.contains(from) {
+            return from;
+        }
+        let beyond = self.deleted.skip_absent(from, self.entries, 1);
+        let found = beyond.saturating_sub(1);
+        if self.is_live(found) {
+            found
+        } else {
+            self.entries
+        }
+    }
+
     pub fn is_live(&self, position: u64) -> bool {
         position >= self.trimmed && position < self.entries && !self.deleted.contains(position)
     }

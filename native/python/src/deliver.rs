@@ -149,6 +149,7 @@ impl Log {
                 break;
             }
             let wanted = (limit - found.rows.len()).clamp(at_least, 1 << 16) as u64;
+            position = meta.next_live(position);
             let block = active.tail.index.read(map, position, stop, wanted, BYTES_AT_ONCE).map_err(fail)?;
             if block.is_empty() {
                 break;

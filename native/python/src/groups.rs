@@ -236,7 +236,7 @@ impl Log {
         if !state.sealed.is_empty() {
             return None;
         }
-        let position = (meta.trimmed..meta.entries).find(|position| meta.is_live(*position))?;
+        let position = Some(meta.next_live(0)).filter(|position| meta.is_live(*position))?;
         let block = active.tail.index.read(active.map.bytes(), position, active.tail.end, 1, 1).ok()?;
         block.id(0).map(|id| EntryId { id })
     }

@@ -313,6 +313,21 @@ impl SealedSegment {
         Ok(blocks.map(|(block, before)| Block::clipped(block, before, range, Some(&view.meta), self.text)).collect())
     }
 
+    /// The first node from `number` on that has a live entry; behind the last one where none has.
+    fn live_node(&self, py: Python<'_>, number: usize, view: &SegmentView) -> PyResult<usize> {
+        let found = self.index().and_then(|index| {
+            if number >= index.rows() {
+                return Ok(number);
+            }
+            let position = view.meta.next_live(index.row(number)?.before);
+            if position >= view.meta.entries {
+                return Ok(index.rows());
+            }
+            Ok(index.node_of_position(position)?.max(number))
+        });
+        found.map_err(|error| errors::core(py, &self.path, error))
+    }
+
     /// The live entry with this ID, or None.
     fn find(&self, py: Python<'_>, id: &Bound<'_, PyAny>, view: &SegmentView) -> PyResult<Option<Entry>> {
         let number = self.node_of_id(py, id)?;

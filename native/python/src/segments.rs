@@ -54,6 +54,11 @@ impl SegmentView {
         EntryId { id: self.meta.last }
     }
 
+    /// The position of the first live entry at or beyond `position`; `entries`, or `position`, where there is none.
+    fn next_live(&self, position: u64) -> u64 {
+        self.meta.next_live(position)
+    }
+
     /// Entries before this position are trimmed away.
     #[getter]
     fn trimmed(&self) -> u64 {
