@@ -27,6 +27,7 @@ class SegmentView:
     def first(self) -> EntryID: ...  # The first ID in the file
     @property
     def last(self) -> EntryID: ...  # The last ID in the file
+    def live_end(self, position: int) -> int: ...  # Behind the last live entry below it; 0: there is none
     def next_live(self, position: int) -> int: ...  # The first live one from there on; behind the last, as it stands
     @property
     def trimmed(self) -> int: ...  # Entries before this position are trimmed away
@@ -76,6 +77,7 @@ class SealedSegment:
         cls, fd: int, path: str, uuid: bytes, number: int, cache: NodeCache, text: bool = False
     ) -> SealedSegment: ...
     def node_of_id(self, id: _IDLike) -> int: ...  # The node that holds an ID, or would
+    def live_node_back(self, number: int, view: SegmentView) -> int | None: ...  # The last up to there with one
     def live_node(self, number: int, view: SegmentView) -> int: ...  # The first from there on with a live entry
     def node_of_position(self, position: int) -> int: ...  # The node that holds a position
     def node_row(self, number: int) -> tuple[int, int, int, int, EntryID]: ...  # Offset, length, before, entries, first

@@ -160,9 +160,9 @@ def _active_backwards(log: StreamLog, number: int, start: EntryID, end: EntryID,
     high = log.native.visible_entries() if beyond is None else log.native.seek(number, beyond)
     if low is None or high is None or log.native.tail[0] != number:
         raise _Stale
-    rows = at_once(enough)
-    low = max(low, log.native.active_view().trimmed)
-    while low < high:
+    rows, view = at_once(enough), log.native.active_view()
+    low = max(low, view.trimmed)
+    while low < (high := view.live_end(high) if high <= view.entries else high):
         position = max(low, high - rows)
         same, block = log.native.read(number, position, start, end, high - position, 1 << 40)
         if not same:

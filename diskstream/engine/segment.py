@@ -389,8 +389,10 @@ class Segments:
             first, last = segment.node_of_id(start), segment.node_of_id(end)
             cached = last - first <= _SCAN_NODES
             if reverse:
-                for node in range(last, first - 1, -1):
-                    yield segment.read_block(node, start, end, view, cached)
+                at: int | None = last
+                while at is not None and (at := segment.live_node_back(at, view)) is not None and at >= first:
+                    yield segment.read_block(at, start, end, view, cached)
+                    at = at - 1 if at else None
                 return
             some, most = 1, 1 if enough < ROWS_AT_ONCE else _NODES_AT_ONCE
             while (first := segment.live_node(first, view)) <= last:
@@ -416,7 +418,7 @@ class Segments:
     ) -> Iterator[Block]:
         beyond = within[1].next()
         high = view.entries if beyond is None else segment.seek(beyond)
-        while low < high:
+        while low < (high := view.live_end(high)):
             position = max(low, high - rows)
             block = segment.read(position, *within, high - position, 1 << 40, view)
             if block is None:

@@ -1,4 +1,4 @@
-"""A queue whose front was deleted: what is gone is not unpacked to find what is left."""
+"""A stream whose front, or whose end, was deleted: what is gone is not unpacked to find what is left."""
 
 from pathlib import Path
 
@@ -12,8 +12,8 @@ from tests.engine.sample import SMALL, log_of
 ALL = EntryID(0, 0), EntryID(2**64 - 1, 2**64 - 1)
 
 
-def made(path: Path, kind: str) -> tuple[Store, list[EntryID]]:
-    """A stream of one segment of each kind, of which some entries in the middle are left, and some at the end."""
+def made(path: Path, kind: str, *, front: bool = False) -> tuple[Store, list[EntryID]]:
+    """A stream of a segment of one kind, of which some entries in the middle are left, and some at the end."""
     store = diskstream.open(path, **{**SMALL, "segment_bytes": 1 << 20})
     stream = store.stream("x")
     ids = [one for _ in range(30) for one in stream.add_many([{"n": "1"}] * 100)]
@@ -21,7 +21,7 @@ def made(path: Path, kind: str) -> tuple[Store, list[EntryID]]:
         log_of(store).roll()
     elif kind == "sealed":
         stream.seal()
-    left = ids[1700:1703] + ids[2990:]
+    left = ids[:10] + ids[1700:1703] if front else ids[1700:1703] + ids[2990:]
     stream.delete(*(set(ids) - set(left)))
     return store, left
 
@@ -49,3 +49,23 @@ def test_a_read_begins_at_the_first_entry_that_is_left(tmp_path: Path, kind: str
         last = stream.add({"n": "2"})
         assert [entry.id for entry in stream.range()] == [entry.id for entry in stream.read("0")] == [last]
         assert store.verify().ok
+
+
+@pytest.mark.parametrize("kind", ["active", "rows", "sealed"])
+def test_a_read_backwards_begins_at_the_last_entry_that_is_left(tmp_path: Path, kind: str) -> None:
+    store, left = made(tmp_path / "s", kind, front=True)
+    with store:
+        stream = store.stream("x")
+        found = list(reader.blocks(log_of(store), *ALL, reverse=True, enough=1))
+        assert found[0].id_at(found[0].row_count - 1) >= left[-1] >= found[0].id_at(0)
+        assert kind == "sealed" or found[0].id_at(found[0].row_count - 1) == left[-1]
+        assert kind != "sealed" or len(found) <= 5, "nodes in which nothing is left are passed over"
+        assert [entry.id for entry in stream.revrange()] == left[::-1]
+        assert [entry.id for entry in stream.revrange(left[-2], left[1])] == left[1:-1][::-1]
+        assert [entry.id for entry in stream.read("+")] == left[-1:]
+        stream.delete(*left[1:])
+        assert [entry.id for entry in stream.revrange()] == left[:1]
+        stream.delete(left[0])
+        assert list(stream.revrange()) == []
+        last = stream.add({"n": "2"})
+        assert [entry.id for entry in stream.revrange()] == [last]

@@ -120,6 +120,23 @@ impl Bitmap {
         position
     }
 
+    /// The position right behind the last one of `from..end` that is *not* in the set; `from` where there is none.
+    pub fn last_absent_end(&self, from: u64, end: u64) -> u64 {
+        let mut position = end;
+        while position > from {
+            let word = self.words.get(((position - 1) / 64) as usize).copied().unwrap_or(0);
+            if position % 64 == 0 && position >= from + 64 && word == u64::MAX {
+                position -= 64;
+                continue;
+            }
+            if word >> ((position - 1) % 64) & 1 == 0 {
+                return position;
+            }
+            position -= 1;
+        }
+        from
+    }
+
     /// The positions in order.
     pub fn iter(&self) -> impl Iterator<Item = u64> + '_ {
         self.words.iter().enumerate().flat_map(|(index, word)| {
@@ -263,6 +280,10 @@ mod tests {
             bitmap.insert(position);
         }
         assert_eq!(bitmap.skip_absent(0, 1000, 5), 105);
+        for (from, end) in [(0, 1000), (50, 64), (0, 300), (3, 129), (200, 200), (101, 640)] {
+            let slow = (from..end).rev().find(|at| !bitmap.contains(*at)).map_or(from, |at| at + 1);
+            assert_eq!(bitmap.last_absent_end(from, end), slow, "{from} {end}");
+        }
         assert_eq!(bitmap.skip_absent(0, 102, 5), 102);
         assert_eq!(bitmap.skip_absent(200, 1000, 300), 500);
     }

@@ -73,6 +73,17 @@ impl SegmentMeta {
         }
     }
 
+    /// The position behind the last live entry below `position`; 0 where there is none.
+    pub fn live_end(&self, position: u64) -> u64 {
+        let from = self.trimmed;
+        let found = self.deleted.last_absent_end(from, position.min(self.entries).max(from));
+        if found > from {
+            found
+        } else {
+            0
+        }
+    }
+
     pub fn is_live(&self, position: u64) -> bool {
         position >= self.trimmed && position < self.entries && !self.deleted.contains(position)
     }

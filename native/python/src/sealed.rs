@@ -328,6 +328,16 @@ impl SealedSegment {
         found.map_err(|error| errors::core(py, &self.path, error))
     }
 
+    /// The last node up to `number` that has a live entry; None where none has.
+    fn live_node_back(&self, py: Python<'_>, number: usize, view: &SegmentView) -> PyResult<Option<usize>> {
+        let found = self.index().and_then(|index| {
+            let end = if number + 1 < index.rows() { index.row(number + 1)?.before } else { view.meta.entries };
+            let Some(last) = view.meta.live_end(end).checked_sub(1) else { return Ok(None) };
+            Ok(Some(index.node_of_position(last)?.min(number)))
+        });
+        found.map_err(|error| errors::core(py, &self.path, error))
+    }
+
     /// The live entry with this ID, or None.
     fn find(&self, py: Python<'_>, id: &Bound<'_, PyAny>, view: &SegmentView) -> PyResult<Option<Entry>> {
         let number = self.node_of_id(py, id)?;

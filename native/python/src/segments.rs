@@ -59,6 +59,11 @@ impl SegmentView {
         self.meta.next_live(position)
     }
 
+    /// The position behind the last live entry below `position`; 0 where there is none.
+    fn live_end(&self, position: u64) -> u64 {
+        self.meta.live_end(position)
+    }
+
     /// Entries before this position are trimmed away.
     #[getter]
     fn trimmed(&self) -> u64 {
