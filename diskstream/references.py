@@ -216,25 +216,29 @@ def trim_acknowledged(log: StreamLog, keep: int | None, below: EntryID | None) -
     if wanted == 0:
         return 0
     given = min((last for _, last in _groups(log)), default=MAX_ID)
-    log.pending.searched.follow(log.native.take_freed(), given)
-    end = given if below is None else min(given, below.prev() or EntryID(0, 0))
-    gone = _trim_freed(log, end, wanted)
-    return gone + (_trim_behind(log, end, wanted - gone) if gone < wanted else 0)
+    searched = log.pending.searched
+    try:
+        searched.follow(log.native.take_freed(), given)
+        end = given if below is None else min(given, below.prev() or EntryID(0, 0))
+        gone = _trim_freed(log, end, wanted)
+        return gone + (_trim_behind(log, end, wanted - gone) if gone < wanted else 0)
+    except BaseException:
+        searched.forget()
+        raise
 
 
 def _trim_freed(log: StreamLog, end: EntryID, wanted: int) -> int:
     """Of the entries that were looked at before: those that were acknowledged since."""
-    searched = log.pending.searched
-    here = [entry_id for entry_id in searched.left if entry_id <= end]
-    free = [entry_id for entry_id, _, _ in reader.locate(log, here)] if here else []
-    for group in _holding(log) if free else []:
-        owned = _owned(log, group, free)
-        free = [entry_id for entry_id in free if entry_id not in owned]
-    if free:
-        _remove(log, free[:wanted], {}, trims=True)
-    searched.left.difference_update(here)
-    searched.left.update(free[wanted:])
-    return len(free[:wanted])
+    gone = 0
+    while gone < wanted and (some := log.pending.searched.take(end, min(wanted - gone, _AT_ONCE))):
+        free = [entry_id for entry_id, _, _ in reader.locate(log, some)]
+        for group in _holding(log) if free else []:
+            owned = _owned(log, group, free)
+            free = [entry_id for entry_id in free if entry_id not in owned]
+        if free:
+            _remove(log, free, {}, trims=True)
+        gone += len(free)
+    return gone
 
 
 def _trim_behind(log: StreamLog, end: EntryID, wanted: int) -> int:

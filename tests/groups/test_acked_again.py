@@ -182,3 +182,17 @@ def test_what_is_freed_and_cannot_be_removed_for_now_is_removed_later(tmp_path: 
         with pytest.raises(DiskstreamError):
             stream.trim(maxlen=-1, ref="ACKED")
         assert len(stream) == 90
+
+
+def test_a_trim_that_was_ended_in_its_midst_is_made_up_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with diskstream.open(tmp_path / "s", fsync="os") as store:
+        stream = store.stream("x")
+        group = stream.group("g", start="0")
+        stream.add_many([{"n": "1"}] * 100)
+        given = [entry.id for entry in group.consumer("c").read(count=100)]
+        assert stream.trim(maxlen=0, ref="ACKED") == 0
+        group.ack(*given[:10])
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(reader, "locate", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+            stream.trim(maxlen=0, ref="ACKED")
+        assert stream.trim(maxlen=0, ref="ACKED") == 10

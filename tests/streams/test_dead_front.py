@@ -1,5 +1,6 @@
 """A stream whose front, or whose end, was deleted: what is gone is not unpacked to find what is left."""
 
+import random
 from pathlib import Path
 
 import pytest
@@ -69,3 +70,30 @@ def test_a_read_backwards_begins_at_the_last_entry_that_is_left(tmp_path: Path, 
         assert list(stream.revrange()) == []
         last = stream.add({"n": "2"})
         assert [entry.id for entry in stream.revrange()] == [last]
+
+
+@pytest.mark.parametrize("kind", ["active", "rows", "sealed"])
+@pytest.mark.parametrize("seed", range(12))
+def test_whatever_was_deleted_the_rest_is_read_from_anywhere(tmp_path: Path, kind: str, seed: int) -> None:
+    rng = random.Random(seed)
+    with diskstream.open(tmp_path / "s", **{**SMALL, "segment_bytes": 1 << 20}) as store:
+        stream = store.stream("x")
+        ids = stream.add_many([{"n": "1"}] * 400)
+        if kind == "rows":
+            log_of(store).roll()
+        elif kind == "sealed":
+            stream.seal()
+        left = list(ids)
+        while left:
+            at, share = rng.randrange(len(left)), rng.choice([1, 3, 40, 64, 130])
+            gone = left[at : at + share]
+            stream.delete(*gone)
+            left = [entry_id for entry_id in left if entry_id not in set(gone)]
+            low, high = sorted(rng.choices(ids, k=2))
+            within = [entry_id for entry_id in left if low <= entry_id <= high]
+            count = rng.choice([1, 2, 500])
+            assert [entry.id for entry in stream.range(low, high, count=count)] == within[:count]
+            assert [entry.id for entry in stream.revrange(high, low, count=count)] == within[::-1][:count]
+            behind = [entry_id for entry_id in left if entry_id > low]
+            assert [entry.id for entry in stream.read(low, count=count)] == behind[:count]
+            assert [entry.id for entry in stream.range()] == left

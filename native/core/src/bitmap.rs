@@ -120,6 +120,21 @@ impl Bitmap {
         position
     }
 
+    /// The first of `from..end` that is *not* in the set; `end` where there is none.
+    pub fn first_absent(&self, from: u64, end: u64) -> u64 {
+        let mut position = from;
+        while position < end {
+            let word = self.words.get((position / 64) as usize).copied().unwrap_or(0);
+            // What is in front of it counts as there.
+            let absent = !word & (u64::MAX << (position % 64));
+            if absent != 0 {
+                return end.min(position - position % 64 + u64::from(absent.trailing_zeros()));
+            }
+            position = (position / 64 + 1) * 64;
+        }
+        end
+    }
+
     /// The position right behind the last one of `from..end` that is *not* in the set; `from` where there is none.
     pub fn last_absent_end(&self, from: u64, end: u64) -> u64 {
         let mut position = end;
@@ -274,16 +289,29 @@ mod tests {
     }
 
     #[test]
+    fn the_first_and_the_last_that_is_absent_are_found_whatever_lies_around_them() {
+        let holes: [&[u64]; 6] = [&[], &[0], &[63, 64], &[5, 127, 128], &[191], &[100, 101, 102]];
+        for holes in holes {
+            let mut bitmap = Bitmap::default();
+            (0..192).filter(|at| !holes.contains(at)).for_each(|at| drop(bitmap.insert(at)));
+            for from in 0..200 {
+                for end in from..200 {
+                    let absent = |at: &u64| !bitmap.contains(*at);
+                    assert_eq!(bitmap.first_absent(from, end), (from..end).find(absent).unwrap_or(end));
+                    let last = (from..end).rev().find(absent).map_or(from, |at| at + 1);
+                    assert_eq!(bitmap.last_absent_end(from, end), last);
+                }
+            }
+        }
+    }
+
+    #[test]
     fn skipping_counts_only_what_is_absent() {
         let mut bitmap = Bitmap::default();
         for position in 0..100 {
             bitmap.insert(position);
         }
         assert_eq!(bitmap.skip_absent(0, 1000, 5), 105);
-        for (from, end) in [(0, 1000), (50, 64), (0, 300), (3, 129), (200, 200), (101, 640)] {
-            let slow = (from..end).rev().find(|at| !bitmap.contains(*at)).map_or(from, |at| at + 1);
-            assert_eq!(bitmap.last_absent_end(from, end), slow, "{from} {end}");
-        }
         assert_eq!(bitmap.skip_absent(0, 102, 5), 102);
         assert_eq!(bitmap.skip_absent(200, 1000, 300), 500);
     }

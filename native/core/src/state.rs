@@ -61,16 +61,10 @@ impl SegmentMeta {
     /// The first live entry at or beyond `position`, below which all is gone; behind the last one, as it stands.
     pub fn next_live(&self, position: u64) -> u64 {
         let from = position.max(self.trimmed);
-        if from >= self.entries || !self.deleted.contains(from) {
+        if from >= self.entries {
             return from;
         }
-        let beyond = self.deleted.skip_absent(from, self.entries, 1);
-        let found = beyond.saturating_sub(1);
-        if self.is_live(found) {
-            found
-        } else {
-            self.entries
-        }
+        self.deleted.first_absent(from, self.entries)
     }
 
     /// The position behind the last live entry below `position`; 0 where there is none.
