@@ -232,7 +232,8 @@ def _within(streams: Path, action: str) -> Iterator[None]:
 def list_streams(streams: Path) -> list[bytes]:
     """The names of all streams, in byte order; also of those that are put aside: `replacing.place_of` says where."""
     with _within(streams, "list"), listing(streams) as entries:
-        found = [replacing.name_of(Path(entry.path)) for entry in entries if entry.is_dir(follow_symlinks=False)]
+        folders = [entry for entry in entries if entry.is_dir(follow_symlinks=False)]
+        found = [names.decode_plain(entry.name) or replacing.name_of(Path(entry.path)) for entry in folders]
     return sorted({name for name in found if name is not None})
 
 

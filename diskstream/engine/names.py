@@ -30,6 +30,7 @@ __all__ = [
     "audit_path",
     "cold_path",
     "decode_directory",
+    "decode_plain",
     "encode_name",
     "is_long",
     "log_path",
@@ -49,6 +50,7 @@ _SPELLED = tuple(chr(byte) if byte in _PLAIN else f"%{byte:02x}" for byte in ran
 _FILE = re.compile(r"(?P<number>\d{8,})(?:\.g(?P<generation>\d+))?\.(?P<kind>log|seg|cold)")
 _AUDIT = re.compile(r"(\d{8,})\.audit")
 _STATE = re.compile(r"(\d{8,})\.state")
+_SPELLED_OUT = re.compile(f"[a-z0-9_-]{{1,{_MAX_ENCODED}}}")
 _ENCODED = re.compile(r"(?:[a-z0-9_-]|%[0-9a-f]{2})+")
 
 
@@ -81,6 +83,11 @@ def encode_name(name: bytes) -> str:
         return encoded
     prefix = re.sub(r"%[0-9a-f]?$", "", encoded[: _MAX_ENCODED - _HASH_HEX - 1])
     return f"{prefix}~{hashlib.sha256(name).hexdigest()}"
+
+
+def decode_plain(encoded: str) -> bytes | None:
+    """The name that a directory's name spells letter by letter, as most do; None where it may be another's, or none."""
+    return encoded.encode("ascii") if _SPELLED_OUT.fullmatch(encoded) else None
 
 
 def is_long(directory: str) -> bool:

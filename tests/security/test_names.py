@@ -122,3 +122,17 @@ def test_a_name_or_value_does_nothing_to_a_terminal(tmp_path: Path, evil: bytes)
         assert not set(done.output) & set("\x1b\x07\r"), words
         if words == ["ls"]:
             assert name.replace("\x1b", "\\x1b").replace("\x07", "\\x07").replace("\r", "\\r") in done.output
+
+
+@pytest.mark.parametrize(
+    "name", [b"a", b"k7", b"a-_9", b"A", b".new-1", b"a%41", b"a" * 200, b"a" * 201, b"\xff", b"a b"]
+)
+def test_a_plain_directory_is_read_at_once_and_as_the_others_are(name: bytes) -> None:
+    encoded = names.encode_name(name)
+    assert names.decode_plain(encoded) in (None, name)
+    assert (names.decode_plain(encoded) == name) == (encoded.encode() == name and len(name) <= 200)
+
+
+@pytest.mark.parametrize("directory", [".new-1", ".replaced-a", "A", "a%41", "a" * 201, "", "a\n", "é"])
+def test_a_directory_that_is_none_of_these_is_not_plain(directory: str) -> None:
+    assert names.decode_plain(directory) is None
