@@ -65,6 +65,8 @@ def laws(context: Context) -> list[Law]:
         Law("trim of all segments", "segments", segments, costs.trim_of_many, LINEAR),
         Law("read and ack", "entries touched", min(MOST_TOUCHED, entries), costs.touch, LINEAR),
         Law("read and ack of 10", "entries pending beside them", pending // 10, costs.touch_beside_pending, FLAT),
+        Law("add, maxlen and ACKED", "entries pending beside it", pending // 2, costs.trim_beside_pending, FLAT),
+        Law("read of the first entry", "entries deleted before it", active, costs.read_behind_deleted, FLAT),
         Law("memory after a whole range", STORED, entries, costs.memory, FLAT, "MiB"),
     ]
 

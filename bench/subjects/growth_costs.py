@@ -228,6 +228,40 @@ def touch_beside_pending(made: Stores, sizes: list[int]) -> list[float]:
     return [_consume(made, size + (4 * REPEATS + 1) * 10, size, 10) for size in sizes]
 
 
+def trim_beside_pending(made: Stores, sizes: list[int]) -> list[float]:
+    """µs of one `add` with MAXLEN and ACKED behind a `read` and an `ack` of one, by what is pending beside it."""
+    found = []
+    for size in sizes:
+        with made.context.fresh("acked") as path, diskstream.open(path, **ALONE) as store:
+            stream = store.stream(ours.NAME)
+            group = stream.group(GROUP, start="0")
+            for first in range(0, size, BATCH):
+                stream.add_many(_rows(first, min(BATCH, size - first)))
+                group.consumer("other").read(count=BATCH)
+            consumer = group.consumer(CONSUMER)
+
+            def work(stream: diskstream.Stream = stream, group: Any = group, consumer: Any = consumer) -> None:
+                stream.add(ROWS[0], maxlen=1, ref="ACKED")
+                group.ack(*[entry.id for entry in consumer.read(count=1)])
+
+            work()
+            found.append(least(work, 4 * REPEATS))
+    return found
+
+
+def read_behind_deleted(made: Stores, sizes: list[int]) -> list[float]:
+    """µs of one `read` of the first entry, by what was deleted before it and is still in the log."""
+    found = []
+    for size in sizes:
+        with made.context.fresh("deleted") as path, diskstream.open(path, **ALONE) as store:
+            stream = store.stream(ours.NAME)
+            for first in range(0, size, BATCH):
+                stream.delete(*stream.add_many(_rows(first, min(BATCH, size - first))))
+            stream.add(ROWS[0])
+            found.append(least(lambda stream=stream: stream.read("0", count=1)))  # type: ignore[misc]  # bound now
+    return found
+
+
 def memory(made: Stores, sizes: list[int]) -> list[float]:
     """MiB that a new process had resident at most."""
     found = []
