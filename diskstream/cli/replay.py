@@ -57,7 +57,7 @@ class _Speed(click.ParamType):  # type: ignore[type-arg]  # generic in some vers
 @click.option(
     "--backup",
     metavar="BACKUP",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    type=click.Path(exists=True, file_okay=False, readable=False, path_type=Path),
     help="Read from a backup; of a directory of several, from the newest that is of STREAM.",
 )
 @click.option(
