@@ -1,5 +1,5 @@
 """`python -m diskstream`: the command, where it is not on the path."""
 
-from diskstream.cli import main
+from diskstream_command import main
 
-main(prog_name="python -m diskstream")
+main("python -m diskstream")

@@ -167,5 +167,9 @@ def check_url(url: str) -> None:
         raise ArgumentError("this is no address of a Redis: in a password write / as %2F, ? as %3F, # as %23, @ as %40")
     if parts.scheme not in _SCHEMES:
         raise ArgumentError(f"a Redis is at redis://, rediss:// or unix://, not at {shown(url)!r}")
+    try:
+        _ = parts.port
+    except ValueError:
+        raise ArgumentError(f"{shown(url)!r} is no address of a Redis: behind the host's : stands a port") from None
     if parts.scheme != "unix" and re.fullmatch(r"/?|/\d+", unquote(parts.path), re.ASCII) is None:
         raise ArgumentError(f"{shown(url)!r} is no address of a Redis: behind the last / stands the database's number")

@@ -18,7 +18,7 @@ from diskstream.engine.backup import (
     name_stream,
     uuid_of,
 )
-from diskstream.engine.directory import check_filesystem, store_uuid, unreadable_names
+from diskstream.engine.directory import check_filesystem, check_makeable, refuse_backup, store_uuid, unreadable_names
 from diskstream.engine.files import Files
 from diskstream.engine.lease import Moment
 from diskstream.engine.log import StreamMoved
@@ -33,6 +33,7 @@ __all__ = [
     "Moment",
     "Problem",
     "check_filesystem",
+    "check_target",
     "copy_file",
     "cut_log",
     "digest_file",
@@ -51,6 +52,22 @@ __all__ = [
 
 directory_of: Final = names.encode_name
 name_of: Final = names.decode_directory
+
+
+def check_target(store: Path, name: bytes) -> None:
+    """Refuses a store that a stream could not be added to, or be made at; only looks.
+
+    Raises:
+        LimitError: the stream's name is too long.
+        NetworkFilesystemError, NotAStoreError: no store can be made there.
+        ReadOnlyError: it is a backup.
+        StorageError: it is below a file.
+    """
+    names.as_name(name)
+    if (store / "store.json").exists():
+        refuse_backup(store)
+    else:
+        check_makeable(store)
 
 
 def is_of_stream(name: str) -> bool:

@@ -7,8 +7,11 @@ import signal
 import sys
 
 
-def main() -> None:
-    """Run the command. Who has SIGINT ignored, or a handler of their own, keeps that."""
+def main(name: str | None = None) -> None:
+    """Run the command, by another name than its file's where one is given.
+
+    Who has SIGINT ignored, or a handler of their own, keeps that.
+    """
     interruptible = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if interruptible:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # nothing is begun yet: the system may end it anywhere
@@ -17,7 +20,7 @@ def main() -> None:
     try:
         if interruptible:
             signal.signal(signal.SIGINT, signal.default_int_handler)
-        command()
+        command(prog_name=name)
     except KeyboardInterrupt:
         sys.exit(1)
     finally:

@@ -62,6 +62,30 @@ def test_a_store_of_another_user(store: Path, tmp_path: Path, verb: str) -> None
     assert "hint: be the user to whom it belongs" in done.stderr
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "ls --dir",
+        "range s --dir",
+        "replay s --to - --backup",
+        "restore --to other",
+        "backup ls",
+        "backup prune --keep 1",
+    ],
+)
+def test_a_place_that_may_not_be_read_is_no_wrong_usage(
+    store: Path, monkeypatch: pytest.MonkeyPatch, words: str
+) -> None:
+    """It ended with 2, and without a hint: whether it can be read is found out by whoever reads it."""
+    access = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode, **rest: mode != os.R_OK and access(path, mode, **rest))
+    monkeypatch.chdir(store.parent)
+    place = store.parent / "backups" if "backup ls" in words or "prune" in words or "restore" in words else store
+    assert CliRunner().invoke(main, ["backup", "create", "backups", "--dir", str(store)]).exit_code == 0
+    done = CliRunner().invoke(main, [*words.split(), str(place)])
+    assert (done.exit_code, done.stderr) == (0, "")
+
+
 @pytest.mark.parametrize("code", [errno.EACCES, errno.EPERM, errno.EROFS])
 def test_whatever_forbids_it_has_a_way_out(code: int) -> None:
     error = storage_error("/x", "open", code, os.strerror(code))

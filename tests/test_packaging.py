@@ -21,20 +21,30 @@ class Interrupting:
             os.kill(os.getpid(), signal.SIGINT)
 sys.meta_path.insert(0, Interrupting)
 sys.argv = ["diskstream", "--version"]
-from {where} import {name} as main
-main()
+{start}
 """
 
 
 def loading(module: str, handler: str) -> subprocess.CompletedProcess[str]:
     where, _, name = PROJECT["scripts"]["diskstream"].partition(":")
-    program = INTERRUPTED.format(module=module, handler=handler, where=where, name=name)
+    return started(f"from {where} import {name} as main\nmain()", module, handler)
+
+
+def started(start: str, module: str, handler: str) -> subprocess.CompletedProcess[str]:
+    program = INTERRUPTED.format(module=module, handler=handler, start=start)
     return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
 
 
 @pytest.mark.parametrize("module", ["diskstream", "diskstream.store", "click", "rich.console"])
 def test_ctrl_c_while_modules_load_ends_the_command_without_a_word(module: str) -> None:
     done = loading(module, "default_int_handler")
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
+
+
+@pytest.mark.parametrize("module", ["click", "diskstream.cli.stopping", "rich.console"])
+def test_so_does_the_module_once_the_package_is_loaded(module: str) -> None:
+    """What was printed was a traceback."""
+    done = started("import runpy\nrunpy.run_module('diskstream', run_name='__main__')", module, "default_int_handler")
     assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
 
 

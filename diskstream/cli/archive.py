@@ -46,7 +46,7 @@ from diskstream.redis_link import check_url
     "directory",
     required=True,
     metavar="STORE",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=click.Path(file_okay=False, readable=False, path_type=Path),
     help="The store's directory; it is made where there is none.",
 )
 @click.option(

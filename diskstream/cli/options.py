@@ -76,7 +76,7 @@ def _directory(what: str, *, required: bool) -> Callable[[_F], _F]:
         envvar="DISKSTREAM_DIR",
         show_envvar=True,
         metavar="STORE",
-        type=click.Path(file_okay=False, path_type=Path),
+        type=click.Path(file_okay=False, readable=False, path_type=Path),
         help=what,
     )
 

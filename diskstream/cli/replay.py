@@ -29,7 +29,7 @@ from diskstream.cli.output import entry_facts, error_console, text, write_json
 from diskstream.cli.progress import replay_progress
 from diskstream.cli.standard_files import check_open
 from diskstream.ids import parse_end, parse_start
-from diskstream.redis_link import without_word
+from diskstream.redis_link import check_url, without_word
 from diskstream.replaying import SLOWEST, Job, Outcome, Pacer, ToCall, ToRedis, ToStream, measure, run_job
 from diskstream.replaying.conditions import parse_condition
 
@@ -57,7 +57,7 @@ class _Speed(click.ParamType):  # type: ignore[type-arg]  # generic in some vers
 @click.option(
     "--backup",
     metavar="BACKUP",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    type=click.Path(exists=True, file_okay=False, readable=False, path_type=Path),
     help="Read from a backup; of a directory of several, from the newest that is of STREAM.",
 )
 @click.option(
@@ -156,7 +156,12 @@ def _target(given: str, directory: Path | None, backup: Path | None) -> ToStream
         keys = [word.partition("=")[2] for word in parts.query.split("&") if word.startswith("key=")]
         if len(keys) != 1 or not keys[0]:
             raise click.UsageError("name the stream: redis://HOST:PORT/DB?key=NAME")
-        return ToRedis(without_word(given, "key"), unquote_to_bytes(keys[0].replace("+", " ")))
+        address = without_word(given, "key")
+        try:
+            check_url(address)
+        except diskstream.ArgumentError as error:
+            raise click.UsageError(f"--to: {error}") from None
+        return ToRedis(address, unquote_to_bytes(keys[0].replace("+", " ")))
     raise click.UsageError("--to is stream:NAME[@STORE], redis://HOST:PORT/DB?key=NAME, or - for standard output")
 
 

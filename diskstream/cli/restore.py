@@ -28,7 +28,10 @@ _RULES_TOLD = 5
 
 @click.command("restore")
 @click.argument(
-    "backup", metavar="[BACKUP]", type=click.Path(exists=True, file_okay=False, path_type=Path), required=False
+    "backup",
+    metavar="[BACKUP]",
+    type=click.Path(exists=True, file_okay=False, readable=False, path_type=Path),
+    required=False,
 )
 @click.option(
     "--to", "target", required=True, metavar="DIR|URL", help="A directory that is empty or missing; a store; a Redis."

@@ -4,7 +4,7 @@ import contextlib
 from itertools import pairwise
 from typing import Any
 
-from diskstream.commands.arguments import Words, as_int, as_small_int
+from diskstream.commands.arguments import INT_MAX, Words, as_int, as_small_int
 from diskstream.commands.caller import Caller
 from diskstream.commands.dumps import dump_stream, dump_values, load
 from diskstream.commands.failures import SYNTAX
@@ -16,6 +16,11 @@ from diskstream.errors import ArgumentError, StreamExistsError
 
 __all__ = ["COMMANDS", "database_named"]
 
+# What a RESTORE may say of how a key was used, up to what, and what else is answered; here it means nothing.
+_KEPT_FOR_EVICTION = {
+    b"IDLETIME": (INT_MAX, "ERR Invalid IDLETIME value, must be >= 0"),
+    b"FREQ": (255, "ERR Invalid FREQ value, must be >= 0 and <= 255"),
+}
 _SAME = "ERR source and destination objects are the same"
 
 
@@ -94,6 +99,7 @@ def _dump(caller: Caller, words: list[bytes]) -> Reply:
 
 def _restore(caller: Caller, words: list[bytes]) -> Reply:
     replace = absolute = False
+    told = b""
     left = Words(words, 4)
     while left:
         option = left.take().upper()
@@ -101,10 +107,11 @@ def _restore(caller: Caller, words: list[bytes]) -> Reply:
             replace = True
         elif option == b"ABSTTL":
             absolute = True
-        elif option == b"IDLETIME":
-            left.take_int("ERR Invalid IDLETIME value, must be >= 0", least=0)
-        elif option == b"FREQ":
-            left.take_int("ERR Invalid FREQ value, must be >= 0 and <= 255", least=0, most=255)
+        elif option in _KEPT_FOR_EVICTION and told in (b"", option):  # a Redis keeps one or the other
+            told = option
+            most, refusal = _KEPT_FOR_EVICTION[option]
+            if not 0 <= as_int(left.take()) <= most:
+                raise Failure(refusal)
         else:
             raise Failure(SYNTAX)
     keyspace, key = caller.keyspace, words[1]
@@ -113,8 +120,10 @@ def _restore(caller: Caller, words: list[bytes]) -> Reply:
     life = as_int(words[2])
     if life < 0:
         raise Failure("ERR Invalid TTL value, must be >= 0")
-    kind, values, state, entries = load(words[3])
     expires = None if not life else life if absolute else keyspace.now_ms() + life
+    if expires is not None and expires > INT_MAX:
+        raise Failure("ERR invalid expire time in 'restore' command")
+    kind, values, state, entries = load(words[3])
     if expires is not None and expires <= keyspace.now_ms():
         if replace:
             keyspace.delete(caller.database, key)

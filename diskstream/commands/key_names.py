@@ -56,10 +56,10 @@ def _any(caller: Caller, _words: list[bytes]) -> Reply:
 
 def _scan(caller: Caller, words: list[bytes]) -> Reply:
     """Some keys, and where to go on: nothing is remembered, and each that is there all along comes once."""
-    digits = words[1].removeprefix(b"-")
+    digits = words[1].removeprefix(b"-" if words[1].startswith(b"-") else b"+")
     if not digits.isdigit() or len(digits) > _CURSOR_DIGITS or int(digits) > _MAX_CURSOR:
         raise Failure("ERR invalid cursor")
-    cursor = int(digits) if digits == words[1] else _MAX_CURSOR
+    cursor = _MAX_CURSOR if words[1].startswith(b"-") else int(digits)
     count, pattern, kind = 10, None, None
     left = Words(words, 2)
     while left:

@@ -178,8 +178,9 @@ def _xreadgroup(caller: Caller, given: list[bytes]) -> Reply | Waiting:
     # Workers say the same again and again.
     asked = caller.last_read if given == caller.last_read_words else None
     if asked is None:
-        asked = capped(caller, parse_read(given, grouped=True))
+        asked = parse_read(given, grouped=True)
         caller.last_read_words, caller.last_read = given, asked
+    asked = capped(caller, asked)  # each time anew: what a reply may have is a setting
     reading = _GroupRead(caller, asked)
     only_new = asked.claim_ms is None and all(after == ">" for _, after in reading.positions)
     kin = (caller.database, asked.group, tuple(asked.keys)) if only_new else None

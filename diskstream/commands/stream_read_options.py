@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from diskstream._native import Entry, EntryID
@@ -170,9 +170,10 @@ def refuse_beyond(size: int, most: int) -> None:
 
 def capped(caller: Caller, asked: ReadOptions) -> ReadOptions:
     """The options, with a MAXSIZE where none was given: who reads on gets the rest with its next, as with COUNT."""
-    if asked.max_bytes is None:
-        asked.max_bytes = most_bytes(caller, asked.count)
-    return asked
+    if asked.max_bytes is not None:
+        return asked
+    most = most_bytes(caller, asked.count)
+    return asked if most is None else replace(asked, max_bytes=most)
 
 
 def in_runs(

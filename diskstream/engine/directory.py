@@ -18,11 +18,19 @@ from diskstream.engine.descriptors import listing
 from diskstream.engine.files import Files, read_small, reading, wrapped
 from diskstream.engine.looks import children, is_folder, is_link, is_there, refuse_links, status
 from diskstream.engine.roll import INITIAL_BYTES
-from diskstream.errors import NetworkFilesystemError, NewerFormatError, NotAStoreError, ReadOnlyError, StorageError
+from diskstream.errors import (
+    NetworkFilesystemError,
+    NewerFormatError,
+    NotAStoreError,
+    ReadOnlyError,
+    StorageError,
+    storage_error,
+)
 
 __all__ = [
     "FOLDERS",
     "check_filesystem",
+    "check_makeable",
     "create_stream",
     "describe",
     "hide_stream",
@@ -174,12 +182,33 @@ def way_to_one(path: Path) -> str:
     return "--dir, or DISKSTREAM_DIR, names the directory that has the store.json; the first entry added makes a store"
 
 
+def check_makeable(path: Path) -> None:
+    """Refuses a place where no store can be made; makes nothing.
+
+    Raises:
+        NetworkFilesystemError: it would be on one.
+        NotAStoreError: it is a file, a link to nothing, or holds something else.
+        StorageError: it is below a file.
+    """
+    nearest = next(folder for folder in (path, *path.parents) if is_there(folder) or is_link(folder))
+    if not is_there(nearest):
+        raise NotAStoreError(str(nearest), "it is a link to nothing, or no directory can be made there")
+    if not is_folder(nearest):
+        if nearest == path:
+            raise NotAStoreError(str(path), "it is a file")
+        raise storage_error(str(path), "create", errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+    check_filesystem(nearest)
+    if nearest == path:
+        foreign = [each.name for each in children(path) if each.name not in _OURS and not each.name.endswith(".tmp")]
+        if foreign:
+            raise NotAStoreError(str(path), f"it holds something else ({min(foreign)}); choose an empty directory")
+
+
 def _make_store(path: Path, files: Files, *, create: bool) -> None:
     if not create:
         why = "there is no store.json in it" if is_there(path) else "there is no such directory"
         raise NotAStoreError(str(path), why, way_to_one(path))
-    if is_there(path) and not is_folder(path):
-        raise NotAStoreError(str(path), "it is a file")
+    check_makeable(path)
     if not is_there(path):
         missing = [folder for folder in (path, *path.parents) if not is_there(folder)]
         for folder in reversed(missing):
@@ -190,10 +219,6 @@ def _make_store(path: Path, files: Files, *, create: bool) -> None:
                     str(folder), "it is a link to nothing, or no directory can be made there"
                 ) from None
             files.sync_dir(folder.parent)
-    check_filesystem(path)
-    foreign = [entry.name for entry in children(path) if entry.name not in _OURS and not entry.name.endswith(".tmp")]
-    if foreign:
-        raise NotAStoreError(str(path), f"it holds something else ({min(foreign)}); choose an empty directory")
     files.mkdir(path / "streams")
     files.sync_dir(path)  # before store.json says that there is a store
     temporary = path / f"store.json.{secrets.token_hex(8)}.tmp"

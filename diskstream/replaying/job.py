@@ -7,7 +7,7 @@ from pathlib import Path
 
 from diskstream import Entry
 from diskstream import store as stores
-from diskstream.commits import Commit
+from diskstream.commits import Commit, check_writer
 from diskstream.errors import ArgumentError, ChangedError, DataLossError, NoSuchStreamError
 from diskstream.ids import MAX_ID, MIN_ID, EntryID, check_not_reversed
 from diskstream.redis_link import connect, shown
@@ -17,6 +17,7 @@ from diskstream.replaying.plans import Plan, PlanFile
 from diskstream.replaying.redis_sink import RedisSink
 from diskstream.replaying.run import Replayed, replay
 from diskstream.replaying.sinks import CallSink, Sink, StreamSink, check_places
+from diskstream.store_files import check_target
 from diskstream.stream import Stream
 
 __all__ = ["Job", "Outcome", "ToCall", "ToRedis", "ToStream", "measure", "run_job"]
@@ -167,6 +168,8 @@ def measure(job: Job) -> Measured:
 def _standing(job: Job, plan: Plan, source: Stream) -> tuple[Plan, EntryID, bool]:
     """The plan of an earlier run, if there was one, how far the target has it, and whether there was one."""
     name, to = job.name or plan.name, job.target
+    if isinstance(to, ToStream):
+        _check_place(to, name)
     if isinstance(to, ToRedis):
         with contextlib.closing(connect(to.url)) as client:
             sink = RedisSink(client, to.url, to.key, name, keep_ids=job.keep_ids)
@@ -288,6 +291,16 @@ def _check_passed(job: Job, plan: Plan, stream: Stream, last_id: EntryID) -> Non
         )
 
 
+def _check_place(to: ToStream, name: str) -> None:
+    """Refuses what no store can be made for, or that none can hold.
+
+    Raises:
+        As `check_target` and `check_writer`.
+    """
+    check_target(to.store, to.name)
+    check_writer(_writer(name))
+
+
 def _check_other(job: Job, to: ToStream, store: stores.Store) -> None:
     if to.name == job.stream and store.path.resolve().samefile(job.source):
         raise ArgumentError("the target is the stream that is replayed: it would never end")
@@ -324,6 +337,7 @@ def _writer(name: str) -> bytes:
 
 
 def _to_stream(job: Job, to: ToStream, plan: Plan, name: str, source: Stream) -> Outcome:
+    _check_place(to, name)
     if not (to.store / "store.json").exists():
         check_not_reversed(job.start, job.end)  # before it is made
     with stores.open(to.store) as store:

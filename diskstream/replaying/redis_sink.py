@@ -10,7 +10,7 @@ from diskstream.ids import MIN_ID, EntryID
 from diskstream.redis_link import shown, telling
 
 if TYPE_CHECKING:
-    from redis import Redis
+    from redis import Redis, WatchError
 
 __all__ = ["STATE_PREFIX", "RedisSink"]
 
@@ -74,7 +74,8 @@ class RedisSink:
                 pipe.multi()
                 pipe.hset(self._state, mapping={"plan": plan, "position": str(MIN_ID)})
                 pipe.execute()
-            except WatchError:
+            except WatchError as error:
+                _raise_if_lost(error)
                 raise ChangedError(shown(self._url), "another run of this replay has just begun", _ALONE) from None
 
     def complete(self, plan: str) -> None:
@@ -93,7 +94,8 @@ class RedisSink:
                 pipe.hset(self._state, "plan", plan)
                 pipe.expire(self._state, _COMPLETE_TTL_S)
                 pipe.execute()
-            except WatchError:
+            except WatchError as error:
+                _raise_if_lost(error)
                 raise ChangedError(shown(self._url), _AT_WORK, _ALONE) from None
 
     # --- entries ------------------------------------------------------------------------------------------------------
@@ -168,7 +170,8 @@ class RedisSink:
             for _ in range(_MOST_TRIES):
                 try:
                     self._add(pipe, entries, before)
-                except WatchError:  # nothing was done, and what has changed is looked at
+                except WatchError as error:  # nothing was done, and what has changed is looked at
+                    _raise_if_lost(error)
                     continue
                 self._position = entries[-1].id
                 return
@@ -193,7 +196,7 @@ class RedisSink:
         pipe.hset(self._state, "position", str(entries[-1].id))
         pipe.hincrby(self._state, "sent", len(entries))
         there, *answers = pipe.execute(raise_on_error=False)
-        self._check(answers, before)
+        self._check(entries, answers, before)
         if before > MIN_ID and not there:
             self._client.hset(self._state, "gone", 1)
             raise self._other("is gone")
@@ -201,15 +204,21 @@ class RedisSink:
         added = None if reached.added is None else reached.added + len(entries)
         self._least = _Reached(_as_id(last), added)
 
-    def _check(self, answers: list[Any], before: EntryID) -> None:
-        """Takes the position back where no entry was added: the key has become something else, say."""
-        refused = [answer for answer in answers if isinstance(answer, Exception)]
+    def _check(self, entries: Sequence[Entry], answers: list[Any], before: EntryID) -> None:
+        """Takes the position back to the last entry that was added: the key has become something else, say.
+
+        Behind the first that is refused none is added: what refuses it, a key of another type or a stream that has no
+        IDs left, refuses them all.
+        """
+        refused = [number for number, answer in enumerate(answers) if isinstance(answer, Exception)]
         if not refused:
             return
-        self._client.hincrby(self._state, "sent", -len(refused))
-        if len(refused) == len(answers) - 2:  # all but the position and the count
-            self._client.hset(self._state, "position", str(before))
-        raise refused[0]
+        added = min(refused[0], len(entries))
+        with self._client.pipeline(transaction=True) as pipe:
+            pipe.hset(self._state, "position", str(entries[added - 1].id if added else before))
+            pipe.hincrby(self._state, "sent", added - len(entries))
+            pipe.execute()
+        raise answers[refused[0]]
 
     def finish(self) -> None:
         """Does nothing: how durable it is, is for the Redis to say."""
@@ -223,6 +232,19 @@ class RedisSink:
 
     def _passed(self, entry_id: EntryID) -> str:
         return f"the stream {self._shown_key()} has passed the ID {entry_id}, which was to be kept"
+
+
+def _raise_if_lost(error: "WatchError") -> None:
+    """A connection that is lost while keys are watched is a `WatchError` to redis-py, and no change by anybody.
+
+    Raises:
+        RedisError: what became of the connection. What was sent last may have been done.
+    """
+    from redis import ConnectionError as LostError
+    from redis import TimeoutError as LateError
+
+    if isinstance(error.__context__, LostError | LateError):
+        raise error.__context__ from None
 
 
 def _as_id(found: Any) -> EntryID:

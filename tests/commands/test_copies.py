@@ -150,10 +150,22 @@ def test_what_is_there_stays_unless_it_may_go(ours: Ours, keyspace: Keyspace, cl
     assert ours.run("COPY s t REPLACE") == 1
     assert ours.run("PTTL t") == -1
     at = b"%d" % (clock.now + 5)
-    assert ours.raw(b"RESTORE", b"t", at, payload, b"REPLACE", b"ABSTTL", b"IDLETIME", b"3", b"FREQ", b"4") == OK
+    assert ours.raw(b"RESTORE", b"t", at, payload, b"REPLACE", b"ABSTTL", b"IDLETIME", b"3") == OK
     assert ours.run("PTTL t") == 5
     assert ours.raw(b"RESTORE", b"t", b"1", payload, b"REPLACE", b"ABSTTL") == OK
     assert ours.run("EXISTS t") == 0
+
+
+@pytest.mark.parametrize("life", [b"9223372036854775807", b"9223372036854775000"])
+def test_no_time_of_expiry_is_beyond_what_a_client_can_be_told(ours: Ours, keyspace: Keyspace, life: bytes) -> None:
+    """PEXPIRETIME answered with a number that no signed one of 64 bits holds."""
+    keyspace.stream(0, b"s").add({"f": "1"}, "1-1")
+    payload = ours.raw(b"DUMP", b"s")
+    refused = ErrorReply(b"ERR invalid expire time in 'restore' command")
+    assert ours.raw(b"RESTORE", b"s", life, payload, b"REPLACE") == refused
+    assert ours.run("XLEN s") == 1, "what is there goes only for what takes its place"
+    assert ours.raw(b"RESTORE", b"s", life, payload, b"REPLACE", b"ABSTTL") == OK
+    assert ours.run("PEXPIRETIME s") == int(life)
 
 
 @pytest.mark.parametrize("line", ["SET k value", "RPUSH k a b", "SADD k x y"])

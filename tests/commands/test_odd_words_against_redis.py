@@ -83,6 +83,15 @@ _LINES = [
     "MOVE s -2147483649",
     "COPY s new DB 2147483648",
     "SWAPDB 2147483648 0",
+    "SCAN +0 MATCH none",
+    "SCAN +-0",
+    "SCAN -+0",
+    "SCAN +",
+    *[f"RESTORE new 0 x {told}" for told in ("IDLETIME abc", "IDLETIME -1", "FREQ abc", "FREQ 256", "FREQ 1 FREQ 2")],
+    *[
+        f"RESTORE new 0 x {told}"
+        for told in ("FREQ 5 IDLETIME 5", "IDLETIME 5 FREQ 5", "IDLETIME 5 IDLETIME 6", "FREQ")
+    ],
 ]
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from diskstream import Consumer, Delivery, Group, NoGroupError, Store, Stream
+from diskstream.errors import ArgumentError
 from tests.group_specs.clock import Clock
 from tests.group_specs.shown import fill, held, joined, owners, until
 from tests.streams.background import LIMIT_S, Background
@@ -187,6 +188,36 @@ def test_handlers_come_back_when_the_loop_is_left(group: Group, alice: Consumer)
     assert signal.getsignal(signal.SIGUSR1) != before
     working.close()  # type: ignore[attr-defined]  # what a `for` that is left does sooner or later
     assert signal.getsignal(signal.SIGUSR1) == before
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, 999, -1, 2**70, "SIGTERM", None])
+def test_a_signal_that_cannot_end_it_is_refused_and_the_others_are_as_before(alice: Consumer, number: Any) -> None:
+    """Those before it stayed handled: a SIGTERM did nothing any more."""
+    before = signal.getsignal(signal.SIGUSR1)
+    with pytest.raises(ArgumentError, match=r"signal"):
+        next(alice.entries(signals=(signal.SIGUSR1, number)))
+    assert signal.getsignal(signal.SIGUSR1) == before
+
+
+def test_a_signal_that_is_named_twice_comes_back(alice: Consumer) -> None:
+    """What came back was the handler of the first time, which stops a consumer that has gone on."""
+    before = signal.getsignal(signal.SIGUSR1)
+    assert list(alice.entries(block=None, signals=(signal.SIGUSR1, int(signal.SIGUSR1))))
+    assert signal.getsignal(signal.SIGUSR1) == before
+
+
+def test_a_handler_that_could_not_be_set_back_stays(alice: Consumer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a program that has Python within it: it was replaced, and at the end of the loop there was a TypeError."""
+    before = signal.getsignal(signal.SIGUSR1)
+    with monkeypatch.context() as patched, pytest.raises(ArgumentError, match="is not Python's"):
+        patched.setattr(signal, "getsignal", lambda _number: None)
+        next(alice.entries(signals=(signal.SIGUSR1,)))
+    assert signal.getsignal(signal.SIGUSR1) == before
+
+
+def test_signals_are_for_the_main_thread(alice: Consumer) -> None:
+    with pytest.raises(ArgumentError, match="main thread"):
+        Background(lambda: next(alice.entries(signals=(signal.SIGUSR1,)))).result()
 
 
 # --- with others ------------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ import redis
 from click.testing import CliRunner, Result
 
 import diskstream
+from diskstream.backups import make_backup
 from diskstream.cli import main
 from diskstream.cli import replay as replay_verb
 from tests.conftest import RedisServer
@@ -95,6 +96,32 @@ def test_a_dry_run_knows_of_earlier_runs_and_of_what_would_be_refused(
         (told,) = objects(run(*ended, "--json"))
         assert (told["complete"], told["resumed"], told["entries"]) == (True, True, 0)
         assert "another where" in run(*again, "--name", "some", "--dry-run", code=1).stderr
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        ("stream:y@@/file", "is not a diskstream store: it is a file"),
+        ("stream:y@@/file/below", "file/below: Not a directory"),
+        ("stream:y@@/folder", "it holds something else (file)"),
+        ("stream:y@@/link", "it is a link to nothing"),
+        ("stream:y@@/backups/{}", "it is a backup, which never changes"),
+        ("stream:" + "y" * 5000 + "@@/new", "the name of a stream of 5000"),
+    ],
+)
+def test_a_dry_run_refuses_a_place_where_nothing_can_be_added(
+    run: Run, directory: Path, tmp_path: Path, target: str, said: str
+) -> None:
+    """It told how much it would send there."""
+    (tmp_path / "file").write_text("x", encoding="utf-8")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "file").write_text("x", encoding="utf-8")
+    (tmp_path / "link").symlink_to("nowhere")
+    backup = make_backup(directory, tmp_path / "backups").path.name
+    for more in ((), ("--dry-run",)):
+        told = run("x", "--to", target.replace("@@", f"@{tmp_path}").format(backup), *more, code=1).stderr
+        assert said in " ".join(told.split())
+    assert not (tmp_path / "new").exists()
 
 
 def test_a_complete_replay_whose_target_is_gone_is_not_called_complete(
@@ -191,6 +218,9 @@ def test_what_cannot_be_done_says_why(run: Run, words: tuple[str, ...], said: st
         ("x", "--to", "stream:@"),
         ("x", "--to", "redis://localhost/0"),
         ("x", "--to", "redis://localhost/0?key="),
+        ("x", "--to", "redis://localhost:70000/0?key=y"),
+        ("x", "--to", "redis://localhost/first?key=y"),
+        ("x", "--to", "redis://me:one/two@localhost/0?key=y"),
         ("x", "--to", "-", "--speed", "0"),
         ("x", "--to", "-", "--speed", "fast"),
         ("x", "--to", "-", "--rate", "0"),

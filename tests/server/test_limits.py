@@ -56,6 +56,21 @@ def test_the_output_limit_closes(tmp_path: Path) -> None:
         assert other.call("PING") == b"PONG"
 
 
+def test_what_a_reply_may_have_is_what_it_may_have_now(tmp_path: Path) -> None:
+    """A worker that said the same again was answered by the limit of its first time."""
+    with serving(tmp_path / "store") as server, Client.to(server) as worker:
+        for _ in range(8):
+            worker.call("XADD", "s", "*", "n", _LARGE)
+        worker.call("XGROUP", "CREATE", "s", "g", 0)
+
+        def read(limit: int) -> int:
+            worker.call("CONFIG", "SET", "client-output-buffer-limit", f"normal {limit} 0 0")
+            worker.call("XGROUP", "SETID", "s", "g", 0)
+            return len(worker.call("XREADGROUP", "GROUP", "g", "c", "STREAMS", "s", ">")[0][1])
+
+        assert [read(limit << 10) for limit in (768, 0, 512, 4096)] == [3, 8, 2, 8]
+
+
 def test_the_query_limit_closes(tmp_path: Path) -> None:
     settings = {"client_query_buffer_limit": 1 << 20}
     with serving(tmp_path / "store", **settings) as server, Client.to(server) as client:

@@ -17,7 +17,7 @@ from diskstream.cli.progress import bytes_progress
 
 
 @click.command("create")
-@click.argument("target", metavar="DEST", type=click.Path(path_type=Path))
+@click.argument("target", metavar="DEST", type=click.Path(readable=False, path_type=Path))
 @click.option(
     "-s", "--stream", "patterns", multiple=True, type=as_bytes, metavar="PATTERN", help="Only these; may come again."
 )

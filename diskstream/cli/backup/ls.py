@@ -15,7 +15,7 @@ from diskstream.cli.output import attributes, console, text, write_json
 
 
 @click.command("ls")
-@click.argument("target", metavar="DEST", type=click.Path(path_type=Path))
+@click.argument("target", metavar="DEST", type=click.Path(readable=False, path_type=Path))
 @json_option
 @click.pass_context
 def command(ctx: click.Context, *, target: Path, as_json: bool) -> None:

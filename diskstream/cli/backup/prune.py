@@ -16,7 +16,7 @@ from diskstream.cli.output import write_json
 
 
 @click.command("prune")
-@click.argument("target", metavar="DEST", type=click.Path(path_type=Path))
+@click.argument("target", metavar="DEST", type=click.Path(readable=False, path_type=Path))
 @click.option("--keep", type=click.IntRange(min=1), metavar="N", help="Keep the newest N.")
 @click.option("--older-than", type=SPAN, metavar="SPAN", help="Remove only what is older than this: 30d.")
 @consent_options

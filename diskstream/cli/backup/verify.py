@@ -19,7 +19,7 @@ from diskstream.verifying import bytes_to_verify
 
 
 @click.command("verify")
-@click.argument("target", metavar="DEST[/NAME]", type=click.Path(path_type=Path))
+@click.argument("target", metavar="DEST[/NAME]", type=click.Path(readable=False, path_type=Path))
 @click.option("--cold", is_flag=True, help="Fetch and read what is in object storage too.")
 @json_option
 @click.pass_context

@@ -37,7 +37,7 @@ _SHARING_S: Final = 1.0
     "-d",
     "--dir",
     "directory",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=click.Path(file_okay=False, readable=False, path_type=Path),
     metavar="STORE",
     help="Where to keep the store. [default: a temporary directory]",
 )

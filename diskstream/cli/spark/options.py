@@ -50,7 +50,7 @@ def archive_option(function: _F) -> _F:
         required=True,
         envvar="DISKSTREAM_ARCHIVE",
         show_envvar=True,
-        type=click.Path(file_okay=False, path_type=Path),
+        type=click.Path(file_okay=False, readable=False, path_type=Path),
         callback=_on_this_machine,
         help="The archive's directory.",
     )(function)

@@ -25,7 +25,7 @@ from diskstream.cli.spark.options import (
     "--from",
     "source",
     required=True,
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    type=click.Path(exists=True, file_okay=False, readable=False, path_type=Path),
     help="The directory of a store or of an archive.",
 )
 @streams_option

@@ -1,0 +1,137 @@
+"""A Redis that refuses part of what a replay adds, or whose answer is lost: each entry is there once all the same."""
+
+import contextlib
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+
+import diskstream
+from diskstream.errors import RemoteError
+from diskstream.replaying import Job, ToRedis, run_job
+from diskstream.replaying.redis_sink import STATE_PREFIX
+from diskstream.replaying.run import MAX_BATCH
+from tests.conftest import RedisServer
+
+COUNT = 2 * MAX_BATCH
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    with diskstream.open(tmp_path / "source") as store:
+        ids = [(number, 0) for number in range(1, COUNT + 1)]
+        store.stream("o").add_many([{"n": number} for number, _ in ids], ids=ids)
+    return tmp_path / "source"
+
+
+@pytest.fixture
+def client(redis_server: RedisServer) -> Iterator[Any]:
+    with redis.Redis(redis_server.host, redis_server.port, 11) as found:
+        found.flushdb()
+        yield found
+        found.flushdb()
+
+
+class Relay:
+    """Stands before a Redis, and once cuts the connection instead of handing on what it answers to certain words."""
+
+    def __init__(self, behind: RedisServer, word: bytes) -> None:
+        self._behind, self._word, self._cuts = behind, word, False
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listener.getsockname()[1]
+        self._open: list[socket.socket] = [self._listener]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                near = self._listener.accept()[0]
+            except OSError:
+                return
+            far = socket.create_connection((self._behind.host, self._behind.port))
+            self._open += [near, far]
+            threading.Thread(target=self._hand_on, args=(near, far), daemon=True).start()
+
+    def _hand_on(self, near: socket.socket, far: socket.socket) -> None:
+        """What is asked and what is answered take turns."""
+        threading.Thread(target=self._copy, args=(near, far, self._asked), daemon=True).start()
+        self._copy(far, near, self._is_kept)
+
+    def _copy(self, one: socket.socket, other: socket.socket, may: Callable[[bytes], bool]) -> None:
+        with contextlib.suppress(OSError):  # the other side is gone
+            while (found := one.recv(1 << 20)) and may(found):
+                other.sendall(found)
+        for each in (one, other):
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+
+    def _asked(self, words: bytes) -> bool:
+        self._cuts = bool(self._word) and self._word in words
+        return True
+
+    def _is_kept(self, _answer: bytes) -> bool:
+        if self._cuts:
+            self._word = b""
+        return not self._cuts
+
+    def close(self) -> None:
+        for each in self._open:
+            each.close()
+
+
+@pytest.mark.parametrize(("word", "sent"), [(b"HSET", 0), (b"XADD", MAX_BATCH), (b"EXPIRE", COUNT)])
+def test_a_lost_answer_is_no_rival(
+    source: Path, redis_server: RedisServer, client: Any, word: bytes, sent: int
+) -> None:
+    """It was said that another run was at work, of which one was to end."""
+    relay = Relay(redis_server, word)
+    try:
+        wanted = Job(source, b"o", ToRedis(f"redis://127.0.0.1:{relay.port}/11", b"t"), speed=None)
+        with pytest.raises(RemoteError, match="the connection failed"):
+            run_job(wanted)
+        assert client.xlen("t") >= sent
+        assert run_job(wanted).complete
+        assert [entry[b"n"] for _, entry in client.xrange("t")] == [b"%d" % (n + 1) for n in range(COUNT)]
+    finally:
+        relay.close()
+
+
+def test_what_is_refused_behind_what_is_added_is_not_skipped(
+    source: Path, redis_server: RedisServer, client: Any
+) -> None:
+    """The position was behind all of the batch, and the next run called the replay complete."""
+    key = ToRedis(f"redis://{redis_server.host}:{redis_server.port}/11", b"t")
+    left = 3
+    client.xadd("t", {"before": 1}, id=f"{(1 << 64) - 1}-{(1 << 64) - 1 - left}")
+    wanted = Job(source, b"o", key, keep_ids=False, end=diskstream.EntryID(MAX_BATCH, 0), speed=None)
+    for _ in range(2):
+        with pytest.raises(RemoteError, match="exhausted"):
+            run_job(wanted)
+        state = client.keys(STATE_PREFIX + b"*")[0]
+        assert client.hmget(state, "position", "sent") == [b"%d-0" % left, b"%d" % left]
+        assert client.xlen("t") == left + 1
+
+
+def test_a_key_that_becomes_another_in_between_takes_nothing(
+    source: Path, redis_server: RedisServer, client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    multi, left = redis.client.Pipeline.multi, [2]
+
+    def replace_and_begin(self: Any) -> None:
+        left[0] -= 1
+        if not left[0]:
+            client.set("t", "another")
+        multi(self)
+
+    monkeypatch.setattr(redis.client.Pipeline, "multi", replace_and_begin)
+    key = ToRedis(f"redis://{redis_server.host}:{redis_server.port}/11", b"t")
+    wanted = Job(source, b"o", key, keep_ids=False, speed=None)
+    with pytest.raises(RemoteError, match="wrong kind of value"):
+        run_job(wanted)
+    client.delete("t")
+    done = run_job(wanted)
+    assert (done.complete, client.xlen("t")) == (True, COUNT)
