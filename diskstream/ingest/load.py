@@ -12,6 +12,7 @@ from typing import TextIO
 
 import diskstream
 from diskstream.entry_size import MAX_ENTRY_BYTES, check_rows
+from diskstream.errors import IDExhaustedError
 from diskstream.ids import parse_id
 from diskstream.ingest.errors import InputError, InputOrderError
 from diskstream.ingest.order import BackwardsError, Disorder, IDMaker
@@ -92,6 +93,11 @@ class Loader:
             else:
                 self._append_batches(self._with_ids(rows, self._options.timestamps))
             self._resumption.end()
+        except IDExhaustedError:
+            what = f"there is no ID above the last one of {shown(self.report.stream)} for the rows that follow"
+            exhausted = InputOrderError(what, hint="import it into a stream of its own")
+            exhausted.written = self.report.rows + self.report.resumed
+            raise exhausted from None
         except InputError as error:
             error.written = self.report.rows + self.report.resumed
             raise
