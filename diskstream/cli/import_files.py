@@ -27,6 +27,7 @@ from diskstream.ingest import (
     Loader,
     LoadOptions,
     LoadReport,
+    SortingError,
     Source,
     TimeParser,
     Timestamps,
@@ -382,6 +383,8 @@ def _way_out(error: InputError, *, can_go_on: bool) -> str:
     way_out = error.hint or "--on-error skip leaves out bad rows and reports them"
     if not error.written:
         return f"{before}; {way_out}"
+    if isinstance(error, SortingError) and can_go_on:
+        return f"{before}; {way_out}, and run the same again, which goes on"
     if error.hint is None and can_go_on:
         mend = "mend it and run the same again, which goes on as well"
         return f"{before}; --on-error skip goes on behind them, leaves out bad rows and reports them; or {mend}"
