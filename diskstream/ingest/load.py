@@ -29,6 +29,9 @@ SHOWN_BAD_ROWS = 20
 # A shorter row is no entry that is too large, unless the names of its columns are as long.
 _LONG_BYTES = MAX_ENTRY_BYTES // 2
 
+# Half as many fields as an entry may have.
+_MANY_FIELDS = 1 << 15
+
 
 @dataclass(slots=True)
 class LoadReport:
@@ -123,8 +126,8 @@ class Loader:
                     yield source, row, row.pairs + extra
 
     def _refused(self, row: Row, extra: Pairs) -> str:
-        """Why a long row cannot be an entry; nothing where it can, or where that is seen later."""
-        if len(row.raw) <= _LONG_BYTES:
+        """Why a long or wide row cannot be an entry; nothing where it can, or where that is seen later."""
+        if len(row.raw) <= _LONG_BYTES and len(row.pairs) <= _MANY_FIELDS:
             return ""
         id_field, pairs = self._options.id_field, row.pairs + extra
         try:

@@ -153,9 +153,10 @@ class Timestamps:
         text = b" ".join([_value(pairs, column) for column in self._columns])
         if self._pattern is not None:
             found = self._pattern.search(text)
-            if found is None:
+            where = None if found is None else found[self._pattern.groups]
+            if where is None:  # also where the group is in a part of the pattern that may be left out
                 raise ValueError(f"has no timestamp where the pattern looks for it: {shown(text)}")
-            text = found[self._pattern.groups]
+            text = where
         try:
             return self._parser(text.decode("utf-8"))
         except ValueError as error:
