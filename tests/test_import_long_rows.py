@@ -75,6 +75,21 @@ def test_a_row_that_is_read_but_is_no_entry_is_a_bad_row_like_others(tmp_path: P
         assert [str(entry.id) for entry in store.stream("s").range()] == ["1-0", "3-0"]
 
 
+def test_a_row_of_more_fields_than_an_entry_may_have_is_a_bad_row_like_others(tmp_path: Path) -> None:
+    """The import ended at it, said neither file nor line, and could not leave it out."""
+    file = tmp_path / "x.jsonl"
+    wide = ",".join(f'"c{at}":"1"' for at in range(65_537))
+    file.write_text('{"v":"a"}\n{' + wide + '}\n{"v":"b"}\n')
+    words = ["import", str(file), "-s", "s"]
+    stopped = run(tmp_path / "store", *words)
+    assert stopped.exit_code == 1
+    assert f"{file}:2: " in stopped.stderr
+    assert "over the limit of 65536" in stopped.stderr
+    assert run(tmp_path / "store", *words, "--on-error", "skip").exit_code == 0
+    with diskstream.open(tmp_path / "store") as store:
+        assert [entry[b"v"] for entry in store.stream("s").range()] == [b"a", b"b"]
+
+
 def test_an_entry_of_the_greatest_size_there_is_has_room_beside_its_id(tmp_path: Path) -> None:
     """The ID is a column of the row and no field of the entry."""
     with diskstream.open(tmp_path / "store") as store:

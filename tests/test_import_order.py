@@ -52,3 +52,18 @@ def test_a_time_that_goes_backwards_is_refused_or_clamped() -> None:
 
 def test_a_full_sequence_goes_on_in_the_next_millisecond() -> None:
     assert str(IDMaker(diskstream.EntryID(5, MAX_SEQ))(5)) == "6-0"
+
+
+def test_a_used_up_millisecond_does_not_move_the_times_of_the_rows_that_follow() -> None:
+    """The second row of it was refused as older than the entry it followed, or counted as clamped."""
+    ids = IDMaker(diskstream.EntryID(5, MAX_SEQ))
+    assert [str(ids(ms)) for ms in (5, 5, 6, 7)] == ["6-0", "6-1", "6-2", "7-0"]
+    assert (ids.repeated, ids.clamped) == (2, 0)
+
+
+@pytest.mark.parametrize("clamp", [True, False])
+def test_behind_the_greatest_id_there_is_none(clamp: bool) -> None:
+    ids = IDMaker(diskstream.EntryID(MAX_SEQ, MAX_SEQ - 1), clamp=clamp)
+    assert ids(MAX_SEQ) == diskstream.EntryID(MAX_SEQ, MAX_SEQ)
+    with pytest.raises(diskstream.DiskstreamError, match="exhausted"):
+        ids(MAX_SEQ)

@@ -111,6 +111,27 @@ def test_a_timestamp_may_stand_anywhere_in_a_line() -> None:
         group([(b"line", b"Dec 10")])
 
 
+def test_a_group_that_is_left_out_holds_no_timestamp() -> None:
+    """It was a traceback."""
+    timestamps = Timestamps([b"line"], TimeParser("epoch"), re.compile(rb"(\d+)? job"))
+    assert timestamps([(b"line", b"1117838570 job")]) == utc(2005, 6, 3, 22, 42, 50)
+    with pytest.raises(ValueError, match="no timestamp where the pattern looks for it: ' job'"):
+        timestamps([(b"line", b" job")])
+
+
+@pytest.mark.parametrize("fmt", ["%Y %", "%Y-%Q", "%Y %m %Y"])
+def test_a_pattern_that_no_text_can_match_is_told_before_any_row_is_a_bad_one(fmt: str) -> None:
+    """One directive twice was a traceback, the others a bad row each."""
+    with pytest.raises(ValueError, match=r"stray %|bad directive|twice"):
+        TimeParser(fmt)
+
+
+@pytest.mark.parametrize("offset", ["+00:99", "-24:00", "+23:60"])
+def test_an_offset_has_hours_and_minutes_of_a_day(offset: str) -> None:
+    with pytest.raises(ValueError, match="is not"):
+        parse_timezone(offset)
+
+
 def test_a_row_without_the_column_says_what_it_has() -> None:
     with pytest.raises(ValueError, match="has no column 'time' \\(it has 'timestamp', 'value'\\)"):
         Timestamps([b"time"], TimeParser())([(b"timestamp", b"x"), (b"value", b"y")])

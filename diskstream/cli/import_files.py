@@ -27,6 +27,7 @@ from diskstream.ingest import (
     Loader,
     LoadOptions,
     LoadReport,
+    SortingError,
     Source,
     TimeParser,
     Timestamps,
@@ -164,6 +165,9 @@ def command(files: tuple[str, ...], directory: Path, stream: str, as_json: bool,
     lines   one field, `line`, with every byte but the newline
     arrow   a column a field, or the list `fields`; IDs where id_ms and id_seq are columns. Parquet likewise
 
+    What is no text is refused before anything is written: compressed files, tables under other names, UTF-16 and UTF-32
+    without --encoding, and, where no --format is named, files that begin with NULs.
+
     With --timestamp the time of that column is the ID (the column stays a field too). Rows of one millisecond are
     numbered in their order. Where times go backwards, --disorder sort writes all rows in order of time, those of one
     time in theirs; it reads everything before it writes anything. clamp gives such a row the time of the one before it,
@@ -181,6 +185,7 @@ def command(files: tuple[str, ...], directory: Path, stream: str, as_json: bool,
     loads = {name: _load_options(options) for name in groups}
     for name, sources in groups.items():
         _check_tables(sources, loads[name])
+        _check_texts(sources)
     _check_rejects(options["rejects"], groups, directory)
     keys = {name: _key(name, sources, options, groups) for name, sources in groups.items()}
     with diskstream.open(directory, fsync=fsync) as store, ExitStack() as held:
@@ -305,6 +310,20 @@ def _check_tables(sources: list[Source], base: LoadOptions) -> None:
         raise click.UsageError("Arrow and Parquet files have columns: no option about rows goes with them")
 
 
+def _check_texts(sources: list[Source]) -> None:
+    """What cannot be read as rows at all is found before those of another file are there.
+
+    Raises:
+        Failure: a file is no text, or cannot be opened.
+    """
+    for source in sources:
+        if table_format(source) is None:
+            try:
+                source.check()
+            except InputError as error:
+                raise Failure(str(error), hint=_way_out(error, can_go_on=False)) from error
+
+
 def _load_options(options: dict[str, Any]) -> LoadOptions:
     columns, regex = options["timestamp"], options["timestamp_regex"]
     id_field = None if options["id_field"] is None else os.fsencode(options["id_field"])
@@ -364,6 +383,8 @@ def _way_out(error: InputError, *, can_go_on: bool) -> str:
     way_out = error.hint or "--on-error skip leaves out bad rows and reports them"
     if not error.written:
         return f"{before}; {way_out}"
+    if isinstance(error, SortingError) and can_go_on:
+        return f"{before}; {way_out}, and run the same again, which goes on"
     if error.hint is None and can_go_on:
         mend = "mend it and run the same again, which goes on as well"
         return f"{before}; --on-error skip goes on behind them, leaves out bad rows and reports them; or {mend}"

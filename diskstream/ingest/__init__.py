@@ -7,7 +7,7 @@
 """
 
 from diskstream.ingest.entry_rows import ID_FIELD
-from diskstream.ingest.errors import InputChangedError, InputError, InputOrderError
+from diskstream.ingest.errors import InputChangedError, InputError, InputOrderError, SortingError
 from diskstream.ingest.holding import importing
 from diskstream.ingest.load import Loader, LoadOptions, LoadReport
 from diskstream.ingest.resuming import key_of, version_of
@@ -26,6 +26,7 @@ __all__ = [
     "LoadReport",
     "Loader",
     "Row",
+    "SortingError",
     "Source",
     "TimeParser",
     "Timestamps",

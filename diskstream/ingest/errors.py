@@ -3,7 +3,8 @@
 DiskstreamError
  └─ InputError            a file that cannot be read as what it is said to be; names the file, the line and the reason
      ├─ InputOrderError    timestamps that go backwards where the policy forbids it
-     └─ InputChangedError  files that are not as they were when an import of them was interrupted
+     ├─ InputChangedError  files that are not as they were when an import of them was interrupted
+     └─ SortingError       no fault of the file: there is no room to sort it
 """
 
 from __future__ import annotations
@@ -32,3 +33,7 @@ class InputOrderError(InputError):
 
 class InputChangedError(InputError):
     """What an import that was interrupted has added is not what the files begin with now."""
+
+
+class SortingError(InputError):
+    """The temporary file that rows are sorted in cannot be made, written or read."""

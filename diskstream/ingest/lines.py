@@ -65,8 +65,11 @@ class _Counted(io.RawIOBase):
         good_lines: of the bytes that are not of the encoding, those that end before the fault.
     """
 
-    def __init__(self, file: BinaryIO, encoding: str | None, on_read: Callable[[int], None] | None) -> None:
+    def __init__(
+        self, file: BinaryIO, encoding: str | None, on_read: Callable[[int], None] | None, head: bytes
+    ) -> None:
         self._file = file
+        self._head = head
         self._on_read = on_read
         self._decoder = None if encoding is None else codecs.getincrementaldecoder(encoding)("strict")
         self._pending = b""
@@ -78,7 +81,7 @@ class _Counted(io.RawIOBase):
     def readinto(self, buffer: WriteableBuffer) -> int:
         view = memoryview(buffer).cast("B")
         while not self._pending:
-            chunk = self._file.read(len(view))
+            chunk, self._head = self._head or self._file.read(len(view)), b""
             if chunk and self._on_read is not None:
                 self._on_read(len(chunk))
             self._pending = chunk if self._decoder is None else self._decoded(self._decoder, chunk)
@@ -104,10 +107,17 @@ class _Counted(io.RawIOBase):
 
 @contextmanager
 def reading_lines(
-    file: BinaryIO, *, name: str, encoding: str | None = None, on_read: Callable[[int], None] | None = None
+    file: BinaryIO,
+    *,
+    name: str,
+    encoding: str | None = None,
+    on_read: Callable[[int], None] | None = None,
+    head: bytes = b"",
 ) -> Iterator[Lines]:
-    """The lines of an open file. With `encoding` the bytes are read as that and come out as UTF-8."""
-    counted = _Counted(file, encoding, on_read)
+    """The lines of an open file, of which `head` has been read before. With `encoding` the bytes are read as that and
+    come out as UTF-8.
+    """
+    counted = _Counted(file, encoding, on_read, head)
     with io.BufferedReader(counted, _CHUNK) as buffered:
         lines = Lines(buffered, name=name)
         try:

@@ -12,6 +12,7 @@ from typing import TextIO
 
 import diskstream
 from diskstream.entry_size import MAX_ENTRY_BYTES, check_rows
+from diskstream.errors import IDExhaustedError
 from diskstream.ids import parse_id
 from diskstream.ingest.errors import InputError, InputOrderError
 from diskstream.ingest.order import BackwardsError, Disorder, IDMaker
@@ -27,6 +28,9 @@ SHOWN_BAD_ROWS = 20
 
 # A shorter row is no entry that is too large, unless the names of its columns are as long.
 _LONG_BYTES = MAX_ENTRY_BYTES // 2
+
+# Half as many fields as an entry may have.
+_MANY_FIELDS = 1 << 15
 
 
 @dataclass(slots=True)
@@ -92,6 +96,11 @@ class Loader:
             else:
                 self._append_batches(self._with_ids(rows, self._options.timestamps))
             self._resumption.end()
+        except IDExhaustedError:
+            what = f"there is no ID above the last one of {shown(self.report.stream)} for the rows that follow"
+            exhausted = InputOrderError(what, hint="import it into a stream of its own")
+            exhausted.written = self.report.rows + self.report.resumed
+            raise exhausted from None
         except InputError as error:
             error.written = self.report.rows + self.report.resumed
             raise
@@ -117,8 +126,8 @@ class Loader:
                     yield source, row, row.pairs + extra
 
     def _refused(self, row: Row, extra: Pairs) -> str:
-        """Why a long row cannot be an entry; nothing where it can, or where that is seen later."""
-        if len(row.raw) <= _LONG_BYTES:
+        """Why a long or wide row cannot be an entry; nothing where it can, or where that is seen later."""
+        if len(row.raw) <= _LONG_BYTES and len(row.pairs) <= _MANY_FIELDS:
             return ""
         id_field, pairs = self._options.id_field, row.pairs + extra
         try:

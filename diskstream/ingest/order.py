@@ -16,10 +16,11 @@ from __future__ import annotations
 from typing import Literal
 
 import diskstream
+from diskstream.errors import IDExhaustedError
 
 Disorder = Literal["sort", "clamp", "error"]
 
-_MAX_SEQ = 2**64 - 1
+_MAX_MS = _MAX_SEQ = 2**64 - 1
 
 
 class BackwardsError(Exception):
@@ -30,6 +31,9 @@ class IDMaker:
     """Makes IDs of times, each greater than the one before and than `last`, that of the stream's newest entry."""
 
     def __init__(self, last: diskstream.EntryID, *, clamp: bool = False) -> None:
+        self._time = (
+            last.ms
+        )  # of the row before: the ID's is later where the sequence numbers of that time were used up
         self._ms = last.ms
         self._seq = last.seq
         self._clamp = clamp
@@ -37,17 +41,25 @@ class IDMaker:
         self.clamped = 0
 
     def __call__(self, ms: int) -> diskstream.EntryID:
-        """The ID for a row of this time. Raises BackwardsError where it does not clamp."""
+        """The ID for a row of this time.
+
+        Raises:
+            BackwardsError: it lies before the row above, and is not clamped.
+            IDExhaustedError: the greatest ID there can be has been given.
+        """
+        if ms == self._time:
+            self.repeated += 1
+        elif ms < self._time:
+            if not self._clamp:
+                raise BackwardsError
+            self.clamped += 1
+        if (self._ms, self._seq) == (_MAX_MS, _MAX_SEQ):
+            raise IDExhaustedError
+        self._time = max(self._time, ms)
         if ms > self._ms:
             self._ms, self._seq = ms, 0
-        else:
-            if ms == self._ms:
-                self.repeated += 1
-            elif self._clamp:
-                self.clamped += 1
-            else:
-                raise BackwardsError
+        elif self._seq < _MAX_SEQ:
             self._seq += 1
-            if self._seq > _MAX_SEQ:
-                self._ms, self._seq = self._ms + 1, 0
+        else:
+            self._ms, self._seq = self._ms + 1, 0
         return diskstream.EntryID(self._ms, self._seq)

@@ -135,23 +135,25 @@ class Resumption:
         self.held = self.rows = 0
         self._begun = False
         self.behind = stream.info().last_generated_id if stream.exists() else diskstream.EntryID(0, 0)
-        if self.behind.seq >= COMPLETE:
-            self._key = ""  # no part of a commit can say it
         self._start = f"import {key} start".encode()
         before = _Reached.of(stream, self._key)
         self._before = self._now = _Reached(version or 0)
-        if before is None:
-            return
-        start = stream.committed(self._start)
+        if before is not None:
+            self._follow(before, again=again, version=version)
+        # Only now: what is gone on with began behind another ID than the last one.
+        if self._now.version >= MAX_IMPORTS or self.behind.seq >= COMPLETE:
+            self._key = ""  # no commit can say it
+
+    def _follow(self, before: _Reached, *, again: bool, version: int | None) -> None:
+        """Goes on with what was begun, or begins the one after it."""
+        start = self._stream.committed(self._start)
         if version is not None and version > before.version:
-            pass
-        elif again or start is None or (before.over and version is None):
+            return
+        if again or start is None or (before.over and version is None):
             self._now = _Reached(before.version + 1)
         else:
             self.behind, self.held, self._begun = diskstream.EntryID(*start), before.rows, True
             self._before = self._now = before
-        if self._now.version >= MAX_IMPORTS:
-            self._key = ""
 
     def next(self, rows: int, digest: int) -> Commit | None:
         """The commit of the next batch; None where none is kept.

@@ -15,9 +15,11 @@ import os
 import struct
 import tempfile
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from operator import itemgetter
-from typing import TYPE_CHECKING, BinaryIO
+from typing import IO, TYPE_CHECKING
 
+from diskstream.ingest.errors import SortingError
 from diskstream.ingest.rows import Pairs
 
 if TYPE_CHECKING:
@@ -32,22 +34,54 @@ _by_time = itemgetter(0)
 
 
 def sorted_by_time(rows: Iterable[Timed], *, memory_bytes: int) -> Iterator[Timed]:
-    """The rows in order of their times; rows of one time in the order they came. Reads all before it yields one."""
+    """The rows in order of their times; rows of one time in the order they came. Reads all before it yields one.
+
+    Raises:
+        SortingError: there is no room for them.
+    """
     held: list[Timed] = []
     held_bytes = 0
-    with tempfile.TemporaryFile(prefix="diskstream-sort-") as file:
+    with ExitStack() as stack:
+        file: IO[bytes] | None = None
         runs: list[tuple[int, int]] = []
         for row in rows:
             held.append(row)
             held_bytes += _cost(row[1])
             if held_bytes >= memory_bytes:
-                runs.append(_write_run(file, held))
+                file = file or stack.enter_context(_temporary_file())
+                with _telling():
+                    runs.append(_write_run(file, held))
                 held, held_bytes = [], 0
         held.sort(key=_by_time)
-        file.flush()
         # heapq.merge prefers the earlier of its inputs where times are equal: what is still held came last.
-        merged = [_read_run(file.fileno(), start, end) for start, end in runs]
+        merged = [] if file is None else [_read_run(file.fileno(), start, end) for start, end in runs]
         yield from heapq.merge(*merged, held, key=_by_time) if runs else held
+
+
+@contextmanager
+def _temporary_file() -> Iterator[IO[bytes]]:
+    with _telling():
+        file = _made()
+    try:
+        yield file
+    finally:
+        with suppress(OSError):  # closing tries once more to write what could not be
+            file.close()
+
+
+def _made() -> IO[bytes]:
+    return tempfile.TemporaryFile(prefix="diskstream-sort-")
+
+
+@contextmanager
+def _telling() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise SortingError(
+            f"rows cannot be sorted in a temporary file: {error.strerror or error}",
+            hint="name a directory with room in TMPDIR, or let --sort-memory hold more",
+        ) from error
 
 
 def _cost(pairs: Pairs) -> int:
@@ -55,7 +89,7 @@ def _cost(pairs: Pairs) -> int:
     return 200 + sum(100 + len(value) for _, value in pairs)
 
 
-def _write_run(file: BinaryIO, rows: list[Timed]) -> tuple[int, int]:
+def _write_run(file: IO[bytes], rows: list[Timed]) -> tuple[int, int]:
     """Write the rows, sorted. Returns where they begin and end."""
     start = file.tell()
     rows.sort(key=_by_time)
@@ -66,6 +100,7 @@ def _write_run(file: BinaryIO, rows: list[Timed]) -> tuple[int, int]:
         body = b"".join(parts)
         file.write(_HEAD.pack(time, len(body)))
         file.write(body)
+    file.flush()
     return start, file.tell()
 
 
@@ -100,6 +135,7 @@ class _Extent(io.RawIOBase):
 
     def readinto(self, buffer: WriteableBuffer) -> int:
         view = memoryview(buffer).cast("B")
-        size = os.preadv(self._descriptor, [view[: self._end - self._at]], self._at)
+        with _telling():
+            size = os.preadv(self._descriptor, [view[: self._end - self._at]], self._at)
         self._at += size
         return size

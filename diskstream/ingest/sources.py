@@ -6,15 +6,16 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import BinaryIO, Literal
 
 from diskstream.ingest.csv_rows import csv_rows
 from diskstream.ingest.entry_rows import entry_rows, is_exported
 from diskstream.ingest.errors import InputError
 from diskstream.ingest.jsonl_rows import jsonl_rows
+from diskstream.ingest.kinds import HEAD_BYTES, Kind, kind_of
 from diskstream.ingest.line_rows import line_rows
 from diskstream.ingest.lines import Lines, reading_lines
 from diskstream.ingest.rows import MAX_ROW_BYTES, UTF8_BOM, BadRow, Pairs, Row
@@ -30,15 +31,6 @@ _FORMATS: dict[str, Format] = {
     ".json": "jsonl",
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
-}
-
-# What begins so is no text, and no row of it means anything.
-_MAGIC_BYTES = 4
-_COMPRESSED = {
-    b"\x1f\x8b": ("gzip", "gzip -dc"),
-    b"\x28\xb5\x2f\xfd": ("zstd", "zstd -dc"),
-    b"\xfd7zXZ\x00": ("xz", "xz -dc"),
-    b"PK\x03\x04": ("zip", "unzip -p"),
 }
 
 
@@ -64,22 +56,56 @@ class Source:
 
     def rows(self, on_read: Callable[[int], None] | None = None) -> Iterator[Row | BadRow]:
         """The rows of the file. `on_read` is told of bytes as they are read."""
+        with self._opened() as file:
+            head = self._head(file)
+            lines = reading_lines(file, name=self.name, encoding=self.encoding, on_read=on_read, head=head)
+            with lines as read:
+                yield from self._parser(read)
+
+    def check(self) -> None:
+        """Look at what the file begins with, before anything is imported. What can be read but once is not touched.
+
+        Raises:
+            InputError: it cannot be opened or read, or is no text.
+        """
+        if self.path != STDIN and Path(self.path).is_file():
+            with self._opened() as file:
+                self._head(file)
+
+    @contextmanager
+    def _opened(self) -> Iterator[BinaryIO]:
         with ExitStack() as stack:
             try:
                 file = sys.stdin.buffer if self.path == STDIN else stack.enter_context(Path(self.path).open("rb"))
             except OSError as error:
                 raise InputError(f"cannot be opened: {error.strerror or error}", file=self.name) from error
-            self._refuse_compressed(file)
-            lines = reading_lines(file, name=self.name, encoding=self.encoding, on_read=on_read)
-            yield from self._parser(stack.enter_context(lines))
+            yield file
 
-    def _refuse_compressed(self, file: Any) -> None:
-        head = file.peek(_MAGIC_BYTES) if hasattr(file, "peek") else b""
-        for magic, (kind, program) in _COMPRESSED.items():
-            if head.startswith(magic):
-                file_format = "" if self.format == "auto" else f" --format {self.format}"
-                hint = f"{program} {self.name} | diskstream import -{file_format} ..."
-                raise InputError(f"is compressed ({kind})", file=self.name, hint=hint)
+    def _head(self, file: BinaryIO) -> bytes:
+        """What it begins with. Raises InputError where that is no text."""
+        try:
+            head = file.read(HEAD_BYTES)
+        except OSError as error:
+            raise InputError(f"cannot be read: {error.strerror or error}", file=self.name) from error
+        kind = kind_of(head, encoded=self.encoding is not None, any_bytes=self.format != "auto")
+        if kind is not None:
+            raise self._no_text(kind)
+        return head
+
+    def _no_text(self, kind: Kind) -> InputError:
+        file_format = "" if self.format == "auto" else f" --format {self.format}"
+        if kind.family == "compressed":
+            hint = f"{kind.how} {self.name} | diskstream import -{file_format} ..."
+            return InputError(f"is compressed ({kind.what})", file=self.name, hint=hint)
+        if kind.family == "table":
+            hint = f"--format {kind.how} reads it" + (", from a file: name one" if self.path == STDIN else "")
+        elif kind.family == "encoding":
+            hint = f"--encoding {kind.how} reads it and keeps it as UTF-8"
+        else:
+            hint = "make text of it first" + (
+                "; --format lines keeps every byte as it is" if self.format == "auto" else ""
+            )
+        return InputError(f"is {kind.what}", file=self.name, hint=hint)
 
     def _parser(self, lines: Lines) -> Iterator[Row | BadRow]:
         suffix = Path(self.path).suffix.lower()
@@ -127,9 +153,10 @@ class Timestamps:
         text = b" ".join([_value(pairs, column) for column in self._columns])
         if self._pattern is not None:
             found = self._pattern.search(text)
-            if found is None:
+            where = None if found is None else found[self._pattern.groups]
+            if where is None:  # also where the group is in a part of the pattern that may be left out
                 raise ValueError(f"has no timestamp where the pattern looks for it: {shown(text)}")
-            text = found[self._pattern.groups]
+            text = where
         try:
             return self._parser(text.decode("utf-8"))
         except ValueError as error:

@@ -24,6 +24,7 @@ TABLES: Final = {".arrow": "arrow", ".feather": "arrow", ".parquet": "parquet"}
 
 _RESERVED: Final = ("id_ms", "id_seq", "id", "ts")
 _MAGIC: Final = b"ARROW1"  # of an Arrow file; a stream has none
+_STREAM_END: Final = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 _ROWS_AT_ONCE: Final = 8192
 _END_BYTES: Final = 1 << 16
 
@@ -95,8 +96,24 @@ def _told_apart(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, str]:
     used = {"id_ms", "id_seq"} if in_parts else {"id"} if in_text else set()
     if in_parts and "ts" in names and _is_time_of(batch["ts"], batch["id_ms"]):
         used.add("ts")
+    for name in sorted(used & {"id_ms", "id_seq"}):
+        _check_not_negative(batch[name], name)
     renamed = [f"field:{name}" if name in _RESERVED and name not in used else name for name in names]
     return batch.rename_columns(renamed), "columns" if used else "auto"
+
+
+def _check_not_negative(numbers: pa.Array, name: str) -> None:
+    """Bits of a negative number are an ID from 2^63 on, behind which hardly another one has room.
+
+    Raises:
+        ArgumentError: one is.
+    """
+    pa = import_arrow("an import of tables")
+    if not pa.types.is_signed_integer(numbers.type):
+        return
+    least = numbers.drop_null().to_numpy(zero_copy_only=False).min(initial=0)
+    if least < 0:
+        raise diskstream.ArgumentError(f"the column {name!r} has {least}, and no ID is below zero")
 
 
 def _is_time_of(times: pa.Array, id_ms: pa.Array) -> bool:
@@ -164,10 +181,27 @@ def _batches(path: Path, kind: str | None) -> Iterator[pa.RecordBatch]:
             yield from file.iter_batches(batch_size=_ROWS_AT_ONCE)
         return
     with pa.OSFile(str(path), "rb") as file:
-        is_file = file.read(len(_MAGIC)) == _MAGIC
-        file.seek(0)
-        opened: Any = pa.ipc.open_file(file) if is_file else pa.ipc.open_stream(file)
-        if is_file:
+        if file.read(len(_MAGIC)) == _MAGIC:
+            opened: Any = pa.ipc.open_file(file)
             yield from (opened.get_batch(number) for number in range(opened.num_record_batches))
         else:
-            yield from opened
+            yield from _streamed(file)
+
+
+def _streamed(file: pa.OSFile) -> Iterator[pa.RecordBatch]:
+    """The batches of a stream: of a whole one, and not of the first of several.
+
+    Raises:
+        EOFError: it is cut off, or something follows its end.
+    """
+    pa = import_arrow("an import of tables")
+    size = file.size()
+    file.seek(max(0, size - len(_STREAM_END)))
+    ends = file.read(len(_STREAM_END)) == _STREAM_END
+    file.seek(0)
+    opened = pa.ipc.open_stream(file)
+    if not ends:  # else it would be seen by nobody where it was cut between two batches
+        raise EOFError("the mark of its end is not there")
+    yield from opened
+    if (behind := size - file.tell()) > 0:
+        raise EOFError(f"{behind:,} bytes follow the end of its stream: are they several files?")

@@ -14,6 +14,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MAX_MS = 2**64 - 1
 _OFFSET = re.compile(r"([+-])(\d\d):?(\d\d)")
+_HOURS, _MINUTES = 24, 60
 _NUMBER = re.compile(r"-?\d+(\.\d*)?")
 
 UNITS_PER_SECOND = {"epoch": 1, "epoch-ms": 1_000, "epoch-us": 1_000_000, "epoch-ns": 1_000_000_000}
@@ -27,10 +28,11 @@ def parse_timezone(name: str) -> tzinfo:
     if name.upper() in ("UTC", "Z"):
         return UTC
     if offset := _OFFSET.fullmatch(name):
-        minutes = int(offset[2]) * 60 + int(offset[3])
-        if minutes >= 24 * 60:
+        hours, minutes = int(offset[2]), int(offset[3])
+        if hours >= _HOURS or minutes >= _MINUTES:
             raise ValueError(f"{name!r} is not an offset")
-        return timezone(timedelta(minutes=-minutes if offset[1] == "-" else minutes))
+        east = timedelta(hours=hours, minutes=minutes)
+        return timezone(-east if offset[1] == "-" else east)
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
@@ -76,9 +78,11 @@ class TimeParser:
         if "%Z" in self._format:
             raise ValueError("names of zones (%Z) are not known here: give --timezone, or %z for offsets")
         if any(directive in self._format for directive in _YEAR_DIRECTIVES):
+            _check_pattern(self._format)
             return self._pattern
         if self._year is None:
             raise ValueError(f"{self._format!r} has no year: give that of the first row with --year")
+        _check_pattern(f"%Y {self._format}")
         return self._pattern_without_year
 
     def _auto(self, text: str) -> int:
@@ -117,6 +121,18 @@ class TimeParser:
             moment = moment.replace(tzinfo=self._zone)
         since = moment - _EPOCH
         return (since.days * 86_400 + since.seconds) * 1_000 + since.microseconds // 1_000
+
+
+def _check_pattern(pattern: str) -> None:
+    """Raises ValueError where no text could be read by it: else each row would be told as a bad one."""
+    try:
+        datetime.strptime("", pattern)  # noqa: DTZ007 nothing is made of it
+    except re.error as error:
+        raise ValueError(f"{pattern!r} has one directive twice") from error
+    except ValueError as error:
+        # That it does not match is no fault of the pattern's, and the only one that names the text.
+        if not str(error).startswith("time data"):
+            raise
 
 
 def _number(text: str, units: int) -> int:
