@@ -77,7 +77,9 @@ def _select(caller: Caller, words: list[bytes]) -> Reply:
 def _reset(caller: Caller, _words: list[bytes]) -> Reply:
     caller.transaction = None
     caller.watched.clear()
-    caller.database, caller.protocol, caller.name, caller.reply_mode = 0, 2, b"", "on"
+    caller.database, caller.protocol, caller.name = 0, 2, b""
+    if caller.reply_mode != "skipping":  # SKIP was for this one
+        caller.reply_mode = "on"
     caller.no_evict = caller.no_touch = False
     sign_out(caller)
     return Status(b"RESET")

@@ -18,6 +18,8 @@ from diskstream.server.tls import TlsSocket
 __all__ = ["Door"]
 
 _TOO_MANY = b"-ERR max number of clients reached\r\n"
+# More seconds between probes the kernel refuses, and the client would go with them.
+_MOST_PROBE_S = 32_767
 
 
 class Door:
@@ -105,7 +107,7 @@ class Door:
         if self.settings.tcp_keepalive:
             client.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             if hasattr(socket, "TCP_KEEPIDLE"):
-                seconds = self.settings.tcp_keepalive
+                seconds = min(self.settings.tcp_keepalive, _MOST_PROBE_S)
                 client.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, seconds)
                 client.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, max(1, seconds // 3))
                 client.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)

@@ -138,10 +138,13 @@ def _remove_stale(path: Path) -> None:
         if not stat.S_ISSOCK(path.lstat().st_mode):
             return
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+            probe.setblocking(False)  # who listens may have all the clients that may wait for it, and take no more
             try:
                 probe.connect(str(path))
             except ConnectionRefusedError:
                 path.unlink()
+            except BlockingIOError:
+                return
 
 
 def close_all(listeners: list[Listener]) -> None:

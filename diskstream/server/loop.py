@@ -25,6 +25,7 @@ _QUIET_S = 0.001
 _SECOND = 1.0
 # Without descriptors for more clients, the listeners are left alone for so long.
 _NO_DESCRIPTORS_S = 0.1
+_WARN_EVERY_S = 60.0
 _NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
@@ -67,6 +68,7 @@ class Loop:
         self._poller.register(self._poked.fileno(), READ)
         self.runner = runner(poke=self.poke, close=self.close)
         self.stopping = False
+        self._warned = -_WARN_EVERY_S
         self._second = self._sweep_at = 0.0
 
     # --- what it listens to -------------------------------------------------------------------------------------------
@@ -202,12 +204,18 @@ class Loop:
                 if error.errno not in _NO_DESCRIPTORS:
                     _LOG.warning("could not accept a client: %s", error)
                     return
-                _LOG.warning("no descriptors for more clients: %s", error)
+                self._warn_of_descriptors(error)
                 self._resting_until = time.monotonic() + _NO_DESCRIPTORS_S
                 for fd in self._listeners:
                     self._poller.unregister(fd)
                 return
             accepted(client)
+
+    def _warn_of_descriptors(self, error: OSError) -> None:
+        now = time.monotonic()
+        if now - self._warned >= _WARN_EVERY_S:
+            self._warned = now
+            _LOG.warning("no descriptors for more clients: %s", error)
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
@@ -245,13 +253,13 @@ class Loop:
             parser = connection.parser
             while parser.held_back and not connection.held():  # its size may depend on what ran just now
                 self.runner.run([(connection, parser.feed(b"", connection.caller.user is not None))])
-            if connection.closed:
+            if connection.closed or connection.closing:  # after QUIT, what follows is nobody's
                 continue
             if parser.limit_passed:
                 self._counts.query_limit += 1
                 _LOG.warning("closing %s: its request is over the limit", connection)
                 self.close(connection)
-            elif parser.error is not None and (connection.held() or connection.pending) and not connection.closing:
+            elif parser.error is not None and (connection.held() or connection.pending):
                 self._behind.append(connection)  # what came before it is answered first
             elif parser.error is not None:
                 self._counts.protocol_errors += 1

@@ -1,7 +1,9 @@
 """Prometheus: what the server counts, in the text format, on a port of its own."""
 
 import dataclasses
+import socket
 import threading
+import time
 from collections.abc import Callable, Iterable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -50,6 +52,8 @@ def as_text(counts: Counts, gauges: Iterable[Gauge]) -> str:
 
 # Scrapers at the same time: each has a thread. Who says nothing is closed after `_Handler.timeout`.
 MAX_SCRAPERS = 16
+# Who cannot be accepted, for want of descriptors, stays ready to be: the thread rests, or it would do nothing else.
+_REST_S = 0.1
 
 
 class _Endpoint(ThreadingHTTPServer):
@@ -60,6 +64,14 @@ class _Endpoint(ThreadingHTTPServer):
     def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
         self._free = threading.BoundedSemaphore(MAX_SCRAPERS)
         super().__init__(address, handler)
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        """Accepts one."""
+        try:
+            return super().get_request()
+        except OSError:
+            time.sleep(_REST_S)
+            raise
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Gives a request a thread; closes it where there is none."""

@@ -257,14 +257,14 @@ class Runner:
             reply = self._dispatch(self._table, caller, words)
         finally:
             self.current = None
+        if caller.protocol != connection.protocol:  # whether or not its HELLO is answered
+            connection.encode()
+            connection.protocol = caller.protocol
         if type(reply) is ErrorReply and words[0].lower() in _OF_A_BROWSER:
             self._turn_away(connection)
         elif isinstance(reply, Waiting):
             self._wait(connection, reply)
         elif mode == "on" and caller.reply_mode == "on":
-            if caller.protocol != connection.protocol:
-                connection.encode()
-                connection.protocol = caller.protocol
             self._answer(connection, reply)
         else:
             self._answer_by_mode(connection, reply)

@@ -130,12 +130,13 @@ class Server:
 
     @contextlib.contextmanager
     def signals(self) -> Iterator[None]:
-        """While it lasts, SIGTERM and SIGINT stop the server; for the main thread."""
+        """While it lasts, SIGTERM and SIGINT stop the server, and SIGHUP does nothing; for the main thread."""
 
         def handle(_number: int, _frame: FrameType | None) -> None:
             self.stop()
 
         before = {each: signal.signal(each, handle) for each in (signal.SIGTERM, signal.SIGINT)}
+        before[signal.SIGHUP] = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # of a terminal that goes, as in Redis
         try:
             yield
         finally:

@@ -56,6 +56,12 @@ def _one_of(*words: str) -> Callable[[str], str]:
     return parse
 
 
+def _permissions(text: str) -> str:
+    if not re.fullmatch(r"0?[0-7]{1,3}|", text):
+        raise ValueError("must be an octal number up to 777")
+    return f"{int(text, 8):o}" if text else ""
+
+
 def _words(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
@@ -88,7 +94,7 @@ class ServerSettings:
     port: int = _set(_number(0, 65535), 6379, "TCP port; 0 with --unixsocket or --tls-port is none.")
     bind: tuple[str, ...] = _set(_words, ("127.0.0.1", "-::1"), "Addresses to listen on; one after a hyphen may fail.")
     unixsocket: str = _set(str, "", "Path of a Unix socket to listen on as well.")
-    unixsocketperm: str = _set(_one_of(*(f"{n:o}" for n in range(0o1000)), ""), "", "Its permissions, in octal.")
+    unixsocketperm: str = _set(_permissions, "", "Its permissions, in octal.")
     appendfsync: str = _set(
         _one_of("always", "everysec", "no"), "everysec", "When writes are flushed: always, everysec or no."
     )
@@ -149,6 +155,8 @@ class ServerSettings:
         if found is None:
             near = difflib.get_close_matches(name, _FIELDS, n=1)
             raise ServeError(f"there is no setting {name}", hint=f"did you mean {near[0]}?" if near else None)
+        if "\0" in text and not found.metadata.get("changes"):
+            raise ServeError(f"{name} has a NUL byte in it, which no path or address can have")
         try:
             value = found.metadata["parse"](text)
         except ValueError as error:
