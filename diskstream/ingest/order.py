@@ -31,9 +31,8 @@ class IDMaker:
     """Makes IDs of times, each greater than the one before and than `last`, that of the stream's newest entry."""
 
     def __init__(self, last: diskstream.EntryID, *, clamp: bool = False) -> None:
-        self._time = (
-            last.ms
-        )  # of the row before: the ID's is later where the sequence numbers of that time were used up
+        # Of the row before: the ID's is later where the sequence numbers of that time were used up.
+        self._time = last.ms
         self._ms = last.ms
         self._seq = last.seq
         self._clamp = clamp
