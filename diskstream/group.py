@@ -92,11 +92,13 @@ def create_group(
     make_group(log, ("create", name, _start(log, start, loose=False), _entries_read(log, entries_read)))
 
 
-def group_infos(log: StreamLog) -> list[GroupInfo]:
-    """All groups of a stream, in byte order of their names."""
+def group_infos(log: StreamLog, only: int | None = None) -> list[GroupInfo]:
+    """All groups of a stream, in byte order of their names; or `only` the one of this number."""
     first = reader.first_id(log)
     found = []
     for number, name, last, _, consumers, pending, refused in log.native.groups():
+        if only not in (None, number):
+            continue
         read, lag = log.native.progress(number, first)
         found.append(GroupInfo(name, consumers, pending, last, read, lag, refused))
     return found
@@ -147,7 +149,7 @@ class Group(WireGroup):
         Raises:
             NoGroupError: there is no such group.
         """
-        return self._look(lambda log, _: next(info for info in group_infos(log) if info.name == self.name), "XINFO")
+        return self._look(lambda log, group: group_infos(log, group)[0], "XINFO")
 
     # --- the group itself ---------------------------------------------------------------------------------------------
 
