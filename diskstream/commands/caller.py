@@ -72,7 +72,7 @@ class Caller:
         user: whom it authenticated as; None before it did, where it must.
         may_wait: whether a command may return `Waiting`; not within EXEC.
         transaction: the MULTI it is in.
-        watched: (database, key, version) of what WATCH named.
+        watched: the versions of what WATCH named, by database and key.
         waiting: the wait it is in.
         reply_mode: ``on``, ``off`` or ``skip`` (CLIENT REPLY); ``skipping`` while the command runs that is skipped.
         no_evict, no_touch: flags that it set; they change nothing here.
@@ -95,7 +95,7 @@ class Caller:
     user: str | None = "default"
     may_wait: bool = True
     transaction: Transaction | None = None
-    watched: list[tuple[int, bytes, object]] = field(default_factory=list)
+    watched: dict[tuple[int, bytes], object] = field(default_factory=dict)
     waiting: "Waiting | None" = None
     reply_mode: str = "on"
     no_evict: bool = False

@@ -31,11 +31,10 @@ def _discard(caller: Caller, _words: list[bytes]) -> Reply:
 def _watch(caller: Caller, words: list[bytes]) -> Reply:
     if caller.transaction is not None:
         raise Failure("ERR WATCH inside MULTI is not allowed")
-    known = {(database, key) for database, key, _ in caller.watched}
-    for key in dict.fromkeys(words[1:]):
-        if (caller.database, key) not in known:
-            version = caller.keyspace.version(caller.database, key)
-            caller.watched.append((caller.database, key, version))
+    for key in words[1:]:
+        place = caller.database, key
+        if place not in caller.watched:
+            caller.watched[place] = caller.keyspace.version(*place)
     return OK
 
 
@@ -48,11 +47,11 @@ def _execute(table: Table, caller: Caller) -> Reply:
     transaction, watched = caller.transaction, caller.watched
     if transaction is None:
         raise Failure("ERR EXEC without MULTI")
-    caller.transaction, caller.watched = None, []
+    caller.transaction, caller.watched = None, {}
     if transaction.failed:
         raise Failure("EXECABORT Transaction discarded because of previous errors.")
     keyspace = caller.keyspace
-    if any(keyspace.version(database, key) != version for database, key, version in watched):
+    if any(keyspace.version(*place) != version for place, version in watched.items()):
         return NIL_ARRAY
     may_wait, caller.may_wait = caller.may_wait, False
     try:

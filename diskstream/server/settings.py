@@ -199,6 +199,12 @@ def name_of(variable: str) -> str:
     return variable.removeprefix(ENVIRONMENT_PREFIX).lower().replace("_", "-")
 
 
+def _hint_of(text: str) -> str | None:
+    if not text.startswith("tcp://"):
+        return None
+    return "Kubernetes sets it for a Service named diskstream: enableServiceLinks: false in the pod ends that"
+
+
 def from_words(words: Mapping[str, str]) -> ServerSettings:
     """Settings by their names.
 
@@ -231,8 +237,15 @@ def merged(
     settings = from_words(found.settings if found is not None else {})
     settings.ignored = found.ignored if found is not None else ()
     for variable, text in (os.environ if environment is None else environment).items():
-        if variable.startswith(ENVIRONMENT_PREFIX) and name_of(variable) in _FIELDS:
-            settings.set(name_of(variable), text)
+        if (
+            variable.startswith(ENVIRONMENT_PREFIX)
+            and name_of(variable) in _FIELDS
+            and name_of(variable) not in options
+        ):
+            try:
+                settings.set(name_of(variable), text)
+            except ServeError as error:
+                raise ServeError(f"environment variable {variable}: {error}", hint=_hint_of(text)) from None
     for name, text in options.items():
         settings.set(name, text)
     return settings

@@ -1,7 +1,7 @@
 """On the way to a command: who may call it, what is counted, what a transaction holds back."""
 
 import re
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -134,7 +134,21 @@ def test_reset_forgets_everything(ours: Ours) -> None:
         ours.run(line)
     ours.run("RESET")
     caller = ours.caller
-    assert (caller.database, caller.protocol, caller.name, caller.transaction, caller.watched) == (0, 2, b"", None, [])
+    assert (caller.database, caller.protocol, caller.name, caller.transaction, caller.watched) == (0, 2, b"", None, {})
+
+
+class Unwalked(dict[tuple[int, bytes], object]):
+    """What nobody goes through from one end to the other."""
+
+    def __iter__(self) -> NoReturn:
+        raise AssertionError("all that is watched was looked at")
+
+
+def test_a_watch_looks_at_its_own_keys_only(ours: Ours) -> None:
+    """Each went through all that was watched: twenty thousand, one by one, held up everybody for twenty seconds."""
+    ours.caller.watched = Unwalked({(0, b"k%d" % n): None for n in range(10)})
+    assert ours.run("WATCH k3 other k3") == b"OK"
+    assert len(ours.caller.watched) == 11
 
 
 def test_whether_there_is_a_reply(ours: Ours) -> None:

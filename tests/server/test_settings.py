@@ -62,6 +62,18 @@ def test_a_misspelt_name_is_answered_with_the_right_one() -> None:
     assert refused.value.hint == "did you mean maxclients?"
 
 
+def test_a_variable_that_cannot_be_is_named() -> None:
+    """Nobody set it: a Service named diskstream does, in Kubernetes."""
+    with pytest.raises(ServeError, match=r"^environment variable DISKSTREAM_PORT: port must") as refused:
+        merged({}, {"DISKSTREAM_PORT": "tcp://10.0.0.7:6379"})
+    assert refused.value.hint is not None
+    assert "enableServiceLinks" in refused.value.hint
+    with pytest.raises(ServeError, match=r"^environment variable DISKSTREAM_TIMEOUT: timeout must") as refused:
+        merged({}, {"DISKSTREAM_TIMEOUT": "soon"})
+    assert refused.value.hint is None
+    assert merged({"port": "7000"}, {"DISKSTREAM_PORT": "tcp://10.0.0.7:6379"}).port == 7000
+
+
 def test_sizes_and_words() -> None:
     assert [size_of(text) for text in ("5", "1k", "1kb", "2MB", "1gb")] == [5, 1000, 1024, 2 << 20, 1 << 30]
     assert split_line(""" a  "b \\" c" 'd\\'e' "" """) == ["a", 'b " c', "d'e", ""]
