@@ -1,7 +1,7 @@
 """What XREAD and XREADGROUP ask for, and the way in which both look, answer, or wait."""
 
 import time
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
@@ -215,6 +215,7 @@ def answer(
     first: Callable[[], Reply | None] | None = None,
     kin: Hashable = None,
     more: Callable[[], bool] = lambda: True,
+    only: Callable[[Collection[bytes]], Reply | None] | None = None,
 ) -> Reply | Waiting:
     """Looks once, the `first` time otherwise where that is given; where there is nothing, waits if it may."""
     reply = (first or again)()
@@ -223,4 +224,5 @@ def answer(
     if asked.block_ms is None or not caller.may_wait:
         return NIL_ARRAY
     until = time.monotonic() + asked.block_ms / 1000 if asked.block_ms else None
-    return Waiting(caller.database, tuple(dict.fromkeys(asked.keys)), until, again, ripe_at, kin=kin, more=more)
+    keys = tuple(dict.fromkeys(asked.keys))
+    return Waiting(caller.database, keys, until, again, ripe_at, kin=kin, more=more, only=only)

@@ -1,5 +1,7 @@
 """Commands that read entries, whoever was given them: XRANGE, XREVRANGE and XREAD."""
 
+from collections.abc import Collection
+
 from diskstream._native import EntryID
 from diskstream.commands.arguments import Words, c_text
 from diskstream.commands.caller import Caller
@@ -71,13 +73,14 @@ def _xread(caller: Caller, given: list[bytes]) -> Reply | Waiting:
         store = keyspace.store(database)  # another one by now where it waited through a SWAPDB, or DEBUG RELOAD
         return list(store.read(run, count=asked.count, max_count=max_count, max_bytes=max_bytes).items())
 
-    def look() -> Reply | None:
+    def look(changed: Collection[bytes] | None = None) -> Reply | None:
         # A key that became of another type while this waits is passed over, as one that is gone.
-        there = [(key, after) for key, after in positions if not keyspace.is_other(database, key)]
+        those = positions if changed is None else [each for each in positions if each[0] in changed]
+        there = [(key, after) for key, after in those if not keyspace.is_other(database, key)]
         found = in_runs(there, asked, read)
         return as_reply(caller, [*found]) if found else None
 
-    return answer(caller, asked, look)
+    return answer(caller, asked, look, only=look)
 
 
 def read_keys(given: list[bytes]) -> list[bytes]:

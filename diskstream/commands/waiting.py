@@ -1,6 +1,6 @@
 """A command that waits for entries: which keys may end its wait, until when, and how to look again."""
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Collection, Hashable
 from dataclasses import dataclass
 
 from diskstream.commands.replies import NIL_ARRAY, Reply
@@ -23,6 +23,7 @@ class Waiting:
         otherwise: the reply at the end of the time.
         kin: waits that are alike have the same: where one found nothing, the others find nothing either at that moment.
             None is like no other.
+        only: the same as `again` at those keys alone that have changed; None looks at all of them.
         more: whether the next of kin may find something, right behind one that did. Costs less than a look.
     """
 
@@ -34,3 +35,4 @@ class Waiting:
     otherwise: Reply = NIL_ARRAY
     kin: Hashable = None
     more: Callable[[], bool] = lambda: True
+    only: Callable[[Collection[bytes]], Reply | None] | None = None

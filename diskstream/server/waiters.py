@@ -4,7 +4,7 @@ import heapq
 import itertools
 import math
 import time
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 
 from diskstream.commands.failures import failure_of, fault_of
 from diskstream.commands.moments import UNREAD
@@ -42,11 +42,13 @@ class Waiter:
         # What is ripe and was not taken is somebody else's to take: a look each millisecond is enough.
         return due if ripe is None else min(due, max(ripe, now + 0.001))
 
-    def look(self) -> Reply | None:
-        """The reply, where there is one by now."""
+    def look(self, changed: Collection[bytes] | None = None) -> Reply | None:
+        """The reply, where there is one by now; at what has `changed` alone, where that is known."""
         moment = self.connection.caller.keyspace.moment
         moment.at = UNREAD
         try:
+            if changed is not None and self.waiting.only is not None:
+                return self.waiting.only(changed)
             return self.waiting.again()
         except Failure as failure:
             return ErrorReply(failure.text)
@@ -142,23 +144,28 @@ class Waiters:
     def serve(self, keys: Iterable[Key], now: float) -> None:
         """Looks again for everybody who waits for one of the keys, in the order in which they began to.
 
-        Once for each of them, whose look is at all its keys: as many as it has keys would be the square of them. Where
-        one of a group's consumers finds nothing, the others are not asked: hundreds may wait for one entry.
+        Once for each of them, whose look is at all these keys: one for each would be the square of them. Where one of a
+        group's consumers finds nothing, the others are not asked: hundreds may wait for one entry.
         """
         looked: set[Waiter] = set()
         empty_handed: set[Hashable] = set()
+        keys = list(keys)
+        changed: dict[int, set[bytes]] = {}
+        for database, name in keys:
+            changed.setdefault(database, set()).add(name)
         for key in keys:
             for waiter in list(self._queues.get(key, ())):
                 kin = waiter.waiting.kin
                 if waiter.connection.waiter is not waiter or waiter in looked or kin in empty_handed:
                     continue  # it was served meanwhile, or has gone
                 looked.add(waiter)
-                if not (self._look(waiter, now) and (kin is None or waiter.waiting.more())) and kin is not None:
+                found = self._look(waiter, now, changed[key[0]]) and (kin is None or waiter.waiting.more())
+                if not found and kin is not None:
                     empty_handed.add(kin)
 
-    def _look(self, waiter: Waiter, now: float) -> bool:
+    def _look(self, waiter: Waiter, now: float, changed: Collection[bytes] | None = None) -> bool:
         """Whether that ended the wait."""
-        reply = waiter.look()
+        reply = waiter.look(changed)
         if reply is None:
             self._schedule(waiter, now)
             return False

@@ -200,3 +200,18 @@ def test_a_wait_with_claim_does_not_hurry_for_an_entry_that_is_gone(say: Say, ru
     due = waiting.ripe_at()
     assert due is not None
     assert due - before >= 0.09
+
+
+def test_a_read_that_waits_looks_at_what_has_changed_alone(say: Say, run: Callable[[str], object]) -> None:
+    """Hundreds may wait for the same hundred streams: what an entry costs is not to be their product."""
+    waiting = run("XREAD BLOCK 0 STREAMS a b c 0 0 0")
+    assert isinstance(waiting, Waiting)
+    assert waiting.only is not None
+    say("XADD a 1-1 n 1")
+    say("XADD c 1-1 n 1")
+    assert waiting.only({b"b"}) is None
+    for changed, named in (({b"c"}, [b"c"]), ({b"a", b"b", b"c"}, [b"a", b"c"])):
+        found = waiting.only(changed)
+        assert isinstance(found, list)
+        assert [name for name, _ in found] == named
+    assert isinstance(waiting.again(), list)
