@@ -32,7 +32,6 @@ _SETTINGS = frozenset(
         "socket_keepalive",
         "socket_read_size",
         "socket_timeout",
-        "timeout",
         "username",
     }
 )
