@@ -11,8 +11,8 @@ import pytest
 import redis
 
 import diskstream
-from diskstream.errors import RemoteError
-from diskstream.replaying import Job, ToRedis, run_job
+from diskstream.errors import ChangedError, RemoteError
+from diskstream.replaying import Job, ToRedis, measure, run_job
 from diskstream.replaying.redis_sink import STATE_PREFIX
 from diskstream.replaying.run import MAX_BATCH
 from tests.conftest import RedisServer
@@ -134,3 +134,31 @@ def test_a_key_that_becomes_another_in_between_takes_nothing(
     client.delete("t")
     done = run_job(wanted)
     assert (done.complete, client.xlen("t")) == (True, COUNT)
+
+
+@pytest.mark.parametrize(
+    ("name", "noted"),
+    [("plan", b"\xff"), ("position", b"next"), ("position", b"\xff"), ("position", None), ("sent", b"many")],
+)
+def test_what_is_noted_is_not_believed_where_it_cannot_be_read(
+    source: Path, redis_server: RedisServer, client: Any, name: str, noted: bytes | None
+) -> None:
+    """There were tracebacks, a position was wrong usage, and without one all was added a second time."""
+    key = ToRedis(f"redis://{redis_server.host}:{redis_server.port}/11", b"t")
+
+    def stop(_read: int, sent: int) -> None:
+        if sent:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_job(Job(source, b"o", key, keep_ids=False, speed=None, on_entries=stop))
+    state = client.keys(STATE_PREFIX + b"*")[0]
+    if noted is None:
+        client.hdel(state, name)
+    else:
+        client.hset(state, name, noted)
+    for run in (measure, run_job):
+        with pytest.raises(ChangedError, match=r"replay (is gone|cannot be read)") as told:
+            run(Job(source, b"o", key, keep_ids=False, speed=None))
+        assert "--name" in str(told.value.hint)
+    assert client.xlen("t") == MAX_BATCH
