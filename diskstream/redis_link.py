@@ -16,6 +16,25 @@ if TYPE_CHECKING:
 __all__ = ["as_shown", "check_url", "connect", "is_passing", "shown", "telling", "without_word"]
 
 _SCHEMES = ("redis", "rediss", "unix")
+# What the query of an address may set, beside all of TLS: not how replies are read, and nothing that is no text.
+_SETTINGS = frozenset(
+    {
+        "client_name",
+        "db",
+        "health_check_interval",
+        "lib_name",
+        "lib_version",
+        "max_connections",
+        "password",
+        "protocol",
+        "retry_on_timeout",
+        "socket_connect_timeout",
+        "socket_keepalive",
+        "socket_read_size",
+        "socket_timeout",
+        "username",
+    }
+)
 
 
 def shown(url: str) -> str:
@@ -171,5 +190,11 @@ def check_url(url: str) -> None:
         _ = parts.port
     except ValueError:
         raise ArgumentError(f"{shown(url)!r} is no address of a Redis: behind the host's : stands a port") from None
+    words = {word for word, _ in parse_qsl(parts.query, keep_blank_values=True) if not word.startswith("ssl_")}
+    if not words <= _SETTINGS:
+        raise ArgumentError(
+            f"{shown(url)!r} is no address of a Redis: behind ? stand settings of the connection, which are "
+            f"{', '.join(sorted(_SETTINGS))} and those of TLS, ssl_ca_certs and the like"
+        )
     if parts.scheme != "unix" and re.fullmatch(r"/?|/\d+", unquote(parts.path), re.ASCII) is None:
         raise ArgumentError(f"{shown(url)!r} is no address of a Redis: behind the last / stands the database's number")

@@ -56,7 +56,7 @@ class RedisSink:
         """What an earlier run wrote down; None where there was none."""
         with telling(self._url, "look up the replay"):
             found = self._client.hget(self._state, "plan")
-        return None if found is None else found.decode()
+        return None if found is None else found.decode("utf-8", "backslashreplace")  # which no checksum fits
 
     def begin(self, plan: str) -> None:
         """Writes down what is going to be replayed.
@@ -104,19 +104,25 @@ class RedisSink:
         """The ID of the entry that was added last.
 
         Raises:
-            ChangedError: the stream is not what the replay left: it is gone, or was begun anew.
+            ChangedError: the stream is not what the replay left: it is gone, or was begun anew; or what was noted of
+                the replay is not what was written.
             RemoteError: the key is no stream, or the Redis cannot be asked.
         """
         with telling(self._url, "look up the position"):
-            found, sent, gone = self._client.hmget(self._state, "position", "sent", "gone")
+            plan, found, sent, gone = self._client.hmget(self._state, "plan", "position", "sent", "gone")
             kind = self._client.type(self._key)
         if kind not in (b"none", b"stream"):
             raise RemoteError(shown(self._url), f"the key {self._shown_key()} is a {kind.decode()}", "name another key")
-        self._position = MIN_ID if found is None else EntryID(found.decode())
+        if plan is not None and found is None:  # they are written together
+            raise ChangedError(shown(self._url), _FORGOTTEN, _ANEW)
+        try:
+            self._position, count = MIN_ID if found is None else EntryID(found.decode()), int(sent or 0)
+        except ValueError:
+            raise ChangedError(shown(self._url), "what was noted of the replay cannot be read", _ANEW) from None
         if gone is not None:
             raise self._other("is gone")
         if self._position > MIN_ID:
-            self._least = _Reached(self._position if self._keep_ids else MIN_ID, int(sent or 0))
+            self._least = _Reached(self._position if self._keep_ids else MIN_ID, count)
             self.check_same()
         return self._position
 
@@ -147,8 +153,8 @@ class RedisSink:
     def _check_position(self, client: Any, before: EntryID) -> None:
         found = client.hget(self._state, "position")
         if found is None and before > MIN_ID:
-            raise ChangedError(shown(self._url), "what was noted of the replay is gone", _ANEW)
-        if (MIN_ID if found is None else EntryID(found.decode())) != before:
+            raise ChangedError(shown(self._url), _FORGOTTEN, _ANEW)
+        if found not in (None, str(before).encode()):
             raise ChangedError(shown(self._url), _AT_WORK, _ALONE)
 
     def last_id(self) -> EntryID:
@@ -253,6 +259,7 @@ def _as_id(found: Any) -> EntryID:
 
 _NOTHING = _Reached(MIN_ID, 0)
 _ANEW = "replay it again from its beginning with another --name"
+_FORGOTTEN = "what was noted of the replay is gone"
 _AT_WORK = "another run of this replay is at work"
 _ALONE = "let one of them end, then run this again: it goes on where it stopped"
 _NEW_IDS = "--ids new gives new IDs; or name another key"

@@ -12,7 +12,7 @@ import redis
 
 import diskstream
 from diskstream.checked_json import with_check
-from diskstream.errors import RemoteError
+from diskstream.errors import ArgumentError, RemoteError
 from diskstream.redis_link import connect, shown
 from tests.archiving.world import World
 from tests.conftest import RedisServer, _free_port, _start_redis, _stop
@@ -77,6 +77,20 @@ def test_a_replay_to_a_unix_socket(local: World, more: str) -> None:
 )
 def test_an_address_is_shown_as_it_was_written(url: str, wanted: str) -> None:
     assert shown(url) == wanted
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["decode_responses=True", "encoding=utf-16", "retry=5", "retry_on_error=5", "legacy_responses=0", "no_such=1"],
+)
+def test_an_address_sets_nothing_of_how_replies_are_read(local: World, word: str) -> None:
+    """There were tracebacks: names and values that came as text, and a retry that was one."""
+    with pytest.raises(ArgumentError, match="behind \\? stand settings of the connection"):
+        connect(f"redis://127.0.0.1:1/0?{word}")
+    told = local.run("archive", "--from", f"{local.url}?{word}", "--key", "s", "--to", str(local.directory), code=2)
+    assert word not in told.output
+    with connect(f"{local.url}?socket_timeout=20&client_name=ann&protocol=2&health_check_interval=0") as client:
+        assert client.client_getname() in ("ann", b"ann")  # of redis-py 8, and before
 
 
 def test_a_checkpoint_with_the_address_as_it_was_written_before_is_of_the_same_server(local: World) -> None:

@@ -320,7 +320,7 @@ def test_nobody_there_and_no_address_at_all(world: World) -> None:
     assert "a Redis is at redis://" in " ".join(world.run(*words, "http://localhost", code=2).stderr.split())
 
 
-@pytest.mark.parametrize(("behind", "code"), [("/orders", 2), ("/0/1", 2), ("/0?no_such_setting=1", 1), ("/0?db=x", 1)])
+@pytest.mark.parametrize(("behind", "code"), [("/orders", 2), ("/0/1", 2), ("/0?no_such_setting=1", 2), ("/0?db=x", 1)])
 def test_an_address_that_cannot_be_read_is_never_taken_for_database_0(world: World, behind: str, code: int) -> None:
     """redis-py takes 0 for a name: streams of another database were archived, and trimmed."""
     world.fill("s", 3)

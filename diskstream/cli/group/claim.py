@@ -32,7 +32,9 @@ Claimed = diskstream.Delivery | diskstream.EntryID
 @group_argument
 @click.argument("consumer", type=as_bytes, shell_complete=complete_consumers)
 @click.argument("ids", metavar="[ID...]", nargs=-1)
-@click.option("--min-idle", type=click.IntRange(min=0), metavar="MS", help="Only what was delivered so long ago.")
+@click.option(
+    "--min-idle", type=click.IntRange(0, 2**63 - 1), metavar="MS", help="Only what was delivered so long ago."
+)
 @click.option("-n", "--count", type=click.IntRange(min=1), help="At most so many. Not with IDs.")
 @click.option("--justid", is_flag=True, help="Print IDs only, and do not count it as a delivery.")
 @directory_option

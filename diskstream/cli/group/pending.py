@@ -35,7 +35,7 @@ _AT_ONCE: Final = 1000
 @click.argument("start", type=start_bound, default="-")
 @click.argument("end", type=end_bound, default="+")
 @click.option("-c", "--consumer", type=as_bytes, metavar="NAME", help="Only what this consumer has.")
-@click.option("--idle", type=click.IntRange(min=0), metavar="MS", help="Only what was delivered so long ago.")
+@click.option("--idle", type=click.IntRange(0, 2**63 - 1), metavar="MS", help="Only what was delivered so long ago.")
 @click.option("-n", "--count", type=click.IntRange(0, sys.maxsize), help="At most so many.")
 @click.option("--summary", is_flag=True, help="How many there are, and who has them.")
 @directory_option

@@ -17,7 +17,7 @@ def entries_read_option(function: _F) -> _F:
     """`--entries-read`."""
     return click.option(
         "--entries-read",
-        type=click.IntRange(min=0),
+        type=click.IntRange(0, 2**63 - 1),
         metavar="N",
         help="How many entries there were up to that ID, where you know it: for the lag.",
     )(function)
