@@ -12,7 +12,7 @@ from typing import TextIO
 
 import diskstream
 from diskstream.entry_size import MAX_ENTRY_BYTES, check_rows
-from diskstream.errors import IDExhaustedError
+from diskstream.errors import IDExhaustedError, IDOrderError
 from diskstream.ids import parse_id
 from diskstream.ingest.errors import InputError, InputOrderError
 from diskstream.ingest.order import BackwardsError, Disorder, IDMaker
@@ -96,11 +96,10 @@ class Loader:
             else:
                 self._append_batches(self._with_ids(rows, self._options.timestamps))
             self._resumption.end()
-        except IDExhaustedError:
-            what = f"there is no ID above the last one of {shown(self.report.stream)} for the rows that follow"
-            exhausted = InputOrderError(what, hint="import it into a stream of its own")
-            exhausted.written = self.report.rows + self.report.resumed
-            raise exhausted from None
+        except (IDExhaustedError, IDOrderError) as refused:
+            error = self._without_room(is_full=isinstance(refused, IDExhaustedError))
+            error.written = self.report.rows + self.report.resumed
+            raise error from None
         except InputError as error:
             error.written = self.report.rows + self.report.resumed
             raise
@@ -211,6 +210,13 @@ class Loader:
                 self.report.disordered += 1
             previous = ms
             yield ms, pairs
+
+    def _without_room(self, *, is_full: bool) -> InputOrderError:
+        """Why the stream takes no more IDs: those given grow, and began behind its last one."""
+        name, hint = shown(self.report.stream), "import it into a stream of its own"
+        if is_full:
+            return InputOrderError(f"there is no ID above the last one of {name} for the rows that follow", hint=hint)
+        return InputOrderError(f"somebody else has appended to {name} meanwhile, with an ID above the next", hint=hint)
 
     # --- appending ----------------------------------------------------------------------------------------------------
 
