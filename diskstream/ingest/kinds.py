@@ -30,13 +30,13 @@ class Kind(NamedTuple):
 
 
 _PACKED: Final = (
-    (rb"\x1f\x8b\x08", "gzip", "gzip -dc"),
+    (rb"\x1f\x8b\x08[\x00-\x1f]", "gzip", "gzip -dc"),
     (rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18", "zstd", "zstd -dc"),
     (rb"\xfd7zXZ\x00", "xz", "xz -dc"),
     (rb"BZh[1-9](1AY&SY|\x17rE8P\x90)", "bzip2", "bzip2 -dc"),
-    (rb"\x5d\x00\x00", "lzma", "xz --format=lzma -dc"),
+    (rb"\x5d\x00\x00[\x00-\xff][\x00-\x0f](\xff{8}|.{5}\x00{3})", "lzma", "xz --format=lzma -dc"),
     (rb"\x04\x22\x4d\x18|\x02\x21\x4c\x18", "lz4", "lz4 -dc"),
-    (rb"\x1f[\x9d\xa0]", "compress", "gzip -dc"),
+    (rb"\x1f\x9d[\x89-\x90]", "compress", "gzip -dc"),
     (rb"LZIP[\x00\x01]", "lzip", "lzip -dc"),
     (rb"\x89LZO\x00\r\n\x1a\n", "lzop", "lzop -dc"),
     (rb"\xff\x06\x00\x00sNaPpY", "snappy", "snzip -dc"),
