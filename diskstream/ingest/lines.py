@@ -9,6 +9,7 @@ from __future__ import annotations
 import codecs
 import io
 import os
+import select
 import stat
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -89,7 +90,7 @@ class _Counted(io.RawIOBase):
     def readinto(self, buffer: WriteableBuffer) -> int:
         view = memoryview(buffer).cast("B")
         while not self._pending:
-            chunk, self._head = self._head or self._file.read(len(view)), b""
+            chunk, self._head = self._head or read_some(self._file, len(view)), b""
             self._came += len(chunk)
             if chunk and self._on_read is not None:
                 self._on_read(len(chunk))
@@ -114,6 +115,15 @@ class _Counted(io.RawIOBase):
                 for at in range(len(chunk)):
                     self.good_lines += decoder.decode(chunk[at : at + 1]).encode().count(b"\n")
             raise
+
+
+def read_some(file: BinaryIO, size: int) -> bytes:
+    """At most so many bytes; none at the end only, also where reading is set not to block."""
+    while True:
+        chunk: bytes | None = file.read(size)
+        if chunk is not None:
+            return chunk
+        select.select([file], [], [])
 
 
 def _size(file: BinaryIO) -> int:

@@ -17,7 +17,7 @@ from diskstream.ingest.errors import InputError
 from diskstream.ingest.jsonl_rows import jsonl_rows
 from diskstream.ingest.kinds import HEAD_BYTES, Kind, kind_of
 from diskstream.ingest.line_rows import line_rows
-from diskstream.ingest.lines import Lines, reading_lines
+from diskstream.ingest.lines import Lines, read_some, reading_lines
 from diskstream.ingest.rows import MAX_ROW_BYTES, UTF8_BOM, BadRow, Pairs, Row
 from diskstream.ingest.times import TimeParser
 
@@ -84,7 +84,9 @@ class Source:
     def _head(self, file: BinaryIO) -> bytes:
         """What it begins with. Raises InputError where that is no text."""
         try:
-            head = file.read(HEAD_BYTES)
+            head = b""
+            while len(head) < HEAD_BYTES and (more := read_some(file, HEAD_BYTES - len(head))):
+                head += more
         except OSError as error:
             raise InputError(f"cannot be read: {error.strerror or error}", file=self.name) from error
         kind = kind_of(head, encoded=self.encoding is not None, any_bytes=self.format != "auto")
