@@ -167,7 +167,7 @@ def command(files: tuple[str, ...], directory: Path, stream: str, as_json: bool,
     arrow   a column a field, or the list `fields`; IDs where id_ms and id_seq are columns. Parquet likewise
 
     What is no text is refused before anything is written: compressed files, tables under other names, UTF-16 and UTF-32
-    without --encoding, and, where no --format is named, files that begin with NULs.
+    without --encoding, and bytes with NULs where neither --format nor the name says what they are.
 
     With --timestamp the time of that column is the ID (the column stays a field too). Rows of one millisecond are
     numbered in their order. Where times go backwards, --disorder sort writes all rows in order of time, those of one

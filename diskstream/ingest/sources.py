@@ -15,7 +15,7 @@ from diskstream.ingest.csv_rows import csv_rows
 from diskstream.ingest.entry_rows import entry_rows, is_exported
 from diskstream.ingest.errors import InputError
 from diskstream.ingest.jsonl_rows import jsonl_rows
-from diskstream.ingest.kinds import HEAD_BYTES, Kind, kind_of
+from diskstream.ingest.kinds import HEAD_BYTES, Kind, Nuls, kind_of
 from diskstream.ingest.line_rows import line_rows
 from diskstream.ingest.lines import Lines, read_some, reading_lines
 from diskstream.ingest.rows import MAX_ROW_BYTES, UTF8_BOM, BadRow, Pairs, Row
@@ -89,10 +89,14 @@ class Source:
                 head += more
         except OSError as error:
             raise InputError(f"cannot be read: {error.strerror or error}", file=self.name) from error
-        kind = kind_of(head, encoded=self.encoding is not None, any_bytes=self.format != "auto")
+        kind = kind_of(head, encoded=self.encoding is not None, nuls=self._nuls())
         if kind is not None:
             raise self._no_text(kind)
         return head
+
+    def _nuls(self) -> Nuls:
+        chosen = _FORMATS.get(Path(self.path).suffix.lower(), "auto") if self.format == "auto" else self.format
+        return "data" if chosen == "lines" else "none" if chosen == "auto" else "values"
 
     def _no_text(self, kind: Kind) -> InputError:
         file_format = "" if self.format == "auto" else f" --format {self.format}"
