@@ -155,3 +155,21 @@ def test_text_that_begins_as_others_do_is_text(tmp_path: Path) -> None:
         file.write_bytes(content)
         result = CliRunner().invoke(main, ["import", "-d", str(tmp_path / "s"), "-s", "k", str(file)])
         assert result.exit_code == 0, result.output
+
+
+@pytest.mark.parametrize(
+    ("encoding", "first"), [("utf-16-be", "\u5d00a"), ("utf-16-le", "\u9d1fa"), ("utf-16-le", "\u8b1f")]
+)
+def test_characters_of_a_named_encoding_may_be_the_bytes_of_another_mark(
+    tmp_path: Path, encoding: str, first: str
+) -> None:
+    (tmp_path / "one.log").write_bytes(f"{first}\n".encode(encoding))
+    words = ["import", "-d", str(tmp_path / "s"), "-s", "k", "--encoding", encoding, str(tmp_path / "one.log")]
+    assert CliRunner().invoke(main, words).exit_code == 0
+
+
+def test_a_value_of_csv_may_hold_a_nul_in_the_first_row_already(tmp_path: Path) -> None:
+    """An export of such an entry is taken back."""
+    (tmp_path / "one.csv").write_bytes(b"id,v\n5-1,\x00\n")
+    words = ["import", "-d", str(tmp_path / "s"), "-s", "k", "--id", "id", str(tmp_path / "one.csv")]
+    assert CliRunner().invoke(main, words).exit_code == 0

@@ -90,6 +90,17 @@ def test_a_row_of_more_fields_than_an_entry_may_have_is_a_bad_row_like_others(tm
         assert [entry[b"v"] for entry in store.stream("s").range()] == [b"a", b"b"]
 
 
+def test_rows_under_names_that_are_too_long_are_bad_rows_too(tmp_path: Path) -> None:
+    """The names are in no row: neither file nor line was said, and nothing could leave them out."""
+    file = tmp_path / "x.csv"
+    file.write_bytes(b"v," + b"n" * MAX_ENTRY_BYTES + b"\na,1\nb,2\n")
+    words = ["import", str(file), "-s", "s"]
+    assert f"{file}:2: " in run(tmp_path / "store", *words).stderr
+    skipped = run(tmp_path / "store", *words, "--on-error", "skip")
+    assert skipped.exit_code == 0
+    assert "2 bad rows skipped" in skipped.stderr
+
+
 def test_an_entry_of_the_greatest_size_there_is_has_room_beside_its_id(tmp_path: Path) -> None:
     """The ID is a column of the row and no field of the entry."""
     with diskstream.open(tmp_path / "store") as store:

@@ -126,6 +126,16 @@ def test_a_pattern_that_no_text_can_match_is_told_before_any_row_is_a_bad_one(fm
         TimeParser(fmt)
 
 
+def test_a_date_and_a_time_written_together_are_not_taken_for_a_number() -> None:
+    """`20240101120000` became a time in 2611, `202401011200` one in 1976."""
+    for text in ("202401011200", "20240101120000", "20240101120000123"):
+        with pytest.raises(ValueError, match="name its format"):
+            TimeParser()(text)
+    assert TimeParser("%Y%m%d%H%M%S")("20240101120000") == utc(2024, 1, 1, 12)
+    assert TimeParser("epoch-ms")("202401011200") == 202_401_011_200
+    assert TimeParser()("20241301120000") == 20_241_301_120_000  # there is no such month
+
+
 @pytest.mark.parametrize("offset", ["+00:99", "-24:00", "+23:60"])
 def test_an_offset_has_hours_and_minutes_of_a_day(offset: str) -> None:
     with pytest.raises(ValueError, match="is not"):

@@ -19,6 +19,7 @@ import diskstream
 from diskstream.cli.failure import Failure
 from diskstream.cli.import_report import import_progress, write_report
 from diskstream.cli.options import FSYNC, directory_option, json_option
+from diskstream.cli.standard_files import check_input
 from diskstream.exporting.placing import check_outside
 from diskstream.ingest import (
     ID_FIELD,
@@ -166,7 +167,7 @@ def command(files: tuple[str, ...], directory: Path, stream: str, as_json: bool,
     arrow   a column a field, or the list `fields`; IDs where id_ms and id_seq are columns. Parquet likewise
 
     What is no text is refused before anything is written: compressed files, tables under other names, UTF-16 and UTF-32
-    without --encoding, and, where no --format is named, files that begin with NULs.
+    without --encoding, and bytes with NULs where neither --format nor the name says what they are.
 
     With --timestamp the time of that column is the ID (the column stays a field too). Rows of one millisecond are
     numbered in their order. Where times go backwards, --disorder sort writes all rows in order of time, those of one
@@ -236,13 +237,15 @@ def _group(files: tuple[str, ...], stream: str, options: dict[str, Any]) -> dict
     """The files of each stream. What is missing, or named twice, is found before anything is written.
 
     Raises:
-        Failure: a file is not there, or is a directory.
+        Failure: a file is not there, is a directory, or is standard input and closed.
         click.UsageError: a stream would have the rows of a file twice.
     """
     columns = options["columns"]
     groups: dict[str, list[Source]] = {}
     for file in files:
-        if file != "-" and not Path(file).exists():
+        if file == "-":
+            check_input()
+        elif not Path(file).exists():
             raise Failure(f"{file}: there is no such file")
         if Path(file).is_dir():
             raise Failure(f"{file}: is a directory", hint=f"name its files: {file.rstrip('/')}/*")
@@ -380,6 +383,10 @@ def _import(
 def _way_out(error: InputError, *, can_go_on: bool) -> str:
     """How much is there, and how to have the rest: once."""
     before = f"{error.written:,} rows before it were imported" if error.written else "nothing was imported"
+    if error.hint is None and error.line is None:  # it is no row that is wrong
+        if can_go_on or not error.written:
+            return f"{before}; run the same again once that is mended"
+        return f"{before}, and would be there twice: import all of it into another stream"
     way_out = error.hint or "--on-error skip leaves out bad rows and reports them"
     if not error.written:
         return f"{before}; {way_out}"

@@ -10,6 +10,7 @@ import sys
 from diskstream.cli.failure import Failure
 
 _STANDARD = (0, 1, 2)
+_INPUT = 0
 _OUTPUT = 1
 _closed: set[int] = set()
 
@@ -43,6 +44,16 @@ def check_open() -> None:
         raise Failure(
             "standard output is closed: there is nowhere to write to", hint="> /dev/null throws away all of it"
         )
+
+
+def check_input() -> None:
+    """That somebody may write what is read: nothing is no end of it.
+
+    Raises:
+        Failure: standard input was closed when the command began.
+    """
+    if _INPUT in _closed:
+        raise Failure("standard input is closed: there is nothing to read", hint="< /dev/null is an empty one")
 
 
 def buffer_output() -> None:

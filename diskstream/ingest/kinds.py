@@ -9,10 +9,14 @@ import codecs
 import re
 from typing import Final, Literal, NamedTuple
 
-__all__ = ["HEAD_BYTES", "Kind", "kind_of"]
+__all__ = ["HEAD_BYTES", "Kind", "Nuls", "kind_of"]
 
 HEAD_BYTES: Final = 512
 """Of a tar archive the mark stands at byte 257."""
+
+
+# So many characters show UTF-16 without its mark: no row of CSV has a NUL in each of its first places.
+_LOOKED_AT: Final = 4
 
 
 class Kind(NamedTuple):
@@ -30,13 +34,13 @@ class Kind(NamedTuple):
 
 
 _PACKED: Final = (
-    (rb"\x1f\x8b\x08", "gzip", "gzip -dc"),
+    (rb"\x1f\x8b\x08[\x00-\x1f]", "gzip", "gzip -dc"),
     (rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18", "zstd", "zstd -dc"),
     (rb"\xfd7zXZ\x00", "xz", "xz -dc"),
     (rb"BZh[1-9](1AY&SY|\x17rE8P\x90)", "bzip2", "bzip2 -dc"),
-    (rb"\x5d\x00\x00", "lzma", "xz --format=lzma -dc"),
+    (rb"\x5d\x00\x00[\x00-\xff][\x00-\x0f](\xff{8}|.{5}\x00{3})", "lzma", "xz --format=lzma -dc"),
     (rb"\x04\x22\x4d\x18|\x02\x21\x4c\x18", "lz4", "lz4 -dc"),
-    (rb"\x1f[\x9d\xa0]", "compress", "gzip -dc"),
+    (rb"\x1f\x9d[\x89-\x90]", "compress", "gzip -dc"),
     (rb"LZIP[\x00\x01]", "lzip", "lzip -dc"),
     (rb"\x89LZO\x00\r\n\x1a\n", "lzop", "lzop -dc"),
     (rb"\xff\x06\x00\x00sNaPpY", "snappy", "snzip -dc"),
@@ -69,13 +73,17 @@ _MARKS: Final = (
 )
 
 
-def kind_of(head: bytes, *, encoded: bool = False, any_bytes: bool = False) -> Kind | None:
+Nuls = Literal["data", "values", "none"]
+"""What a NUL in a text is: any byte of it, one of a value (of CSV as `diskstream export` writes it), or nothing."""
+
+
+def kind_of(head: bytes, *, encoded: bool = False, nuls: Nuls = "none") -> Kind | None:
     """What a file that begins with `head` is; None where it may be text.
 
     Args:
         head: its first `HEAD_BYTES`, or all of it.
         encoded: an encoding is named that makes text of it.
-        any_bytes: whoever imports has said how to read it, so that a NUL may be data.
+        nuls: what they are in what it should be.
     """
     for pattern, name, program in _PACKED:
         if re.match(pattern, head, re.DOTALL):
@@ -91,13 +99,12 @@ def kind_of(head: bytes, *, encoded: bool = False, any_bytes: bool = False) -> K
     for mark, what, encoding in _MARKS:
         if head.startswith(mark):
             return Kind(what, "encoding", encoding)
-    return None if any_bytes or b"\x00" not in head else _by_its_nuls(head)
+    return None if nuls == "data" or b"\x00" not in head else _by_its_nuls(head, nuls)
 
 
-def _by_its_nuls(head: bytes) -> Kind:
-    """UTF-16 without a mark has them in every second place only."""
-    even, odd = head[::2], head[1::2]
+def _by_its_nuls(head: bytes, nuls: Nuls) -> Kind | None:
+    even, odd = head[::2][:_LOOKED_AT], head[1::2][:_LOOKED_AT]
     for one, other, encoding in ((even, odd, "utf-16-le"), (odd, even, "utf-16-be")):
-        if b"\x00" not in one and 2 * other.count(b"\x00") > len(other):
+        if len(one) > 1 and b"\x00" not in one and not any(other):
             return Kind("UTF-16", "encoding", encoding)
-    return Kind("bytes that are no text", "binary")
+    return None if nuls == "values" else Kind("bytes that are no text", "binary")

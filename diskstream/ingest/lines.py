@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import codecs
 import io
+import os
+import select
+import stat
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -58,6 +61,10 @@ class Lines:
                 return
 
 
+class _ShrunkError(Exception):
+    """The file is shorter than it was: where it ends is no end of a row."""
+
+
 class _Counted(io.RawIOBase):
     """Reads through, tells how many bytes came, and makes UTF-8 of them where an encoding is named.
 
@@ -70,6 +77,8 @@ class _Counted(io.RawIOBase):
     ) -> None:
         self._file = file
         self._head = head
+        self._size = _size(file)
+        self._came = 0
         self._on_read = on_read
         self._decoder = None if encoding is None else codecs.getincrementaldecoder(encoding)("strict")
         self._pending = b""
@@ -81,9 +90,12 @@ class _Counted(io.RawIOBase):
     def readinto(self, buffer: WriteableBuffer) -> int:
         view = memoryview(buffer).cast("B")
         while not self._pending:
-            chunk, self._head = self._head or self._file.read(len(view)), b""
+            chunk, self._head = self._head or read_some(self._file, len(view)), b""
+            self._came += len(chunk)
             if chunk and self._on_read is not None:
                 self._on_read(len(chunk))
+            if not chunk and self._came < self._size and _size(self._file) < self._size:
+                raise _ShrunkError
             self._pending = chunk if self._decoder is None else self._decoded(self._decoder, chunk)
             if not chunk:
                 break
@@ -103,6 +115,24 @@ class _Counted(io.RawIOBase):
                 for at in range(len(chunk)):
                     self.good_lines += decoder.decode(chunk[at : at + 1]).encode().count(b"\n")
             raise
+
+
+def read_some(file: BinaryIO, size: int) -> bytes:
+    """At most so many bytes; none at the end only, also where reading is set not to block."""
+    while True:
+        chunk: bytes | None = file.read(size)
+        if chunk is not None:
+            return chunk
+        select.select([file], [], [])
+
+
+def _size(file: BinaryIO) -> int:
+    """Of a file, in bytes; of what has none 0."""
+    try:
+        status = os.fstat(file.fileno())
+    except OSError:
+        return 0
+    return status.st_size if stat.S_ISREG(status.st_mode) else 0
 
 
 @contextmanager
@@ -130,5 +160,12 @@ def reading_lines(
                 line=lines.number + counted.good_lines + 1,
                 hint="name its encoding with --encoding, or leave that out to keep every byte as it is",
             ) from error
+        except _ShrunkError:
+            raise InputError(
+                "has become shorter while it was read",
+                file=name,
+                line=lines.number + 1,
+                hint="import what does not change, such as a copy of it",
+            ) from None
         except OSError as error:
             raise InputError(f"cannot be read: {error.strerror or error}", file=name) from error

@@ -12,7 +12,7 @@ from typing import TextIO
 
 import diskstream
 from diskstream.entry_size import MAX_ENTRY_BYTES, check_rows
-from diskstream.errors import IDExhaustedError
+from diskstream.errors import IDExhaustedError, IDOrderError
 from diskstream.ids import parse_id
 from diskstream.ingest.errors import InputError, InputOrderError
 from diskstream.ingest.order import BackwardsError, Disorder, IDMaker
@@ -26,7 +26,7 @@ MAX_BATCH_BYTES = 4 * 1024 * 1024
 
 SHOWN_BAD_ROWS = 20
 
-# A shorter row is no entry that is too large, unless the names of its columns are as long.
+# A shorter row is no entry that is too large, where the names of its columns are no longer.
 _LONG_BYTES = MAX_ENTRY_BYTES // 2
 
 # Half as many fields as an entry may have.
@@ -96,11 +96,10 @@ class Loader:
             else:
                 self._append_batches(self._with_ids(rows, self._options.timestamps))
             self._resumption.end()
-        except IDExhaustedError:
-            what = f"there is no ID above the last one of {shown(self.report.stream)} for the rows that follow"
-            exhausted = InputOrderError(what, hint="import it into a stream of its own")
-            exhausted.written = self.report.rows + self.report.resumed
-            raise exhausted from None
+        except (IDExhaustedError, IDOrderError) as refused:
+            error = self._without_room(is_full=isinstance(refused, IDExhaustedError))
+            error.written = self.report.rows + self.report.resumed
+            raise error from None
         except InputError as error:
             error.written = self.report.rows + self.report.resumed
             raise
@@ -117,17 +116,21 @@ class Loader:
     def _good_rows(self, sources: Iterable[Source]) -> Iterator[tuple[Source, Row, Pairs]]:
         for source in sources:
             extra = [] if self._options.file_field is None else [(self._options.file_field, os.fsencode(source.path))]
+            long_names: bool | None = None  # those of a header are not in the bytes of its rows
             for row in source.rows(self._options.on_read):
                 if isinstance(row, BadRow):
                     self._reject(source, row)
-                elif reason := self._refused(row, extra):
+                    continue
+                if long_names is None:
+                    long_names = sum(len(name) for name, _ in row.pairs) > _LONG_BYTES
+                if reason := self._refused(row, extra, certain=not long_names):
                     self._reject(source, BadRow(row.line, reason, row.raw))
                 else:
                     yield source, row, row.pairs + extra
 
-    def _refused(self, row: Row, extra: Pairs) -> str:
-        """Why a long or wide row cannot be an entry; nothing where it can, or where that is seen later."""
-        if len(row.raw) <= _LONG_BYTES and len(row.pairs) <= _MANY_FIELDS:
+    def _refused(self, row: Row, extra: Pairs, *, certain: bool) -> str:
+        """Why a long or wide row cannot be an entry; nothing where it can. That a short one can may be `certain`."""
+        if certain and len(row.raw) <= _LONG_BYTES and len(row.pairs) <= _MANY_FIELDS:
             return ""
         id_field, pairs = self._options.id_field, row.pairs + extra
         try:
@@ -211,6 +214,13 @@ class Loader:
                 self.report.disordered += 1
             previous = ms
             yield ms, pairs
+
+    def _without_room(self, *, is_full: bool) -> InputOrderError:
+        """Why the stream takes no more IDs: those given grow, and began behind its last one."""
+        name, hint = shown(self.report.stream), "import it into a stream of its own"
+        if is_full:
+            return InputOrderError(f"there is no ID above the last one of {name} for the rows that follow", hint=hint)
+        return InputOrderError(f"somebody else has appended to {name} meanwhile, with an ID above the next", hint=hint)
 
     # --- appending ----------------------------------------------------------------------------------------------------
 

@@ -15,9 +15,9 @@ from diskstream.ingest.csv_rows import csv_rows
 from diskstream.ingest.entry_rows import entry_rows, is_exported
 from diskstream.ingest.errors import InputError
 from diskstream.ingest.jsonl_rows import jsonl_rows
-from diskstream.ingest.kinds import HEAD_BYTES, Kind, kind_of
+from diskstream.ingest.kinds import HEAD_BYTES, Kind, Nuls, kind_of
 from diskstream.ingest.line_rows import line_rows
-from diskstream.ingest.lines import Lines, reading_lines
+from diskstream.ingest.lines import Lines, read_some, reading_lines
 from diskstream.ingest.rows import MAX_ROW_BYTES, UTF8_BOM, BadRow, Pairs, Row
 from diskstream.ingest.times import TimeParser
 
@@ -84,13 +84,19 @@ class Source:
     def _head(self, file: BinaryIO) -> bytes:
         """What it begins with. Raises InputError where that is no text."""
         try:
-            head = file.read(HEAD_BYTES)
+            head = b""
+            while len(head) < HEAD_BYTES and (more := read_some(file, HEAD_BYTES - len(head))):
+                head += more
         except OSError as error:
             raise InputError(f"cannot be read: {error.strerror or error}", file=self.name) from error
-        kind = kind_of(head, encoded=self.encoding is not None, any_bytes=self.format != "auto")
+        kind = kind_of(head, encoded=self.encoding is not None, nuls=self._nuls())
         if kind is not None:
             raise self._no_text(kind)
         return head
+
+    def _nuls(self) -> Nuls:
+        chosen = _FORMATS.get(Path(self.path).suffix.lower(), "auto") if self.format == "auto" else self.format
+        return "data" if chosen == "lines" else "none" if chosen == "auto" else "values"
 
     def _no_text(self, kind: Kind) -> InputError:
         file_format = "" if self.format == "auto" else f" --format {self.format}"

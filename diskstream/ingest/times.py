@@ -14,6 +14,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MAX_MS = 2**64 - 1
 _OFFSET = re.compile(r"([+-])(\d\d):?(\d\d)")
+_WRITTEN = re.compile(r"(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])([01]\d|2[0-3])[0-5]\d", re.ASCII)
+_WRITTEN_DIGITS = (12, 14, 17)  # to the minute, the second and the millisecond
 _HOURS, _MINUTES = 24, 60
 _NUMBER = re.compile(r"-?\d+(\.\d*)?")
 
@@ -89,6 +91,8 @@ class TimeParser:
         if not _NUMBER.fullmatch(text):
             return self._iso(text)
         whole = text.partition(".")[0]
+        if len(whole) in _WRITTEN_DIGITS and _WRITTEN.match(whole):
+            raise ValueError("could be a date and a time written together as well as a number: name its format")
         for digits, name in ((9, "epoch"), (12, "epoch-ms"), (15, "epoch-us"), (18, "epoch-ns")):
             if digits <= len(whole) < digits + 3:
                 return _number(text, UNITS_PER_SECOND[name])
