@@ -171,9 +171,9 @@ def test_a_wait_on_many_keys_is_looked_at_once(tmp_path: Path, monkeypatch: pyte
     looks: list[Waiter] = []
     look = Waiter.look
 
-    def counted(waiter: Waiter) -> object:
+    def counted(waiter: Waiter, changed: object = None) -> object:
         looks.append(waiter)
-        return look(waiter)
+        return look(waiter, changed)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Waiter, "look", counted)
     keys = [f"k{n}" for n in range(300)]

@@ -107,9 +107,9 @@ def test_one_entry_makes_one_consumer_look_and_not_all_of_them(
     readers = [blocked(server, n + 1, "XREADGROUP", "GROUP", "g", f"c{n}", *read) for n in range(30)]
     looks: list[Waiter] = []
 
-    def counted(waiter: Waiter) -> Any:
+    def counted(waiter: Waiter, changed: Any = None) -> Any:
         looks.append(waiter)
-        return real(waiter)
+        return real(waiter, changed)
 
     real = Waiter.look
     monkeypatch.setattr(Waiter, "look", counted)
