@@ -42,7 +42,7 @@ def test_a_fault_in_the_look_of_who_waits_ends_its_wait(tmp_path: Path) -> None:
         turns.turn([packed("XREAD", "BLOCK", 0, "STREAMS", "s", "$"), b""])
         waiter = turns.connections[0].waiter
         assert waiter is not None
-        waiter.waiting = dataclasses.replace(waiter.waiting, again=wrong, only=None)
+        waiter.waiting = dataclasses.replace(waiter.waiting, again=wrong, only=wrong)
         turns.turn([b"", packed("XADD", "s", "1-1", "a", "b")])
         assert bytes(turns.heard[0]) == f"-{TOLD}\r\n".encode()
         assert bytes(turns.heard[1]) == b"$3\r\n1-1\r\n"
