@@ -33,13 +33,11 @@ from diskstream._native_wire import send_each as send_each
 
 __all__ = ["CTL_BYTES", "FORMAT_VERSION", "LOG_HEADER_BYTES", "MAX_BATCH_BYTES", "MAX_CONSUMERS", "MAX_ENTRY_BYTES"]
 __all__ += ["MAX_GROUPS", "MAX_NAMES_BYTES", "MAX_NAME_BYTES", "MAX_SETTING_BYTES", "TRIM_GRANULE_ENTRIES"]
-__all__ += ["LOOK_MS", "SEEN_EVERY_MS", "forked"]
 __all__ += ["Block", "Changes", "Ctl", "Delivery", "Entry", "EntryID", "Guard", "Log", "LogFile", "RowSegment", "Turn"]
 __all__ += ["AuditFile", "AuditLog", "ColumnBatch", "NodeCache", "PackedRows", "SealedSegment", "Sealer"]
-__all__ += ["RowDigests", "ScanBatch", "ScanLayout", "Unknown"]
+__all__ += ["LOOK_MS", "SEEN_EVERY_MS", "RowDigests", "ScanBatch", "ScanLayout", "Unknown", "forked", "AddRun"]
 __all__ += ["SegmentView", "check_rows", "delivery", "first_segment", "pack_columns", "pack_pairs", "restore_entry"]
 __all__ += [
-    "AddRun",
     "CommandRun",
     "EntriesReply",
     "ReplyEncoder",
