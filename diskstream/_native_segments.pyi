@@ -71,10 +71,20 @@ class NodeCache:
 
 @final
 class SealedSegment:
-    """A sealed file: footer and index are checked when it is opened, each node whenever it is read."""
+    """A sealed file: footer and index are checked when it is opened, each node whenever it is read.
+
+    With `by_page` each page of the index is checked when it is first touched, and only its page rows at the opening.
+    """
 
     def __new__(
-        cls, fd: int, path: str, uuid: bytes, number: int, cache: NodeCache, text: bool = False
+        cls,
+        fd: int,
+        path: str,
+        uuid: bytes,
+        number: int,
+        cache: NodeCache,
+        text: bool = False,
+        by_page: bool = False,
     ) -> SealedSegment: ...
     def node_of_id(self, id: _IDLike) -> int: ...  # The node that holds an ID, or would
     def live_node_back(self, number: int, view: SegmentView) -> int | None: ...  # The last up to there with one

@@ -5,7 +5,8 @@ for the one and the other, a new process opens the store (`open`, `stream`, `len
 first touch after the open), and then 500 entries at random places all over the stream: the first read of each finds its
 node not yet decoded (cold), the second at once after it decoded (warm); all by `Stream.get`, with an ID that was
 noted while building. A figure is the median of a process's reads, or its 99th percentile. Then the kernel is asked to
-forget the segments and other nodes are read (from the disk), and a range is read. Resident memory is the process's
+forget the segments and other nodes are read (from the disk), then by a new opening twenty entries far apart (of the
+large stream each is the first of its segment; the small one has few), and a range is read. Resident memory is the process's
 high-water mark (VmHWM). For the open after a crash, a process that appends without pause is killed with SIGKILL after
 0.1 to 1.5 s at random, and a new process opens the store. The files are in the page cache but for *from the disk*.
 """
@@ -127,5 +128,6 @@ def _rows(
     add(f"point read, node cold, 99th percentile, {at}", "cold", "µs", None, share=0.99)
     add(f"point read, node warm, {at}", "warm", "µs", 10)
     add(f"point read, from the disk, {at}", "disk", "µs", None)
+    add(f"first point read of a segment, from the disk, {at}", "disk_first", "µs", None)
     add(f"resident memory after point reads {at}", "resident_points", "MiB", 200)
     add(f"resident memory after a range of a million {at}", "resident_range", "MiB", 200)

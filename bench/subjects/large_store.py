@@ -15,6 +15,7 @@ from bench.entries import Fields, sensor_entries
 
 BATCH = 1000
 POINTS = 500
+FAR_APART = 20
 READ_ALONG = 1_000_000
 
 
@@ -88,6 +89,15 @@ def drop_page_cache(path: str) -> None:
             os.close(descriptor)
 
 
+def _first_touches(path: str, known: list[str]) -> list[float]:
+    """Of a new opening and from the disk: entries far apart, in stores of many segments each in one not yet opened."""
+    with diskstream.open(path, read_only=True) as store:
+        stream = store.stream(ours.NAME)
+        _timed_get(stream, known[len(known) // 2])
+        drop_page_cache(path)
+        return [_timed_get(stream, entry_id) for entry_id in known[:: len(known) // FAR_APART]]
+
+
 def probe(path: str, known: list[str], chance: int) -> dict[str, Any]:
     """Open; a first read in the middle; random other nodes, each twice; some from the disk; a long range; memory."""
     fill_page_cache(path)
@@ -108,6 +118,7 @@ def probe(path: str, known: list[str], chance: int) -> dict[str, Any]:
     drop_page_cache(path)
     disk = [_timed_get(stream, entry_id) for entry_id in others[half:]]
     answer |= {"cold": cold, "warm": warm, "disk": disk, "recoveries": len(store.recoveries)}
+    answer["disk_first"] = _first_touches(path, known)
     answer["resident_points"] = resident_kib()
     for entry in stream.range(middle, "+", count=READ_ALONG):
         _id = entry.id

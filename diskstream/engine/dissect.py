@@ -32,7 +32,7 @@ from diskstream.engine.layouts import (
     Layout,
 )
 from diskstream.engine.records import Record, read_records
-from diskstream.engine.salvage_nodes import index_rows, sealed_salt
+from diskstream.engine.salvage_nodes import index_rows, page_rows, sealed_salt
 from diskstream.engine.snapshots import SECTIONS, read_snapshot
 from diskstream.engine.wire import Cursor, WireError
 from diskstream.errors import CorruptionError, DiskstreamError, NewerFormatError
@@ -314,6 +314,9 @@ def _sealed(data: bytes, depth: Depth) -> Iterator[Row]:
     if not rows:
         why = "the index cannot be read; nodes are shown one behind another from the header on, up to the first bad one"
         yield {"is": "damaged", "offset": at, "why": why}
+    for place, (offset, page) in enumerate(page_rows(data, footer) if footer is not None and depth.parts else ()):
+        first = _id(page["first_ms"], page["first_seq"])
+        yield {"is": "page row", "offset": offset, "number": place, "first": first, "before": page["before"]}
     for place, row in enumerate(rows if depth.parts else ()):
         assert footer is not None
         offset = int(str(footer["index_offset"])) + place * INDEX_ROW.size

@@ -21,12 +21,13 @@ from diskstream.engine.layouts import (
     LEFT_BEHIND_MARK,
     LOG_HEADER,
     NODE_HEAD,
+    PAGE_ROW,
     SEGMENT_HEADER,
     SLOT_OFFSETS,
     SNAPSHOT,
     Layout,
 )
-from diskstream.engine.salvage_nodes import index_rows, sealed_salt
+from diskstream.engine.salvage_nodes import index_rows, page_rows, sealed_salt
 from diskstream.errors import NewerFormatError
 
 __all__ = ["Line", "dump"]
@@ -191,9 +192,13 @@ def _of_sealed(data: bytes) -> Iterator[_Region]:
     end = len(data) - FOOTER.size
     if footer is not None:
         start = int(str(footer["index_offset"]))
-        if start > at:
+        pages = page_rows(data, footer)
+        copy_end = pages[0][0] if pages else start
+        if copy_end > at:
             yield _at(FRAME_HEADER, at, "snapshot copy header")
-            yield _Region(at + FRAME_HEADER.size, start, "snapshot copy payload")
+            yield _Region(at + FRAME_HEADER.size, copy_end, "snapshot copy payload")
+        for number, (page_at, _) in enumerate(pages):
+            yield _at(PAGE_ROW, page_at, f"page row {number}")
         for number in range(max(end - start, 0) // INDEX_ROW.size):
             yield _at(INDEX_ROW, start + number * INDEX_ROW.size, f"index row {number}")
     elif at < end:

@@ -24,6 +24,7 @@ __all__ = [
     "MAX_PAYLOAD_BYTES",
     "MAX_SNAPSHOT_BYTES",
     "NODE_HEAD",
+    "PAGE_ROW",
     "SEGMENT_HEADER",
     "SLOT_OFFSETS",
     "SNAPSHOT",
@@ -57,7 +58,7 @@ def padded(size_bytes: int) -> int:
 
 @dataclass(frozen=True)
 class Layout:
-    """A structure of fixed size. All but index rows end with the CRC32C of what stands before in them.
+    """A structure of fixed size. All but page rows and index rows end with the CRC32C of what stands before in them.
 
     Attributes:
         name: as the pages of the format call it.
@@ -144,9 +145,13 @@ FOOTER = Layout(
         *(("last_ms", "Q"), ("last_seq", "Q")),
         *_TIMES,
         *(("index_offset", "Q"), ("index_crc", "I"), ("snapshot_crc", "I"), ("snapshot_offset", "Q")),
-        *(("snapshot_length", "Q"), ("file_length", "Q"), ("raw_bytes", "Q"), ("zero", "36s"), ("crc", "I")),
+        *(("snapshot_length", "Q"), ("file_length", "Q"), ("raw_bytes", "Q"), ("page_rows", "I"), ("pages_crc", "I")),
+        *(("zero", "28s"), ("crc", "I")),
     ),
     b"DSKFOOT1",
+)
+PAGE_ROW = Layout(
+    "page row", (("first_ms", "Q"), ("first_seq", "Q"), ("before", "Q"), ("rows_crc", "I"), ("zero", "4s"))
 )
 INDEX_ROW = Layout(
     "index row",

@@ -12,7 +12,7 @@ from pathlib import Path
 from diskstream._native import LOG_HEADER_BYTES, Block, EntryID, SegmentView, checksum, unpack_node, unpack_rows
 from diskstream.engine import cold
 from diskstream.engine.frames import Gap, find_salt, frame_at, halves, read_all, walk
-from diskstream.engine.layouts import ENTRIES, FOOTER, INDEX_ROW, LOG_HEADER, NODE_HEAD, SEGMENT_HEADER
+from diskstream.engine.layouts import ENTRIES, FOOTER, INDEX_ROW, LOG_HEADER, NODE_HEAD, PAGE_ROW, SEGMENT_HEADER
 from diskstream.engine.losses import Loss
 from diskstream.engine.snapshots import Meta
 from diskstream.engine.wire import ID
@@ -162,6 +162,18 @@ def _any_heads(data: bytes) -> Iterator[dict[str, int]]:
             if head is not None:
                 yield head
                 return
+
+
+def page_rows(data: bytes, footer: dict[str, object]) -> list[tuple[int, dict[str, int]]]:
+    """The page rows before the index, each with its offset, as they stand there; none in a file without them."""
+    rows, nodes = int(str(footer["page_rows"])), int(str(footer["nodes"]))
+    count = -(-nodes // rows) if rows else 0
+    end = int(str(footer["index_offset"]))
+    start = end - count * PAGE_ROW.size
+    if start < 0:
+        return []
+    found = [(at, PAGE_ROW.read(data, at)) for at in range(start, end, PAGE_ROW.size)]
+    return [(at, row) for at, row in found if row is not None]
 
 
 def index_rows(data: bytes, footer: dict[str, object] | None) -> list[dict[str, int]]:

@@ -87,9 +87,23 @@ class Away(Exception):  # noqa: N818  # not an error: to be fetched where no loc
 
 
 def open_sealed(
-    directory: Path, native: Log, view: SegmentView, cache: NodeCache | None = None, *, text: bool = False
+    directory: Path,
+    native: Log,
+    view: SegmentView,
+    cache: NodeCache | None = None,
+    *,
+    text: bool = False,
+    by_page: bool = False,
 ) -> SealedSegment | None:
     """Opens the sealed file of a segment; None where there is none.
+
+    Args:
+        directory: of the stream.
+        native: its log.
+        view: the segment.
+        cache: of its nodes.
+        text: names and values are str.
+        by_page: a page of its index is compared with its checksum when it is first touched, instead of all of it now.
 
     Raises:
         CorruptionError: header, footer or index are damaged, or it is another stream's.
@@ -100,7 +114,7 @@ def open_sealed(
             fd = open_regular(path)
     except FileNotFoundError:
         return None
-    return _opened(fd, path, native, view, cache, text=text)
+    return _opened(fd, path, native, view, cache, text=text, by_page=by_page)
 
 
 def open_cold(
@@ -122,15 +136,15 @@ def open_cold(
     if stub is None:
         return None
     path = names.cold_path(directory, view.number, view.generation)
-    return _opened(fetched(stub), path, native, view, cache, text=text)
+    return _opened(fetched(stub), path, native, view, cache, text=text, by_page=False)
 
 
 def _opened(
-    fd: int, path: Path, native: Log, view: SegmentView, cache: NodeCache | None, *, text: bool
+    fd: int, path: Path, native: Log, view: SegmentView, cache: NodeCache | None, *, text: bool, by_page: bool
 ) -> SealedSegment:
     try:
         nodes = cache or NodeCache(0)
-        sealed = tried_again(lambda: SealedSegment(fd, str(path), native.uuid, view.number, nodes, text))
+        sealed = tried_again(lambda: SealedSegment(fd, str(path), native.uuid, view.number, nodes, text, by_page))
     finally:
         os.close(fd)
     if sealed.entries != view.entries:
@@ -352,8 +366,10 @@ class Segments:
 
     def _open_either(self, view: SegmentView) -> SealedSegment | RowSegment | None:
         text = self._options.decode_responses
+        # Only at the opening can the log be taken instead, where it is still there: then all is looked at.
+        by_page = not self.is_rows(view)
         try:
-            sealed = open_sealed(self._directory, self._native, view, self.cache.nodes, text=text)
+            sealed = open_sealed(self._directory, self._native, view, self.cache.nodes, text=text, by_page=by_page)
             if sealed is not None:
                 return sealed
         except CorruptionError:

@@ -14,7 +14,8 @@ LEFT_BEHIND_MARK = struct.Struct("<8sQI")
 FRAME_HEADER = struct.Struct("<IIBB2sIQIIQQQII")
 COUNTERS = struct.Struct("<QQQQQ16s")
 SEGMENT_HEADER = struct.Struct("<8sII16sQI16sI")
-FOOTER = struct.Struct("<8sII16sQIIQQQQQQQQIIQQQQ36sI")
+FOOTER = struct.Struct("<8sII16sQIIQQQQQQQQIIQQQQII28sI")
+PAGE_ROW = struct.Struct("<QQQI4s")
 INDEX_ROW = struct.Struct("<QQQQII")
 NODE_HEAD = struct.Struct("<IIIIIB3sII")
 PLACE_OF_A_VIEW = struct.Struct("<QQQI")
@@ -30,6 +31,7 @@ LAYOUTS = {
     "counters": COUNTERS,
     "segment header": SEGMENT_HEADER,
     "footer": FOOTER,
+    "page row": PAGE_ROW,
     "index row": INDEX_ROW,
     "node head": NODE_HEAD,
     "place of a view": PLACE_OF_A_VIEW,

@@ -6,7 +6,7 @@ from pathlib import Path
 import zstandard
 
 from tests.slow_reader import layouts
-from tests.slow_reader.layouts import FOOTER, INDEX_ROW, NODE_HEAD
+from tests.slow_reader.layouts import FOOTER, INDEX_ROW, NODE_HEAD, PAGE_ROW
 from tests.slow_reader.log import whole_frame
 from tests.slow_reader.wire import Cursor, Entry, FormatError, NewerError, Pairs, checked, checked_file, crc32c
 
@@ -24,13 +24,17 @@ class Sealed:
         self._same(0, header[1:6], footer[1:6])
         _, _, self.salt, self.uuid, self.number, self.generation, self.nodes, self.entries, *rest = footer
         self.first, self.last, self.times = (rest[0], rest[1]), (rest[2], rest[3]), (rest[4], rest[5])
-        self.index_at, index_crc, copy_crc, self.copy_at, copy_length, length, self.raw_bytes, _, _ = rest[6:]
-        self._same(104, self.copy_at + copy_length, self.index_at)
+        self.index_at, index_crc, copy_crc, self.copy_at, copy_length, length, self.raw_bytes, *pages = rest[6:]
+        page_rows, pages_crc, _, _ = pages
+        self.pages_at = self.copy_at + copy_length
+        count = -(-self.nodes // page_rows) if page_rows else 0
+        self._same(104, self.pages_at + count * PAGE_ROW.size, self.index_at)
         self._same(136, self.index_at + self.nodes * INDEX_ROW.size + FOOTER.size, length)
         self._same(136, len(self.data), length)
         self._same(112, crc32c(self.data[self.index_at : self.base]), index_crc)
         self.index = list(INDEX_ROW.iter_unpack(self.data[self.index_at : self.base]))
-        self.copy = self.data[self.copy_at : self.index_at]
+        self._check_pages(page_rows, pages_crc)
+        self.copy = self.data[self.copy_at : self.pages_at]
         self._same(116, crc32c(self.copy), copy_crc)
         if self.copy:
             frame = whole_frame(path, self.data[: self.index_at], self.copy_at, None)
@@ -40,6 +44,18 @@ class Sealed:
         """Holds a field of the footer against what it must be."""
         if expected != found:
             raise FormatError(self.path, self.base + offset, expected, found)
+
+    def _check_pages(self, page_rows: int, pages_crc: int) -> None:
+        """Each page row says of its index rows what they are."""
+        pages = self.data[self.pages_at : self.index_at]
+        self._same(156, crc32c(pages) if page_rows else 0, pages_crc)
+        for number, (ms, seq, before, crc, zero) in enumerate(PAGE_ROW.iter_unpack(pages)):
+            start = self.index_at + number * page_rows * INDEX_ROW.size
+            stop = min(start + page_rows * INDEX_ROW.size, self.base)
+            first = self.index[number * page_rows]
+            expected = (first[0], first[1], first[3], crc32c(self.data[start:stop]), bytes(4))
+            if expected != (ms, seq, before, crc, zero):
+                raise FormatError(self.path, self.pages_at + number * PAGE_ROW.size, expected, (ms, seq, before, crc))
 
     def read(self) -> Iterator[Entry]:
         """All entries in order, gone ones too; what the footer says of them is checked at the end."""

@@ -39,6 +39,7 @@ pub mod scan;
 pub mod sealed;
 pub mod settings;
 pub mod snapshot;
+pub mod sparse;
 pub mod state;
 pub mod tail;
 pub mod typed;

@@ -1,7 +1,7 @@
-//! Sealed segments: header, nodes, a copy of the successor's snapshot frame, the sparse index, the footer.
+//! Sealed segments: header, nodes, a copy of the successor's snapshot frame, the sparse index (see `sparse`), the footer.
 //!
 //! ```text
-//! segment := header node* snapshot-frame? index-row* footer
+//! segment := header node* snapshot-frame? page-row* index-row* footer
 //!
 //! header (64)                             footer (192)
 //!    0  magic "DSKSEG01"     8               0  magic "DSKFOOT1"   8       104  index offset       u64
@@ -11,25 +11,23 @@
 //!   32  segment number       u64            32  segment number     u64     128  snapshot length    u64
 //!   40  generation           u32            40  generation         u32     136  file length        u64
 //!   44  zero                 16             44  nodes              u32     144  raw bytes          u64
-//!   60  CRC32C of 0..60      u32            48  entries            u64     152  zero               36
-//!                                           56  first ID           16      188  CRC32C of 0..188   u32
-//! index-row (40)                            72  last ID            16
-//!    0  first ID             16             88  least append time  u64
-//!   16  offset of the node   u64            96  greatest           u64
-//!   24  entries before it    u64
-//!   32  length of the node   u32
-//!   36  entries in it        u32
+//!   60  CRC32C of 0..60      u32            48  entries            u64     152  index rows a page  u32
+//!                                           56  first ID           16      156  CRC32C of pages    u32
+//!                                           72  last ID            16      160  zero               28
+//!                                           88  least append time  u64     188  CRC32C of 0..188   u32
+//!                                           96  greatest           u64
 //! ```
+//!
+//! The index offset is that of the first index row. A file from before there were page rows has zeros from 152 on.
 
 use crate::error::{Error, Result};
 use crate::id::Id;
-use crate::node::{MAX_NODE_ENTRIES, MAX_NODE_RAW_BYTES, NODE_HEAD_BYTES};
+use crate::sparse::{INDEX_ROW_BYTES, PAGE_ROW_BYTES};
 use crate::wire::{put_id, put_u32, put_u64, Reader};
 use crate::FORMAT_VERSION;
 
 pub const SEGMENT_HEADER_BYTES: usize = 64;
 pub const FOOTER_BYTES: usize = 192;
-pub const INDEX_ROW_BYTES: usize = 40;
 const HEADER_MAGIC: &[u8; 8] = b"DSKSEG01";
 const FOOTER_MAGIC: &[u8; 8] = b"DSKFOOT1";
 
@@ -97,37 +95,6 @@ fn check(bytes: &[u8], size: usize, what: &'static str) -> Result<()> {
     Ok(())
 }
 
-/// One row of the sparse index: where a node stands and what it begins with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct IndexRow {
-    pub first: Id,
-    pub offset: u64,
-    pub before: u64,
-    pub length: u32,
-    pub entries: u32,
-}
-
-impl IndexRow {
-    pub fn put(&self, out: &mut Vec<u8>) {
-        put_id(out, self.first);
-        put_u64(out, self.offset);
-        put_u64(out, self.before);
-        put_u32(out, self.length);
-        put_u32(out, self.entries);
-    }
-
-    fn parse(bytes: &[u8]) -> Result<IndexRow> {
-        let mut reader = Reader::new(bytes, "index row");
-        Ok(IndexRow {
-            first: reader.id()?,
-            offset: reader.u64()?,
-            before: reader.u64()?,
-            length: reader.u32()?,
-            entries: reader.u32()?,
-        })
-    }
-}
-
 /// The footer: totals of the segment, and where everything stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Footer {
@@ -145,6 +112,9 @@ pub struct Footer {
     pub snapshot_length: u64,
     pub file_length: u64,
     pub raw_bytes: u64,
+    /// Index rows in a page; 0 where the index has no pages.
+    pub page_rows: u32,
+    pub pages_crc: u32,
 }
 
 impl Footer {
@@ -164,6 +134,8 @@ impl Footer {
         put_u64(&mut out, self.snapshot_length);
         put_u64(&mut out, self.file_length);
         put_u64(&mut out, self.raw_bytes);
+        put_u32(&mut out, self.page_rows);
+        put_u32(&mut out, self.pages_crc);
         out.resize(FOOTER_BYTES - 4, 0);
         let crc = crc32c::crc32c(&out);
         put_u32(&mut out, crc);
@@ -195,87 +167,36 @@ impl Footer {
             snapshot_length: reader.u64()?,
             file_length: reader.u64()?,
             raw_bytes: reader.u64()?,
+            page_rows: reader.u32()?,
+            pages_crc: reader.u32()?,
         };
         let index_end = footer.index_offset.checked_add(u64::from(footer.nodes) * INDEX_ROW_BYTES as u64);
         if footer.file_length != file_length || index_end != file_length.checked_sub(FOOTER_BYTES as u64) {
             let expected = format!("a file of {} bytes that ends with its index", footer.file_length);
             return Err(Error::corrupt("segment footer", 104, expected, format!("{file_length} bytes")));
         }
+        if (footer.pages() * PAGE_ROW_BYTES) as u64 > footer.index_offset {
+            return Err(Error::corrupt("segment footer", 152, "pages that fit before the index", footer.page_rows));
+        }
         Ok(footer)
     }
 
+    /// Page rows before the index.
+    pub fn pages(&self) -> usize {
+        if self.page_rows == 0 {
+            return 0;
+        }
+        self.nodes.div_ceil(self.page_rows) as usize
+    }
+
+    /// Where the page rows begin; the index itself where it has none.
+    pub fn pages_offset(&self) -> u64 {
+        self.index_offset.saturating_sub((self.pages() * PAGE_ROW_BYTES) as u64)
+    }
+
+    /// Of the page rows and the index rows behind them.
     pub fn index_bytes(&self) -> usize {
-        self.nodes as usize * INDEX_ROW_BYTES
-    }
-}
-
-/// A sparse index over its mapped (or read) bytes.
-#[derive(Debug, Clone, Copy)]
-pub struct Index<'a> {
-    bytes: &'a [u8],
-    rows: usize,
-}
-
-impl<'a> Index<'a> {
-    /// The index of a segment; its checksum is compared once, when the segment is opened.
-    pub fn new(bytes: &'a [u8], footer: &Footer) -> Result<Index<'a>> {
-        let bytes = bytes.get(..footer.index_bytes()).ok_or_else(|| {
-            Error::corrupt("sparse index", footer.index_offset, format!("{} rows", footer.nodes), bytes.len())
-        })?;
-        Ok(Index { bytes, rows: footer.nodes as usize })
-    }
-
-    pub fn check(&self, footer: &Footer) -> Result<()> {
-        let crc = crc32c::crc32c(self.bytes);
-        if crc != footer.index_crc {
-            return Err(Error::corrupt(
-                "sparse index",
-                footer.index_offset,
-                format!("checksum {:08x}", footer.index_crc),
-                format!("{crc:08x}"),
-            ));
-        }
-        Ok(())
-    }
-
-    pub fn rows(&self) -> usize {
-        self.rows
-    }
-
-    /// Row `number`, with the sizes it claims held against the limits.
-    pub fn row(&self, number: usize) -> Result<IndexRow> {
-        let start = number.saturating_mul(INDEX_ROW_BYTES);
-        let bytes = self.bytes.get(start..start.saturating_add(INDEX_ROW_BYTES));
-        let row = IndexRow::parse(bytes.ok_or(Error::Invalid("a node past the end of the segment"))?)?;
-        let largest = MAX_NODE_RAW_BYTES + NODE_HEAD_BYTES;
-        if row.length as usize > largest || row.entries as usize > MAX_NODE_ENTRIES {
-            return Err(Error::corrupt("index row", start as u64, "sizes within the limits", row.length));
-        }
-        Ok(row)
-    }
-
-    /// The number of rows of which `before` holds: a bisection, as the rows are in order.
-    fn partition(&self, before: impl Fn(&IndexRow) -> bool) -> Result<usize> {
-        let (mut low, mut high) = (0, self.rows);
-        while low < high {
-            let middle = low + (high - low) / 2;
-            if before(&self.row(middle)?) {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
-        }
-        Ok(low)
-    }
-
-    /// The node that holds `id`, or would: the last one that does not begin beyond it (the first where all do).
-    pub fn node_of_id(&self, id: Id) -> Result<usize> {
-        Ok(self.partition(|row| row.first <= id)?.saturating_sub(1))
-    }
-
-    /// The node that holds position `position` of the segment.
-    pub fn node_of_position(&self, position: u64) -> Result<usize> {
-        Ok(self.partition(|row| row.before <= position)?.saturating_sub(1))
+        self.pages() * PAGE_ROW_BYTES + self.nodes as usize * INDEX_ROW_BYTES
     }
 }
 
@@ -307,6 +228,8 @@ mod tests {
             snapshot_length: 100,
             file_length: 1000 + 80 + 192,
             raw_bytes: 12,
+            page_rows: 1,
+            pages_crc: 7,
         };
         let bytes = footer.encode();
         assert_eq!(bytes.len(), FOOTER_BYTES);
@@ -317,21 +240,5 @@ mod tests {
             bad[bit / 8] ^= 1 << (bit % 8);
             assert!(Footer::parse(&bad, footer.file_length).is_err());
         }
-    }
-
-    #[test]
-    fn bisection_finds_nodes_by_id_and_by_position() {
-        let mut bytes = Vec::new();
-        for node in 0..10u64 {
-            let first = Id::new(node * 10, 0);
-            IndexRow { first, offset: node * 100, before: node * 50, length: 100, entries: 50 }.put(&mut bytes);
-        }
-        let index = Index { bytes: &bytes, rows: 10 };
-        assert_eq!(index.node_of_id(Id::new(35, 0)).unwrap(), 3);
-        assert_eq!(index.node_of_id(Id::new(40, 0)).unwrap(), 4);
-        assert_eq!(index.node_of_id(Id::MAX).unwrap(), 9);
-        assert_eq!(index.node_of_id(Id::MIN).unwrap(), 0);
-        assert_eq!(index.node_of_position(149).unwrap(), 2);
-        assert_eq!(index.node_of_position(150).unwrap(), 3);
     }
 }

@@ -4,7 +4,8 @@ use diskstream_core::frame::{self, FrameHeader, FrameSpec};
 use diskstream_core::header::{Frontier, LogHeader, MAGIC, SLOT_OFFSETS};
 use diskstream_core::id::Id;
 use diskstream_core::scan::examine;
-use diskstream_core::sealed::{Footer, Index, SegmentKey, FOOTER_BYTES, INDEX_ROW_BYTES};
+use diskstream_core::sealed::{Footer, SegmentKey, FOOTER_BYTES};
+use diskstream_core::sparse::{page_rows, Compared, Index, INDEX_ROW_BYTES, PAGE_ROW_BYTES};
 use diskstream_core::wire::{put_narrow, put_varint, read_ends, read_narrow, Reader};
 
 use crate::input::{put, sign, Input};
@@ -141,12 +142,19 @@ pub fn sealed(data: &[u8]) {
         let end = &bytes[bytes.len().saturating_sub(FOOTER_BYTES)..];
         let Ok(footer) = Footer::parse(end, size) else { return };
         assert_eq!(Footer::parse(&footer.encode(), size), Ok(footer));
-        let start = usize::try_from(footer.index_offset).unwrap();
-        let index = Index::new(&bytes[start..], &footer).unwrap();
-        let _ = index.check(&footer);
+        let start = usize::try_from(footer.pages_offset()).unwrap();
+        let compared = Compared::new(&footer);
+        let index = Index::new(&bytes[start..], &footer, &compared).unwrap();
+        let _ = (index.check_start(), index.check());
         look_up(&index, &[Id::MIN, footer.first, footer.last, Id::MAX]);
+        let rows = &bytes[usize::try_from(footer.index_offset).unwrap()..][..footer.nodes as usize * INDEX_ROW_BYTES];
+        let in_page = footer.page_rows as usize;
+        if let Ok(pages) = page_rows(rows, in_page) {
+            let expected = if rows.len() > in_page.max(1) * INDEX_ROW_BYTES { footer.pages() } else { 0 };
+            assert!(in_page == 0 || pages.len() == expected * PAGE_ROW_BYTES);
+        }
         assert!(
-            Index::new(&bytes[start..start + footer.index_bytes().saturating_sub(1)], &footer).is_err()
+            Index::new(&bytes[start..start + footer.index_bytes().saturating_sub(1)], &footer, &compared).is_err()
                 || footer.nodes == 0
         );
     };

@@ -15,8 +15,9 @@ use diskstream_core::node::{self, NODE_HEAD_BYTES};
 use diskstream_core::ops::{encode_delete, encode_replace, put_trim, Place, SetId};
 use diskstream_core::pending::{encode_rows, Pending};
 use diskstream_core::rows;
-use diskstream_core::sealed::{Footer, IndexRow, SegmentKey};
+use diskstream_core::sealed::{Footer, SegmentKey};
 use diskstream_core::snapshot;
+use diskstream_core::sparse::{self, IndexRow};
 use diskstream_core::state::{SegmentMeta, State};
 
 use crate::blocks::{encoded, Plain};
@@ -211,33 +212,37 @@ fn files() -> Vec<Seed> {
     let mut one = Vec::new();
     frame::encode(&mut one, &spec, &[&b"rows"[..], &0u32.to_le_bytes()].concat());
     let key = SegmentKey { uuid: [1; 16], segment: 4, generation: 2, salt: 77 };
-    let mut sealed = key.encode_header();
-    let index_offset = sealed.len() as u64;
+    let mut index = Vec::new();
     for (number, first) in [Id::new(1, 1), Id::new(6, 0)].into_iter().enumerate() {
-        IndexRow { first, offset: 64, before: number as u64 * 20, length: 40, entries: 20 }.put(&mut sealed);
+        IndexRow { first, offset: 64, before: number as u64 * 20, length: 40, entries: 20 }.put(&mut index);
     }
-    let index_crc = diskstream_core::checksum(&sealed[64..]);
-    let footer = Footer {
-        key,
-        nodes: 2,
-        entries: 40,
-        first: Id::new(1, 1),
-        last: Id::new(9, 9),
-        min_time_ms: 1,
-        max_time_ms: 2,
-        index_offset,
-        index_crc,
-        snapshot_crc: 0,
-        snapshot_offset: 0,
-        snapshot_length: 0,
-        file_length: sealed.len() as u64 + 192,
-        raw_bytes: 900,
+    let sealed = |page_rows: u32| {
+        let pages = if page_rows > 0 { sparse::page_rows(&index, page_rows as usize).unwrap() } else { Vec::new() };
+        let footer = Footer {
+            key,
+            nodes: 2,
+            entries: 40,
+            first: Id::new(1, 1),
+            last: Id::new(9, 9),
+            min_time_ms: 1,
+            max_time_ms: 2,
+            index_offset: 64 + pages.len() as u64,
+            index_crc: diskstream_core::checksum(&index),
+            snapshot_crc: 0,
+            snapshot_offset: 0,
+            snapshot_length: 0,
+            file_length: (64 + pages.len() + index.len() + 192) as u64,
+            raw_bytes: 900,
+            page_rows,
+            pages_crc: diskstream_core::checksum(&pages),
+        };
+        [key.encode_header(), pages, index.clone(), footer.encode()].concat()
     };
-    sealed.extend(footer.encode());
     vec![
         ("log_header", header),
         ("frame", one),
-        ("sealed", sealed),
+        ("sealed", sealed(0)),
+        ("sealed", sealed(1)),
         ("wire", [&3u16.to_le_bytes()[..], &[2, 1, 0, 0, 1, 7, 7]].concat()),
         ("wire", [&3u16.to_le_bytes()[..], &[0, 0xff, 0xff, 3]].concat()),
     ]

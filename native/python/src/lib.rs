@@ -21,6 +21,7 @@ mod log;
 mod log_append;
 mod log_read;
 mod names;
+mod nodes;
 mod packing;
 mod pieces;
 mod replies;
@@ -106,7 +107,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<segments::SegmentView>()?;
     module.add_class::<segments::RowSegment>()?;
     module.add_class::<sealed::SealedSegment>()?;
-    module.add_class::<sealed::NodeCache>()?;
+    module.add_class::<nodes::NodeCache>()?;
     module.add_class::<columns::ColumnBatch>()?;
     module.add_class::<scan::ScanBatch>()?;
     module.add_class::<scan::ScanLayout>()?;

@@ -1,18 +1,18 @@
-//! Sealed segments, and the cache of their nodes.
+//! Sealed segments.
 
 use std::fs::File;
 use std::os::fd::{AsRawFd, RawFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use diskstream_core::block;
 use diskstream_core::columns::Columns;
 use diskstream_core::error::Error;
 use diskstream_core::id::Id;
 use diskstream_core::node::NodeReader;
-use diskstream_core::sealed::{Footer, Index, SegmentKey, FOOTER_BYTES, SEGMENT_HEADER_BYTES};
+use diskstream_core::sealed::{Footer, SegmentKey, FOOTER_BYTES, SEGMENT_HEADER_BYTES};
+use diskstream_core::sparse::{Compared, Index};
 use diskstream_core::state::SegmentMeta;
 use diskstream_sys::{io as sys_io, map::Map};
-use lru::LruCache;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -20,79 +20,8 @@ use crate::columns::ColumnBatch;
 use crate::entry::{Block, Entry};
 use crate::errors::{self, failure, Failure};
 use crate::id::{parse, EntryId};
+use crate::nodes::NodeCache;
 use crate::segments::SegmentView;
-
-/// Nodes by serial of the segment and number, and the bytes that they hold.
-type Held = (LruCache<(u64, usize), Arc<block::Block>>, usize);
-
-/// What unpacks a node, and the bytes that it was packed in.
-type Unpacker = (NodeReader, Vec<u8>);
-
-/// Decoded nodes, the most recently used ones, up to a number of bytes; and what unpacks them.
-#[pyclass(frozen, module = "diskstream._native")]
-pub struct NodeCache {
-    limit_bytes: usize,
-    inner: Mutex<Held>,
-    /// Of those who unpack at this moment none is here: threads unpack beside each other. They are shared by segments,
-    /// since making one costs more than unpacking a node.
-    unpackers: Mutex<Vec<Unpacker>>,
-}
-
-impl NodeCache {
-    fn unpackers(&self) -> MutexGuard<'_, Vec<Unpacker>> {
-        self.unpackers.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Has `each` unpack something.
-    fn unpacking<R>(&self, each: impl FnOnce(&mut Unpacker) -> R) -> R {
-        let mut unpacker = self.unpackers().pop().unwrap_or_default();
-        let done = each(&mut unpacker);
-        let mut unpackers = self.unpackers();
-        if unpackers.len() < MOST_UNPACKERS {
-            unpackers.push(unpacker);
-        }
-        done
-    }
-
-    fn with<R>(&self, each: impl FnOnce(&mut Held) -> R) -> R {
-        each(&mut self.inner.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    fn get(&self, key: (u64, usize)) -> Option<Arc<block::Block>> {
-        self.with(|(cache, _)| cache.get(&key).cloned())
-    }
-
-    fn put(&self, key: (u64, usize), block: &Arc<block::Block>) {
-        let size = block.memory_bytes();
-        if size > self.limit_bytes {
-            return;
-        }
-        self.with(|(cache, held)| {
-            if let Some(old) = cache.put(key, Arc::clone(block)) {
-                *held -= old.memory_bytes();
-            }
-            *held += size;
-            while *held > self.limit_bytes {
-                let Some((_, old)) = cache.pop_lru() else { break };
-                *held -= old.memory_bytes();
-            }
-        });
-    }
-}
-
-#[pymethods]
-impl NodeCache {
-    #[new]
-    fn new(limit_bytes: usize) -> NodeCache {
-        NodeCache { limit_bytes, inner: Mutex::new((LruCache::unbounded(), 0)), unpackers: Mutex::default() }
-    }
-
-    /// Bytes held.
-    #[getter]
-    fn held_bytes(&self) -> usize {
-        self.with(|(_, held)| *held)
-    }
-}
 
 /// A sealed segment: its footer, its mapped index, its nodes by `pread`.
 #[pyclass(frozen, module = "diskstream._native")]
@@ -100,8 +29,7 @@ pub struct SealedSegment {
     path: String,
     file: File,
     pub footer: Footer,
-    map: Map,
-    index_start: usize,
+    index: MappedIndex,
     cache: Py<NodeCache>,
     /// Tells this opening's nodes from those of another file in the cache.
     serial: u64,
@@ -112,8 +40,6 @@ pub struct SealedSegment {
 type Verified = (u64, u64, Vec<(usize, Py<PyAny>)>);
 
 const PAGE: u64 = 4096;
-/// Unpackers that are kept for the next: each holds what zstd works in.
-const MOST_UNPACKERS: usize = 4;
 /// Of packed nodes in one call, and of what they unpack to.
 const ENOUGH_BYTES: usize = 128 << 10;
 const ENOUGH_UNPACKED_BYTES: usize = 4 << 20;
@@ -122,8 +48,31 @@ fn io_fault(action: &'static str) -> impl Fn(std::io::Error) -> Failure {
     move |error| Failure::Io(action, error)
 }
 
+/// Page rows and index, in the mapped end of a file.
+struct MappedIndex {
+    map: Map,
+    start: usize,
+    compared: Compared,
+}
+
+impl MappedIndex {
+    /// Maps the page where it begins, up to the end of the file.
+    fn new(fd: RawFd, footer: &Footer) -> Result<MappedIndex, Failure> {
+        let from = footer.pages_offset() / PAGE * PAGE;
+        let size = footer.file_length - from;
+        let len = usize::try_from(size).map_err(|_| Error::corrupt("segment footer", 136, "less to map", size))?;
+        let map = Map::new(fd, from, len, false).map_err(io_fault("map"))?;
+        Ok(MappedIndex { map, start: (footer.pages_offset() - from) as usize, compared: Compared::new(footer) })
+    }
+
+    fn of<'a>(&'a self, footer: &'a Footer) -> Result<Index<'a>, Error> {
+        Index::new(self.map.bytes().get(self.start..).unwrap_or(&[]), footer, &self.compared)
+    }
+}
+
 impl SealedSegment {
-    fn open(fd: RawFd) -> Result<(File, Footer, Map, usize), Failure> {
+    /// Opens a file and checks its ends. With `by_page` a page of the index is compared when it is first touched.
+    fn open(fd: RawFd, by_page: bool) -> Result<(File, Footer, MappedIndex), Failure> {
         let file = sys_io::duplicate(fd).map_err(io_fault("open"))?;
         let size = file.metadata().map_err(io_fault("stat"))?.len();
         let short =
@@ -137,17 +86,21 @@ impl SealedSegment {
         if footer.key != key {
             return Err(Error::corrupt("segment footer", footer_at, "the footer of this file", "another's").into());
         }
-        // The page with the index, up to the end of the file; its checksum is compared now, its pages shared after.
-        let start = footer.index_offset / PAGE * PAGE;
-        let len = usize::try_from(size - start).map_err(|_| short(size))?;
-        let map = Map::new(fd, start, len, false).map_err(io_fault("map"))?;
-        let index_start = (footer.index_offset - start) as usize;
-        Index::new(map.bytes().get(index_start..).unwrap_or(&[]), &footer)?.check(&footer)?;
-        Ok((file, footer, map, index_start))
+        let mapped = MappedIndex::new(fd, &footer)?;
+        if by_page && footer.pages() > 0 {
+            mapped.map.read_at_random();
+        }
+        let index = mapped.of(&footer)?;
+        if by_page {
+            index.check_start()?;
+        } else {
+            index.check()?;
+        }
+        Ok((file, footer, mapped))
     }
 
     fn index(&self) -> Result<Index<'_>, Error> {
-        Index::new(self.map.bytes().get(self.index_start..).unwrap_or(&[]), &self.footer)
+        self.index.of(&self.footer)
     }
 
     /// Reads and checks one node, from the cache where it is there.
@@ -237,7 +190,8 @@ impl SealedSegment {
 impl SealedSegment {
     /// Opens a sealed file: checks header, footer and index, and that it is segment `number` of stream `uuid`.
     #[new]
-    #[pyo3(signature = (fd, path, uuid, number, cache, text=false))]
+    #[pyo3(signature = (fd, path, uuid, number, cache, text=false, by_page=false))]
+    #[allow(clippy::too_many_arguments)]
     fn new(
         py: Python<'_>,
         fd: RawFd,
@@ -246,16 +200,17 @@ impl SealedSegment {
         number: u64,
         cache: Py<NodeCache>,
         text: bool,
+        by_page: bool,
     ) -> PyResult<SealedSegment> {
-        let (file, footer, map, index_start) =
-            py.detach(|| SealedSegment::open(fd)).map_err(|error| failure(py, &path, error))?;
+        let (file, footer, index) =
+            py.detach(|| SealedSegment::open(fd, by_page)).map_err(|error| failure(py, &path, error))?;
         if (footer.key.uuid, footer.key.segment) != (uuid, number) {
             let expected = format!("segment {number} of this stream");
             let found = format!("segment {} of stream {:02x?}", footer.key.segment, footer.key.uuid);
             return Err(errors::core(py, &path, Error::corrupt("sealed segment", 0, expected, found)));
         }
         let serial = next_serial();
-        Ok(SealedSegment { path, file, footer, map, index_start, cache, serial, text })
+        Ok(SealedSegment { path, file, footer, index, cache, serial, text })
     }
 
     /// The node that holds `id`, or would.
@@ -428,7 +383,7 @@ impl SealedSegment {
     /// The same of a file whose stream's uuid is not known, because the log that has it is damaged.
     #[staticmethod]
     fn copy_of<'py>(py: Python<'py>, fd: RawFd, path: &str) -> PyResult<Bound<'py, PyBytes>> {
-        let copy = SealedSegment::open(fd).and_then(|(file, footer, _, _)| read_copy(&file, &footer));
+        let copy = SealedSegment::open(fd, false).and_then(|(file, footer, _)| read_copy(&file, &footer));
         copy.map(|copy| PyBytes::new(py, &copy)).map_err(|error| failure(py, path, error))
     }
 

@@ -6,7 +6,8 @@ use diskstream_core::block::BlockBuilder;
 use diskstream_core::error::Error;
 use diskstream_core::id::Id;
 use diskstream_core::node;
-use diskstream_core::sealed::{Footer, IndexRow, SegmentKey, SEGMENT_HEADER_BYTES};
+use diskstream_core::sealed::{Footer, SegmentKey, SEGMENT_HEADER_BYTES};
+use diskstream_core::sparse::{self, IndexRow};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -150,8 +151,10 @@ impl Sealer {
                 building.close_pending(self.level)?;
                 let snapshot_offset = building.written + building.out.len() as u64;
                 building.out.extend_from_slice(snapshot);
-                let index_offset = building.written + building.out.len() as u64;
                 let index = std::mem::take(&mut building.index);
+                let pages = sparse::page_rows(&index, sparse::PAGE_ROWS)?;
+                building.out.extend_from_slice(&pages);
+                let index_offset = building.written + building.out.len() as u64;
                 building.out.extend_from_slice(&index);
                 let footer = Footer {
                     key: building.key,
@@ -168,6 +171,8 @@ impl Sealer {
                     snapshot_length: snapshot.len() as u64,
                     file_length: index_offset + (index.len() + diskstream_core::sealed::FOOTER_BYTES) as u64,
                     raw_bytes: building.raw_bytes,
+                    page_rows: if pages.is_empty() { 0 } else { sparse::PAGE_ROWS as u32 },
+                    pages_crc: diskstream_core::checksum(&pages),
                 };
                 building.out.extend_from_slice(&footer.encode());
                 Ok(building.hand_out())

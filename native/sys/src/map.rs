@@ -53,6 +53,15 @@ impl Map {
         }
     }
 
+    /// Says that single places of it will be read: without, the first touch of a page that is not in memory brings in
+    /// what the device reads ahead, which may be megabytes.
+    pub fn read_at_random(&self) {
+        if self.len > 0 {
+            // SAFETY: the range is mapped, and advice changes nothing that is read.
+            unsafe { libc::madvise(self.base.cast(), self.len, libc::MADV_RANDOM) };
+        }
+    }
+
     pub fn len(&self) -> usize {
         self.len
     }
