@@ -7,8 +7,9 @@ node not yet decoded (cold), the second at once after it decoded (warm); all by 
 noted while building. A figure is the median of a process's reads, or its 99th percentile. Then the kernel is asked to
 forget the segments and other nodes are read (from the disk), then by a new opening twenty entries far apart (of the
 large stream each is the first of its segment; the small one has few), and a range is read. Resident memory is the
-process's high-water mark (VmHWM). For the open after a crash, a process that appends without pause is killed with SIGKILL after
-0.1 to 1.5 s at random, and a new process opens the store. The files are in the page cache but for *from the disk*.
+process's high-water mark (VmHWM). For the open after a crash, a process that appends without pause is killed with
+SIGKILL after 0.1 to 1.5 s at random, and a new process opens the store. The files are in the page cache but for *from
+the disk*.
 """
 
 from __future__ import annotations
