@@ -19,7 +19,7 @@ from diskstream._native import AuditFile, AuditLog, EntryID, Log, LogFile, RowSe
 from diskstream.engine import names, spare
 from diskstream.engine.descriptors import tried_again
 from diskstream.engine.files import Files, open_regular, reading, wrapped
-from diskstream.engine.looks import children
+from diskstream.engine.looks import names_in
 from diskstream.engine.segment import SegmentGone
 from diskstream.errors import CorruptionError, DiskFullError
 
@@ -43,7 +43,7 @@ def oldest(native: Log) -> int:
 def kept(directory: Path, native: Log) -> list[int]:
     """The numbers of the audit files that count, in order."""
     first, active = oldest(native), native.tail[0]
-    found = (names.audit_number(path.name) for path in children(directory))
+    found = (names.audit_number(name) for name in names_in(directory))
     return sorted(number for number in found if number is not None and first <= number < active)
 
 
@@ -87,11 +87,11 @@ def rescue(directory: Path, files: Files, native: Log, number: int, level: int) 
 def sweep(directory: Path, files: Files, native: Log, first: int) -> list[Path]:
     """Removes the stream's audit files from before segment `first`; the caller makes it durable. Returns which."""
     gone = []
-    for path in children(directory):
-        number = names.audit_number(path.name)
-        if number is not None and number < first and _owner(path) == bytes(native.uuid):
-            files.unlink(path)
-            gone.append(path)
+    for name in names_in(directory):
+        number = names.audit_number(name)
+        if number is not None and number < first and _owner(directory / name) == bytes(native.uuid):
+            files.unlink(directory / name)
+            gone.append(directory / name)
     return gone
 
 
@@ -149,9 +149,9 @@ def rows(log: "StreamLog", start_ms: int, end_ms: int) -> Iterator[list[AuditRow
 
 def _numbers(directory: Path) -> list[int]:
     found = set()
-    for path in children(directory):
-        parsed = names.parse_file(path.name)
-        number = parsed[1] if parsed is not None and parsed[0] == "log" else names.audit_number(path.name)
+    for name in names_in(directory):
+        parsed = names.parse_file(name)
+        number = parsed[1] if parsed is not None and parsed[0] == "log" else names.audit_number(name)
         if number is not None:
             found.add(number)
     return sorted(found)

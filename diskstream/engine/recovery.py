@@ -23,7 +23,7 @@ from diskstream.engine import audit, frontier, names, spare
 from diskstream.engine.descriptors import are_short
 from diskstream.engine.files import Files, LogFileLike, name_anew, reading, wrapped
 from diskstream.engine.layouts import LOG_HEADER, SEGMENT_HEADER
-from diskstream.engine.looks import children, is_there, refuse_link, status
+from diskstream.engine.looks import names_in, refuse_link, status
 from diskstream.engine.page import Page
 from diskstream.engine.segment import open_sealed, read_back, snapshot_copy
 from diskstream.engine.torn import READ_ONLY, Finding, RecoveryReport, fault_of, settle_tail
@@ -96,16 +96,21 @@ def _check_owner(directory: Path, number: int, native: Log) -> None:
     Raises:
         CorruptionError: it is another stream's.
     """
-    others = [path for path, parsed in _list(directory) if parsed is not None and parsed[1] != number]
-    # One that is gone by now, sealed or dropped, says nothing; nor does one whose header is damaged.
-    owners = [owner for path in others if (owner := _sound_owner(path)) is not None]
-    if owners and all(owner != bytes(native.uuid) for owner in owners):
+    others = [name for name, parsed in _list(directory) if parsed is not None and parsed[1] != number]
+    are_strange = False
+    for name in reversed(others):  # nearly always the first to be asked knows it: there may be thousands
+        owner = _sound_owner(directory / name)
+        if owner == bytes(native.uuid):
+            return
+        # One that is gone by now, sealed or dropped, says nothing; nor does one whose header is damaged.
+        are_strange |= owner is not None
+    if are_strange:
         path = names.log_path(directory, number)
         raise CorruptionError(str(path), "log header", 16, "the stream of the other segments here", "another stream")
 
 
-def _list(directory: Path) -> list[tuple[Path, tuple[str, int, int] | None]]:
-    return [(path, names.parse_file(path.name)) for path in children(directory)]
+def _list(directory: Path) -> list[tuple[str, tuple[str, int, int] | None]]:
+    return [(name, names.parse_file(name)) for name in names_in(directory)]
 
 
 def _active_number(directory: Path) -> int:
@@ -137,9 +142,9 @@ def _open_active(directory: Path, files: Files) -> tuple[int, LogFileLike]:
     Raises:
         CorruptionError: the active log file is missing.
     """
-    seen: list[Path] = []
+    seen: list[str] = []
     while True:
-        now = [path for path, _ in _list(directory)]
+        now = [name for name, _ in _list(directory)]
         try:
             number = _active_number(directory)
             return number, files.open_log(names.log_path(directory, number), writable=False)
@@ -155,17 +160,17 @@ def next_log(directory: Path, number: int) -> int | None:
     A listing may miss both a log that goes while it is made and the one that comes. Logs go in order: where `number` is
     still there, so is its successor; where it is not, a newer one is, and the directory is listed until that shows.
     """
-    seen: list[Path] = []
+    seen: list[str] = []
     while True:
         listed = _list(directory)
         found = [parsed[1] for _, parsed in listed if parsed is not None and parsed[0] == "log"]
         newest = max(found, default=0)
-        paths = [path for path, _ in listed]
+        there = [name for name, _ in listed]
         if newest > number:
             return newest
-        if number in found or paths == seen:
+        if number in found or there == seen:
             return None
-        seen = paths
+        seen = there
 
 
 def left_behind_mark(successor: int) -> tuple[int, bytes]:
@@ -322,7 +327,14 @@ def _tidy(directory: Path, files: Files, native: Log, options: Options) -> list[
     oldest = audit.oldest(native)
     spare.keep(directory, files, active, listed)
     present: set[int] = set()
-    for path, parsed in _list(directory):
+    found = _list(directory)
+    sealed = {parsed[1] for _, parsed in found if parsed is not None and parsed[0] == "seg" and parsed[2] == 0}
+    for name, parsed in found:
+        if parsed is not None and _is_as_listed(parsed, listed, sealed):
+            # Whose it is shows when it is read: of a stream of thousands of segments each open would read them all.
+            present.add(parsed[1])
+            continue
+        path = directory / name
         if path.suffix == ".tmp":
             files.unlink(path)
             findings.append(Finding("unfinished", path, 0, 0, "removed: it was never part of the stream"))
@@ -343,10 +355,8 @@ def _tidy(directory: Path, files: Files, native: Log, options: Options) -> list[
                 findings.append(Finding("dropped", path, 0, 0, "removed: the log had dropped it"))
             elif generation > listed[number]:
                 findings.append(_put_aside(directory, files, path))
-            elif kind == "log" and is_there(names.segment_path(directory, number, 0)):
-                findings += _drop_sealed_source(directory, files, native, path, number)
-                present.add(number)
             else:
+                findings += _drop_sealed_source(directory, files, native, path, number)
                 present.add(number)
     for path in audit.sweep(directory, files, native, oldest):
         findings.append(Finding("dropped", path, 0, 0, "removed: the segments of its time are gone"))
@@ -356,6 +366,12 @@ def _tidy(directory: Path, files: Files, native: Log, options: Options) -> list[
         path = names.segment_path(directory, number, listed[number])
         findings.append(Finding("missing", path, 0, 0, "none: reads of its range raise CorruptionError"))
     return findings
+
+
+def _is_as_listed(parsed: tuple[str, int, int], listed: dict[int, int], sealed: set[int]) -> bool:
+    """Whether a file is there as the log says, and not beside the one that was made of it."""
+    kind, number, generation = parsed
+    return listed.get(number) == generation and not (kind == "log" and number in sealed)
 
 
 def _owner(path: Path) -> bytes | None:

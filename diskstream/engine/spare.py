@@ -17,7 +17,7 @@ from diskstream._native import LOG_HEADER_BYTES, checksum
 from diskstream.engine import names
 from diskstream.engine.files import Files, reading, wrapped
 from diskstream.engine.layouts import MAX_SNAPSHOT_BYTES
-from diskstream.engine.looks import children, is_there
+from diskstream.engine.looks import is_there, names_in
 from diskstream.errors import CorruptionError, DiskFullError
 
 __all__ = ["is_sound", "keep", "read", "snapshot_frame"]
@@ -43,10 +43,10 @@ def keep(directory: Path, files: Files, active: int, listed: Container[int]) -> 
     if active > 1 and active - 1 not in listed and not is_there(target):
         with contextlib.suppress(DiskFullError, CorruptionError, FileNotFoundError):
             _copy(names.log_path(directory, active), target, files)
-    for path in children(directory):
-        number = names.state_number(path.name)
+    for name in names_in(directory):
+        number = names.state_number(name)
         if number is not None and number < active:
-            files.unlink(path)
+            files.unlink(directory / name)
 
 
 def _copy(log: Path, target: Path, files: Files) -> None:

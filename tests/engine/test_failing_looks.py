@@ -64,16 +64,36 @@ class FailingOpen:
         return self.whole(fd)
 
 
-def test_whatever_look_at_an_open_file_fails_the_error_is_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+class FailingListing:
+    """Stands in for `os.scandir`; fails the n-th time that it is used below a directory."""
+
+    def __init__(self, below: Path, nth: int) -> None:
+        self.whole, self.below, self.left = os.scandir, below, nth
+
+    def __call__(self, folder: Path) -> Any:
+        if Path(folder).is_relative_to(self.below):
+            self.left -= 1
+            if self.left == 0:
+                raise OSError(errno.EIO, "Input/output error")
+        return self.whole(folder)
+
+
+@pytest.mark.parametrize(("function", "stand_in"), [("fstat", FailingOpen), ("scandir", FailingListing)])
+def test_whatever_look_at_an_open_file_or_a_folder_fails_the_error_is_ours(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    function: str,
+    stand_in: type[FailingOpen] | type[FailingListing],
+) -> None:
     build(tmp_path / "original")
     errors, nth, left = 0, 0, 0
     while left <= 0:
         nth += 1
         shutil.rmtree(tmp_path / "s", ignore_errors=True)
         shutil.copytree(tmp_path / "original", tmp_path / "s")
-        failing = FailingOpen(tmp_path / "s", nth)
+        failing = stand_in(tmp_path / "s", nth)
         with monkeypatch.context() as patch:
-            patch.setattr(os, "fstat", failing)
+            patch.setattr(os, function, failing)
             try:
                 keep_house(tmp_path / "s")
             except StorageError as error:
@@ -85,17 +105,16 @@ def test_whatever_look_at_an_open_file_fails_the_error_is_ours(tmp_path: Path, m
         assert store.verify().ok
 
 
-@pytest.mark.parametrize("method", ["iterdir", "stat"])
-def test_whatever_look_fails_the_error_is_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str) -> None:
+def test_whatever_look_at_a_name_fails_the_error_is_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     build(tmp_path / "original")
-    whole, errors, nth = getattr(Path, method), 0, 0
+    whole, errors, nth = Path.stat, 0, 0
     while True:
         nth += 1
         shutil.rmtree(tmp_path / "s", ignore_errors=True)
         shutil.copytree(tmp_path / "original", tmp_path / "s")
         failing = Failing(whole, tmp_path / "s", nth)
         with monkeypatch.context() as patch:
-            patch.setattr(Path, method, failing)
+            patch.setattr(Path, "stat", failing)
             try:
                 keep_house(tmp_path / "s")
             except StorageError as error:
@@ -109,11 +128,13 @@ def test_whatever_look_fails_the_error_is_ours(tmp_path: Path, monkeypatch: pyte
         assert store.verify().ok
 
 
-def test_a_segment_that_could_not_be_read_once_is_not_called_missing(
+def test_a_file_whose_owner_could_not_be_read_is_left_where_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     there = build(tmp_path / "s")["x"].live
-    whole = files.reading
+    folder, whole = tmp_path / "s" / "streams" / "x", files.reading
+    strange = folder / "00000001.g99.seg"
+    shutil.copy(next(folder.glob("*.seg")), strange)
 
     def failing(path: Path) -> Any:
         if path.suffix == ".seg":
@@ -124,10 +145,34 @@ def test_a_segment_that_could_not_be_read_once_is_not_called_missing(
         with monkeypatch.context() as patch:
             patch.setattr(recovery, "reading", failing)
             len(store.stream("x"))
-        kinds = {finding.kind for report in store.recoveries for finding in report.findings}
-        assert kinds == {"unknown"}
+        found = [finding for report in store.recoveries for finding in report.findings]
+        assert [(finding.kind, finding.path) for finding in found] == [("unknown", strange)]
+        assert strange.exists()
         assert rows(store.stream("x").range()) == there
-        assert store.verify().ok
+    with diskstream.open(tmp_path / "s", **SMALL) as store:
+        assert rows(store.stream("x").range()) == there
+        assert not strange.exists()
+        assert [path.name[: len(strange.name)] for path in (folder / "quarantine").iterdir()] == [strange.name]
+
+
+def test_an_opening_reads_no_segment_that_is_as_the_log_lists_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with diskstream.open(tmp_path / "s", **SMALL) as store:
+        for number in range(300):
+            store.stream("x").add({"n": number})
+        store.seal()
+    whole, read = files.reading, list[Path]()
+
+    def reading(path: Path) -> Any:
+        read.append(path)
+        return whole(path)
+
+    monkeypatch.setattr(recovery, "reading", reading)
+    with diskstream.open(tmp_path / "s", **SMALL) as store:
+        segments = store.stream("x").info().segments
+    assert segments > 5
+    assert len([path for path in read if path.suffix == ".seg"]) == 1, "one says whose stream it is"
 
 
 def test_a_page_that_could_not_be_opened_is_not_locked_by_its_error(
