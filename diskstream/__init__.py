@@ -64,7 +64,7 @@ from diskstream.group_info import (
     PendingEntry,
     PendingSummary,
 )
-from diskstream.info import StreamInfo
+from diskstream.info import StreamInfo, StreamSummary
 from diskstream.options import Options
 from diskstream.repairing import Loss, Repair, repair
 from diskstream.retaining import RetentionReport
@@ -136,6 +136,7 @@ __all__ = [
     "Stream",
     "StreamExistsError",
     "StreamInfo",
+    "StreamSummary",
     "VerifyReport",
     "ZeroIDError",
     "__version__",

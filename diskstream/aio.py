@@ -28,7 +28,7 @@ from diskstream.engine.seal import CompactReport
 from diskstream.engine.verify import VerifyReport
 from diskstream.group_info import FullInfo, GroupInfo
 from diskstream.ids import IDLike
-from diskstream.info import StreamInfo
+from diskstream.info import StreamInfo, StreamSummary
 from diskstream.reading import check_block
 from diskstream.retaining import RetentionReport
 from diskstream.retention_rule import RetentionRule
@@ -296,8 +296,12 @@ class Stream:
         return await asyncio.to_thread(lambda: self.sync_stream.apply_retention(**options))
 
     async def info(self) -> StreamInfo:
-        """What XINFO STREAM says."""
+        """What XINFO STREAM says, and what is on disk."""
         return await asyncio.to_thread(self.sync_stream.info)
+
+    async def summary(self) -> StreamSummary:
+        """What XINFO STREAM says."""
+        return await asyncio.to_thread(self.sync_stream.summary)
 
     async def wait_durable(
         self,

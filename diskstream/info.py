@@ -2,24 +2,25 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from diskstream._native import Entry, EntryID, SegmentView
 from diskstream.engine import cold, names, reader
 from diskstream.engine.files import size_of
 from diskstream.engine.log import StreamLog, StreamMoved
-from diskstream.engine.looks import children
+from diskstream.engine.looks import names_in
 from diskstream.errors import CorruptionError, FormatError, NewerFormatError, RemoteError
 from diskstream.ids import MIN_ID
 from diskstream.membership import now_ms
 from diskstream.retaining import memory_of
 from diskstream.retention_rule import RetentionRule, rule_of
 
-__all__ = ["StreamInfo", "describe"]
+__all__ = ["StreamInfo", "StreamSummary", "describe", "summarize"]
 
 
 @dataclass(frozen=True)
-class StreamInfo:
-    """What XINFO STREAM says, as far as it makes sense here, and what is on disk.
+class StreamSummary:
+    """What XINFO STREAM says, as far as it makes sense here.
 
     Attributes:
         name: the stream's name.
@@ -31,19 +32,11 @@ class StreamInfo:
         groups: consumer groups.
         first_entry, last_entry: the ends of what is live; None also where an end is in object storage that does not
             answer.
-        segments: segments, the active one included.
-        sealed_segments: of these, the packed ones, wherever they are.
-        size_bytes: bytes of all segment files on disk.
-        cold_segments: of the sealed ones, those in object storage.
-        cold_bytes: their bytes there.
-        durable: whether all that was added is on disk by now.
         idmp_duration_s: for how long the messages of producers are remembered.
         idmp_max_size: how many of each.
         producers_tracked, messages_tracked: how many of both are remembered now.
         messages_added: messages ever added.
         messages_duplicate: messages that were not added again, as this process has counted.
-        retention: the rule by which it is kept; None where there is none, or none that this version can read.
-        retention_error: why the rule could not be applied when this process tried last; None where it could.
     """
 
     name: bytes
@@ -55,18 +48,35 @@ class StreamInfo:
     groups: int
     first_entry: Entry | None
     last_entry: Entry | None
-    segments: int
-    sealed_segments: int
-    size_bytes: int
-    cold_segments: int
-    cold_bytes: int
-    durable: bool
     idmp_duration_s: int
     idmp_max_size: int
     producers_tracked: int
     messages_tracked: int
     messages_added: int
     messages_duplicate: int
+
+
+@dataclass(frozen=True)
+class StreamInfo(StreamSummary):
+    """The same, and what is on disk.
+
+    Attributes:
+        segments: segments, the active one included.
+        sealed_segments: of these, the packed ones, wherever they are.
+        size_bytes: bytes of all segment files on disk.
+        cold_segments: of the sealed ones, those in object storage.
+        cold_bytes: their bytes there.
+        durable: whether all that was added is on disk by now.
+        retention: the rule by which it is kept; None where there is none, or none that this version can read.
+        retention_error: why the rule could not be applied when this process tried last; None where it could.
+    """
+
+    segments: int
+    sealed_segments: int
+    size_bytes: int
+    cold_segments: int
+    cold_bytes: int
+    durable: bool
     retention: RetentionRule | None = None
     retention_error: str | None = None
 
@@ -79,49 +89,67 @@ def _retention(log: StreamLog) -> tuple[RetentionRule | None, str | None]:
     return rule, None if rule is None else memory_of(log).error
 
 
+def summarize(name: bytes, log: StreamLog) -> StreamSummary:
+    """What is known of a stream now without a look at its files, of which it may have thousands."""
+    return StreamSummary(**_summary(name, log))
+
+
+def _summary(name: bytes, log: StreamLog) -> dict[str, Any]:
+    log.refresh()
+    length, last, added, deleted = log.native.counters()
+    first_entry, last_entry = _reached(reader.first_entry, log), _reached(reader.last_entry, log)
+    windows = log.native.windows(now_ms(log))
+    return {
+        "name": name,
+        "length": length,
+        "last_generated_id": last,
+        "max_deleted_entry_id": deleted,
+        "entries_added": added,
+        "recorded_first_entry_id": _first_id(log, first_entry),
+        "groups": log.native.group_count[0],
+        "first_entry": first_entry,
+        "last_entry": last_entry,
+        "idmp_duration_s": windows[0],
+        "idmp_max_size": windows[1],
+        "producers_tracked": windows[2],
+        "messages_tracked": windows[3],
+        "messages_added": windows[4],
+        "messages_duplicate": windows[5],
+    }
+
+
 def describe(name: bytes, log: StreamLog) -> StreamInfo:
     """What is known of a stream now.
 
     Raises:
         StreamMoved: it is gone from where it was.
     """
-    log.refresh()
-    length, last, added, deleted = log.native.counters()
-    first_entry, last_entry = _reached(reader.first_entry, log), _reached(reader.last_entry, log)
+    summary = _summary(name, log)
     views = log.segments.views()
-    windows = log.native.windows(now_ms(log))
     rule, error = _retention(log)
-    packed = [view for view in views if not log.segments.is_rows(view)]
-    away = [stub for view in packed if (stub := _stub(log, view)) is not None]
     try:
-        files = [path for path in children(log.directory) if names.parse_file(path.name) is not None]
+        files = {each: log.directory / each for each in names_in(log.directory) if names.parse_file(each) is not None}
     except FileNotFoundError:
         raise StreamMoved from None
+    packed = [view for view in views if view.generation or names.log_path(log.directory, view.number).name not in files]
+    here = {path.name for path in files.values() if path.suffix == ".seg"}
+    absent = [view for view in packed if _file_name(log, view) not in here]
+    away = [stub for view in absent if (stub := _stub(log, view)) is not None]
     return StreamInfo(
-        name=name,
-        length=length,
-        last_generated_id=last,
-        max_deleted_entry_id=deleted,
-        entries_added=added,
-        recorded_first_entry_id=_first_id(log, first_entry),
-        groups=log.native.group_count[0],
-        first_entry=first_entry,
-        last_entry=last_entry,
+        **summary,
         segments=len(views) + 1,
         sealed_segments=len(packed),
-        size_bytes=sum(size_of(path) for path in files),
+        size_bytes=sum(size_of(path) for path in files.values()),
         cold_segments=len(away),
         cold_bytes=sum(stub.size_bytes for stub in away),
         durable=log.native.is_durable,
-        idmp_duration_s=windows[0],
-        idmp_max_size=windows[1],
-        producers_tracked=windows[2],
-        messages_tracked=windows[3],
-        messages_added=windows[4],
-        messages_duplicate=windows[5],
         retention=rule,
         retention_error=error,
     )
+
+
+def _file_name(log: StreamLog, view: SegmentView) -> str:
+    return names.segment_path(log.directory, view.number, view.generation).name
 
 
 def _reached(end: Callable[[StreamLog], Entry | None], log: StreamLog) -> Entry | None:

@@ -9,6 +9,7 @@ from diskstream._native import Block, ColumnBatch, Entry, EntryID, check_rows
 from diskstream.commits import AddOptions, Commit
 from diskstream.committing import Committing
 from diskstream.counts import check_count
+from diskstream.described import Described
 from diskstream.engine import reader, seal, trimming
 from diskstream.engine.fetching import fetch_ahead
 from diskstream.engine.log import StreamLog, StreamMoved
@@ -17,7 +18,6 @@ from diskstream.errors import ArgumentError, ArgumentTypeError, NoSuchStreamErro
 from diskstream.grouped import Grouped
 from diskstream.idempotence import Message, message_of, remembered
 from diskstream.ids import MIN_ID, IDLike, parse_add_id, parse_end, parse_id, parse_start
-from diskstream.info import StreamInfo, describe
 from diskstream.last_id import set_last_id
 from diskstream.retained import Retained
 from diskstream.retention import Trim
@@ -37,7 +37,7 @@ Fields = Mapping[Any, Any] | Sequence[tuple[Any, Any]]
 _T = TypeVar("_T")
 
 
-class Stream(Grouped, Committing, Retained, Scanned, WireAdding, WireReading):
+class Stream(Grouped, Committing, Described, Retained, Scanned, WireAdding, WireReading):
     """A stream of a store, by name: it need not exist yet, and may come and go."""
 
     def __init__(self, store: "Store", name: bytes) -> None:
@@ -433,17 +433,6 @@ class Stream(Grouped, Committing, Retained, Scanned, WireAdding, WireReading):
             raise NoSuchStreamError(self._name)
 
     # --- about --------------------------------------------------------------------------------------------------------
-
-    def info(self) -> StreamInfo:
-        """What XINFO STREAM says, and what is on disk.
-
-        Raises:
-            NoSuchStreamError: there is no stream.
-        """
-        found: StreamInfo | None = self._use(lambda log: describe(self._name, log), None)
-        if found is None:
-            raise NoSuchStreamError(self._name)
-        return found
 
     def wait_durable(self, id: IDLike, timeout: float | None = None) -> bool:
         """Returns once the entry with this ID is durable.

@@ -8,7 +8,7 @@ from diskstream.commands.replies import Failure, Map, Reply
 from diskstream.commands.stream_read_options import bounded, most_bytes
 from diskstream.commands.table import Command
 from diskstream.group_info import FullConsumer, FullGroup
-from diskstream.info import StreamInfo
+from diskstream.info import StreamSummary
 from diskstream.stream import Stream
 
 __all__ = ["COMMANDS"]
@@ -32,7 +32,7 @@ def _existing(caller: Caller, key: bytes) -> Stream:
     return stream
 
 
-def _head(info: StreamInfo) -> list[tuple[Reply, Reply]]:
+def _head(info: StreamSummary) -> list[tuple[Reply, Reply]]:
     keys = -(-info.length // _NODE_ENTRIES)
     return [
         (b"length", info.length),
@@ -55,7 +55,7 @@ def _stream(caller: Caller, given: list[bytes]) -> Reply:
     stream = _existing(caller, given[2])
     if len(given) > 3:  # noqa: PLR2004  # XINFO STREAM key FULL ...
         return _full(caller, stream, given)
-    info = stream.info()
+    info = stream.summary()
     tail = [(b"groups", info.groups), (b"first-entry", info.first_entry), (b"last-entry", info.last_entry)]
     return Map([*_head(info), *tail])
 
@@ -72,7 +72,7 @@ def _full(caller: Caller, stream: Stream, given: list[bytes]) -> Reply:
     most = most_bytes(caller, count or None) if count >= 0 else None
     if most is not None:  # looked at before all of it is in memory
         bounded(iter(stream.range("-", "+", count or None)), most)
-    info, full = stream.info(), stream.info_full(count if count >= 0 else _SHOWN)
+    info, full = stream.summary(), stream.info_full(count if count >= 0 else _SHOWN)
     return Map([*_head(info), (b"entries", full.entries), (b"groups", [_full_group(each) for each in full.groups])])
 
 

@@ -220,6 +220,16 @@ def test_replies_that_are_bytes_for_the_wire() -> None:
             parsed(Raw(torn), 3, bytes)
 
 
+def test_xinfo_looks_at_no_file_of_a_stream(local: Compat, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It took longer the more segments there were."""
+    client = local.client()
+    client.xadd("s", {"a": 1}, id="1-1")
+    for look in ("names_in", "size_of"):
+        monkeypatch.setattr(f"diskstream.info.{look}", lambda path: pytest.fail(f"looked at {path}"))
+    assert client.xinfo_stream("s")["length"] == 1
+    assert client.xinfo_stream("s", full=True)["entries-added"] == 1
+
+
 def test_info_is_read_as_redis_py_reads_it() -> None:
     text = "# Server\r\nversion:7.0.15\r\nup:5\r\nload:1.5\r\nempty:\r\nlist:a,1,b\r\nno colon\r\n"
     text += "db0:keys=1,expires=0,x\r\nmodule:name=a,ver=1\r\nmodule:name=b,ver=2\r\nurl:http://a:5\r\nodd:a=b=1\r\n"

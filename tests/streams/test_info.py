@@ -64,6 +64,18 @@ def test_its_numbers_follow_what_is_done(small: Store) -> None:
     assert info.size_bytes == sum(path.stat().st_size for path in files)
 
 
+def test_the_summary_says_the_same_without_a_look_at_the_files(small: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = layered(small)
+    info = dataclasses.asdict(made.stream.info())
+    for look in ("names_in", "size_of"):
+        monkeypatch.setattr(f"diskstream.info.{look}", lambda path: pytest.fail(f"looked at {path}"))
+    summary = dataclasses.asdict(made.stream.summary())
+    assert {name: info[name] for name in summary} == summary
+    assert set(info) - set(summary) >= {"segments", "size_bytes", "durable"}
+    with pytest.raises(NoSuchStreamError):
+        small.stream("none").summary()
+
+
 def test_the_greatest_deleted_id_does_not_go_back(store: Store) -> None:
     stream = store.stream("x")
     for number in range(1, 6):
