@@ -1,6 +1,8 @@
 """A large sparse index is read and compared with its checksum a page at a time, an old one without pages as a whole."""
 
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -136,6 +138,33 @@ def test_page_rows_are_shown_as_what_they_are(folder: Path) -> None:
     names = {line.of.split(":")[0] for line in dump(folder / SEALED, start, PAGES * PAGE_ROW.size)}
     assert names == {f"page row {number}" for number in range(PAGES)}
     assert {line.of for line in dump(folder / SEALED, start - 16, 16)} == {"snapshot copy payload"}
+
+
+_CUT = """
+import os, sys
+import diskstream
+folder, by_page = sys.argv[1], sys.argv[2] == "by_page"
+with diskstream.open(folder) as store:
+    stream = store.stream("x")
+    if by_page:
+        assert stream.get("5-0") is not None
+    sealed = folder + "/streams/x/00000001.seg"
+    size = os.stat(sealed).st_size
+    os.truncate(sealed, 4096)
+    try:
+        stream.get("290-0")
+    except diskstream.DiskstreamError as error:
+        print(type(error).__name__, "shorter" in str(error))
+    os.truncate(sealed, size)
+"""
+
+
+@pytest.mark.parametrize(("when", "said"), [("by_page", "StorageError True"), ("at once", "CorruptionError False")])
+def test_a_page_that_the_disk_does_not_give_is_an_error_and_no_death(folder: Path, when: str, said: str) -> None:
+    """The first touch of a mapping of what is not there ended the process with SIGBUS."""
+    command = [sys.executable, "-c", _CUT, str(folder.parent.parent), when]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.strip()) == (0, said), done.stderr
 
 
 def _more_pages(footer: dict[str, Any]) -> None:

@@ -11,6 +11,8 @@ pub enum Error {
     Limit { what: &'static str, limit: u64, found: u64 },
     /// Written by a later version of the format.
     Newer { what: &'static str, supported: u32, found: u32 },
+    /// The medium did not give bytes that it should have: the system's code, None where the file is too short.
+    Unread { code: Option<i32> },
     /// A request that cannot be met: out of range, out of order.
     Invalid(&'static str),
 }
@@ -45,6 +47,8 @@ impl fmt::Display for Error {
             Error::Newer { what, supported, found } => {
                 write!(f, "{what} has format version {found}; this build reads up to {supported}")
             }
+            Error::Unread { code: Some(code) } => write!(f, "could not be read: system error {code}"),
+            Error::Unread { code: None } => f.write_str("the file is shorter than it was"),
             Error::Invalid(what) => f.write_str(what),
         }
     }

@@ -175,7 +175,7 @@ impl Footer {
             let expected = format!("a file of {} bytes that ends with its index", footer.file_length);
             return Err(Error::corrupt("segment footer", 104, expected, format!("{file_length} bytes")));
         }
-        if (footer.pages() * PAGE_ROW_BYTES) as u64 > footer.index_offset {
+        if footer.pages_bytes() as u64 > footer.index_offset {
             return Err(Error::corrupt("segment footer", 152, "pages that fit before the index", footer.page_rows));
         }
         Ok(footer)
@@ -191,12 +191,15 @@ impl Footer {
 
     /// Where the page rows begin; the index itself where it has none.
     pub fn pages_offset(&self) -> u64 {
-        self.index_offset.saturating_sub((self.pages() * PAGE_ROW_BYTES) as u64)
+        self.index_offset.saturating_sub(self.pages_bytes() as u64)
     }
 
-    /// Of the page rows and the index rows behind them.
+    pub fn pages_bytes(&self) -> usize {
+        self.pages() * PAGE_ROW_BYTES
+    }
+
     pub fn index_bytes(&self) -> usize {
-        self.pages() * PAGE_ROW_BYTES + self.nodes as usize * INDEX_ROW_BYTES
+        self.nodes as usize * INDEX_ROW_BYTES
     }
 }
 

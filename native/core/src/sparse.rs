@@ -14,8 +14,10 @@
 //! Page `p` is the index rows from `p` times the footer's *index rows a page* on. To find a node takes the page rows,
 //! whose checksum is compared when a segment is opened, and one page, whose checksum is compared when it is first
 //! touched: of a file that is not in memory no more is read than these. Where there are no page rows the whole index is
-//! compared at the opening.
+//! compared at the opening. What is compared is read from the file first, if there is one: a disk that fails is an error
+//! then, while a first touch of a mapping would end the process.
 
+use std::borrow::Cow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::{Error, Result};
@@ -90,83 +92,107 @@ pub fn page_rows(index: &[u8], in_page: usize) -> Result<Vec<u8>> {
     Ok(out)
 }
 
-/// Which pages have been compared with their checksum: a bit each, which any thread may set.
+/// The page rows of an index, and which pages have been compared with their checksum: a bit each, which any thread may set.
 #[derive(Debug)]
-pub struct Compared(Box<[AtomicU64]>);
+pub struct Pages {
+    rows: Vec<u8>,
+    compared: Box<[AtomicU64]>,
+}
 
-impl Compared {
-    pub fn new(footer: &Footer) -> Compared {
-        Compared((0..footer.pages().div_ceil(64)).map(|_| AtomicU64::new(0)).collect())
+impl Pages {
+    /// From the bytes at the footer's `pages_offset`: as many as its `pages_bytes`.
+    pub fn new(bytes: &[u8], footer: &Footer) -> Result<Pages> {
+        let offset = footer.pages_offset();
+        let rows = bytes.get(..footer.pages_bytes());
+        let rows = rows.ok_or_else(|| Error::corrupt("page rows", offset, footer.pages_bytes(), bytes.len()))?;
+        if footer.pages() > 0 {
+            same("page rows", offset, footer.pages_crc, rows)?;
+        }
+        let compared = (0..footer.pages().div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
+        Ok(Pages { rows: rows.to_vec(), compared })
+    }
+
+    fn row(&self, number: usize) -> Result<PageRow> {
+        let start = number.saturating_mul(PAGE_ROW_BYTES);
+        let bytes = self.rows.get(start..start.saturating_add(PAGE_ROW_BYTES));
+        PageRow::parse(bytes.ok_or(Error::Invalid("a page past the end of the index"))?)
     }
 
     #[inline]
-    fn has(&self, page: usize) -> bool {
-        self.0.get(page / 64).is_some_and(|word| word.load(Ordering::Relaxed) >> (page % 64) & 1 == 1)
+    fn is_compared(&self, page: usize) -> bool {
+        self.compared.get(page / 64).is_some_and(|word| word.load(Ordering::Relaxed) >> (page % 64) & 1 == 1)
     }
 
     fn note(&self, page: usize) {
-        if let Some(word) = self.0.get(page / 64) {
+        if let Some(word) = self.compared.get(page / 64) {
             word.fetch_or(1 << (page % 64), Ordering::Relaxed);
         }
     }
 }
 
-/// An index over its mapped (or read) bytes.
-#[derive(Debug, Clone, Copy)]
+/// The file that an index is mapped from.
+pub trait Source {
+    /// `size` bytes from `offset` on.
+    ///
+    /// # Errors
+    /// [`Error::Unread`].
+    fn read(&self, offset: u64, size: usize) -> Result<Vec<u8>>;
+}
+
+/// The index rows, mapped or read.
+#[derive(Clone, Copy)]
 pub struct Index<'a> {
-    pages: &'a [u8],
     bytes: &'a [u8],
     footer: &'a Footer,
-    compared: &'a Compared,
+    pages: &'a Pages,
+    source: Option<&'a dyn Source>,
 }
 
 impl<'a> Index<'a> {
-    /// The index of a segment, of the bytes from the footer's `pages_offset` on.
-    pub fn new(bytes: &'a [u8], footer: &'a Footer, compared: &'a Compared) -> Result<Index<'a>> {
-        let parts =
-            bytes.get(..footer.index_bytes()).and_then(|both| both.split_at_checked(footer.pages() * PAGE_ROW_BYTES));
-        let (pages, bytes) = parts.ok_or_else(|| {
-            Error::corrupt("sparse index", footer.pages_offset(), format!("{} rows", footer.nodes), bytes.len())
+    /// The index of a segment, of the bytes from the footer's `index_offset` on, which may be mapped from a `source`.
+    pub fn new(
+        bytes: &'a [u8],
+        footer: &'a Footer,
+        pages: &'a Pages,
+        source: Option<&'a dyn Source>,
+    ) -> Result<Index<'a>> {
+        let bytes = bytes.get(..footer.index_bytes()).ok_or_else(|| {
+            Error::corrupt("sparse index", footer.index_offset, format!("{} rows", footer.nodes), bytes.len())
         })?;
-        Ok(Index { pages, bytes, footer, compared })
+        Ok(Index { bytes, footer, pages, source })
     }
 
-    /// What must be right before a row is read: the page rows, or the whole index where there are none.
-    pub fn check_start(&self) -> Result<()> {
-        if self.footer.pages() == 0 {
-            return same("sparse index", self.footer.index_offset, self.footer.index_crc, self.bytes);
-        }
-        same("page rows", self.footer.pages_offset(), self.footer.pages_crc, self.pages)
-    }
-
-    /// All of the index.
+    /// All of it: with its checksum, and with what the page rows say.
     pub fn check(&self) -> Result<()> {
-        self.check_start()?;
-        (0..self.footer.pages()).try_for_each(|page| self.check_page(page))?;
-        same("sparse index", self.footer.index_offset, self.footer.index_crc, self.bytes)
+        let offset = self.footer.index_offset;
+        same("sparse index", offset, self.footer.index_crc, &self.first_touch(offset, self.bytes)?)?;
+        (0..self.footer.pages()).try_for_each(|page| self.check_page(page))
+    }
+
+    /// Bytes of the mapping that nobody may have touched yet, from the file where there is one.
+    fn first_touch(&self, offset: u64, mapped: &'a [u8]) -> Result<Cow<'a, [u8]>> {
+        Ok(match self.source {
+            Some(source) => Cow::Owned(source.read(offset, mapped.len())?),
+            None => Cow::Borrowed(mapped),
+        })
     }
 
     #[cold]
     fn check_page(&self, number: usize) -> Result<()> {
-        let page = self.page(number)?;
+        let page = self.pages.row(number)?;
         let size = self.footer.page_rows as usize * INDEX_ROW_BYTES;
         let start = number.saturating_mul(size);
         let rows = self.bytes.get(start..self.bytes.len().min(start.saturating_add(size))).unwrap_or(&[]);
         let offset = self.footer.index_offset + start as u64;
-        same("page of the sparse index", offset, page.crc, rows)?;
-        let first = IndexRow::parse(rows)?;
+        let rows = self.first_touch(offset, rows)?;
+        same("page of the sparse index", offset, page.crc, &rows)?;
+        let first = IndexRow::parse(&rows)?;
         if (first.first, first.before) != (page.first, page.before) {
             let found = format!("{} behind {} entries", first.first, first.before);
             return Err(Error::corrupt("page of the sparse index", offset, "what its page row says", found));
         }
-        self.compared.note(number);
+        self.pages.note(number);
         Ok(())
-    }
-
-    fn page(&self, number: usize) -> Result<PageRow> {
-        let start = number.saturating_mul(PAGE_ROW_BYTES);
-        let bytes = self.pages.get(start..start.saturating_add(PAGE_ROW_BYTES));
-        PageRow::parse(bytes.ok_or(Error::Invalid("a page past the end of the index"))?)
     }
 
     pub fn rows(&self) -> usize {
@@ -176,7 +202,7 @@ impl<'a> Index<'a> {
     /// Row `number`, with the sizes it claims held against the limits.
     pub fn row(&self, number: usize) -> Result<IndexRow> {
         if let Some(page) = number.checked_div(self.footer.page_rows as usize) {
-            if !self.compared.has(page) {
+            if !self.pages.is_compared(page) {
                 self.check_page(page)?;
             }
         }
@@ -196,7 +222,7 @@ impl<'a> Index<'a> {
         let (mut low, mut high) = (0, self.rows());
         if page_rows > 0 {
             let behind =
-                partition(0, self.footer.pages(), |page| self.page(page).map(|row| holds(row.first, row.before)))?;
+                partition(0, self.footer.pages(), |page| self.pages.row(page).map(|row| holds(row.first, row.before)))?;
             low = behind.saturating_sub(1) * page_rows;
             high = high.min(low + page_rows);
         }
@@ -242,8 +268,8 @@ mod tests {
     use super::*;
     use crate::sealed::SegmentKey;
 
-    /// An index of so many rows, ten IDs and fifty entries apart, as it stands in a file; and a footer for it.
-    fn index_of(rows: u64, with_pages: bool) -> (Vec<u8>, Footer) {
+    /// Page rows, and an index of so many rows, ten IDs and fifty entries apart; and a footer for it.
+    fn index_of(rows: u64, with_pages: bool) -> (Vec<u8>, Vec<u8>, Footer) {
         let mut bytes = Vec::new();
         for node in 0..rows {
             let row = IndexRow { first: Id::new(node * 10, 0), offset: 0, before: node * 50, length: 99, entries: 50 };
@@ -268,17 +294,17 @@ mod tests {
             page_rows: if pages.is_empty() { 0 } else { PAGE_ROWS as u32 },
             pages_crc: crc32c::crc32c(&pages),
         };
-        (pages.into_iter().chain(bytes).collect(), footer)
+        (pages, bytes, footer)
     }
 
     #[test]
     fn nodes_are_found_by_id_and_by_position_with_pages_and_without() {
         for rows in [1, 2, 127, 128, 129, 256, 257, 1000] {
             for with_pages in [false, true] {
-                let (bytes, footer) = index_of(rows, with_pages);
+                let (pages, bytes, footer) = index_of(rows, with_pages);
                 assert_eq!(footer.pages() > 0, with_pages && rows > 128);
-                let compared = Compared::new(&footer);
-                let index = Index::new(&bytes, &footer, &compared).unwrap();
+                let pages = Pages::new(&pages, &footer).unwrap();
+                let index = Index::new(&bytes, &footer, &pages, None).unwrap();
                 index.check().unwrap();
                 for node in 0..rows {
                     let number = node as usize;
@@ -297,15 +323,13 @@ mod tests {
 
     #[test]
     fn a_damaged_page_is_seen_by_whoever_reads_it_and_by_nobody_else() {
-        let (bytes, footer) = index_of(300, true);
-        let start = footer.pages() * PAGE_ROW_BYTES;
-        for at in (start..bytes.len()).step_by(3) {
+        let (pages, bytes, footer) = index_of(300, true);
+        for at in (0..bytes.len()).step_by(3) {
             let mut bad = bytes.clone();
             bad[at] ^= 4;
-            let compared = Compared::new(&footer);
-            let index = Index::new(&bad, &footer, &compared).unwrap();
-            index.check_start().unwrap();
-            let damaged = (at - start) / (PAGE_ROWS * INDEX_ROW_BYTES);
+            let pages = Pages::new(&pages, &footer).unwrap();
+            let index = Index::new(&bad, &footer, &pages, None).unwrap();
+            let damaged = at / (PAGE_ROWS * INDEX_ROW_BYTES);
             for node in 0..300usize {
                 let found = [
                     index.node_of_id(Id::new(node as u64 * 10, 5)),
@@ -321,31 +345,50 @@ mod tests {
     }
 
     #[test]
-    fn damaged_page_rows_are_seen_at_the_opening_and_a_whole_index_without_them_too() {
-        let (bytes, footer) = index_of(300, true);
-        for bit in 0..footer.pages() * PAGE_ROW_BYTES * 8 {
-            let mut bad = bytes.clone();
+    fn damaged_page_rows_are_seen_when_they_are_read_and_an_index_without_them_when_it_is_checked() {
+        let (pages, _, footer) = index_of(300, true);
+        for bit in 0..pages.len() * 8 {
+            let mut bad = pages.clone();
             bad[bit / 8] ^= 1 << (bit % 8);
-            let compared = Compared::new(&footer);
-            assert!(Index::new(&bad, &footer, &compared).unwrap().check_start().is_err());
+            assert!(Pages::new(&bad, &footer).is_err());
         }
-        let (mut bytes, footer) = index_of(300, false);
+        assert!(Pages::new(&pages[..pages.len() - 1], &footer).is_err());
+        let (pages, mut bytes, footer) = index_of(300, false);
         bytes[5000] ^= 1;
-        let compared = Compared::new(&footer);
-        assert!(Index::new(&bytes, &footer, &compared).unwrap().check_start().is_err());
+        let pages = Pages::new(&pages, &footer).unwrap();
+        assert!(Index::new(&bytes, &footer, &pages, None).unwrap().check().is_err());
     }
 
     #[test]
     fn page_rows_that_are_another_indexes_are_seen() {
-        let (other, _) = index_of(300, true);
-        let (mut bytes, mut footer) = index_of(300, true);
-        let row = PAGE_ROW_BYTES + 16; // the entries before page 1
-        bytes[row] ^= 1;
-        footer.pages_crc = crc32c::crc32c(&bytes[..footer.pages() * PAGE_ROW_BYTES]);
-        let compared = Compared::new(&footer);
-        let index = Index::new(&bytes, &footer, &compared).unwrap();
-        index.check_start().unwrap();
-        assert!(index.row(130).is_err() && index.row(5).is_ok());
-        assert!(Index::new(&other[..other.len() - 1], &footer, &compared).is_err());
+        let (mut pages, bytes, mut footer) = index_of(300, true);
+        pages[PAGE_ROW_BYTES + 16] ^= 1; // the entries before page 1
+        footer.pages_crc = crc32c::crc32c(&pages);
+        let pages = Pages::new(&pages, &footer).unwrap();
+        let index = Index::new(&bytes, &footer, &pages, None).unwrap();
+        assert!(index.row(130).is_err() && index.row(5).is_ok() && index.check().is_err());
+        assert!(Index::new(&bytes[..bytes.len() - 1], &footer, &pages, None).is_err());
+    }
+
+    /// A file that is no longer than it is.
+    struct Cut(Vec<u8>);
+
+    impl Source for Cut {
+        fn read(&self, offset: u64, size: usize) -> Result<Vec<u8>> {
+            let start = offset as usize;
+            self.0.get(start..start + size).map(<[u8]>::to_vec).ok_or(Error::Unread { code: None })
+        }
+    }
+
+    #[test]
+    fn what_is_touched_first_is_read_from_the_file() {
+        let (pages, bytes, footer) = index_of(300, true);
+        let whole = [vec![0; 1000], pages.clone(), bytes.clone()].concat();
+        let cut = Cut(whole[..whole.len() - 1].to_vec());
+        let pages = Pages::new(&pages, &footer).unwrap();
+        let index = Index::new(&bytes, &footer, &pages, Some(&cut)).unwrap();
+        assert!(index.row(255).is_ok());
+        assert_eq!(index.row(256), Err(Error::Unread { code: None }));
+        assert_eq!(index.check(), Err(Error::Unread { code: None }));
     }
 }

@@ -5,7 +5,7 @@ use diskstream_core::header::{Frontier, LogHeader, MAGIC, SLOT_OFFSETS};
 use diskstream_core::id::Id;
 use diskstream_core::scan::examine;
 use diskstream_core::sealed::{Footer, SegmentKey, FOOTER_BYTES};
-use diskstream_core::sparse::{page_rows, Compared, Index, INDEX_ROW_BYTES, PAGE_ROW_BYTES};
+use diskstream_core::sparse::{page_rows, Index, Pages, INDEX_ROW_BYTES, PAGE_ROW_BYTES};
 use diskstream_core::wire::{put_narrow, put_varint, read_ends, read_narrow, Reader};
 
 use crate::input::{put, sign, Input};
@@ -142,19 +142,19 @@ pub fn sealed(data: &[u8]) {
         let end = &bytes[bytes.len().saturating_sub(FOOTER_BYTES)..];
         let Ok(footer) = Footer::parse(end, size) else { return };
         assert_eq!(Footer::parse(&footer.encode(), size), Ok(footer));
-        let start = usize::try_from(footer.pages_offset()).unwrap();
-        let compared = Compared::new(&footer);
-        let index = Index::new(&bytes[start..], &footer, &compared).unwrap();
-        let _ = (index.check_start(), index.check());
+        let [pages_at, start] = [footer.pages_offset(), footer.index_offset].map(|at| usize::try_from(at).unwrap());
+        let Ok(pages) = Pages::new(&bytes[pages_at..], &footer) else { return };
+        let index = Index::new(&bytes[start..], &footer, &pages, None).unwrap();
+        let _ = index.check();
         look_up(&index, &[Id::MIN, footer.first, footer.last, Id::MAX]);
-        let rows = &bytes[usize::try_from(footer.index_offset).unwrap()..][..footer.nodes as usize * INDEX_ROW_BYTES];
+        let rows = &bytes[start..][..footer.index_bytes()];
         let in_page = footer.page_rows as usize;
-        if let Ok(pages) = page_rows(rows, in_page) {
+        if let Ok(made) = page_rows(rows, in_page) {
             let expected = if rows.len() > in_page.max(1) * INDEX_ROW_BYTES { footer.pages() } else { 0 };
-            assert!(in_page == 0 || pages.len() == expected * PAGE_ROW_BYTES);
+            assert!(in_page == 0 || made.len() == expected * PAGE_ROW_BYTES);
         }
         assert!(
-            Index::new(&bytes[start..start + footer.index_bytes().saturating_sub(1)], &footer, &compared).is_err()
+            Index::new(&bytes[start..start + footer.index_bytes().saturating_sub(1)], &footer, &pages, None).is_err()
                 || footer.nodes == 0
         );
     };

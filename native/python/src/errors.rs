@@ -111,6 +111,10 @@ pub fn core(py: Python<'_>, path: &str, error: Error) -> PyErr {
         Error::Newer { what, supported, found } => {
             build(py, "NewerFormatError", arguments!(py, path, what, supported, found))
         }
+        Error::Unread { code } => {
+            let error = code.map_or_else(|| io::ErrorKind::UnexpectedEof.into(), io::Error::from_raw_os_error);
+            storage(py, path, "read", &error)
+        }
         Error::Invalid(text) => argument(py, text),
     }
 }

@@ -10,7 +10,7 @@ use diskstream_core::error::Error;
 use diskstream_core::id::Id;
 use diskstream_core::node::NodeReader;
 use diskstream_core::sealed::{Footer, SegmentKey, FOOTER_BYTES, SEGMENT_HEADER_BYTES};
-use diskstream_core::sparse::{Compared, Index};
+use diskstream_core::sparse::{Index, Pages, Source};
 use diskstream_core::state::SegmentMeta;
 use diskstream_sys::{io as sys_io, map::Map};
 use pyo3::prelude::*;
@@ -27,7 +27,7 @@ use crate::segments::SegmentView;
 #[pyclass(frozen, module = "diskstream._native")]
 pub struct SealedSegment {
     path: String,
-    file: File,
+    file: SegmentFile,
     pub footer: Footer,
     index: MappedIndex,
     cache: Py<NodeCache>,
@@ -48,33 +48,46 @@ fn io_fault(action: &'static str) -> impl Fn(std::io::Error) -> Failure {
     move |error| Failure::Io(action, error)
 }
 
-/// Page rows and index, in the mapped end of a file.
+/// The file of a segment.
+struct SegmentFile(File);
+
+impl Source for SegmentFile {
+    fn read(&self, offset: u64, size: usize) -> Result<Vec<u8>, Error> {
+        let mut buffer = Vec::new();
+        sys_io::pread(self.0.as_raw_fd(), &mut buffer, offset, size)
+            .map_err(|error| Error::Unread { code: error.raw_os_error() })?;
+        Ok(buffer)
+    }
+}
+
+/// The sparse index: its page rows, and the mapped end of the file where its rows are.
 struct MappedIndex {
+    pages: Pages,
     map: Map,
     start: usize,
-    compared: Compared,
 }
 
 impl MappedIndex {
     /// Maps the page where it begins, up to the end of the file.
-    fn new(fd: RawFd, footer: &Footer) -> Result<MappedIndex, Failure> {
-        let from = footer.pages_offset() / PAGE * PAGE;
+    fn new(file: &SegmentFile, footer: &Footer) -> Result<MappedIndex, Failure> {
+        let pages = Pages::new(&file.read(footer.pages_offset(), footer.pages_bytes())?, footer)?;
+        let from = footer.index_offset / PAGE * PAGE;
         let size = footer.file_length - from;
         let len = usize::try_from(size).map_err(|_| Error::corrupt("segment footer", 136, "less to map", size))?;
-        let map = Map::new(fd, from, len, false).map_err(io_fault("map"))?;
-        Ok(MappedIndex { map, start: (footer.pages_offset() - from) as usize, compared: Compared::new(footer) })
+        let map = Map::new(file.0.as_raw_fd(), from, len, false).map_err(io_fault("map"))?;
+        Ok(MappedIndex { pages, map, start: (footer.index_offset - from) as usize })
     }
 
-    fn of<'a>(&'a self, footer: &'a Footer) -> Result<Index<'a>, Error> {
-        Index::new(self.map.bytes().get(self.start..).unwrap_or(&[]), footer, &self.compared)
+    fn of<'a>(&'a self, footer: &'a Footer, file: &'a SegmentFile) -> Result<Index<'a>, Error> {
+        Index::new(self.map.bytes().get(self.start..).unwrap_or(&[]), footer, &self.pages, Some(file))
     }
 }
 
 impl SealedSegment {
     /// Opens a file and checks its ends. With `by_page` a page of the index is compared when it is first touched.
-    fn open(fd: RawFd, by_page: bool) -> Result<(File, Footer, MappedIndex), Failure> {
-        let file = sys_io::duplicate(fd).map_err(io_fault("open"))?;
-        let size = file.metadata().map_err(io_fault("stat"))?.len();
+    fn open(fd: RawFd, by_page: bool) -> Result<(SegmentFile, Footer, MappedIndex), Failure> {
+        let file = SegmentFile(sys_io::duplicate(fd).map_err(io_fault("open"))?);
+        let size = file.0.metadata().map_err(io_fault("stat"))?.len();
         let short =
             |size| Error::corrupt("sealed segment", 0, "a header, an index and a footer", format!("{size} bytes"));
         let footer_at = size.checked_sub(FOOTER_BYTES as u64).ok_or_else(|| short(size))?;
@@ -86,21 +99,17 @@ impl SealedSegment {
         if footer.key != key {
             return Err(Error::corrupt("segment footer", footer_at, "the footer of this file", "another's").into());
         }
-        let mapped = MappedIndex::new(fd, &footer)?;
+        let mapped = MappedIndex::new(&file, &footer)?;
         if by_page && footer.pages() > 0 {
             mapped.map.read_at_random();
-        }
-        let index = mapped.of(&footer)?;
-        if by_page {
-            index.check_start()?;
         } else {
-            index.check()?;
+            mapped.of(&footer, &file)?.check()?;
         }
         Ok((file, footer, mapped))
     }
 
     fn index(&self) -> Result<Index<'_>, Error> {
-        self.index.of(&self.footer)
+        self.index.of(&self.footer, &self.file)
     }
 
     /// Reads and checks one node, from the cache where it is there.
@@ -153,7 +162,7 @@ impl SealedSegment {
         if end.is_none_or(|end| end > self.footer.index_offset) {
             return Err(Error::corrupt("index row", row.offset, "a node before the index", row.length).into());
         }
-        sys_io::pread(self.file.as_raw_fd(), buffer, row.offset, row.length as usize).map_err(io_fault("read"))?;
+        sys_io::pread(self.file.0.as_raw_fd(), buffer, row.offset, row.length as usize).map_err(io_fault("read"))?;
         let block = reader.read(buffer, self.footer.key.salt, number as u32, row.offset)?;
         if block.len() != row.entries as usize || block.id(0) != Some(row.first) {
             return Err(Error::corrupt("node", row.offset, "what its index row says", "other entries").into());
@@ -429,13 +438,13 @@ impl SealedSegment {
     }
 }
 
-fn read_copy(file: &File, footer: &Footer) -> Result<Vec<u8>, Failure> {
+fn read_copy(file: &SegmentFile, footer: &Footer) -> Result<Vec<u8>, Failure> {
     let (at, length) = (footer.snapshot_offset, footer.snapshot_length);
     if at.checked_add(length).is_none_or(|end| end > footer.index_offset) {
         return Err(Error::corrupt("snapshot copy", at, "a place before the index", length).into());
     }
     let mut buffer = Vec::new();
-    sys_io::pread(file.as_raw_fd(), &mut buffer, at, length as usize).map_err(io_fault("read"))?;
+    sys_io::pread(file.0.as_raw_fd(), &mut buffer, at, length as usize).map_err(io_fault("read"))?;
     let crc = diskstream_core::checksum(&buffer);
     if crc != footer.snapshot_crc {
         let expected = format!("checksum {:08x}", footer.snapshot_crc);
