@@ -18,6 +18,9 @@ class Host(Protocol):
     def clients(self) -> "list[Caller]":
         """Every connected client, in the order of their IDs."""
 
+    def client(self, number: int) -> "Caller | None":
+        """The connected client that has this ID."""
+
     def kill(self, caller: "Caller") -> None:
         """Ends a connection: at once, or behind its reply where it is the one that asked."""
 

@@ -184,10 +184,10 @@ def _unblock(caller: Caller, words: list[bytes]) -> Reply:
     if reason not in (b"TIMEOUT", b"ERROR"):
         raise Failure("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")
     number = as_int(words[2])
-    for client in _clients(caller):
-        if client.id == number and client.waiting is not None:
-            return int(_host(caller).unblock(client, with_error=reason == b"ERROR"))
-    return 0
+    client = None if caller.host is None else caller.host.client(number)
+    if client is None or client.waiting is None:
+        return 0
+    return int(_host(caller).unblock(client, with_error=reason == b"ERROR"))
 
 
 def _pause(caller: Caller, words: list[bytes]) -> Reply:

@@ -31,15 +31,10 @@ def dispatch(table: Table, caller: Caller, words: list[bytes]) -> "Reply | Waiti
     try:
         command = find(table, words)
     except Failure as failure:
-        if words[0].lower() == b"exec":  # with words behind it: the transaction ends, as in Redis
-            caller.transaction = None
-            caller.watched.clear()
-            why = failure.text.removeprefix(b"ERR ")
-            return _refused(caller, None, b"EXECABORT Transaction discarded because of: " + why)
-        return _refused(caller, None, failure.text)
+        return _refused(caller, None, failure.text, ends=words[0].lower() == b"exec")
     name = command.name
     if caller.user is None and name not in _OPEN_TO_ALL:
-        return _refused(caller, command, b"NOAUTH Authentication required.")
+        return _refused(caller, command, b"NOAUTH Authentication required.", ends=name == "exec")
     transaction = caller.transaction
     if transaction is not None and name not in _NEVER_QUEUED:
         if "no_multi" in command.flags:
@@ -84,7 +79,12 @@ def run(command: Command, caller: Caller, words: list[bytes]) -> "Reply | Waitin
     return reply
 
 
-def _refused(caller: Caller, command: Command | None, text: bytes) -> ErrorReply:
+def _refused(caller: Caller, command: Command | None, text: bytes, *, ends: bool = False) -> ErrorReply:
+    """What is told of a command that is not run; of an EXEC, which all the same `ends` the transaction, as in Redis."""
+    if ends:
+        caller.transaction = None
+        caller.watched.clear()
+        text = b"EXECABORT Transaction discarded because of: " + text.removeprefix(b"ERR ")
     if caller.transaction is not None:
         caller.transaction.failed = True
     statistics = caller.keyspace.statistics

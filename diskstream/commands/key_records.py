@@ -19,6 +19,7 @@ as durable as the store's policy says, is seen by every process, and survives wh
 """
 
 import contextlib
+import errno
 import fcntl
 import heapq
 import os
@@ -32,7 +33,7 @@ from diskstream import store as _store
 from diskstream._native import Entry, EntryID
 from diskstream.commands.key_touches import Key, Touches
 from diskstream.commands.replies import Failure
-from diskstream.errors import CorruptionError, DiskstreamError, ReadOnlyError
+from diskstream.errors import CorruptionError, DiskstreamError, ReadOnlyError, StorageError
 from diskstream.ids import MIN_ID
 from diskstream.system_calls import open_regular, wrapped
 
@@ -47,6 +48,7 @@ _SPARE = 1024
 # Rows that are written together; a frame takes some more, and one value is a mebibyte at most.
 _FRAME_BYTES = 8 << 20
 _NAME = b"keys"
+_GONE = "it is not there any more: it was removed or moved while the store was open; open the store where it is now"
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,8 +213,11 @@ class KeyRecords:
                 return
             # Opened each time: a lock on a descriptor that a forked child has too would be the child's as well.
             place = self._path / "lock"
-            with wrapped(place, "open"):
-                lock = open_regular(place, os.O_RDWR | os.O_CREAT, 0o600)
+            try:
+                with wrapped(place, "open"):
+                    lock = open_regular(place, os.O_RDWR | os.O_CREAT, 0o600)
+            except FileNotFoundError as error:
+                raise StorageError(str(self._path), "lock", errno.ENOENT, _GONE) from error
             try:
                 with wrapped(place, "lock"):
                     fcntl.flock(lock, fcntl.LOCK_EX)

@@ -3,7 +3,7 @@
 import math
 import time
 
-from diskstream.commands.arguments import Words, as_int
+from diskstream.commands.arguments import INT_MAX, Words, as_int
 from diskstream.commands.caller import Caller
 from diskstream.commands.failures import SYNTAX, WRONG_TYPE
 from diskstream.commands.replies import NIL_ARRAY, OK, Failure, Reply
@@ -29,25 +29,30 @@ def _put(caller: Caller, key: bytes, kind: str, values: tuple[bytes, ...]) -> No
 
 
 def _set_options(caller: Caller, words: list[bytes]) -> tuple[set[bytes], int | None]:
-    """The plain options of SET, and when the key expires."""
+    """The plain options of SET, and when the key expires: a number is looked at once all words are understood."""
     found: set[bytes] = set()
-    expires: int | None = None
+    expiry: tuple[bytes, bytes] | None = None
     left = Words(words, 3)
     while left:
-        option = left.take().upper()
+        option = left.take_option()
         if option in (b"NX", b"XX", b"GET", b"KEEPTTL"):
             found.add(option)
-            continue
-        if option not in (b"EX", b"PX", b"EXAT", b"PXAT") or expires is not None:
+        elif option in (b"EX", b"PX", b"EXAT", b"PXAT") and (expiry is None or expiry[0] == option):
+            expiry = option, left.take()
+        else:
             raise Failure(SYNTAX)
-        number = as_int(left.take())
-        if number <= 0 or number > 1 << 52:
-            raise Failure("ERR invalid expire time in 'set' command")
-        expires = number * (1000 if option.startswith(b"EX") else 1)
-        expires += 0 if option.endswith(b"AT") else caller.keyspace.now_ms()
-    if {b"NX", b"XX"} <= found or (b"KEEPTTL" in found and expires is not None):
+    if {b"NX", b"XX"} <= found or (b"KEEPTTL" in found and expiry is not None):
         raise Failure(SYNTAX)
-    return found, expires
+    return found, None if expiry is None else _expires(caller, *expiry)
+
+
+def _expires(caller: Caller, option: bytes, word: bytes) -> int:
+    expires = as_int(word) * (1000 if option.startswith(b"EX") else 1)
+    if 0 < expires <= INT_MAX and not option.endswith(b"AT"):
+        expires += caller.keyspace.now_ms()
+    if not 0 < expires <= INT_MAX:
+        raise Failure("ERR invalid expire time in 'set' command")
+    return expires
 
 
 def _set(caller: Caller, words: list[bytes]) -> Reply:

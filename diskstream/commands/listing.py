@@ -45,14 +45,20 @@ class Listing:
 
     def names(self) -> list[bytes]:
         """All names in byte order, but those that begin as hidden ones do; not to be changed."""
-        now = time.time_ns()
-        with wrapped(self._path, "look at"):
-            stamp = self._path.stat().st_mtime_ns
+        now, stamp = time.time_ns(), self._stamp_now()
         if stamp != self._stamp:
             found = [name for name in self._store.streams() if not name.startswith(self._hidden)]
             self._names, self._order = found, None
             self._stamp = stamp if now - stamp > _SETTLED_NS else -1
         return self._names
+
+    def _stamp_now(self) -> int:
+        try:
+            with wrapped(self._path, "look at"):
+                return self._path.stat().st_mtime_ns
+        except FileNotFoundError:
+            self._store.streams()  # says that the store is gone
+            raise
 
     def order(self) -> Order:
         """The same in the order of SCAN."""

@@ -59,6 +59,7 @@ class Loop:
         self._counts, self._limits, self._each_second, self._sweep = counts, limits, each_second, sweep
         self._poller, self._receiver = Poller(), Receiver(_RECEIVE_BYTES)
         self.connections: dict[int, Connection] = {}
+        self.by_id: dict[int, Connection] = {}  # in the order in which they came, which is that of IDs
         self._listeners: dict[int, tuple[socket.socket, Callable[[socket.socket], None]]] = {}
         self._resting_until: float | None = None
         self._behind: list[Connection] = []
@@ -86,7 +87,7 @@ class Loop:
 
     def add(self, connection: Connection) -> None:
         """Takes a client in."""
-        self.connections[connection.fd] = connection
+        self.connections[connection.fd] = self.by_id[connection.caller.id] = connection
         self._poller.register(connection.fd, READ)
 
     def poke(self) -> None:
@@ -360,6 +361,7 @@ class Loop:
         connection.closed = True
         self.runner.waiters.drop(connection)
         self.connections.pop(connection.fd, None)
+        self.by_id.pop(connection.caller.id, None)
         with contextlib.suppress(OSError, ValueError):
             self._poller.unregister(connection.fd)
         connection.sock.close()

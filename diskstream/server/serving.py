@@ -155,10 +155,15 @@ class Server:
 
     def clients(self) -> list[Caller]:
         """As `Host.clients`."""
-        return sorted((each.caller for each in self.loop.connections.values()), key=lambda caller: caller.id)
+        return [each.caller for each in self.loop.by_id.values()]
+
+    def client(self, number: int) -> Caller | None:
+        """As `Host.client`."""
+        found = self.loop.by_id.get(number)
+        return None if found is None else found.caller
 
     def _connection(self, caller: Caller) -> Connection | None:
-        return next((each for each in self.loop.connections.values() if each.caller is caller), None)
+        return self.loop.by_id.get(caller.id)
 
     def kill(self, caller: Caller) -> None:
         """As `Host.kill`."""

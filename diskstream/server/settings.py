@@ -62,8 +62,14 @@ def _permissions(text: str) -> str:
     return f"{int(text, 8):o}" if text else ""
 
 
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(text.split())
+def _address(text: str) -> str:
+    if not text.removeprefix("-"):  # a socket that is bound to no address listens on all of them
+        raise ValueError("must be an address, as 127.0.0.1 or ::1")
+    return text
+
+
+def _addresses(text: str) -> tuple[str, ...]:
+    return tuple(map(_address, text.split()))
 
 
 def _output_limit(text: str) -> int | None:
@@ -92,7 +98,9 @@ class ServerSettings:
 
     dir: str = _set(str, "data", "The directory of the store; database 0 is in it, database N in dbN below it.")
     port: int = _set(_number(0, 65535), 6379, "TCP port; 0 with --unixsocket or --tls-port is none.")
-    bind: tuple[str, ...] = _set(_words, ("127.0.0.1", "-::1"), "Addresses to listen on; one after a hyphen may fail.")
+    bind: tuple[str, ...] = _set(
+        _addresses, ("127.0.0.1", "-::1"), "Addresses to listen on; one after a hyphen may fail."
+    )
     unixsocket: str = _set(str, "", "Path of a Unix socket to listen on as well.")
     unixsocketperm: str = _set(_permissions, "", "Its permissions, in octal.")
     appendfsync: str = _set(
@@ -125,7 +133,7 @@ class ServerSettings:
         _number(1, 100_000), 1024, "Streams kept open, with two descriptors each; more are opened in turn."
     )
     metrics_port: int = _set(_number(0, 65535), 0, "Port for Prometheus; 0 is none.")
-    metrics_bind: str = _set(str, "127.0.0.1", "Address for Prometheus.")
+    metrics_bind: str = _set(_address, "127.0.0.1", "Address for Prometheus.")
     loglevel: str = _set(
         _one_of("debug", "verbose", "notice", "warning", "nothing"), "notice", "What is logged.", changes=True
     )

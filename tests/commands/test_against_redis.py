@@ -37,6 +37,16 @@ STORIES = {
         SET a 5 EX 0
         SET a 5 EX x
         SET a 5 NX XX
+        SET a 5 XX EX 0 NX
+        SET a 5 EX x EX 0 GET
+        SET a 5 EX 0 PX x
+        SET none 5 XX EX 0 EX 30
+        SET none 5 XX PX 9223372036854775807 PX 9007199254740992
+        SET none 5 XX PX 9007199254740992
+        SET none 5 XX EX 9223372036854775807
+        SET none 5 XX PX 9223372036854775807
+        SET none 5 EX
+        SET none 5 XX EXAT GET
         SET a 5 FOO
         SET a 5 EX
         GET none

@@ -22,6 +22,9 @@ class Server:
     def clients(self) -> list[Caller]:
         return self.connected
 
+    def client(self, number: int) -> Caller | None:
+        return next((each for each in self.connected if each.id == number), None)
+
     def kill(self, caller: Caller) -> None:
         self.done.append(("kill", caller.id))
 
@@ -100,6 +103,17 @@ def test_waits_are_ended_and_counted(connect: Callable[[], Ours], server: Server
     assert one.run("CLIENT UNBLOCK 2") == 1
     assert one.run("CLIENT UNBLOCK 2 ERROR") == 1
     assert server.done == [("unblock", 2, False), ("unblock", 2, True)]
+
+
+def test_who_is_unblocked_is_not_looked_for_among_all(
+    connect: Callable[[], Ours], server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program that ends the waits of all its clients took the square of them."""
+    one, other = connect(), connect()
+    other.caller.waiting = Waiting(0, (b"a",), None, lambda: None)
+    monkeypatch.setattr(server, "clients", lambda: pytest.fail("all clients were asked for"))
+    assert one.run("CLIENT UNBLOCK 2") == 1
+    assert one.run("CLIENT UNBLOCK 7") == 0
 
 
 def test_what_only_a_server_can_do(connect: Callable[[], Ours], server: Server, ours: Ours) -> None:

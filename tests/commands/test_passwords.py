@@ -29,6 +29,13 @@ def test_a_password_is_replaced(guarded: Ours) -> None:
     assert Ours(guarded.keyspace).run("AUTH another") == b"OK"
 
 
+def test_exec_of_a_stranger_is_refused_as_the_end_of_a_transaction(guarded: Ours) -> None:
+    """A client tells by EXECABORT that nothing was done, whatever the reason."""
+    because = b"EXECABORT Transaction discarded because of: "
+    assert Ours(guarded.keyspace, user=None).run("EXEC") == Refused(because + b"NOAUTH Authentication required.")
+    assert Ours(guarded.keyspace, user=None).run("MULTI") == Refused(b"NOAUTH Authentication required.")
+
+
 @pytest.mark.parametrize("rules", ["nopass", "resetpass nopass"])
 def test_who_says_so_lets_everybody_in(guarded: Ours, rules: str) -> None:
     assert guarded.run(f"ACL SETUSER default {rules}") == b"OK"

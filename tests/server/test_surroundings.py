@@ -133,6 +133,13 @@ def test_a_path_or_address_has_no_nul(name: str) -> None:
         from_words({name: "/tmp/a\0b"})
 
 
+@pytest.mark.parametrize(("name", "value"), [("bind", "-"), ("bind", "127.0.0.1 -"), ("metrics-bind", "")])
+def test_an_address_that_is_none_is_not_every_address(name: str, value: str) -> None:
+    """A hyphen with nothing behind it, or a variable that is set to nothing, listened on all interfaces."""
+    with pytest.raises(ServeError, match=f"^{name} must be"):
+        from_words({name: value})
+
+
 @pytest.mark.parametrize(("given", "kept"), [("0770", "770"), ("7", "7"), ("", "")])
 def test_permissions_are_octal(given: str, kept: str) -> None:
     assert from_words({"unixsocketperm": given}).unixsocketperm == kept
