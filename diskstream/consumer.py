@@ -1,20 +1,18 @@
 """A consumer of a group: reading, claiming, and the iterator for workers."""
 
-import contextlib
-import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
-from types import FrameType
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from diskstream._native import Delivery, EntryID, Turn
 from diskstream.claiming import Claimed, ClaimOptions, autoclaim, claim
 from diskstream.counts import check_count
 from diskstream.delivering import read_groups
+from diskstream.ending_signals import ending_at
 from diskstream.engine.flags import Flag
 from diskstream.engine.log import StreamLog
-from diskstream.errors import ArgumentError, ArgumentTypeError
+from diskstream.errors import ArgumentError
 from diskstream.group_info import AutoClaim, AutoClaimIDs, PendingEntry
 from diskstream.ids import MIN_ID, IDLike, parse_id, parse_start
 from diskstream.membership import seen
@@ -26,7 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Consumer"]
 
-_Handler: TypeAlias = Callable[[int, FrameType | None], object] | int
 _MAX_CLAIM_COUNT = 2**63 // 24  # Redis's own limit: what it would allocate for them
 
 
@@ -218,7 +215,7 @@ class Consumer:
         Raises:
             ArgumentError: there is no such signal, it cannot be handled, or not from this thread.
         """
-        with self._ending_at(signals):
+        with ending_at(signals, self.stop):
             yield from self._backlog(ack=ack, count=count)
             while not self._stopped.is_set():
                 entries = self._wait(count, block, claim_ms)
@@ -252,33 +249,3 @@ class Consumer:
                 yield entry
             if ack:
                 self.group._ack_own(self.name, entry.id)
-
-    @contextlib.contextmanager
-    def _ending_at(self, signals: tuple[int, ...]) -> Iterator[None]:
-        before: dict[int, _Handler] = {}
-        try:
-            for number in dict.fromkeys(signals):
-                before[number] = _handled(number, lambda *_: self.stop())
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-
-
-def _handled(number: int, handler: Callable[[int, FrameType | None], object]) -> _Handler:
-    """Has a signal handled; returns what handled it before, and can be set back.
-
-    Raises:
-        ArgumentError: there is no such signal, it cannot be handled, or not from this thread.
-    """
-    try:
-        before = signal.getsignal(number)
-        if before is not None:
-            signal.signal(number, handler)
-    except TypeError as error:
-        raise ArgumentTypeError(f"{number!r} is no signal: give its number, as signal.SIGTERM") from error
-    except (ValueError, OverflowError, OSError) as error:
-        raise ArgumentError(f"the entries cannot end at signal {number}: {error}") from error
-    if before is None:
-        raise ArgumentError(f"what handles signal {number} is not Python's, and could not be set back")
-    return before

@@ -10,7 +10,7 @@ from itertools import islice
 from diskstream._native import EntryID, SegmentView
 from diskstream.engine import reader, trimming
 from diskstream.engine.log import StreamLog
-from diskstream.engine.segment import SegmentGone
+from diskstream.engine.segment import ROWS_AT_ONCE, SegmentGone
 from diskstream.engine.view_rows import BY_ID
 from diskstream.errors import ArgumentError
 from diskstream.ids import MAX_ID
@@ -244,7 +244,7 @@ def _trim_freed(log: StreamLog, end: EntryID, wanted: int) -> int:
 def _trim_behind(log: StreamLog, end: EntryID, wanted: int) -> int:
     """Of the entries that were not looked at before."""
     searched, gone = log.pending.searched, 0
-    for ids in _live_ids(log, searched.until.next() or MAX_ID, end):
+    for ids in _live_ids(log, searched.until.next() or MAX_ID, end, wanted):
         free = ids
         for group in _holding(log):
             beyond = ids[-1].next()
@@ -261,8 +261,9 @@ def _trim_behind(log: StreamLog, end: EntryID, wanted: int) -> int:
     return gone
 
 
-def _live_ids(log: StreamLog, start: EntryID, end: EntryID) -> Iterator[list[EntryID]]:
-    for block in reader.blocks(log, start, end) if start <= end else ():
+def _live_ids(log: StreamLog, start: EntryID, end: EntryID, wanted: int) -> Iterator[list[EntryID]]:
+    # Who trims as he adds wants one: a whole block would be unpacked, and looked up in each group, for each entry.
+    for block in reader.blocks(log, start, end, enough=min(wanted, ROWS_AT_ONCE)) if start <= end else ():
         ids = [entry.id for entry in block.entries()]
         if ids:
             yield ids

@@ -6,12 +6,13 @@ view ahead of that frame; whoever needs the view next sees that it stands elsewh
 """
 
 import contextlib
+import errno
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar, cast
 
 from diskstream._native import EntryID, Unknown
-from diskstream.engine import view_rows
+from diskstream.engine import names, spare, view_rows
 from diskstream.engine.searched import Searched
 from diskstream.engine.state import View, ViewDamaged
 from diskstream.engine.view_rows import BY_ID, OWNED
@@ -62,7 +63,7 @@ class StreamPending:
         self._later_rows = 0
         self.searched = Searched()
         self._agreements = 0  # how often the overlays may have begun anew
-        self.last_error: StorageError | LimitError | None = None
+        self.last_error: StorageError | LimitError | CorruptionError | None = None
 
     def close(self) -> None:
         """Lets go of the view, which closes when nobody holds it: whoever keeps an error may keep the log it is of."""
@@ -114,9 +115,9 @@ class StreamPending:
         """The view from the snapshot; what came since stands in the overlays then.
 
         Raises:
-            CorruptionError: what came since cannot be read any more.
+            CorruptionError: it, or what came since, cannot be read any more.
         """
-        self._native.rebase_to_snapshot()
+        self._begin_at_snapshot()
         uuid = self._uuid
         lsn, link = self._native.link_before
         chunks = self._native.snapshot_view()
@@ -128,6 +129,20 @@ class StreamPending:
             txn.put(uuid, view_rows.pack_place((lsn, 0, self._native.tail[0], link)))
 
         self._view.write(write)
+
+    def _begin_at_snapshot(self) -> None:
+        """Begins the overlays behind the snapshot, of which the pending entries are then taken.
+
+        It was sound when the log was opened; a disk may have damaged it since, and nothing else checks what it has. Of
+        one that was damaged then, the copy was taken.
+        """
+        path = names.log_path(self._log.directory, self._native.tail[0])
+        try:
+            if self._log.fault is None:
+                spare.sound_frame(path)
+        except FileNotFoundError as error:
+            raise StorageError(str(path), "read", errno.ENOENT, "it was removed while it was open") from error
+        self._native.rebase_to_snapshot()
 
     @contextlib.contextmanager
     def _healing(self) -> Iterator[None]:
@@ -180,15 +195,15 @@ class StreamPending:
     def relieve(self) -> None:
         """Merges once the overlays have grown over their limit.
 
-        What was done stands in the log already, so a view that cannot be written is no error: the overlays are kept,
-        and it is tried again when they have grown by as much again.
+        What was done stands in the log already, so a view that cannot be written, or made anew, is no error: the
+        overlays are kept, and it is tried again when they have grown by as much again.
         """
         rows = self._native.overlay_rows
         if rows <= self.most_rows:
             return
         try:
             self.checkpoint()
-        except (StorageError, LimitError) as error:
+        except (StorageError, LimitError, CorruptionError) as error:
             self.last_error = error
             self._later_rows = rows + self._log.options.pending_rows
 
@@ -224,7 +239,7 @@ class StreamPending:
 
     def _all_logged(self) -> list[tuple[int, bytes]]:
         """The same out of the log alone, in memory: what the snapshot has, and what came since."""
-        self._native.rebase_to_snapshot()
+        self._begin_at_snapshot()
         stored = {group: chunks for group, order, chunks in self._native.snapshot_view() if order == BY_ID}
         changes = dict(self._native.changes())
         found: list[tuple[int, bytes]] = []

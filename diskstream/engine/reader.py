@@ -158,9 +158,9 @@ def _active_backwards(log: StreamLog, number: int, start: EntryID, end: EntryID,
     low = log.native.seek(number, start)
     beyond = end.next()
     high = log.native.visible_entries() if beyond is None else log.native.seek(number, beyond)
-    if low is None or high is None or log.native.tail[0] != number:
-        raise _Stale
     rows, view = at_once(enough), log.native.active_view()
+    if low is None or high is None or view.number != number:  # the bits of another segment say nothing of this one
+        raise _Stale
     low = max(low, view.trimmed)
     while low < (high := view.live_end(high) if high <= view.entries else high):
         position = max(low, high - rows)

@@ -20,7 +20,7 @@ from diskstream.engine.layouts import MAX_SNAPSHOT_BYTES
 from diskstream.engine.looks import is_there, names_in
 from diskstream.errors import CorruptionError, DiskFullError
 
-__all__ = ["is_sound", "keep", "read", "snapshot_frame"]
+__all__ = ["is_sound", "keep", "read", "snapshot_frame", "sound_frame"]
 
 _FRAME_HEADER_BYTES = 64
 _MAX_FRAME_BYTES = _FRAME_HEADER_BYTES + MAX_SNAPSHOT_BYTES
@@ -52,9 +52,7 @@ def keep(directory: Path, files: Files, active: int, listed: Container[int]) -> 
 def _copy(log: Path, target: Path, files: Files) -> None:
     temporary = target.with_name(target.name + ".tmp")
     files.unlink(temporary)  # of a process that was killed here
-    frame = snapshot_frame(log)
-    if not is_sound(frame):  # a bad block must not become the copy that is to help against it
-        raise CorruptionError(str(log), "snapshot frame", LOG_HEADER_BYTES, "a sound frame", "a damaged one")
+    frame = sound_frame(log)  # a bad block must not become the copy that is to help against it
     try:
         with files.create(temporary) as new:
             new.write(frame)
@@ -78,6 +76,20 @@ def snapshot_frame(log: Path) -> bytes:
         head = file.read(_FRAME_HEADER_BYTES)
         length = int.from_bytes(head[4:8], "little")
         return head + file.read((length + 7) // 8 * 8)
+
+
+def sound_frame(log: Path) -> bytes:
+    """The same, checked.
+
+    Raises:
+        CorruptionError: it is damaged.
+        FileNotFoundError: it is gone: sealed or unlinked meanwhile.
+        StorageError: it cannot be read.
+    """
+    frame = snapshot_frame(log)
+    if not is_sound(frame):
+        raise CorruptionError(str(log), "snapshot frame", LOG_HEADER_BYTES, "a sound frame", "a damaged one")
+    return frame
 
 
 def is_sound(frame: bytes) -> bool:

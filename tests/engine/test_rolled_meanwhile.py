@@ -36,6 +36,22 @@ class Rolling:
         return found
 
 
+class RollingNative:
+    """A native log, which is rolled once, when its active segment is about to be told."""
+
+    def __init__(self, real: Any, roll: Callable[[], None]) -> None:
+        self._real, self._roll, self._done = real, roll, False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+    def active_view(self) -> Any:
+        if not self._done:
+            self._done = True
+            self._roll()
+        return self._real.active_view()
+
+
 @pytest.fixture
 def stream(tmp_path: Path) -> Any:
     with diskstream.open(tmp_path / "s", fsync="os") as store:
@@ -70,6 +86,25 @@ def test_a_range_gives_what_was_rolled_meanwhile(stream: diskstream.Stream) -> N
 def test_a_range_backwards_gives_it_too(stream: diskstream.Stream) -> None:
     found = looked(stream, lambda log: sum(b.row_count for b in reader.blocks(log, BEGIN, END, reverse=True)))
     assert found == ENTRIES
+
+
+def test_a_range_backwards_looks_at_no_other_segment_s_deleted_entries(stream: diskstream.Stream) -> None:
+    """It took the next segment's bits for those of its own: where all was deleted there, it gave nothing."""
+
+    def roll() -> None:
+        rolled(stream)
+        ids = stream.add_many([{"n": "next"}] * ENTRIES)
+        stream.delete("1000-0", *ids)
+
+    def look(log: StreamLog) -> int:
+        real = log.native
+        log.native = RollingNative(real, roll)  # type: ignore[assignment]
+        try:
+            return sum(block.row_count for block in reader.blocks(log, BEGIN, END, reverse=True))
+        finally:
+            log.native = real
+
+    assert stream._use(look, 0) == ENTRIES
 
 
 def test_pieces_for_readers_hold_it(stream: diskstream.Stream) -> None:

@@ -343,6 +343,17 @@ def test_a_history_in_the_same_call_switches_claim_off_for_later_streams(three: 
     assert shown(found) == {b"a": ["1-0", "2-0"], b"b": [], b"c": ["2-0", "3-0"]}
 
 
+def test_a_look_that_was_slow_gives_what_is_new_behind_the_last_that_is_ripe(
+    stream: Stream, group: Group, alice: Consumer, bob: Consumer, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a busy machine a reader got the few that were ripe, and none of those behind them."""
+    monkeypatch.setattr(delivering, "_HOLD_S", 0.0)
+    fill(stream, 6, 9)
+    alice.read(count=2)
+    clock.go_on(10)
+    assert ids(bob.read(count=5, claim_ms=10)) == ["1-0", "2-0", "3-0", "4-0", "5-0"]
+
+
 @pytest.mark.parametrize("is_slow", [False, True])
 def test_many_ripe_entries_are_all_found_before_those_that_are_new(
     stream: Stream,

@@ -215,6 +215,46 @@ def test_a_handler_that_could_not_be_set_back_stays(alice: Consumer, monkeypatch
     assert signal.getsignal(signal.SIGUSR1) == before
 
 
+def test_one_signal_ends_all_loops_that_it_ends_in_whatever_order_they_are_left(group: Group, alice: Consumer) -> None:
+    """It ended the one that began last; and with the first one gone before it, what came back was a dead handler."""
+    before = signal.getsignal(signal.SIGUSR1)
+    bob = group.consumer("bob")
+    loops = [iter(each.entries(count=1, signals=(signal.SIGUSR1,))) for each in (alice, bob)]
+    assert [str(next(loop).id) for loop in loops] == ["1-0", "2-0"]
+    signal.raise_signal(signal.SIGUSR1)
+    assert [next(loop, None) for loop in loops] == [None, None]
+    assert signal.getsignal(signal.SIGUSR1) == before
+
+
+def test_a_loop_that_goes_on_is_still_ended_behind_one_that_was_left(group: Group, alice: Consumer) -> None:
+    before = signal.getsignal(signal.SIGUSR1)
+    bob = group.consumer("bob")
+    first, second = (iter(each.entries(count=1, signals=(signal.SIGUSR1,))) for each in (alice, bob))
+    assert [str(next(first).id), str(next(second).id)] == ["1-0", "2-0"]
+    first.close()  # type: ignore[attr-defined]
+    assert str(next(second).id) == "3-0"
+    signal.raise_signal(signal.SIGUSR1)
+    assert next(second, None) is None
+    assert signal.getsignal(signal.SIGUSR1) == before
+
+
+def test_a_loop_that_another_thread_leaves_leaves_no_signal_unheard(alice: Consumer) -> None:
+    """Only the main thread can set back what handled it."""
+    heard: list[int] = []
+    before = [signal.signal(each, lambda number, _: heard.append(number)) for each in NUMBERS]
+    try:
+        loop = alice.entries(signals=NUMBERS)
+        next(iter(loop))
+        with pytest.raises(ValueError, match="main thread"):
+            Background(loop.close).result()  # type: ignore[attr-defined]
+        for each in NUMBERS:
+            signal.raise_signal(each)
+        assert heard == list(NUMBERS)
+    finally:
+        for each, handler in zip(NUMBERS, before, strict=True):
+            signal.signal(each, handler)
+
+
 def test_signals_are_for_the_main_thread(alice: Consumer) -> None:
     with pytest.raises(ArgumentError, match="main thread"):
         Background(lambda: next(alice.entries(signals=(signal.SIGUSR1,)))).result()

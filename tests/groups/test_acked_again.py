@@ -168,6 +168,29 @@ def test_a_backlog_is_looked_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
             assert not list(stream.range(given[number], given[number]))
 
 
+def test_who_trims_as_he_adds_looks_at_little_more_than_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thousand entries were unpacked for each one that went, and looked up in every group."""
+    seen: list[int] = []
+    with diskstream.open(tmp_path / "s", fsync="os") as store:
+        stream = store.stream("x")
+        group = stream.group("g", start="0")
+        stream.add_many([{"n": "1"}] * 3000)
+        group.ack(*[entry.id for entry in group.consumer("c").read(count=3000)])
+        blocks = reader.blocks
+
+        def counted(*arguments: object, **named: object) -> object:
+            for block in blocks(*arguments, **named):  # type: ignore[arg-type]
+                seen.append(block.row_count)
+                yield block
+
+        monkeypatch.setattr(reader, "blocks", counted)
+        for _ in range(3):
+            seen.clear()
+            stream.add({"n": "2"}, maxlen=3000, ref="ACKED")
+            assert len(stream) == 3000
+            assert 0 < sum(seen) <= 40
+
+
 def test_what_is_freed_and_cannot_be_removed_for_now_is_removed_later(tmp_path: Path) -> None:
     with diskstream.open(tmp_path / "s", fsync="os") as store:
         stream = store.stream("x")

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from diskstream import Group, Store
+from diskstream._native import LOG_HEADER_BYTES
 from diskstream.engine.state import View, open_view
 from diskstream.errors import CorruptionError, LimitError, ReadOnlyError, StorageError
 from tests.engine.children import child
@@ -125,3 +126,44 @@ def test_a_view_is_not_made_anew_from_a_log_that_was_damaged_meanwhile(tmp_path:
         for call in (lambda: shown(group), lambda: group.consumer("dora").claim("0-1", force=True)):
             with pytest.raises(CorruptionError, match=r"\.log"):
                 call()
+
+
+def _damage(path: Path, at: int) -> None:
+    with path.open("r+b") as file:
+        file.seek(at)
+        byte = file.read(1)[0]
+        file.seek(at)
+        file.write(bytes([byte ^ 1]))
+
+
+def test_a_view_is_not_made_anew_from_a_snapshot_that_was_damaged_meanwhile(tmp_path: Path) -> None:
+    """A bit of it made another consumer the owner of an entry, without a word."""
+    with opened(tmp_path / "s", segment_bytes=1 << 20) as (store, group):
+        work(group)
+        log = log_of(store)
+        assert log.roll()
+        before = shown(group)
+        path = max(log.directory.glob("*.log"))
+        _damage(path, LOG_HEADER_BYTES + log.native.tail[3] - 16)
+        assert shown(group) == before, "it is not asked"
+        open_view(tmp_path / "s" / "view").discard()
+        for call in (lambda: shown(group), lambda: group.consumer("dora").claim("0-1", force=True)):
+            with pytest.raises(CorruptionError, match=r"\.log.*snapshot"):
+                call()
+
+
+def test_what_was_done_is_not_told_as_failed_where_the_view_cannot_be_made_anew_behind_it(tmp_path: Path) -> None:
+    """An entry that was given back came out as an error, and the log said that it was."""
+    with opened(tmp_path / "s", pending_rows=4, segment_bytes=1 << 20) as (store, group):
+        work(group)
+        group.stream.add_many([{"n": "1"}] * 8)
+        log, carol = log_of(store), group.consumer("carol")
+        carol.read(count=1)
+        log.pending.checkpoint()
+        at = log.native.tail[1]
+        known = carol.read(count=4)
+        _damage(max(log.directory.glob("*.log")), at + 60)
+        open_view(tmp_path / "s" / "view").discard()
+        assert len(carol.read(count=1)) == 1
+        assert group.nack(known[0].id) == 1
+        assert isinstance(log.pending.last_error, CorruptionError)
