@@ -31,7 +31,7 @@ from diskstream.spark.losses import whole
 from diskstream.spark.names import as_bytes, as_text
 from diskstream.spark.options import ReadOptions
 from diskstream.spark.partitions import Slice, pack
-from diskstream.spark.planning import chosen_streams, open_for_planning, slices_of
+from diskstream.spark.planning import chosen_streams, is_chosen, open_for_planning, slices_of
 from diskstream.spark.rows import Target
 from diskstream.spark.staging import StagedFile, discard, make_folders, stage
 from diskstream.stream import Stream
@@ -271,7 +271,7 @@ def _plan_archive(settings: ReplaySettings) -> list[Work]:
     options = ReadOptions(streams=settings.streams, stream_pattern=settings.pattern)
     low, high = parse_start(settings.start), parse_end(settings.end)
     # Those without files in the range count too: where entries go must not hang on what is there today.
-    names = {name for name in manifest.streams if _wanted(name, options)}
+    names = {name for name in manifest.streams if is_chosen(name, options)}
     chosen = [each for each in manifest.files if each.stream in names and each.last >= low and each.first <= high]
     made: list[Work] = []
     parts: list[tuple[str, str, str, str]] = []
@@ -286,14 +286,6 @@ def _plan_archive(settings: ReplaySettings) -> list[Work]:
     if parts:
         made.append(Work(settings.source, True, tuple(parts), entries))
     return made
-
-
-def _wanted(stream: bytes, options: ReadOptions) -> bool:
-    import fnmatch
-
-    if options.streams:
-        return stream in options.streams
-    return not options.stream_pattern or fnmatch.fnmatchcase(stream, options.stream_pattern.encode())
 
 
 def _planned(settings: ReplaySettings) -> list[Work]:
