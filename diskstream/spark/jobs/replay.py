@@ -25,6 +25,7 @@ from diskstream.spark.jobs.manifest import Shape, latest
 from diskstream.spark.jobs.outcome import Guarded, split
 from diskstream.spark.jobs.part_reading import read_part
 from diskstream.spark.jobs.place import Place
+from diskstream.spark.jobs.replaced_files import Part, as_they_are
 from diskstream.spark.jobs.run import run_tasks
 from diskstream.spark.kept_stores import STORES
 from diskstream.spark.losses import whole
@@ -123,7 +124,7 @@ class Work:
 
     path: str
     archive: bool
-    parts: tuple[tuple[str, str, str, str], ...]  # target stream, source stream or file, first ID, last ID
+    parts: tuple[Part, ...]
     entries: int
 
 
@@ -427,7 +428,7 @@ def run(spark: "SparkSession | None", settings: ReplaySettings) -> ReplaySummary
         for number, works in enumerate(rounds):
             if number < before:
                 continue
-            files = _staged(spark, settings, store.path, number, works)
+            files = _staged(spark, settings, store.path, number, _present(works))
             commit(store, Manifest(settings.writer, number, settings.ids == "original", tuple(files)))
             entries += sum(batch.rows for file in files for batch in file.batches)
         if plan:
@@ -435,6 +436,14 @@ def run(spark: "SparkSession | None", settings: ReplaySettings) -> ReplaySummary
         (folder / _PLAN).unlink(missing_ok=True)
     _release(plan)
     return _summary(settings, plan, entries, (min(before, len(rounds)), began))
+
+
+def _present(works: Sequence[Work]) -> list[Work]:
+    """The work of a round by the files that an archive has now: since it was planned it may have been compacted."""
+    archives = {work.path: latest(Place(work.path)).files for work in works if work.archive}
+    return [
+        replace(work, parts=as_they_are(work.parts, archives[work.path])) if work.archive else work for work in works
+    ]
 
 
 def _staged(
