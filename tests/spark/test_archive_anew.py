@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import diskstream
-from diskstream.errors import ArchiveError, DiskstreamError
+from diskstream.errors import ArchiveError, ArgumentError, DiskstreamError
 from diskstream.spark.jobs.archive import ArchiveSettings, run
 from diskstream.spark.jobs.garbage import running
 from diskstream.spark.jobs.manifest import latest
@@ -39,6 +39,18 @@ def test_a_stream_made_anew_is_archived_on_unless_it_began_before_the_archives_e
     with pytest.raises(ArchiveError, match=r"up to 7-0, but the store's is another one, made anew"):
         run(no_spark, settings(tmp_path))
     assert latest(Place(tmp_path / "archive")).version == 2
+
+
+@pytest.mark.parametrize("within", ["", "streams", "leases/mine"])
+def test_a_store_has_no_archive_among_its_files(no_spark: Any, tmp_path: Path, within: str) -> None:
+    store = tmp_path / "store"
+    fill(store, "s", days(1, 1))
+    (tmp_path / "link").symlink_to(store)
+    before = sorted(store.rglob("*"))
+    for root in (store / within, tmp_path / "link" / within):
+        with pytest.raises(ArgumentError, match="an archive has a folder of its own"):
+            run(no_spark, ArchiveSettings(str(store), str(root)))
+    assert sorted(store.rglob("*")) == before
 
 
 @pytest.mark.parametrize("was_there", [False, True])
