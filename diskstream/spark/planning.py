@@ -1,5 +1,6 @@
 """What a batch read will read: the streams, their bounds, a lease, and the partitions."""
 
+import fnmatch
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,7 +27,15 @@ _LEAST_ENTRIES: Final = 500_000
 _LEAST_BYTES: Final = 16 << 20
 _PIECES: Final = 8  # of a partition: what is cut so fine can be shared out evenly
 
-__all__ = ["chosen_streams", "open_for_planning", "partitioned", "place_of_read", "plan_entries", "slices_of"]
+__all__ = [
+    "chosen_streams",
+    "is_chosen",
+    "open_for_planning",
+    "partitioned",
+    "place_of_read",
+    "plan_entries",
+    "slices_of",
+]
 
 
 def open_for_planning(path: str) -> Store:
@@ -73,6 +82,16 @@ def chosen_streams(store: Store, options: ReadOptions) -> list[bytes]:
                 raise NoSuchStreamError(name)
         return list(dict.fromkeys(options.streams))
     return store.streams(options.stream_pattern or None)
+
+
+def is_chosen(name: bytes, options: ReadOptions) -> bool:
+    """Whether a read is about streams of this name, be there one now or not."""
+    if options.streams:
+        return name in options.streams
+    # As `Store.streams` matches.
+    return not options.stream_pattern or fnmatch.fnmatchcase(
+        name, options.stream_pattern.encode("utf-8", "surrogateescape")
+    )
 
 
 def _first(stream: Stream, options: ReadOptions) -> EntryID | None:

@@ -18,7 +18,7 @@ from diskstream.spark.losses import check_same
 from diskstream.spark.names import as_text
 from diskstream.spark.options import Bounds, ReadOptions
 from diskstream.spark.partitions import EntriesPartition
-from diskstream.spark.planning import chosen_streams, open_for_planning, partitioned
+from diskstream.spark.planning import chosen_streams, is_chosen, open_for_planning, partitioned
 from diskstream.spark.schemas import plan
 from diskstream.spark.tasks import read_entries
 from diskstream.store import Store
@@ -62,10 +62,6 @@ class EntriesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 names = chosen_streams(self._opened(), self.options)
             self._listed = (now, names)
         return names or list(self.options.streams)
-
-    def _is_chosen(self, name: bytes) -> bool:
-        # Of a pattern, streams that are not there yet may come.
-        return name in self.options.streams or not self.options.streams
 
     def _first_id(self, name: bytes) -> EntryID | str:
         """What the options say of where the read of a stream begins: a word, or the ID behind which it reads."""
@@ -114,7 +110,7 @@ class EntriesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 if not store.exists(name):
                     raise NoSuchStreamError(name)
             named = self.options.starting_ids.by_stream if self.options.starting_ids else {}
-            unknown = sorted(name for name in named if not self._is_chosen(name))
+            unknown = sorted(name for name in named if not is_chosen(name, self.options))
             if unknown:
                 raise ArgumentError(f"there are bounds for {unknown[0]!r}, which is none of the streams that are read")
             self._initial = self._offset({name: self._begin(store.stream(name)) for name in names})
@@ -139,11 +135,11 @@ class EntriesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             ArgumentError: the query read streams that are not chosen any more.
         """
         begun, known = offsets.decode(start), offsets.identities(start)
-        dropped = sorted(name for name in begun if not self._is_chosen(name))
+        dropped = sorted(name for name in begun if not is_chosen(name, self.options))
         if dropped:
             raise ArgumentError(
                 f"the checkpoint is of a query that read the stream {as_text(dropped[0])} too, which is none of those "
-                "that are named: name it, or begin with a new checkpoint"
+                "that are named or match now: name it, or begin with a new checkpoint"
             )
         store, new = self._opened(), self._made_anew(known)
         begun |= new

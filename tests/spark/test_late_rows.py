@@ -1,7 +1,8 @@
 """Rollups and entries that come late: by a time of their own, behind windows that are written already."""
 
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -12,15 +13,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from diskstream import Store
-from diskstream.spark.jobs.rollup import Settings
+from diskstream.spark.jobs.rollup import Settings, run
 from diskstream.spark.jobs.rollup_output import add_windows, as_table
 from diskstream.spark.jobs.rollup_stream import rollup_stream
 from diskstream.spark.jobs.scanning import partitions
 from diskstream.spark.jobs.window_task import roll_partition
 from diskstream.spark.jobs.windows import unite
+from tests.spark.archives import no_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+__all__ = ["no_spark"]
 
 MINUTE = 60_000
 BASE_S = 1_790_000_040  # a whole minute
@@ -75,3 +79,25 @@ def test_what_comes_when_its_window_is_in_the_stream_is_counted_as_too_late(stor
     tell(store, (20, 8), (75, 16), (140, 32))
     assert add_windows(rolled(), settings, complete + MINUTE) == (1, 2, 0)
     assert [float(entry[b"v_sum"]) for entry in store.stream("minutes")] == [1, 2, 4 + 32]
+
+
+def test_a_run_up_to_a_time_adds_no_window_that_later_entries_may_still_be_of(no_spark: Any, store: Store) -> None:
+    """Entries come a second after their time, which `lateness_ms` says: of the last ones some lie beyond the end."""
+    ids = [f"{1000 + number}-0" for number in range(50)]
+    store.stream("s").add_many([{"at": str(number * 10), "v": "1"} for number in range(50)], ids=ids)
+    settings = Settings(
+        str(store.path), (b"s",), window_ms=100, fields=("v",), time_field="at", lateness_ms=1000, to_stream=b"windows"
+    )
+    upto = run(no_spark, replace(settings, until_ms=1025))
+    assert (upto.entries, upto.added, upto.held_back) == (25, 0, 3)
+    assert run(no_spark, settings).added == 5
+    assert [entry.fields[b"entries"] for entry in store.stream("windows")] == [b"10"] * 5
+
+
+def test_without_a_time_of_their_own_entries_up_to_a_time_are_complete(no_spark: Any, store: Store) -> None:
+    store.stream("s").add_many([{"v": "1"} for _ in range(50)], ids=[f"{1000 + at}-0" for at in range(50)])
+    settings = Settings(
+        str(store.path), (b"s",), window_ms=10, fields=("v",), lateness_ms=1000, until_ms=1025, to_stream=b"windows"
+    )
+    found = run(no_spark, settings)
+    assert (found.added, found.held_back) == (2, 1)

@@ -193,14 +193,18 @@ def test_bounds_of_a_stream_that_is_not_read_are_refused(store: Store) -> None:
     fill(store, range(1, 10))
     with pytest.raises(ArgumentError, match="there are bounds for b'other', which is none of the streams"):
         Query(store.path, startingids='{"other": "5-0"}')
+    with pytest.raises(ArgumentError, match="there are bounds for b'other', which is none of the streams"):
+        Query(store.path, streampattern="x*", startingids='{"other": "5-0"}')
+    Query(store.path, streampattern="o*", startingids='{"other": "5-0"}')  # it may come
 
 
 def test_a_checkpoint_with_streams_that_are_not_named_any_more_is_refused(store: Store) -> None:
     fill(store, range(1, 10))
     fill(store, range(1, 10), "y")
     offset = Query(store.path, streams="x,y").latest()
-    with pytest.raises(ArgumentError, match="read the stream y too"):
-        Query(store.path, offset, streams="x").latest()
+    for other in ({"streams": "x"}, {"streampattern": "x*"}):
+        with pytest.raises(ArgumentError, match="read the stream y too"):
+            Query(store.path, offset, **other).latest()
 
 
 def test_an_archive_whose_lease_goes_while_it_writes_has_archived_nothing(

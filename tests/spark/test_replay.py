@@ -13,8 +13,11 @@ import diskstream
 from diskstream import Store
 from diskstream.errors import ArgumentError, StorageError
 from diskstream.spark import commit
-from diskstream.spark.jobs import archive
+from diskstream.spark.jobs import archive, compact
 from diskstream.spark.jobs import replay as job
+from diskstream.spark.jobs.manifest import latest
+from diskstream.spark.jobs.place import Place
+from diskstream.spark.jobs.replaced_files import as_they_are
 from diskstream.spark.jobs.replay import ReplaySettings
 from tests.spark.archives import fill, in_process, no_spark
 
@@ -106,6 +109,43 @@ def test_killed_between_staging_and_commit_it_goes_on_where_it_stopped(
     assert {name: [pairs for _, pairs in made] for name, made in found.items()} == {
         b"copy-" + name: [pairs for _, pairs in made] for name, made in expected.items()
     }
+
+
+@pytest.mark.parametrize("ids", ["original", "new"])
+def test_a_killed_replay_of_an_archive_goes_on_when_its_files_were_compacted(
+    no_spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ids: str
+) -> None:
+    store, place, target = tmp_path / "store", tmp_path / "archive", tmp_path / "target"
+    for first in range(1, 50, 10):
+        fill(store, "s", [(f"{ms}-0", {"n": str(ms)}) for ms in range(first, first + 10)])
+        archive.run(no_spark, archive.ArchiveSettings(str(store), str(place)))
+    given = ReplaySettings(str(place), str(target), start="5", end="45", ids=ids, max_entries=20, tasks_per_round=1)
+    whole = commit.commit
+
+    def failing(store: Store, manifest: commit.Manifest) -> bool:
+        if manifest.version == 1:
+            raise StorageError(str(target), "write", 5, "pulled out")
+        return whole(store, manifest)
+
+    with monkeypatch.context() as patch, pytest.raises(StorageError, match="pulled out"):
+        patch.setattr(job, "commit", failing)
+        job.run(no_spark, given)
+    compact.run(no_spark, compact.CompactSettings(str(place)))
+    current = {each.path for each in latest(Place(place)).files}
+    replaced = [each.path for each in Place(place).list() if each.path.startswith("stream=")]
+    for each in set(replaced) - current:  # as when the grace time is over
+        Place(place).remove(each)
+    fill(store, "s", [("900-0", {"n": "later"})])
+    archive.run(no_spark, archive.ArchiveSettings(str(store), str(place)))
+    assert job.run(no_spark, given).rounds_before == 1
+    assert [dict(pairs)[b"n"] for _, pairs in all_of(target)[b"s"]] == [b"%d" % ms for ms in range(5, 46)]
+
+
+def test_a_killed_replay_of_files_that_are_in_no_version_any_more_is_refused() -> None:
+    name = f"stream=s/date=1970-01-01/part-1-0-9-0-{'0' * 32}.parquet"
+    for path in (name, "stream=s/other.parquet"):
+        with pytest.raises(ArgumentError, match="replay what is left under another name"):
+            as_they_are([("s", path, "0-0", "99-0")], [])
 
 
 @pytest.mark.timeout(240)

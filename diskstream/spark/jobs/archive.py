@@ -170,9 +170,8 @@ def run(spark: "SparkSession | None", settings: ArchiveSettings) -> ArchiveSumma
     for parse, bound in ((parse_start, settings.start), (parse_end, settings.end)):
         parse(bound)  # before anything is made
     place = Place(settings.archive)
-    if (Path(place.root) / "store.json").exists():
-        raise ArgumentError(f"{place.root} is a store, or a backup of one: an archive has a folder of its own")
     base = latest(place)
+    _check_apart(Path(place.root), new=not base.version)
     shape = shape_of(settings, base)
     with open_for_planning(settings.store) as store:
         chosen = ReadOptions(streams=settings.streams, stream_pattern=settings.pattern)
@@ -204,6 +203,19 @@ def run(spark: "SparkSession | None", settings: ArchiveSettings) -> ArchiveSumma
             made, files = settle(place, marker, outcomes, following) if plan.reaches else (base, [])
     garbage = collect_behind(place, settings.grace_s)
     return _summary(settings, plan, names, planned={}, files=files, version=made.version, garbage=garbage, began=began)
+
+
+def _check_apart(root: Path, *, new: bool) -> None:
+    """An archive among a store's files would be taken for a stream, or swept away as an old lease.
+
+    Raises:
+        ArgumentError: the folder is a store or, of a new archive, in one.
+    """
+    if (root / "store.json").exists():
+        raise ArgumentError(f"{root} is a store, or a backup of one: an archive has a folder of its own")
+    around = next((each for each in root.resolve().parents if new and (each / "store.json").exists()), None)
+    if around is not None:
+        raise ArgumentError(f"{root} is in {around}, a store or a backup of one: an archive has a folder of its own")
 
 
 def _summary(

@@ -13,6 +13,7 @@ from diskstream.spark.partitions import Slice, pack, spread
 from diskstream.spark.planning import slices_of
 from diskstream.store import Store
 from diskstream.store_files import store_uuid
+from diskstream.stream import Stream
 
 __all__ = ["ArchivePlan", "ArchiveSettings", "ArchiveTask", "plan_streams", "shape_of", "tasks_of"]
 
@@ -151,7 +152,7 @@ def plan_streams(
         stream, before = store.stream(name), base.streams.get(name)
         last = stream.last_id()
         if before is not None:
-            _check(name, before, low, last)
+            _check(stream, before, low, last)
             if before.last >= min(high, last):
                 continue
             low_here = before.last.next() or before.last
@@ -163,13 +164,20 @@ def plan_streams(
         trimmed = stream.trimmed_to()
         if before is not None and trimmed is not None and trimmed > before.last:
             notes[name] = f"entries from {low_here} to {trimmed} were trimmed before they were archived"
-        reaches[name] = Reach(before.first if before else low_here, until)
+        reaches[name] = Reach(before.first if before else low_here, until, stream.identity())
         limits = settings.max_entries, settings.max_bytes
         slices.extend(slices_of(stream, low_here, until, (min(limits[0], _LEAST_ENTRIES), limits[1])))
     return ArchivePlan(base, shape, identity, tuple(slices), reaches, notes)
 
 
-def _check(name: bytes, before: Reach, low: EntryID, last: EntryID) -> None:
+def _check(stream: Stream, before: Reach, low: EntryID, last: EntryID) -> None:
+    name = stream.name
+    # One that was made anew behind what is archived goes on: all of its entries are still to come.
+    if before.identity not in (None, stream.identity()) and stream.count("-", before.last):
+        raise ArchiveError(
+            f"stream {as_text(name)} is archived up to {before.last}, but the store's is another one, made anew, with "
+            "entries up to there that were never archived; archive it to another folder"
+        )
     if last < before.last:
         raise ArchiveError(
             f"stream {as_text(name)} is archived up to {before.last}, and the store's ends at {last}: it was deleted "

@@ -66,9 +66,9 @@ class Marker:
 
 @contextmanager
 def running(place: Place) -> Iterator[Marker]:
-    """Marks a new job as running, until it ends."""
+    """Marks a new job as running, until it ends. Of a first job that failed no empty folders are left."""
     marker, done = Marker(place, secrets.token_hex(8)), threading.Event()
-    place.create(marker.path, b"", marker.job)
+    ours = not place.there()
 
     def beat() -> None:
         while not done.wait(_BEAT_S):
@@ -78,14 +78,17 @@ def running(place: Place) -> Iterator[Marker]:
                 return  # the job finds out before its commit
 
     thread = threading.Thread(target=beat, name="diskstream-job", daemon=True)
-    thread.start()
     try:
+        place.create(marker.path, b"", marker.job)
+        thread.start()
         yield marker
     finally:
         done.set()
-        thread.join()
+        if thread.ident is not None:
+            thread.join()
         with suppress(StorageError):  # what the job did stands; a mark that stays is of a dead job, and goes as such
             place.remove(marker.path)
+        place.prune("" if ours else _JOBS)
 
 
 def check_grace(grace_s: float) -> None:

@@ -83,10 +83,17 @@ class ArchivedFile:
 
 @dataclass(frozen=True)
 class Reach:
-    """The IDs between which all entries of a stream that were live then are archived, both included."""
+    """The IDs between which all entries of a stream that were live then are archived, both included.
+
+    Attributes:
+        first, last: the IDs.
+        identity: of the stream that was archived last (`Stream.identity`): a stream that was made anew may have others
+            under these IDs. None in archives of before this was noted.
+    """
 
     first: EntryID
     last: EntryID
+    identity: bytes | None = None
 
 
 @dataclass(frozen=True)
@@ -145,6 +152,7 @@ class Manifest:
         ]
         streams = {
             as_text(name): {"first": str(reach.first), "archived_to": str(reach.last)}
+            | ({"identity": reach.identity.hex()} if reach.identity else {})
             for name, reach in sorted(self.streams.items())
         }
         settings = {"layout": self.shape.layout, "columns": self.shape.columns, "hourly": self.shape.hourly}
@@ -181,7 +189,11 @@ class Manifest:
                 found["store"],
                 Shape(given["layout"], columns, bool(given["hourly"])),
                 {
-                    as_bytes(name): Reach(parse_id(each["first"]), parse_id(each["archived_to"]))
+                    as_bytes(name): Reach(
+                        parse_id(each["first"]),
+                        parse_id(each["archived_to"]),
+                        bytes.fromhex(each["identity"]) if "identity" in each else None,
+                    )
                     for name, each in found["streams"].items()
                 },
                 tuple(_file(each) for each in found["files"]),

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Found", "Place"]
 
+_TRIES = 16
+
 
 @dataclass(frozen=True)
 class Found:
@@ -112,10 +114,28 @@ class Place:
         Raises:
             StorageError: the disk says no.
         """
-        with _told(self.full(path), "write"):
-            self.files.create_dir(self.full(str(PurePosixPath(path).parent)), recursive=True)
-            with self.files.open_output_stream(self.full(path)) as sink:
-                yield sink
+        with _told(self.full(path), "write"), self._opened(self.full(path)) as sink:
+            yield sink
+
+    def _opened(self, full: str) -> Any:
+        for left in reversed(range(_TRIES)):
+            try:
+                self.files.create_dir(str(PurePosixPath(full).parent), recursive=True)
+                return self.files.open_output_stream(full)
+            except FileNotFoundError:  # a job that ended took the folder away, empty, in between
+                if not left:
+                    raise
+        raise AssertionError
+
+    def there(self) -> bool:
+        """Whether the folder is there."""
+        return Path(self.root).is_dir()
+
+    def prune(self, folder: str = "") -> None:
+        """Removes a folder and those in it, as far as they are empty."""
+        for each, _, _ in os.walk(self.full(folder), topdown=False):
+            with suppress(OSError):  # it holds something
+                Path(each).rmdir()
 
     def telling(self, path: str, doing: str) -> AbstractContextManager[None]:
         """Turns what the system refuses within into a `StorageError` that names the file."""

@@ -25,13 +25,14 @@ from diskstream.spark.jobs.manifest import Shape, latest
 from diskstream.spark.jobs.outcome import Guarded, split
 from diskstream.spark.jobs.part_reading import read_part
 from diskstream.spark.jobs.place import Place
+from diskstream.spark.jobs.replaced_files import Part, as_they_are
 from diskstream.spark.jobs.run import run_tasks
 from diskstream.spark.kept_stores import STORES
 from diskstream.spark.losses import whole
 from diskstream.spark.names import as_bytes, as_text
 from diskstream.spark.options import ReadOptions
 from diskstream.spark.partitions import Slice, pack
-from diskstream.spark.planning import chosen_streams, open_for_planning, slices_of
+from diskstream.spark.planning import chosen_streams, is_chosen, open_for_planning, slices_of
 from diskstream.spark.rows import Target
 from diskstream.spark.staging import StagedFile, discard, make_folders, stage
 from diskstream.stream import Stream
@@ -123,7 +124,7 @@ class Work:
 
     path: str
     archive: bool
-    parts: tuple[tuple[str, str, str, str], ...]  # target stream, source stream or file, first ID, last ID
+    parts: tuple[Part, ...]
     entries: int
 
 
@@ -271,7 +272,7 @@ def _plan_archive(settings: ReplaySettings) -> list[Work]:
     options = ReadOptions(streams=settings.streams, stream_pattern=settings.pattern)
     low, high = parse_start(settings.start), parse_end(settings.end)
     # Those without files in the range count too: where entries go must not hang on what is there today.
-    names = {name for name in manifest.streams if _wanted(name, options)}
+    names = {name for name in manifest.streams if is_chosen(name, options)}
     chosen = [each for each in manifest.files if each.stream in names and each.last >= low and each.first <= high]
     made: list[Work] = []
     parts: list[tuple[str, str, str, str]] = []
@@ -286,14 +287,6 @@ def _plan_archive(settings: ReplaySettings) -> list[Work]:
     if parts:
         made.append(Work(settings.source, True, tuple(parts), entries))
     return made
-
-
-def _wanted(stream: bytes, options: ReadOptions) -> bool:
-    import fnmatch
-
-    if options.streams:
-        return stream in options.streams
-    return not options.stream_pattern or fnmatch.fnmatchcase(stream, options.stream_pattern.encode())
 
 
 def _planned(settings: ReplaySettings) -> list[Work]:
@@ -435,7 +428,7 @@ def run(spark: "SparkSession | None", settings: ReplaySettings) -> ReplaySummary
         for number, works in enumerate(rounds):
             if number < before:
                 continue
-            files = _staged(spark, settings, store.path, number, works)
+            files = _staged(spark, settings, store.path, number, _present(works))
             commit(store, Manifest(settings.writer, number, settings.ids == "original", tuple(files)))
             entries += sum(batch.rows for file in files for batch in file.batches)
         if plan:
@@ -443,6 +436,14 @@ def run(spark: "SparkSession | None", settings: ReplaySettings) -> ReplaySummary
         (folder / _PLAN).unlink(missing_ok=True)
     _release(plan)
     return _summary(settings, plan, entries, (min(before, len(rounds)), began))
+
+
+def _present(works: Sequence[Work]) -> list[Work]:
+    """The work of a round by the files that an archive has now: since it was planned it may have been compacted."""
+    archives = {work.path: latest(Place(work.path)).files for work in works if work.archive}
+    return [
+        replace(work, parts=as_they_are(work.parts, archives[work.path])) if work.archive else work for work in works
+    ]
 
 
 def _staged(

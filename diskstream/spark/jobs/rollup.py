@@ -114,7 +114,10 @@ def _write(found: "pa.Table", settings: Settings, summary: Summary, now_ms: int)
         summary.output = str(settings.output)
     if settings.to_stream is not None:
         # Before the lease was made: whoever adds entries now gives them later IDs. `until_ms` may end within a window.
-        before = min(now_ms - settings.lateness_ms, settings.until_ms or now_ms)
+        # With times of their own, entries that come after it may be older than it by the lateness.
+        before = now_ms - settings.lateness_ms
+        if settings.until_ms is not None:
+            before = min(before, settings.until_ms - (settings.lateness_ms if settings.time_field else 0))
         summary.added, summary.skipped, summary.held_back = add_windows(found, settings, before)
         summary.to_stream = settings.to_stream
     if settings.chart is not None:
