@@ -17,13 +17,13 @@ import functools
 import os
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, overload
 
 from diskstream import store as _store
 from diskstream._native import Delivery, Entry, EntryID
 from diskstream.aio_groups import Consumer, Group
 from diskstream.aio_waits import Listening, waited
-from diskstream.commits import AddOptions, Commit
+from diskstream.commits import AddOptions, Commit, EntryOptions
 from diskstream.engine.seal import CompactReport
 from diskstream.engine.verify import VerifyReport
 from diskstream.group_info import FullInfo, GroupInfo
@@ -171,10 +171,24 @@ class Stream:
             return await asyncio.to_thread(append)
         return append()
 
-    async def add(self, fields: Fields, id: IDLike = "*", **options: Any) -> EntryID | None:
+    @overload
+    async def add(
+        self, fields: Fields, id: IDLike = "*", *, nomkstream: Literal[False] = False, **options: Unpack[EntryOptions]
+    ) -> EntryID: ...
+
+    @overload
+    async def add(
+        self, fields: Fields, id: IDLike = "*", *, nomkstream: bool, **options: Unpack[EntryOptions]
+    ) -> EntryID | None: ...
+
+    async def add(
+        self, fields: Fields, id: IDLike = "*", *, nomkstream: bool = False, **options: Unpack[EntryOptions]
+    ) -> EntryID | None:
         """Adds one entry: see `diskstream.Stream.add`."""
-        durable = bool(options.get("durable"))
-        return await self._append(lambda: self.sync_stream.add(fields, id, **options), durable=durable)
+        durable = options.get("durable", False)
+        return await self._append(
+            lambda: self.sync_stream.add(fields, id, nomkstream=nomkstream, **options), durable=durable
+        )
 
     @overload
     async def add_many(

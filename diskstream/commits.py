@@ -8,13 +8,26 @@ from diskstream._native import MAX_NAME_BYTES
 from diskstream.errors import ArgumentError, ArgumentTypeError, LimitError
 from diskstream.ids import IDLike
 
-__all__ = ["COMPLETE", "AddOptions", "Commit", "check_writer"]
+__all__ = ["COMPLETE", "AddOptions", "Commit", "EntryOptions", "check_writer"]
 
 COMPLETE = (
     2**32 - 1
 )  # the part that says that a version has no further ones: the greatest, so that it is behind them all
 
 _MAX_VERSION = 2**64 - 1
+
+
+class EntryOptions(TypedDict, total=False):
+    """What `Stream.add` takes beside fields, ID and `nomkstream`."""
+
+    maxlen: int | None
+    minid: IDLike | None
+    approximate: bool
+    limit: int | None
+    ref: str
+    producer: str | bytes | None
+    message_id: str | bytes | None
+    durable: bool
 
 
 class AddOptions(TypedDict, total=False):

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 
 from diskstream import columnar
 from diskstream._native import Block, ColumnBatch, Entry, EntryID, check_rows
-from diskstream.commits import AddOptions, Commit
+from diskstream.commits import AddOptions, Commit, EntryOptions
 from diskstream.committing import Committing
 from diskstream.counts import check_count
 from diskstream.described import Described
@@ -98,6 +98,16 @@ class Stream(Grouped, Committing, Described, Retained, Scanned, WireAdding, Wire
         return self._store.options.is_always
 
     # --- adding -------------------------------------------------------------------------------------------------------
+
+    @overload
+    def add(
+        self, fields: Fields, id: IDLike = "*", *, nomkstream: Literal[False] = False, **options: Unpack[EntryOptions]
+    ) -> EntryID: ...
+
+    @overload
+    def add(
+        self, fields: Fields, id: IDLike = "*", *, nomkstream: bool, **options: Unpack[EntryOptions]
+    ) -> EntryID | None: ...
 
     def add(
         self,

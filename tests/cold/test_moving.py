@@ -58,7 +58,7 @@ def test_opening_finds_nothing_to_say_of_stubs_and_asks_no_storage(
         assert store.recoveries == []
         again = store.stream("x")
         assert len(again) == ENTRIES
-        assert again.add({"n": "new"}, "1000-0")
+        assert str(again.add({"n": "new"}, "1000-0")) == "1000-0"
         assert rows(again, "200", "+")[-1][0].ms == 1000
         with pytest.raises(RemoteError, match=r"there is no folder.*entries 1-0 to"):
             rows(again, "1", "2")

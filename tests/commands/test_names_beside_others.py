@@ -32,11 +32,11 @@ def other(keyspace: Keyspace, tmp_path: Path) -> Iterator[Store]:
         yield opened
 
 
-def taking(other: Store, name: str) -> Callable[..., None]:
-    return lambda *_: other.stream(name).add({"n": "another's"}, "9-0") and None
+def taking(other: Store, name: str) -> Callable[..., object]:
+    return lambda *_: other.stream(name).add({"n": "another's"}, "9-0")
 
 
-def before(monkeypatch: pytest.MonkeyPatch, place: Any, name: str, step: Callable[..., None]) -> None:
+def before(monkeypatch: pytest.MonkeyPatch, place: Any, name: str, step: Callable[..., object]) -> None:
     """Another process's step right before something is called."""
     real = getattr(place, name)
 
@@ -90,9 +90,7 @@ def test_copy_does_not_replace_a_key_that_came_meanwhile(
 
 
 def test_move_does_not_replace_a_key_that_came_meanwhile(keyspace: Keyspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    before(
-        monkeypatch, Store, "rename", lambda *_: keyspace.store(1).stream("x").add({"n": "another's"}, "9-0") and None
-    )
+    before(monkeypatch, Store, "rename", lambda *_: keyspace.store(1).stream("x").add({"n": "another's"}, "9-0"))
     assert not keyspace.move(0, b"x", 1)
     assert is_the_others(keyspace.store(1).stream("x"))
     assert [str(each.id) for each in keyspace.store(0).stream("x").range()] == ["1-0"]

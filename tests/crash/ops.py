@@ -79,7 +79,7 @@ def _append(w: Workload, name: bytes, rows: Sequence[Pairs], ids: Sequence[ID] |
         options = {"durable": durable, **_trimming(trim)}
         if single:
             given = within or ("*" if ids is None else _text(ids[0]))
-            added = stream.add(rows[0], given, **options)  # type: ignore[arg-type]
+            added = stream.add(rows[0], given, **options)  # type: ignore[call-overload]
             assert added is not None
             got = [as_id(added)]
         else:

@@ -28,7 +28,7 @@ class _Producer:
         key = self.key()
         durable = self.part.chance.random() < 0.1
         with self.part.journal.op("add", keys=key) as done:
-            done["ids"] = packed([self.part.stream.add(row_of(key), durable=durable)])  # type: ignore[list-item]
+            done["ids"] = packed([self.part.stream.add(row_of(key), durable=durable)])
 
     def add_many(self) -> None:
         keys = [self.key() for _ in range(self.part.chance.choice(_BATCHES))]

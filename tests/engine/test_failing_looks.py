@@ -228,4 +228,4 @@ def test_a_directory_that_cannot_be_asked_for_its_status_is_told_of(
             patch.setattr("diskstream.engine.whereabouts.os.fstat", failing)
             with pytest.raises(StorageError, match="streams/x"):
                 store.stream("x").add({"n": "1"})
-        assert store.stream("x").add({"n": "1"})
+        assert store.stream("x").add({"n": "1"}) == store.stream("x").last_id()

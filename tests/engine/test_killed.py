@@ -128,7 +128,7 @@ def test_a_death_at_any_step_is_got_over(nurse: Nursery, tmp_path: Path, fsync: 
         names.add(name.partition(".")[2])
         if not joined:
             store = diskstream.open(path, **options)
-        left = Left(mortal, [one for one in before if one is not None])
+        left = Left(mortal, before)
         own = store.stream("x").add({"by": "survivor"})
         assert own is not None
         there = ids(store)

@@ -21,8 +21,7 @@ from tests.engine.users import follow_names, use
 
 def add(store: Store, what: str, count: int = 1, name: str = "x") -> list[EntryID]:
     stream = store.stream(name)
-    added = [stream.add({"n": f"{what} {number}"}) for number in range(count)]
-    return [one for one in added if one is not None]
+    return [stream.add({"n": f"{what} {number}"}) for number in range(count)]
 
 
 def there(store: Store, name: str = "x") -> list[str]:

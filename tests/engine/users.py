@@ -296,7 +296,7 @@ def end_without_closing(path: str) -> None:
         lambda: stream.read("$", block=0),
         lambda: store.read({"x": "$", "none": "$"}, block=0.001),
         lambda: list(stream.range(count=50)),
-        lambda: first is not None and stream.get(first),
+        lambda: stream.get(first),
         store.sync,
     ]
     for work in works:

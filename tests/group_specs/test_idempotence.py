@@ -152,9 +152,9 @@ def test_a_value_is_the_same_as_what_is_stored_of_it(orders: Stream, value: Any)
 def test_fields_that_can_be_read_only_once(orders: Stream) -> None:
     """`add` takes any iterator of pairs."""
     pairs = [("a", "1"), ("b", "2")]
-    orders.add(iter(pairs))  # type: ignore[arg-type]
-    orders.add(iter(pairs), producer="shop")  # type: ignore[arg-type]
-    orders.add(iter(pairs), producer="shop")  # type: ignore[arg-type]
+    orders.add(iter(pairs))  # type: ignore[call-overload]
+    orders.add(iter(pairs), producer="shop")  # type: ignore[call-overload]
+    orders.add(iter(pairs), producer="shop")  # type: ignore[call-overload]
     assert [entry.pairs for entry in orders] == [[(b"a", b"1"), (b"b", b"2")]] * 2
 
 

@@ -149,7 +149,7 @@ def test_ids_rise_over_a_reopening_under_a_clock_that_was_set_back(tmp_path: Pat
         with open_at(tmp_path / "again", clock) as store:
             added += [store.stream("x").add({"a": 1}) for _ in range(3)]
             assert [entry.id for entry in store.stream("x")] == added
-    assert added == sorted(set(added), key=lambda entry_id: (entry_id.ms, entry_id.seq) if entry_id else (0, 0))
+    assert added == sorted(set(added), key=lambda entry_id: (entry_id.ms, entry_id.seq))
     assert [str(entry_id) for entry_id in added[:6]] == [f"5000-{seq}" for seq in range(6)]
 
 

@@ -242,7 +242,7 @@ def test_a_stream_has_room_for_so_many_settings_and_no_more(store: Store) -> Non
             log.retry(lambda number=number: log.native.change([("setting", b"%d" % number, b"v")], 1), held=True)  # type: ignore[misc]
     with pytest.raises(diskstream.LimitError):
         store.stream("x").set_retention(max_entries=5)
-    assert store.stream("x").add({"a": 2}), "the stream is as good as before"
+    assert store.stream("x").add({"a": 2}) == store.stream("x").last_id(), "the stream is as good as before"
     assert len(log.native.settings()) == 64
 
 
