@@ -1,5 +1,6 @@
 """Retention in the background: the open streams of one process that have a rule, looked after until it is stopped."""
 
+import contextlib
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -57,8 +58,9 @@ class Retainer:
                 return
             name = "diskstream-cold" if moves else "diskstream-retention"
             thread = threading.Thread(target=self._attend, args=(moves,), name=name, daemon=True)
-            thread.start()  # there may be too many: then the next look begins it
-            self._threads[moves] = thread
+            with contextlib.suppress(RuntimeError):  # there are too many: the next look begins it
+                thread.start()
+                self._threads[moves] = thread
 
     def stop(self) -> None:
         """Ends the threads and waits for them: for the step under way, for an upload no longer than a few seconds.

@@ -49,6 +49,7 @@ _MAX_MAP_BYTES = 1 << 44
 # Processes and threads that read the view at the same time: each needs a slot of 64 bytes.
 _MAX_READERS = 2048
 _TOO_MANY = "Too many processes and threads look at what is pending, and each is alive: close some"
+_WITHIN = "this is a signal handler that interrupted another call of the same thread: do it when that has returned"
 _UNWRITABLE = (
     "groups with much pending need the view there, which is mounted for reading only or somebody else's: mend that, or "
     "close the store and remove the directory view, which is made anew"
@@ -381,14 +382,20 @@ class View:
                 raise _as_ours(self.path, error) from error
 
     def _once_left(self, then: Callable[[], None], patience_s: float = math.inf) -> None:
-        """Calls `then` when the last thread has left its transaction, or after so long, and lets none in meanwhile."""
-        ends = time.monotonic() + patience_s
+        """Calls `then` when the last thread has left its transaction, or after so long, and lets none in meanwhile.
+
+        Raises:
+            StorageError: the last one is this thread, which will not leave it before this returns.
+        """
+        ends, me = time.monotonic() + patience_s, threading.get_ident()
         while True:
             with self._gate:
                 self._wait_for_others(_TURN_S)
                 if not self._inside or time.monotonic() >= ends:
                     then()
                     return
+                if patience_s == math.inf and all(thread == me for thread in list(self._inside.values())):
+                    raise StorageError(str(self.path), "grow the view in", errno.EBUSY, _WITHIN)
             time.sleep(_LOOK_S)  # a handler in a transaction may wait to begin another
 
     def _begin_again(self) -> None:

@@ -1,12 +1,15 @@
 """A view that is thrown away, or a fork, while other threads are in its transactions."""
 
+import errno
 import os
 import threading
 import time
 from pathlib import Path
 
+import lmdb
 import pytest
 
+from diskstream import StorageError
 from diskstream.engine import state
 from diskstream.engine.state import View, open_view
 from tests.engine.children import LIMIT_S
@@ -43,6 +46,27 @@ def test_a_view_is_thrown_away_when_the_last_thread_has_left_it(
         each.join(LIMIT_S)
         assert not each.is_alive()
     assert view.read(lambda txn: txn.get(b"key")) is None
+    view.close()
+
+
+def test_a_handler_within_a_transaction_is_told_that_the_view_cannot_grow_now(tmp_path: Path) -> None:
+    """It waited for ever for the transaction that it had interrupted."""
+    view, told = open_view(tmp_path / "view"), list[StorageError]()
+
+    def full(txn: object) -> None:
+        raise lmdb.MapFullError("full")
+
+    def interrupted(txn: object) -> None:
+        with pytest.raises(StorageError, match="signal handler") as caught:
+            view.write(full)
+        told.append(caught.value)
+
+    thread = threading.Thread(target=view.read, args=(interrupted,), daemon=True)
+    thread.start()
+    thread.join(LIMIT_S)
+    assert [error.errno for error in told] == [errno.EBUSY]
+    view.write(lambda txn: txn.put(b"key", b"value"))
+    assert view.read(lambda txn: txn.get(b"key")) == b"value"
     view.close()
 
 

@@ -42,6 +42,22 @@ def test_a_rule_is_applied_and_applied_again(tmp_path: Path) -> None:
     assert retaining_threads() == []
 
 
+def test_a_rule_is_set_where_no_thread_can_be_started_and_applied_when_one_can(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with small_store(tmp_path / "s", **QUICK) as store:
+        stream = store.stream("x")
+        fill(stream, 500)
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", refuse)
+            assert stream.set_retention(max_entries=100).max_entries == 100
+        assert retaining_threads() == []
+        until(lambda: len(stream) == 100)
+
+
 def test_there_is_no_thread_where_there_is_no_rule(tmp_path: Path) -> None:
     with small_store(tmp_path / "s", **QUICK) as store, small_store(tmp_path / "t", retention_interval_ms=0) as other:
         fill(store.stream("x"), 10)
