@@ -141,8 +141,8 @@ def test_a_waiter_that_dies_between_its_call_and_its_entry_stalls_nobody(tmp_pat
         called, alive, other = waiting.join(), waiting.join(), waiting.join()
         os.kill(called.pid, signal.SIGSTOP)
         ids = added(stream, 2)
-        # Nobody else is called: each looks by itself in the end, and who looks first takes the first, leaving one to the
-        # other if that waits longer.
+        # Nobody else is called: each looks by itself in the end. Who looks first takes the first entry, and leaves one
+        # to the other if that waits longer.
         assert {alive.hear(), other.hear()} == {f"got {entry_id}" for entry_id in ids}
         called.kill()
         assert group.pending().consumers == {b"c1": 1, b"c2": 1}
