@@ -17,30 +17,27 @@ COMPLETE = (
 _MAX_VERSION = 2**64 - 1
 
 
-class EntryOptions(TypedDict, total=False):
-    """What `Stream.add` takes beside fields, ID and `nomkstream`."""
-
+class _AnyAddOptions(TypedDict, total=False):
     maxlen: int | None
     minid: IDLike | None
     approximate: bool
     limit: int | None
     ref: str
-    producer: str | bytes | None
-    message_id: str | bytes | None
     durable: bool
 
 
-class AddOptions(TypedDict, total=False):
+class EntryOptions(_AnyAddOptions, total=False):
+    """What `Stream.add` takes beside fields, ID and `nomkstream`."""
+
+    producer: str | bytes | None
+    message_id: str | bytes | None
+
+
+class AddOptions(_AnyAddOptions, total=False):
     """What `Stream.add_many` takes beside rows and commit."""
 
     ids: Iterable[IDLike] | None
     nomkstream: bool
-    maxlen: int | None
-    minid: IDLike | None
-    approximate: bool
-    limit: int | None
-    ref: str
-    durable: bool
 
 
 def check_writer(writer: object) -> bytes:

@@ -132,8 +132,7 @@ def describe(name: bytes, log: StreamLog) -> StreamInfo:
     except FileNotFoundError:
         raise StreamMoved from None
     packed = [view for view in views if view.generation or names.log_path(log.directory, view.number).name not in files]
-    here = {path.name for path in files.values() if path.suffix == ".seg"}
-    absent = [view for view in packed if _file_name(log, view) not in here]
+    absent = [view for view in packed if _sealed_name(log, view) not in files]
     away = [stub for view in absent if (stub := _stub(log, view)) is not None]
     return StreamInfo(
         **summary,
@@ -148,7 +147,7 @@ def describe(name: bytes, log: StreamLog) -> StreamInfo:
     )
 
 
-def _file_name(log: StreamLog, view: SegmentView) -> str:
+def _sealed_name(log: StreamLog, view: SegmentView) -> str:
     return names.segment_path(log.directory, view.number, view.generation).name
 
 

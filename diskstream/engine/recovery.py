@@ -345,8 +345,6 @@ def _tidy(directory: Path, files: Files, native: Log, options: Options) -> list[
                 # Whose it is cannot be told, or it is another stream's: perhaps the active log is the stranger here.
                 why = "it could not be read" if owner is None else "it does not belong to this log"
                 findings.append(Finding("unknown", path, 0, 0, f"left as it is: {why}"))
-                # What could not be read is not missing: it may be read the next time.
-                present |= {number} if owner is None and generation == listed.get(number) else set()
                 continue
             if number not in listed or generation < listed[number]:
                 if kind == "log" and options.audit and number > oldest:
@@ -357,7 +355,6 @@ def _tidy(directory: Path, files: Files, native: Log, options: Options) -> list[
                 findings.append(_put_aside(directory, files, path))
             else:
                 findings += _drop_sealed_source(directory, files, native, path, number)
-                present.add(number)
     for path in audit.sweep(directory, files, native, oldest):
         findings.append(Finding("dropped", path, 0, 0, "removed: the segments of its time are gone"))
     if findings:

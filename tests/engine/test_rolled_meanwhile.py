@@ -20,36 +20,26 @@ def rolled(stream: diskstream.Stream) -> None:
 
 
 class Rolling:
-    """The segments of a log, behind which the log is rolled once, when they have been listed."""
+    """Stands in for the segments of a log, or its native half: rolls it at the first call of one method."""
 
-    def __init__(self, real: Any, roll: Callable[[], None]) -> None:
-        self._real, self._roll, self._done = real, roll, False
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._real, name)
-
-    def views(self) -> Any:
-        found = self._real.views()
-        if not self._done:
-            self._done = True
-            self._roll()
-        return found
-
-
-class RollingNative:
-    """A native log, which is rolled once, when its active segment is about to be told."""
-
-    def __init__(self, real: Any, roll: Callable[[], None]) -> None:
-        self._real, self._roll, self._done = real, roll, False
+    def __init__(self, real: Any, method: str, roll: Callable[[], None], *, before: bool) -> None:
+        self._real, self._method, self._roll, self._before = real, method, roll, before
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._real, name)
+        found = getattr(self._real, name)
+        if name != self._method:
+            return found
+        self._method = ""
 
-    def active_view(self) -> Any:
-        if not self._done:
-            self._done = True
-            self._roll()
-        return self._real.active_view()
+        def call() -> Any:
+            if self._before:
+                self._roll()
+            answer = found()
+            if not self._before:
+                self._roll()
+            return answer
+
+        return call
 
 
 @pytest.fixture
@@ -65,7 +55,7 @@ def looked(stream: diskstream.Stream, look: Callable[[StreamLog], Any]) -> Any:
 
     def on(log: StreamLog) -> Any:
         real = log.segments
-        log.segments = Rolling(real, lambda: rolled(stream))  # type: ignore[assignment]
+        log.segments = Rolling(real, "views", lambda: rolled(stream), before=False)  # type: ignore[assignment]
         try:
             return look(log)
         finally:
@@ -98,7 +88,7 @@ def test_a_range_backwards_looks_at_no_other_segment_s_deleted_entries(stream: d
 
     def look(log: StreamLog) -> int:
         real = log.native
-        log.native = RollingNative(real, roll)  # type: ignore[assignment]
+        log.native = Rolling(real, "active_view", roll, before=True)  # type: ignore[assignment]
         try:
             return sum(block.row_count for block in reader.blocks(log, BEGIN, END, reverse=True))
         finally:
