@@ -4,7 +4,7 @@ use crate::block::{Block, Column};
 use crate::columns::Duplicates;
 use crate::error::{Error, Result};
 use crate::listed::Strings;
-use crate::parse::{self, Parsed};
+use crate::parse::{boolean, date, decimal, float, float32, integer, timestamp, Parsed};
 
 /// What a column holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,13 +47,21 @@ pub struct Bad {
     pub column: usize,
 }
 
-fn set_bit(bits: &mut Vec<u8>, row: usize, on: bool) {
-    if bits.len() <= row / 8 {
-        bits.push(0);
+fn clear_bit(bits: &mut [u8], row: usize) {
+    if let Some(byte) = bits.get_mut(row / 8) {
+        *byte &= !(1 << (row % 8));
     }
-    if let (Some(byte), true) = (bits.get_mut(row / 8), on) {
+}
+
+fn set_bit(bits: &mut [u8], row: usize) {
+    if let Some(byte) = bits.get_mut(row / 8) {
         *byte |= 1 << (row % 8);
     }
+}
+
+/// A value that is all that the text says, or that need not be.
+fn kept<T>(parsed: Option<Parsed<T>>, exact: bool) -> Option<T> {
+    parsed.filter(|parsed| parsed.whole || !exact).map(|parsed| parsed.value)
 }
 
 /// Sets `count` bits from `row` on, which is where `bits` end.
@@ -89,43 +97,6 @@ impl TypedColumn {
         }
     }
 
-    fn width(&self) -> usize {
-        match self.kind {
-            Type::Int(bits) => usize::from(bits / 8),
-            Type::Float32 | Type::Date => 4,
-            Type::Float64 | Type::Timestamp => 8,
-            Type::Decimal { .. } => 16,
-            Type::Bool | Type::Utf8 | Type::Binary => 0,
-        }
-    }
-
-    fn null(&mut self) -> Result<()> {
-        match self.kind {
-            Type::Utf8 | Type::Binary => self.strings.push(&[])?,
-            Type::Bool => set_bit(&mut self.data, self.rows, false),
-            _ => self.data.resize(self.data.len() + self.width(), 0),
-        }
-        set_bit(&mut self.validity, self.rows, false);
-        self.nulls += 1;
-        self.rows += 1;
-        Ok(())
-    }
-
-    fn int(&mut self, value: i64, bits: u8) -> bool {
-        let spare = 64 - u32::from(bits);
-        if (value << spare) >> spare != value {
-            return false;
-        }
-        let bytes = value.to_le_bytes();
-        self.data.extend_from_slice(bytes.get(..usize::from(bits / 8)).unwrap_or(&bytes));
-        true
-    }
-
-    fn number<T, const N: usize>(&mut self, parsed: Option<Parsed<T>>, exact: bool, bytes: fn(T) -> [u8; N]) -> bool {
-        let taken = parsed.filter(|parsed| parsed.whole || !exact);
-        taken.map(|parsed| self.data.extend_from_slice(&bytes(parsed.value))).is_some()
-    }
-
     /// Adds rows `from..to` of a block's column in one piece. False where they are to be looked at one by one: then
     /// nothing was added.
     fn push_run(&mut self, source: &Column, from: usize, to: usize) -> Result<bool> {
@@ -142,26 +113,94 @@ impl TypedColumn {
         Ok(true)
     }
 
-    /// Adds a value. False where it does not parse, or is not `exact` where it must be: nothing is added then.
-    fn parse(&mut self, text: &[u8], exact: bool) -> Result<bool> {
-        let parsed = match self.kind {
-            Type::Int(bits) => parse::integer(text).is_some_and(|value| self.int(value, bits)),
-            Type::Float64 => self.number(parse::float(text), exact, f64::to_le_bytes),
-            Type::Float32 => self.number(parse::float32(text), exact, f32::to_le_bytes),
+    /// Adds a value of each row, one by one. What there is none of, and what does not parse, or is not `exact` where it
+    /// must be, is null; of the latter `bad` gets the place among these rows.
+    fn push_each<'a, I>(&mut self, texts: I, exact: bool, bad: impl FnMut(usize)) -> Result<()>
+    where
+        I: ExactSizeIterator<Item = Option<&'a [u8]>>,
+    {
+        match self.kind {
+            Type::Int(8) => self.fixed(texts, |text| Some(i8::try_from(integer(text)?).ok()?.to_le_bytes()), bad),
+            Type::Int(16) => self.fixed(texts, |text| Some(i16::try_from(integer(text)?).ok()?.to_le_bytes()), bad),
+            Type::Int(32) => self.fixed(texts, |text| Some(i32::try_from(integer(text)?).ok()?.to_le_bytes()), bad),
+            Type::Int(_) => self.fixed(texts, |text| integer(text).map(i64::to_le_bytes), bad),
+            Type::Float32 => self.fixed(texts, |text| kept(float32(text), exact).map(f32::to_le_bytes), bad),
+            Type::Float64 => self.fixed(texts, |text| kept(float(text), exact).map(f64::to_le_bytes), bad),
             Type::Decimal { precision, scale } => {
-                self.number(parse::decimal(text, precision, scale), exact, i128::to_le_bytes)
+                self.fixed(texts, |text| kept(decimal(text, precision, scale), exact).map(i128::to_le_bytes), bad)
             }
-            Type::Timestamp => self.number(parse::timestamp(text), exact, i64::to_le_bytes),
-            Type::Date => parse::date(text).map(|value| self.data.extend(value.to_le_bytes())).is_some(),
-            Type::Bool => parse::boolean(text).map(|value| set_bit(&mut self.data, self.rows, value)).is_some(),
-            Type::Utf8 => std::str::from_utf8(text).is_ok() && self.strings.push(text).map(|()| true)?,
-            Type::Binary => self.strings.push(text).map(|()| true)?,
-        };
-        if parsed {
-            set_bit(&mut self.validity, self.rows, true);
-            self.rows += 1;
+            Type::Timestamp => self.fixed(texts, |text| kept(timestamp(text), exact).map(i64::to_le_bytes), bad),
+            Type::Date => self.fixed(texts, |text| date(text).map(i32::to_le_bytes), bad),
+            Type::Bool => {
+                let first = self.rows;
+                self.data.resize((first + texts.len()).div_ceil(8), 0);
+                let put = |column: &mut Self, row, text: &[u8]| {
+                    let parsed = boolean(text);
+                    if parsed == Some(true) {
+                        set_bit(&mut column.data, row);
+                    }
+                    Ok(parsed.is_some())
+                };
+                self.each(texts, put, |_| Ok(()), bad)
+            }
+            Type::Utf8 | Type::Binary => {
+                let any = self.kind == Type::Binary;
+                let put = |column: &mut Self, _, text: &[u8]| {
+                    Ok((any || std::str::from_utf8(text).is_ok()) && column.strings.push(text).map(|()| true)?)
+                };
+                self.each(texts, put, |column| column.strings.push(&[]), bad)
+            }
         }
-        Ok(parsed)
+    }
+
+    /// The same for values of `N` bytes.
+    fn fixed<'a, I, const N: usize>(
+        &mut self,
+        texts: I,
+        parse: impl Fn(&[u8]) -> Option<[u8; N]>,
+        bad: impl FnMut(usize),
+    ) -> Result<()>
+    where
+        I: ExactSizeIterator<Item = Option<&'a [u8]>>,
+    {
+        self.data.reserve(N * texts.len());
+        let put = |column: &mut Self, _, text: &[u8]| {
+            let parsed = parse(text);
+            Ok(parsed.map(|bytes| column.data.extend_from_slice(&bytes)).is_some())
+        };
+        let put_null = |column: &mut Self| {
+            column.data.extend_from_slice(&[0; N]);
+            Ok(())
+        };
+        self.each(texts, put, put_null, bad)
+    }
+
+    /// The same, by what puts a value where it parses, and what puts a null.
+    #[inline(always)]
+    fn each<'a, I>(
+        &mut self,
+        texts: I,
+        put: impl Fn(&mut Self, usize, &[u8]) -> Result<bool>,
+        put_null: impl Fn(&mut Self) -> Result<()>,
+        mut bad: impl FnMut(usize),
+    ) -> Result<()>
+    where
+        I: ExactSizeIterator<Item = Option<&'a [u8]>>,
+    {
+        let (first, count) = (self.rows, texts.len());
+        set_run(&mut self.validity, first, count);
+        for (at, text) in texts.enumerate() {
+            match text {
+                Some(text) if put(self, first + at, text)? => continue,
+                Some(_) => bad(at),
+                None => {}
+            }
+            put_null(self)?;
+            clear_bit(&mut self.validity, first + at);
+            self.nulls += 1;
+        }
+        self.rows += count;
+        Ok(())
     }
 }
 
@@ -200,21 +239,15 @@ impl Typed {
                     continue;
                 }
             }
-            for (count, row) in rows.iter().enumerate() {
+            let texts = rows.iter().map(|row| {
                 let (table, at) = match block.places.get(*row) {
                     Some((table, at)) => (*table as usize, *at as usize),
                     None => (0, *row),
                 };
-                match sources.get(table).copied().flatten().and_then(|source| source.get(at)) {
-                    None => column.null()?,
-                    Some(text) => {
-                        if !column.parse(text, self.exact)? {
-                            column.null()?;
-                            self.bad.push(Bad { row: before + count, column: number });
-                        }
-                    }
-                }
-            }
+                sources.get(table).copied().flatten().and_then(|source| source.get(at))
+            });
+            let bad = &mut self.bad;
+            column.push_each(texts, self.exact, |at| bad.push(Bad { row: before + at, column: number }))?;
         }
         Ok(())
     }
