@@ -25,7 +25,7 @@ from diskstream.spark.jobs.manifest import Shape, latest
 from diskstream.spark.jobs.outcome import Guarded, split
 from diskstream.spark.jobs.part_reading import read_part
 from diskstream.spark.jobs.place import Place
-from diskstream.spark.jobs.replaced_files import Part, as_they_are
+from diskstream.spark.jobs.replaced_sources import Part, as_they_are, check_archive, check_streams
 from diskstream.spark.jobs.run import run_tasks
 from diskstream.spark.kept_stores import STORES
 from diskstream.spark.losses import whole
@@ -120,12 +120,22 @@ class ReplaySettings:
 
 @dataclass(frozen=True)
 class Work:
-    """What one task stages: slices of a store's lease, or files of an archive, by the names of their streams."""
+    """What one task stages: slices of a store's lease, or files of an archive, by the names of their streams.
+
+    Attributes:
+        path: the store's, its lease's, or the archive's.
+        archive: whether it is one.
+        parts: what is staged.
+        entries: how many, about.
+        identities: in hex, what each part's stream is known by for life, or once, the store that the archive is of.
+            Plans of earlier versions have none.
+    """
 
     path: str
     archive: bool
     parts: tuple[Part, ...]
     entries: int
+    identities: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -191,9 +201,10 @@ def _named(batch: "pa.RecordBatch", stream: str) -> "pa.RecordBatch":
 
 def _of_store(work: Work) -> "Iterator[pa.RecordBatch]":
     with STORES.reading(work.path) as store:
-        for stream, source, first, last in work.parts:
-            within = EntryID(first), EntryID(last)
-            for batch in whole(store, as_bytes(source), within, partial(_scanned, within=within)):
+        identities = work.identities or [""] * len(work.parts)
+        for (stream, source, first, last), known in zip(work.parts, identities, strict=True):
+            within, identity = (EntryID(first), EntryID(last)), bytes.fromhex(known) or None
+            for batch in whole(store, as_bytes(source), within, partial(_scanned, within=within), identity=identity):
                 yield _named(batch, stream)
 
 
@@ -256,7 +267,8 @@ def _plan_store(settings: ReplaySettings) -> list[Work]:
             source = as_text(each.stream)
             first, last = each.range
             parts.append((_target_name(settings, source, len(names)), source, str(first), str(last)))
-        made.append(Work(path, False, tuple(parts), sum(each.entries for each in run_of)))
+        identities = tuple((each.identity or b"").hex() for each in run_of)
+        made.append(Work(path, False, tuple(parts), sum(each.entries for each in run_of), identities))
     return made
 
 
@@ -279,13 +291,13 @@ def _plan_archive(settings: ReplaySettings) -> list[Work]:
     entries = 0
     for each in sorted(chosen, key=lambda each: (each.stream, each.first)):
         if parts and entries + each.rows > settings.max_entries:
-            made.append(Work(settings.source, True, tuple(parts), entries))
+            made.append(Work(settings.source, True, tuple(parts), entries, (manifest.store,)))
             parts, entries = [], 0
         target = _target_name(settings, as_text(each.stream), len(names))
         parts.append((target, each.path, str(low), str(high)))
         entries += each.rows
     if parts:
-        made.append(Work(settings.source, True, tuple(parts), entries))
+        made.append(Work(settings.source, True, tuple(parts), entries, (manifest.store,)))
     return made
 
 
@@ -313,6 +325,9 @@ def _kept_plan(folder: Path, settings: ReplaySettings) -> tuple[list[Work], int]
                 f"the replay was begun, but what it reads is gone ({lost[0]}): remove {folder}, then replay "
                 "what is left, with the option start"
             )
+        for work in plan:
+            if not work.archive and work.identities:
+                check_streams(work.path, work.parts, work.identities)
         return plan, tasks_per_round
     plan = _planned(settings)
     try:
@@ -350,7 +365,10 @@ def _read_plan(file: Path, settings: ReplaySettings) -> tuple[list[Work], int]:
     try:
         facts = {"work": json.loads(text)} if text.startswith(b"[") else checked(text)
         tasks_per_round = int(facts.get("tasks_per_round", settings.tasks_per_round))
-        plan = [Work(w["path"], w["archive"], tuple(map(tuple, w["parts"])), w["entries"]) for w in facts["work"]]
+        plan = [
+            Work(w["path"], w["archive"], tuple(map(tuple, w["parts"])), w["entries"], tuple(w.get("identities", ())))
+            for w in facts["work"]
+        ]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise _damaged(file, error) from error
     _check_words(facts, settings)
@@ -439,10 +457,18 @@ def run(spark: "SparkSession | None", settings: ReplaySettings) -> ReplaySummary
 
 
 def _present(works: Sequence[Work]) -> list[Work]:
-    """The work of a round by the files that an archive has now: since it was planned it may have been compacted."""
-    archives = {work.path: latest(Place(work.path)).files for work in works if work.archive}
+    """The work of a round by the files that an archive has now: since it was planned it may have been compacted.
+
+    Raises:
+        ArgumentError: it is another one now, or has not the rows any more.
+    """
+    archives = {work.path: latest(Place(work.path)) for work in works if work.archive}
+    for work in works:
+        if work.archive:
+            check_archive(work.path, archives[work.path], work.identities)
     return [
-        replace(work, parts=as_they_are(work.parts, archives[work.path])) if work.archive else work for work in works
+        replace(work, parts=as_they_are(work.parts, archives[work.path].files)) if work.archive else work
+        for work in works
     ]
 
 
