@@ -23,7 +23,7 @@ from diskstream.spark.commit import Manifest, commit, last_done
 from diskstream.spark.jobs.landing import landing
 from diskstream.spark.jobs.manifest import Shape, latest
 from diskstream.spark.jobs.outcome import Guarded, split
-from diskstream.spark.jobs.part_reading import read_part
+from diskstream.spark.jobs.part_reading import read_part, rows_within
 from diskstream.spark.jobs.place import Place
 from diskstream.spark.jobs.replaced_sources import Part, as_they_are, check_archive, check_streams
 from diskstream.spark.jobs.run import run_tasks
@@ -216,21 +216,9 @@ def _of_archive(work: Work) -> "Iterator[pa.RecordBatch]":
     place = Place(work.path)
     for stream, file, first, last in work.parts:
         for batch in read_part(place, file, _SHAPE):
-            kept = _within(batch, EntryID(first), EntryID(last))
+            kept = rows_within(batch, EntryID(first), EntryID(last))
             if kept.num_rows:
                 yield _named(kept, stream)
-
-
-def _within(batch: "pa.RecordBatch", first: EntryID, last: EntryID) -> "pa.RecordBatch":
-    import numpy as np
-    import pyarrow as pa
-
-    ms, seq = (np.asarray(batch[name]).view(np.uint64) for name in ("id_ms", "id_seq"))
-    low, high = (np.uint64(first.ms), np.uint64(first.seq)), (np.uint64(last.ms), np.uint64(last.seq))
-    above = (ms > low[0]) | ((ms == low[0]) & (seq >= low[1]))
-    below = (ms < high[0]) | ((ms == high[0]) & (seq <= high[1]))
-    inside = above & below
-    return batch if bool(inside.all()) else batch.filter(pa.array(inside))
 
 
 # --- the plan ---------------------------------------------------------------------------------------------------------
