@@ -17,9 +17,8 @@ from diskstream.errors import ArchiveError, ArgumentError, NotAStoreError
 from diskstream.ids import EntryID
 from diskstream.spark import versions
 from diskstream.spark.collecting import spare_the_collector
-from diskstream.spark.jobs.digest import Digest, digest_of
 from diskstream.spark.jobs.manifest import FOLDER, ArchivedFile, Shape, latest
-from diskstream.spark.jobs.part_reading import read_part, rows_within, shown, verify_part
+from diskstream.spark.jobs.part_reading import checked_part, rows_within, shown, verify_part
 from diskstream.spark.jobs.parts import CORRUPT
 from diskstream.spark.jobs.place import Place
 from diskstream.spark.names import as_text
@@ -165,7 +164,7 @@ def _rows(
     try:
         if options.on_corruption == "skip":
             verify_part(place, file, shape)  # first, since what was given cannot be taken back
-        with closing(_checked(place, file, shape, ids_only=plan.layout == "ids")) as batches:
+        with closing(checked_part(place, file, shape, columns=_IDS if plan.layout == "ids" else None)) as batches:
             for batch in batches:
                 yield rows_within(batch, each.first, each.last)
     except ArchiveError as error:
@@ -177,22 +176,6 @@ def _rows(
         if options.on_corruption == "fail":
             raise
         report_skipped(file.stream, (max(file.first, each.first), min(file.last, each.last)), error, options)
-
-
-def _checked(
-    place: Place, file: ArchivedFile, shape: Shape, *, ids_only: bool
-) -> "Generator[pa.RecordBatch, None, None]":
-    """The rows of a file, and an error behind them where they are not those that were written."""
-    whole, rows = Digest(), 0
-    for batch in read_part(place, file.path, shape, columns=_IDS if ids_only else None):
-        rows += batch.num_rows
-        if not ids_only:
-            whole += digest_of([batch])
-        yield batch
-    if rows != file.rows or not (ids_only or whole == file.digest):
-        raise ArchiveError(
-            f"{place.full(file.path)} is damaged: its rows are not those that were written; restore it from a copy"
-        )
 
 
 def _scanner(plan: Plan, shape: Shape, options: ReadOptions) -> Any:

@@ -1,4 +1,4 @@
-"""A replay that is gone on with, where in place of its source there is another one by now."""
+"""A replay of what is not as it was: another store or archive in its place by now, or damage."""
 
 import json
 import shutil
@@ -12,13 +12,14 @@ pytest.importorskip("pyarrow")
 
 import diskstream
 from diskstream.backups import make_backup
-from diskstream.errors import ArgumentError, StorageError
+from diskstream.errors import ArchiveError, ArgumentError, StorageError
 from diskstream.spark import commit
 from diskstream.spark.jobs import archive
 from diskstream.spark.jobs import replay as job
 from diskstream.spark.jobs.replay import ReplaySettings
 from diskstream.spark.kept_stores import STORES
-from tests.spark.archives import fill, no_spark, stored
+from tests.spark.archives import days, fill, no_spark, stored
+from tests.spark.test_read_archive import flipped
 
 __all__ = ["no_spark"]
 
@@ -81,6 +82,19 @@ def test_another_archive_at_its_place_is_noticed(
     with pytest.raises(ArgumentError, match="is the archive of another store now: replay what is left"):
         job.run(no_spark, given)
     assert stored(target, "s") == stored(tmp_path / "one", "s")[:10]
+
+
+def test_damage_that_parquet_does_not_notice_is_not_replayed(no_spark: Any, tmp_path: Path) -> None:
+    """The rows of a file are held against its digest: other values went into streams as if they had been archived."""
+    fill(tmp_path / "store", "s", days(2, 20))
+    archive.run(no_spark, archive.ArchiveSettings(str(tmp_path / "store"), str(tmp_path / "archive")))
+    flipped(tmp_path / "archive", 1)
+    given = ReplaySettings(str(tmp_path / "archive"), str(tmp_path / "target"))
+    with pytest.raises(ArchiveError, match="is damaged: its rows are not those that were written"):
+        job.run(no_spark, given)
+    with diskstream.open(tmp_path / "target") as store:
+        assert store.streams() == []
+    assert list((tmp_path / "target" / "staging").rglob("*.arrow")) == []
 
 
 def test_a_plan_of_an_earlier_version_is_gone_on_with(

@@ -1,6 +1,6 @@
 """The files of an archive as they are read back: each has the columns that it must have, and the times of its IDs."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -9,7 +9,7 @@ from diskstream.arrow_digests import is_of_pairs
 from diskstream.batches import arrow_type, field_list_type
 from diskstream.errors import ArchiveError, StorageError
 from diskstream.ids import EntryID
-from diskstream.spark.jobs.digest import digest_of
+from diskstream.spark.jobs.digest import Digest, digest_of
 from diskstream.spark.jobs.manifest import ArchivedFile, Shape
 from diskstream.spark.jobs.parts import CORRUPT, NAMES
 from diskstream.spark.jobs.place import Place
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-__all__ = ["read_part", "rows_within", "shown", "verify_part"]
+__all__ = ["checked_part", "read_part", "rows_within", "shown", "verify_part"]
 
 _READ_ROWS: Final = 16_384  # what stays within a core's cache while it is digested
 _LAST_MS: Final = ((1 << 63) - 1) // 1000  # of which Arrow's microseconds can tell
@@ -137,6 +137,29 @@ def _check_times(full: str, batch: "pa.RecordBatch") -> None:
     if not right.all():
         row = int(np.flatnonzero(~right)[0])
         raise _damaged(full, f"the row of ID {int(ms[row])}-… has the time {times[row]}")
+
+
+def checked_part(
+    place: Place, file: ArchivedFile, shape: Shape, *, columns: Sequence[str] | None = None
+) -> "Generator[pa.RecordBatch, None, None]":
+    """As `read_part`, and an error behind the last rows where they are not those that were written.
+
+    Args:
+        place: the archive.
+        file: the file; of less than all `columns` the number of rows is looked at.
+        shape: what all files of the archive have in common.
+        columns: as `read_part`.
+
+    Raises:
+        ArchiveError: it is missing or damaged.
+        StorageError: the disk says no.
+    """
+    found = Digest()
+    for batch in read_part(place, file.path, shape, columns=columns):
+        found += digest_of([batch]) if columns is None else Digest(batch.num_rows)
+        yield batch
+    if found != (file.digest if columns is None else Digest(file.rows)):
+        raise _damaged(place.full(file.path), "its rows are not those that were written")
 
 
 def rows_within(batch: "pa.RecordBatch", first: EntryID, last: EntryID) -> "pa.RecordBatch":

@@ -21,9 +21,9 @@ from diskstream.errors import ArgumentError, StorageError
 from diskstream.ids import EntryID, parse_end, parse_start
 from diskstream.spark.commit import Manifest, commit, last_done
 from diskstream.spark.jobs.landing import landing
-from diskstream.spark.jobs.manifest import Shape, latest
+from diskstream.spark.jobs.manifest import ArchivedFile, Shape, latest
 from diskstream.spark.jobs.outcome import Guarded, split
-from diskstream.spark.jobs.part_reading import read_part, rows_within
+from diskstream.spark.jobs.part_reading import checked_part, rows_within
 from diskstream.spark.jobs.place import Place
 from diskstream.spark.jobs.replaced_sources import Part, as_they_are, check_archive, check_streams
 from diskstream.spark.jobs.run import run_tasks
@@ -140,13 +140,14 @@ class Work:
 
 @dataclass(frozen=True)
 class Round:
-    """What lies between two commits, and where a task of it stages."""
+    """What lies between two commits, and where a task of it stages; the files are those of an archive's parts."""
 
     target: str
     job: str
     given: bool
     number: int
     work: Work
+    files: tuple[ArchivedFile, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -187,8 +188,8 @@ def replay_part(given: Round) -> StagedFile:
     """
     columns = ("id_ms", "id_seq", "fields") if given.given else ("fields",)
     target = Target("", columns, given.given)
-    read = _of_archive if given.work.archive else _of_store
-    return stage(Path(given.target), (given.job, given.number), read(given.work), target, _BATCH_ROWS)
+    batches = _of_archive(given.work, given.files) if given.work.archive else _of_store(given.work)
+    return stage(Path(given.target), (given.job, given.number), batches, target, _BATCH_ROWS)
 
 
 def _named(batch: "pa.RecordBatch", stream: str) -> "pa.RecordBatch":
@@ -212,10 +213,10 @@ def _scanned(stream: Stream, within: tuple[EntryID, EntryID]) -> "Iterator[pa.Re
     return stream.scan(*within, layout="fields", batch_rows=_BATCH_ROWS)
 
 
-def _of_archive(work: Work) -> "Iterator[pa.RecordBatch]":
+def _of_archive(work: Work, files: Sequence[ArchivedFile]) -> "Iterator[pa.RecordBatch]":
     place = Place(work.path)
-    for stream, file, first, last in work.parts:
-        for batch in read_part(place, file, _SHAPE):
+    for (stream, _, first, last), file in zip(work.parts, files, strict=True):
+        for batch in checked_part(place, file, _SHAPE):
             kept = rows_within(batch, EntryID(first), EntryID(last))
             if kept.num_rows:
                 yield _named(kept, stream)
@@ -444,27 +445,37 @@ def run(spark: "SparkSession | None", settings: ReplaySettings) -> ReplaySummary
     return _summary(settings, plan, entries, (min(before, len(rounds)), began))
 
 
-def _present(works: Sequence[Work]) -> list[Work]:
+_Present = tuple[Work, tuple[ArchivedFile, ...]]
+
+
+def _present(works: Sequence[Work]) -> list[_Present]:
     """The work of a round by the files that an archive has now: since it was planned it may have been compacted.
+
+    Returns:
+        The work, and the files of its parts if it is of an archive.
 
     Raises:
         ArgumentError: it is another one now, or has not the rows any more.
     """
     archives = {work.path: latest(Place(work.path)) for work in works if work.archive}
+    found: list[_Present] = []
     for work in works:
-        if work.archive:
-            check_archive(work.path, archives[work.path], work.identities)
-    return [
-        replace(work, parts=as_they_are(work.parts, archives[work.path].files)) if work.archive else work
-        for work in works
-    ]
+        if not work.archive:
+            found.append((work, ()))
+            continue
+        now = archives[work.path]
+        check_archive(work.path, now, work.identities)
+        files, parts = {each.path: each for each in now.files}, as_they_are(work.parts, now.files)
+        found.append((replace(work, parts=parts), tuple(files[path] for _, path, *_ in parts)))
+    return found
 
 
 def _staged(
-    spark: "SparkSession", settings: ReplaySettings, target: Path, number: int, works: Sequence[Work]
+    spark: "SparkSession", settings: ReplaySettings, target: Path, number: int, works: Sequence[_Present]
 ) -> list[StagedFile]:
     job = f"replay-{hashlib.sha256(settings.writer.encode()).hexdigest()[:16]}-{number}"
-    tasks = [Round(str(target), job, settings.ids == "original", at, work) for at, work in enumerate(works)]
+    given = settings.ids == "original"
+    tasks = [Round(str(target), job, given, at, work, files) for at, (work, files) in enumerate(works)]
     outcomes = run_tasks(spark, f"replay, round {number + 1}", tasks, Guarded(replay_part), quiet=settings.quiet)
     files, failed = split(outcomes)
     if failed is not None:
