@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import TypeAlias, final
 
+from diskstream._native import Block
+
 # Offsets, whether they are of 64 bits, data, validity bits or None, what the offsets count from, the first value's bit.
 _Column: TypeAlias = tuple[bytes, bool, bytes, bytes | None, int, int]
 # Milliseconds and sequences as little-endian words of 64 bits, or text.
@@ -16,6 +18,7 @@ class PackedRows:
     def rows(self) -> int: ...  # Entries
     @property
     def size_bytes(self) -> int: ...  # Bytes as packed
+    def block(self) -> Block: ...  # The rows as they are read once they are appended; they must have been given IDs
 
 def pack_columns(
     columns: Sequence[tuple[bytes, _Column]], rows: int, ids: _IDs | None = None, limit: int = ...

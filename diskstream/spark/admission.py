@@ -1,13 +1,18 @@
 """How far a micro-batch goes: limits shared out by backlog, a least number of entries, and a longest wait."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Final
 
 from diskstream.ids import EntryID
 from diskstream.spark.options import ReadOptions
 from diskstream.store import Store
 
 __all__ = ["Admission"]
+
+_FIRST_LOOK: Final = 4096
+_NEAR: Final = 0.9  # of the limit: sizes are known about
+_WHOLE: Final = 1 << 62
 
 
 class Admission:
@@ -38,27 +43,14 @@ class Admission:
             if now - self._waiting_since < options.max_trigger_delay:
                 return dict(start)
         self._waiting_since = None
-        allowed = total
-        if options.max_entries_per_trigger:
-            allowed = min(allowed, options.max_entries_per_trigger)
-        if options.max_bytes_per_trigger:
-            allowed = min(allowed, self._entries_within(store, start, backlog, options.max_bytes_per_trigger))
-        if allowed >= total:
-            return dict(latest)
-        return _shared_out(store, start, latest, backlog, allowed)
+        allowed = min(total, options.max_entries_per_trigger or total)
 
-    def _entries_within(
-        self, store: Store, start: Mapping[bytes, EntryID], backlog: Mapping[bytes, int], limit_bytes: int
-    ) -> int:
-        """How many entries make so many bytes, about: by the mean size of what comes next in each stream."""
-        size = 0.0
-        for name, count in backlog.items():
-            first = start[name].next()
-            stream = store.stream(name)
-            pieces = stream.splits(first or start[name], max_entries=4096, max_bytes=limit_bytes, damaged=True)[:1]
-            each = pieces[0].size_bytes / max(1, pieces[0].entries) if pieces else 1.0
-            size += each * count
-        return max(1, int(sum(backlog.values()) * limit_bytes / max(size, 1.0)))
+        def ends(entries: int) -> dict[bytes, EntryID]:
+            return dict(latest) if entries >= total else _shared_out(store, start, latest, backlog, entries)
+
+        if limit_bytes := options.max_bytes_per_trigger:
+            allowed = _most_within(lambda entries: _size_bytes(store, start, ends(entries)), allowed, limit_bytes)
+        return ends(allowed)
 
 
 def _count(store: Store, name: bytes, start: EntryID, end: EntryID) -> int:
@@ -67,6 +59,44 @@ def _count(store: Store, name: bytes, start: EntryID, end: EntryID) -> int:
     if first is None:
         return 0
     return stream.count_from(first) - (0 if beyond is None else stream.count_from(beyond))
+
+
+def _size_bytes(store: Store, start: Mapping[bytes, EntryID], end: Mapping[bytes, EntryID]) -> int:
+    """Bytes of what lies between, about: by the mean size of the entries of each segment."""
+    size = 0
+    for name, last in end.items():
+        first = start[name].next()
+        if first is None or first > last:
+            continue
+        # Whole nodes, and of segments that are away the whole of them: so they are counted by their share.
+        pieces = store.stream(name).splits(first, last, max_entries=_WHOLE, max_bytes=_WHOLE, damaged=True)
+        entries = sum(piece.entries for piece in pieces)
+        if entries:
+            size += sum(piece.size_bytes for piece in pieces) * _count(store, name, start[name], last) // entries
+    return size
+
+
+def _most_within(size_of: Callable[[int], int], allowed: int, limit_bytes: int) -> int:
+    """The most entries, of `allowed`, that are within so many bytes, about; one at least.
+
+    It looks at twice as many each time, so that of a long backlog no more is looked at than twice what is taken.
+    """
+    fits, held = 0, 0
+    tried = min(allowed, _FIRST_LOOK)
+    while (size := size_of(tried)) <= limit_bytes:
+        if tried == allowed:
+            return allowed
+        fits, held, tried = tried, size, min(allowed, 2 * tried)
+    # Entries are mostly of one size, so the first guess is mostly right; where it is not, the gap is halved.
+    middle = fits + (tried - fits) * (limit_bytes - held) // (size - held)
+    while tried - fits > 1 and held < limit_bytes * _NEAR:
+        middle = min(max(middle, fits + 1), tried - 1)
+        if (size := size_of(middle)) <= limit_bytes:
+            fits, held = middle, size
+        else:
+            tried = middle
+        middle = (fits + tried) // 2
+    return max(1, fits)
 
 
 def _shared_out(

@@ -128,7 +128,9 @@ def _ends(value: str) -> Bounds:
 
 
 def _time_ms(value: str) -> int:
-    if re.fullmatch(r"\d{1,19}", value):
+    if re.fullmatch(r"\d{1,32}", value):
+        if int(value) > MAX_ID.ms:
+            raise ValueError(f"milliseconds since 1970 up to {MAX_ID.ms}, the greatest of an ID")
         return int(value)
     try:
         at = datetime.fromisoformat(value)

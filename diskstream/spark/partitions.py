@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Protocol, TypeVar
 
 from pyspark.sql.datasource import InputPartition
 
@@ -52,10 +53,22 @@ class EntriesPartition(InputPartition):
         return f"EntriesPartition({self.given}, {len(self.slices)} slices, {entries} entries)"
 
 
-def pack(slices: Iterable[Slice], max_bytes: int, max_entries: int) -> list[tuple[Slice, ...]]:
+class _Sized(Protocol):
+    """What is shared out among partitions."""
+
+    @property
+    def entries(self) -> int: ...
+    @property
+    def size_bytes(self) -> int: ...
+
+
+_S = TypeVar("_S", bound=_Sized)
+
+
+def pack(slices: Iterable[_S], max_bytes: int, max_entries: int) -> list[tuple[_S, ...]]:
     """Runs of slices, in order, each within the limits but for a single slice."""
-    packed: list[tuple[Slice, ...]] = []
-    run: list[Slice] = []
+    packed: list[tuple[_S, ...]] = []
+    run: list[_S] = []
     held_bytes = held_entries = 0
     for each in slices:
         if run and (held_bytes + each.size_bytes > max_bytes or held_entries + each.entries > max_entries):
@@ -68,11 +81,11 @@ def pack(slices: Iterable[Slice], max_bytes: int, max_entries: int) -> list[tupl
     return packed
 
 
-def spread(slices: Iterable[Slice], count: int) -> list[tuple[Slice, ...]]:
+def spread(slices: Iterable[_S], count: int) -> list[tuple[_S, ...]]:
     """At most `count` runs of slices, in order, of about as many bytes each."""
     known = list(slices)
     total = max(1, sum(each.size_bytes for each in known))
-    runs: dict[int, list[Slice]] = {}
+    runs: dict[int, list[_S]] = {}
     before = 0
     for each in known:
         at = min(count - 1, (2 * before + each.size_bytes) * count // (2 * total))  # the last may be empty

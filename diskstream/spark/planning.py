@@ -2,7 +2,7 @@
 
 import fnmatch
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -28,7 +28,10 @@ _LEAST_BYTES: Final = 16 << 20
 _PIECES: Final = 8  # of a partition: what is cut so fine can be shared out evenly
 
 __all__ = [
+    "bounds_of",
+    "check_bounds",
     "chosen_streams",
+    "enough_for_cores",
     "is_chosen",
     "open_for_planning",
     "partitioned",
@@ -64,8 +67,8 @@ def _something_else(path: Path) -> str:
         return f"it is a place of backups: name one of them, each is a store ('diskstream backup ls {path}')"
     if (path / "_manifest").is_dir():
         return (
-            f"it is an archive: 'diskstream spark replay --from {path} -d STORE' makes streams of it again, and its "
-            "files are Parquet"
+            f"it is an archive, of which entries are read in batches; 'diskstream spark replay --from {path} -d STORE' "
+            "makes streams of it again"
         )
     return ""
 
@@ -94,19 +97,43 @@ def is_chosen(name: bytes, options: ReadOptions) -> bool:
     )
 
 
-def _first(stream: Stream, options: ReadOptions) -> EntryID | None:
+def check_bounds(options: ReadOptions, names: list[bytes]) -> None:
+    """Looks whether all streams that have bounds of their own are read.
+
+    Raises:
+        ArgumentError: one is not.
+    """
+    for bounds in (options.starting_ids, options.ending_ids):
+        unknown = sorted(set(bounds.by_stream) - set(names)) if bounds else []
+        if unknown:
+            raise ArgumentError(f"there are bounds for {unknown[0]!r}, which is none of the streams that are read")
+
+
+def bounds_of(name: bytes, last_id: Callable[[], EntryID], options: ReadOptions) -> tuple[EntryID, EntryID] | None:
+    """The first and the last ID that are read of a stream; None where that is nothing.
+
+    Args:
+        name: the stream's.
+        last_id: gives where it ends.
+        options: what the read was told.
+    """
+    first, last = _first(name, last_id, options), _last(name, options)
+    return (first, last) if first is not None and last is not None and first <= last else None
+
+
+def _first(name: bytes, last_id: Callable[[], EntryID], options: ReadOptions) -> EntryID | None:
     if options.starting_timestamp is not None:
         return EntryID(options.starting_timestamp, 0)
-    at = (options.starting_ids or Bounds("earliest")).of(stream.name) or "earliest"
+    at = (options.starting_ids or Bounds("earliest")).of(name) or "earliest"
     if at == "latest":
-        return stream.last_id().next()
+        return last_id().next()
     return MIN_ID if isinstance(at, str) else at
 
 
-def _last(stream: Stream, options: ReadOptions) -> EntryID | None:
+def _last(name: bytes, options: ReadOptions) -> EntryID | None:
     if options.ending_timestamp is not None:
         return EntryID(options.ending_timestamp, 0).prev()
-    at = (options.ending_ids or Bounds("latest")).of(stream.name) or "latest"
+    at = (options.ending_ids or Bounds("latest")).of(name) or "latest"
     if at == "earliest":
         return None
     return MAX_ID if isinstance(at, str) else at
@@ -157,10 +184,7 @@ def plan_entries(options: ReadOptions) -> list[EntriesPartition]:
     """
     with open_for_planning(options.path) as store:
         names = chosen_streams(store, options)
-        for bounds in (options.starting_ids, options.ending_ids):
-            unknown = sorted(set(bounds.by_stream) - set(names)) if bounds else []
-            if unknown:
-                raise ArgumentError(f"there are bounds for {unknown[0]!r}, which is none of the streams that are read")
+        check_bounds(options, names)
         path, leased = place_of_read(store, names, options)
     try:
         runs = _planned(path, names, options)
@@ -177,9 +201,8 @@ def _planned(path: str, names: list[bytes], options: ReadOptions) -> list[tuple[
         ranges = []
         for name in names:
             stream = store.stream(name)
-            first, last = _first(stream, options), _last(stream, options)
-            if first is not None and last is not None and first <= last:
-                ranges.append((name, first, last))
+            if found := bounds_of(name, stream.last_id, options):
+                ranges.append((name, *found))
         return partitioned(store, ranges, options)
 
 
@@ -203,13 +226,18 @@ def partitioned(
     packed = pack(slices, limits[1], limits[0])
     if options.min_partitions is not None:
         return packed
-    most = max(entries // _LEAST_ENTRIES, size_bytes // _LEAST_BYTES)
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    count = max(len(packed), min(-(-len(packed) // cores) * cores, most))
+    count = enough_for_cores(len(packed), entries, size_bytes)
     if count <= 1:
         return packed
     even = spread(_all_slices(store, ranges, options, _shares(limits, entries, size_bytes, _PIECES * count)), count)
     return even if all(_within(run, limits) for run in even) else packed
+
+
+def enough_for_cores(count: int, entries: int, size_bytes: int) -> int:
+    """As many partitions as so many would have to be for each core to have as much as the others; of what pays."""
+    most = max(entries // _LEAST_ENTRIES, size_bytes // _LEAST_BYTES)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(count, min(-(-count // cores) * cores, most))
 
 
 def _shares(limits: tuple[int, int], entries: int, size_bytes: int, count: int) -> tuple[int, int]:

@@ -4,7 +4,7 @@ A name stands for part of an entry where the table in docs/spark.md says so; any
 ``field:name`` is one whatever it is called.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -58,12 +58,19 @@ _KINDS: dict[type[st.DataType], str] = {
 }
 
 
-def default_schema(options: ReadOptions) -> st.StructType:
+def default_schema(options: ReadOptions, typed: Sequence[tuple[str, str]] = ()) -> st.StructType:
     """What a read has without a schema of the user's.
+
+    Args:
+        options: of the read.
+        typed: fields and types of an archive that has these only.
 
     Raises:
         ArgumentError: typed columns need one.
     """
+    if typed:
+        columns = [(f"{PREFIX}{name}" if is_part(name) else name, _of_kind(kind)) for name, kind in typed]
+        return st.StructType([st.StructField(*each) for each in [*_IDS, *columns, (CORRUPT, _FIELDS)]])
     if options.layout == "typed":
         raise ArgumentError("layout=typed needs the columns: .schema('sensor string, value double')")
     body: dict[str, list[tuple[str, st.DataType]]] = {
@@ -104,6 +111,13 @@ def _kind_of(column: st.StructField) -> str:
         f"column {column.name}: a field cannot be read as {kind.simpleString()}; choose a number, boolean, string, "
         "binary, date or timestamp"
     )
+
+
+def _of_kind(kind: str) -> st.DataType:
+    if kind.startswith("decimal("):
+        precision, scale = map(int, kind[len("decimal(") : -1].split(","))
+        return st.DecimalType(precision, scale)
+    return next(known() for known, word in _KINDS.items() if word == kind)
 
 
 def is_part(name: str) -> bool:

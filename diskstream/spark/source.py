@@ -14,6 +14,14 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from diskstream.errors import ArgumentError
+from diskstream.spark.archived_entries import (
+    ArchivePartition,
+    archived_columns,
+    is_archive,
+    plan_archive,
+    read_archived,
+)
+from diskstream.spark.jobs.manifest import Shape
 from diskstream.spark.options import ReadOptions, WriteOptions
 from diskstream.spark.partitions import EntriesPartition
 from diskstream.spark.planning import plan_entries
@@ -30,17 +38,22 @@ __all__ = ["DiskstreamSource", "EntriesReader"]
 
 
 class EntriesReader(DataSourceReader):
-    """A batch read of entries."""
+    """A batch read of entries, of a store or of an archive."""
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self.options, self.plan = options, plan(schema, options)
 
     def partitions(self) -> Sequence[InputPartition]:
         """Plans, and takes a lease."""
+        if is_archive(self.options.path):
+            return plan_archive(self.options, self.plan) or [ArchivePartition(self.options.path, Shape(), ())]
         return plan_entries(self.options) or [EntriesPartition("", self.options.path, (), leased=False)]
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         """Reads one partition, in a task."""
+        if isinstance(partition, ArchivePartition):
+            yield from read_archived(partition, self.plan, self.options)
+            return
         assert isinstance(partition, EntriesPartition)
         if partition.slices:
             yield from read_entries(partition, self.plan, self.options)
@@ -60,7 +73,9 @@ class DiskstreamSource(DataSource):
     def schema(self) -> StructType:
         """The columns of a read for which the user gives none."""
         options = self._read_options()
-        return default_schema(options) if options.table == "entries" else table_schema(options.table)
+        if options.table != "entries":
+            return table_schema(options.table)
+        return default_schema(options, archived_columns(options.path) if is_archive(options.path) else ())
 
     def _read_options(self) -> ReadOptions:
         options: ReadOptions = ReadOptions.parse(self.options)

@@ -25,7 +25,7 @@ from diskstream.stream import Stream
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["opened", "read_entries"]
+__all__ = ["opened", "read_entries", "report_skipped"]
 
 _log = logging.getLogger("diskstream.spark")
 
@@ -96,23 +96,30 @@ def _scan(stream: Stream, each: Slice, plan: Plan, options: ReadOptions) -> "Ite
         try:
             pieces = stream.splits(at, last, max_entries=1, damaged=True)
         except CorruptionError:
-            _report(stream, (at, last), error, options)
+            report_skipped(stream.name, (at, last), error, options)
             return
         for piece in pieces:
             try:
                 found = list(scanned(piece.first, piece.last))
             except CorruptionError as fault:
-                _report(stream, (piece.first, piece.last), fault, options)
+                report_skipped(stream.name, (piece.first, piece.last), fault, options)
             else:
                 yield from found
 
 
-def _report(stream: Stream, within: tuple[EntryID, EntryID], error: CorruptionError, options: ReadOptions) -> None:
-    """Tells what was skipped: in the worker's log, and as a file of JSON below `corruptionPath`."""
+def report_skipped(stream: bytes, within: tuple[EntryID, EntryID], error: Exception, options: ReadOptions) -> None:
+    """Tells what was skipped: in the worker's log, and as a file of JSON below `corruptionPath`.
+
+    Args:
+        stream: its name.
+        within: the first and the last ID that it may have had.
+        error: why.
+        options: of the read.
+    """
     first, last = within
-    _log.warning("skipped %s to %s of stream %s: %s", first, last, as_text(stream.name), error)
+    _log.warning("skipped %s to %s of stream %s: %s", first, last, as_text(stream), error)
     if options.corruption_path:
         folder = Path(options.corruption_path)
         folder.mkdir(parents=True, exist_ok=True)
-        found = {"stream": as_text(stream.name), "first": str(first), "last": str(last), "error": str(error)}
+        found = {"stream": as_text(stream), "first": str(first), "last": str(last), "error": str(error)}
         (folder / f"skipped-{secrets.token_hex(8)}.json").write_text(json.dumps(found) + "\n")

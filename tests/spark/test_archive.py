@@ -345,7 +345,7 @@ def test_what_cannot_be_read_back_does_not_count(
 ) -> None:
     fill(tmp_path / "store", "s", days(1, 1000))
 
-    def spoilt(place: Place, path: str, shape: Shape, **how: bool) -> Any:
+    def spoilt(place: Place, path: str, shape: Shape, **how: Any) -> Any:
         batches = list(read_part(place, path, shape, **how))
         return [batches[0].slice(1), *batches[1:]]
 

@@ -114,6 +114,7 @@ def test_what_is_wrong_is_told_at_once_and_makes_nothing(here: Path, command: st
         "replay --from store -d new --dry-run",
         "replay --from archive -d new --dry-run",
         "profile --dry-run",
+        "reconcile --dry-run",
         "rollup -f n --dry-run",
     ],
 )

@@ -75,9 +75,9 @@ def test_what_comes_when_its_window_is_in_the_stream_is_counted_as_too_late(stor
 
     tell(store, (10, 1), (70, 2), (130, 4))
     complete = (BASE_S + 120) * 1000
-    assert add_windows(rolled(), settings, complete) == (2, 0, 1)
+    assert add_windows(rolled(), settings, complete) == (2, 0, 1, 0)
     tell(store, (20, 8), (75, 16), (140, 32))
-    assert add_windows(rolled(), settings, complete + MINUTE) == (1, 2, 0)
+    assert add_windows(rolled(), settings, complete + MINUTE) == (1, 2, 0, 0)
     assert [float(entry[b"v_sum"]) for entry in store.stream("minutes")] == [1, 2, 4 + 32]
 
 
@@ -101,3 +101,14 @@ def test_without_a_time_of_their_own_entries_up_to_a_time_are_complete(no_spark:
     )
     found = run(no_spark, settings)
     assert (found.added, found.held_back) == (2, 1)
+
+
+def test_a_window_that_the_begin_cuts_is_not_said_to_come(no_spark: Any, store: Store) -> None:
+    """The rest of its entries is not read: it was counted as one that is not complete yet."""
+    store.stream("s").add_many([{"v": "1"} for _ in range(40)], ids=[f"{1000 + at}-0" for at in range(40)])
+    settings = Settings(
+        str(store.path), (b"s",), window_ms=10, fields=("v",), since_ms=1005, until_ms=1035, to_stream=b"windows"
+    )
+    found = run(no_spark, settings)
+    assert (found.added, found.held_back, found.cut) == (2, 1, 1)
+    assert [entry.id.ms for entry in store.stream("windows")] == [1010, 1020]

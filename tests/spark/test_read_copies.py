@@ -1,4 +1,6 @@
-"""What is no store under `path`: a backup is read as one; a place of backups, an archive, and the rest are refused."""
+"""What is no store under `path`: a backup is read as one; a place of backups and the rest are refused.
+
+So is an archive, but for a batch read of entries by Spark: see `test_read_archive`."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -90,7 +92,7 @@ def test_what_is_no_store_is_told_with_what_it_is(no_spark: Any, backup: Path, t
     (tmp_path / "empty").mkdir()
     for name, says in {
         "backups": f"it is a place of backups: name one of them.*diskstream backup ls {tmp_path}/backups",
-        "archive": f"it is an archive: 'diskstream spark replay --from {tmp_path}/archive",
+        "archive": f"it is an archive, of which .* in batches; 'diskstream spark replay --from {tmp_path}/archive",
         "file": "there is no store.json in it",
         "empty": "there is no store.json in it",
         "none": "there is no such directory on the driver",

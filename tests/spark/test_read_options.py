@@ -109,6 +109,11 @@ def test_what_spark_adds_is_passed_over() -> None:
             "earliest, latest, an ID as 1692632086370-0, or JSON of these by stream; this is no JSON",
         ),
         ("startingTimestamp", "yesterday", "milliseconds since 1970, or a time as 2026-11-21T10:00:00Z"),
+        (
+            "endingTimestamp",
+            "18446744073709551616",
+            "milliseconds since 1970 up to 18446744073709551615, the greatest of an ID",
+        ),
     ],
 )
 def test_a_value_that_does_not_fit_is_told_with_what_the_option_takes(name: str, value: str, takes: str) -> None:
@@ -133,6 +138,7 @@ def test_a_value_that_does_not_fit_is_told_with_what_the_option_takes(name: str,
         ("endingIds", "5-3", Bounds(EntryID(5, 3))),
         ("startingIds", '{"a": "5-1", "*": "latest"}', Bounds("latest", {b"a": EntryID(5, 1)})),
         ("startingTimestamp", "1700000000000", 1_700_000_000_000),
+        ("endingTimestamp", "18446744073709551615", 2**64 - 1),
         ("startingTimestamp", "2026-11-21T10:00:00.345Z", 1_795_255_200_345),
         ("startingTimestamp", "2026-11-21T12:00:00.345+02:00", 1_795_255_200_345),
         ("startingTimestamp", "2026-11-21", 1_795_219_200_000),

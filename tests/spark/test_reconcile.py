@@ -193,6 +193,34 @@ def test_streams_of_one_side_only_are_named(no_spark: Any, tmp_path: Path) -> No
         run(no_spark, replace(settings, archive=str(tmp_path / "nowhere")))
 
 
+def test_a_dry_run_says_what_would_be_compared_and_reads_nothing(no_spark: Any, tmp_path: Path) -> None:
+    settings = filled(no_spark, tmp_path)
+    with diskstream.open(tmp_path / "store") as store:
+        store.stream("s").trim(maxlen=150)
+    planned = run(None, settings)
+    assert (planned.dry_run, planned.findings) == (True, ())
+    assert list((tmp_path / "store" / "leases").iterdir()) == []
+    (compared,) = planned.streams
+    (real,) = run(no_spark, settings).streams
+    assert (compared.first, compared.last, compared.days) == (real.first, real.last, 2)
+    assert compared.stored >= real.stored
+    assert compared.archived == 200  # of whole files
+
+
+def test_an_archive_of_another_store_is_refused_unless_it_is_meant(no_spark: Any, tmp_path: Path) -> None:
+    """With no stream in common nothing was found, and all was well."""
+    settings = filled(no_spark, tmp_path)
+    fill(tmp_path / "other", "t", days(1, 1))
+    for spark in (None, no_spark):
+        with pytest.raises(ArchiveError, match=r"is of another store than .*--other-store compares it all the same"):
+            run(spark, replace(settings, store=str(tmp_path / "other")))
+    copy = replace(settings, store=str(tmp_path / "copy"), other_store=True)
+    fill(tmp_path / "copy", "s", days(3, 100))
+    assert run(no_spark, copy).ok
+    replant(tmp_path / "archive", 2, lambda table: table.slice(0, 99))
+    assert not run(no_spark, copy).ok
+
+
 def test_on_spark(spark: "SparkSession", tmp_path: Path) -> None:
     settings = filled(spark, tmp_path)
     assert run(spark, settings).ok

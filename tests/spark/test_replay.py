@@ -17,7 +17,7 @@ from diskstream.spark.jobs import archive, compact
 from diskstream.spark.jobs import replay as job
 from diskstream.spark.jobs.manifest import latest
 from diskstream.spark.jobs.place import Place
-from diskstream.spark.jobs.replaced_files import as_they_are
+from diskstream.spark.jobs.replaced_sources import as_they_are
 from diskstream.spark.jobs.replay import ReplaySettings
 from tests.spark.archives import fill, in_process, no_spark
 

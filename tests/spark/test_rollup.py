@@ -285,15 +285,15 @@ def test_a_second_run_adds_nothing(store: diskstream.Store, readings: pd.DataFra
     )
     table = rolled(settings)
     end_ms = int(readings["ms"].max())
-    added, skipped, held_back = add_windows(table, settings, end_ms)
+    added, skipped, held_back, cut = add_windows(table, settings, end_ms)
     assert added
-    assert (skipped, held_back) == (0, 4)  # the last window may grow
+    assert (skipped, held_back, cut) == (0, 4, 0)  # the last window may grow
     stream = store.stream("rollup")
     assert len(stream) == added
     again = rolled(settings)  # the pattern fits the new stream too, which is not read
     assert again.equals(table)
-    assert add_windows(again, settings, end_ms) == (0, added, held_back)
-    assert add_windows(again, settings, end_ms + 10_000) == (held_back, added, 0)
+    assert add_windows(again, settings, end_ms) == (0, added, held_back, 0)
+    assert add_windows(again, settings, end_ms + 10_000) == (held_back, added, 0, 0)
     assert len(stream) == table.num_rows
     entry, row = next(iter(stream)), table.slice(0, 1).to_pylist()[0]
     assert entry.id == diskstream.EntryID(int(row["window_start"].timestamp() * 1000), 0)

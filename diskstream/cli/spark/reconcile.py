@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 @pattern_option
 @start_option
 @end_option
+@click.option("--other-store", is_flag=True, help="Though the archive is of another store: one replayed from it, say.")
+@click.option("--dry-run", is_flag=True, help="Say what would be compared, and do nothing.")
 @session_options
 @directory_option
 @json_option
@@ -45,6 +47,8 @@ def command(
     pattern: str,
     start: str,
     end: str,
+    other_store: bool,
+    dry_run: bool,
     master: str | None,
     confs: tuple[str, ...],
     directory: Path,
@@ -60,18 +64,26 @@ def command(
     from diskstream.spark.jobs.reconcile import ReconcileSettings, run
 
     settings = ReconcileSettings(
-        str(directory.absolute()), str(archive.absolute()), streams, pattern, start, end, quiet=as_json
+        str(directory.absolute()),
+        str(archive.absolute()),
+        streams,
+        pattern,
+        start,
+        end,
+        other_store=other_store,
+        dry_run=dry_run,
+        quiet=as_json,
     )
-    summary = run(started("reconcile", master, confs), settings)
+    summary = run(None if dry_run else started("reconcile", master, confs), settings)
     if as_json:
-        write_json({"ok": summary.ok, **attributes(summary)})
+        write_json({"ok": None if dry_run else summary.ok, **attributes(summary)})
     else:
         _show(summary)
     ctx.exit(0 if summary.ok else 1)
 
 
 def _show(summary: ReconcileSummary) -> None:
-    table = Table("stream", "compared", box=None, pad_edge=False)
+    table = Table("stream", "would be compared" if summary.dry_run else "compared", box=None, pad_edge=False)
     for heading in ("in the store", "in the archive", "trimmed since"):
         table.add_column(heading, justify="right")
     for each in summary.streams:
@@ -79,6 +91,8 @@ def _show(summary: ReconcileSummary) -> None:
         numbers = (f"{number:,}" for number in (each.stored, each.archived, each.archive_only))
         table.add_row(Text(text(each.stream)), span, *numbers)
     console().print(table)
+    if summary.dry_run:
+        return
     for found in summary.findings:
         place = f", {found.date}" if found.date else ""
         segment = "" if found.segment is None else f", segment {found.segment:,}"

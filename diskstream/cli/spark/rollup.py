@@ -89,8 +89,11 @@ def _facts(summary: Summary, settings: Settings) -> Table:
         table.add_row(Text(text(name)), line)
     if summary.untimed:
         table.add_row("no time", f"{summary.untimed:,} entries, left out")
+    if summary.too_large:
+        table.add_row("too large", f"{summary.too_large:,} sums past what a double holds, left out with their means")
     if summary.to_stream is not None:
         line = f"{summary.added:,} added, {summary.skipped:,} there already or too late, {summary.held_back:,} to come"
+        line += f", {summary.cut:,} of a window that --since cuts" if summary.cut else ""
         table.add_row("stream", Text(f"{text(summary.to_stream)}: {line}"))
     for what, path in (("Parquet", summary.output), ("chart", summary.chart)):
         if path is not None:

@@ -23,6 +23,8 @@ _BLUE, _ORANGE = "#1f6fb2", "#d9691e"
 _DPI = 150
 # Of matplotlib's dates, but for the last year: as floats they are rounded past its end.
 _DATED = datetime(1, 1, 1), datetime(9999, 1, 1)  # noqa: DTZ001  # in UTC, as numpy's
+# Beyond, a double cannot hold what matplotlib reckons with an axis's ends.
+_GREATEST = 1e300
 _BEFORE_LETTERS = 0x20
 
 
@@ -39,7 +41,8 @@ def check_matplotlib() -> None:
 def draw(table: "pa.Table", settings: Settings, target: Path) -> None:
     """Draws a rollup as PNG. Windows without entries are gaps in its lines.
 
-    What lies outside the years 1 to 9998 is left out, as matplotlib has no dates for it, and the picture says so.
+    What lies outside the years 1 to 9998 is left out, as matplotlib has no dates for it, and the picture says so. So
+    are values past 1e300.
 
     Args:
         table: what `rollup_output.as_table` made.
@@ -117,6 +120,7 @@ def _panel(axis: Any, settings: Settings, title: str, column: str, rows: "pa.Tab
 
     def values(name: str) -> Any:
         found = rows.column(f"{column}_{name}").to_numpy().astype(float)
+        found = np.where(np.abs(found) <= _GREATEST, found, np.nan)
         return np.insert(found, breaks, np.nan)
 
     few = {"marker": "o", "markersize": 3} if len(starts) < 60 else {}  # noqa: PLR2004 dots of their own

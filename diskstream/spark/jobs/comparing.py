@@ -15,7 +15,7 @@ from diskstream.ids import EntryID
 from diskstream.spark.jobs.digest import Digest, digest_of, row_hashes
 from diskstream.spark.jobs.folders import DAY_MS, cut
 from diskstream.spark.jobs.manifest import ArchivedFile, Shape
-from diskstream.spark.jobs.part_reading import read_part
+from diskstream.spark.jobs.part_reading import read_part, rows_within
 from diskstream.spark.jobs.parts import archived
 from diskstream.spark.jobs.place import Place
 from diskstream.spark.kept_stores import STORES
@@ -111,7 +111,7 @@ def _sum_file(days: dict[tuple[bytes, int], Digest], task: SideTask, file: Archi
     place, whole = Place(task.archive), Digest()
     for batch in read_part(place, file.path, task.shape, among=True):
         whole += digest_of([batch])
-        _add(days, file.stream, [_inside(batch, (first, last))])
+        _add(days, file.stream, [rows_within(batch, first, last)])
     if whole == file.digest:
         return ""
     return f"{place.full(file.path)} is damaged: its digest is {whole}, not {file.digest}"
@@ -152,16 +152,6 @@ def _with_segments(batch: "pa.RecordBatch") -> _Rows:
     return rows
 
 
-def _inside(batch: "pa.RecordBatch", within: _Range) -> "pa.RecordBatch":
-    """The rows within a range; they are in order, so that is one slice."""
-    ms, seq = (np.asarray(batch.column(name)).view(np.uint64) for name in ("id_ms", "id_seq"))
-    low, high = within
-    above = (ms > np.uint64(low.ms)) | ((ms == np.uint64(low.ms)) & (seq >= np.uint64(low.seq)))
-    below = (ms < np.uint64(high.ms)) | ((ms == np.uint64(high.ms)) & (seq <= np.uint64(high.seq)))
-    inside = np.flatnonzero(above & below)
-    return batch.slice(int(inside[0]), len(inside)) if len(inside) else batch.slice(0, 0)
-
-
 def compare_rows(task: DayTask) -> list[Differing]:
     """Row against row, by ID and hash. A file that cannot be read counts as far as it can.
 
@@ -178,7 +168,7 @@ def compare_rows(task: DayTask) -> list[Differing]:
     for file in task.files:
         try:
             with closing(read_part(place, file.path, task.shape)) as batches:  # type: ignore[type-var]  # it is a generator
-                parts.extend(_as_rows(_inside(batch, within)) for batch in batches)
+                parts.extend(_as_rows(rows_within(batch, *within)) for batch in batches)
         except ArchiveError:
             continue  # the file is a finding of its own
     kept = _joined(parts)

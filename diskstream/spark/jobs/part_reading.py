@@ -1,6 +1,6 @@
 """The files of an archive as they are read back: each has the columns that it must have, and the times of its IDs."""
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -8,7 +8,8 @@ import numpy as np
 from diskstream.arrow_digests import is_of_pairs
 from diskstream.batches import arrow_type, field_list_type
 from diskstream.errors import ArchiveError, StorageError
-from diskstream.spark.jobs.digest import digest_of
+from diskstream.ids import EntryID
+from diskstream.spark.jobs.digest import Digest, digest_of
 from diskstream.spark.jobs.manifest import ArchivedFile, Shape
 from diskstream.spark.jobs.parts import CORRUPT, NAMES
 from diskstream.spark.jobs.place import Place
@@ -17,13 +18,15 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-__all__ = ["read_part", "verify_part"]
+__all__ = ["checked_part", "read_part", "rows_within", "shown", "verify_part"]
 
 _READ_ROWS: Final = 16_384  # what stays within a core's cache while it is digested
 _LAST_MS: Final = ((1 << 63) - 1) // 1000  # of which Arrow's microseconds can tell
 
 
-def read_part(place: Place, path: str, shape: Shape, *, among: bool = False) -> "Iterator[pa.RecordBatch]":
+def read_part(
+    place: Place, path: str, shape: Shape, *, among: bool = False, columns: Sequence[str] | None = None
+) -> "Iterator[pa.RecordBatch]":
     """The rows of a file, in order.
 
     Args:
@@ -31,6 +34,7 @@ def read_part(place: Place, path: str, shape: Shape, *, among: bool = False) -> 
         path: the file, below it.
         shape: what all files of the archive have in common.
         among: names of ``fields`` as places among those that occur: see `NamesAmong`.
+        columns: only these are read, of which `id_ms` and `ts` are two.
 
     Raises:
         ArchiveError: it is missing or damaged.
@@ -49,7 +53,9 @@ def read_part(place: Place, path: str, shape: Shape, *, among: bool = False) -> 
                 opened = pq.ParquetFile(source, metadata=opened.metadata, pre_buffer=False, read_dictionary=[NAMES])
             # Each group has a dictionary of its own, and Arrow makes no batch of places of two.
             for group in range(opened.num_row_groups):
-                for batch in opened.iter_batches(batch_size=_READ_ROWS, row_groups=[group], use_threads=False):
+                for batch in opened.iter_batches(
+                    batch_size=_READ_ROWS, row_groups=[group], columns=columns, use_threads=False
+                ):
                     _check_times(full, batch)
                     yield batch
     except (pa.ArrowInvalid, pa.ArrowException, UnicodeDecodeError) as error:
@@ -88,7 +94,7 @@ def _check_columns(full: str, found: "pa.Schema", shape: Shape) -> None:
         wanted.append(("fields", field_list_type()))
     else:
         try:
-            wanted += [(_shown(name), arrow_type(kind)) for name, kind in shape.columns]
+            wanted += [(shown(name), arrow_type(kind)) for name, kind in shape.columns]
         except (KeyError, ValueError) as error:
             what = f"{full} cannot be read: the manifest is damaged: it has a column of no known type ({error})"
             raise ArchiveError(what) from error
@@ -101,7 +107,7 @@ def _check_columns(full: str, found: "pa.Schema", shape: Shape) -> None:
         raise _damaged(full, f"its columns are {columns}, not {_words(wanted)}")
 
 
-def _shown(name: str) -> str:
+def shown(name: str) -> str:
     """As `Stream.scan` names the column of a field."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
@@ -131,6 +137,39 @@ def _check_times(full: str, batch: "pa.RecordBatch") -> None:
     if not right.all():
         row = int(np.flatnonzero(~right)[0])
         raise _damaged(full, f"the row of ID {int(ms[row])}-… has the time {times[row]}")
+
+
+def checked_part(
+    place: Place, file: ArchivedFile, shape: Shape, *, columns: Sequence[str] | None = None
+) -> "Generator[pa.RecordBatch, None, None]":
+    """As `read_part`, and an error behind the last rows where they are not those that were written.
+
+    Args:
+        place: the archive.
+        file: the file; of less than all `columns` the number of rows is looked at.
+        shape: what all files of the archive have in common.
+        columns: as `read_part`.
+
+    Raises:
+        ArchiveError: it is missing or damaged.
+        StorageError: the disk says no.
+    """
+    found = Digest()
+    for batch in read_part(place, file.path, shape, columns=columns):
+        found += digest_of([batch]) if columns is None else Digest(batch.num_rows)
+        yield batch
+    if found != (file.digest if columns is None else Digest(file.rows)):
+        raise _damaged(place.full(file.path), "its rows are not those that were written")
+
+
+def rows_within(batch: "pa.RecordBatch", first: EntryID, last: EntryID) -> "pa.RecordBatch":
+    """The rows of a file's batch from one ID to another, both included; they are in order, so that is one slice."""
+    ms, seq = (np.asarray(batch.column(name)).view(np.uint64) for name in ("id_ms", "id_seq"))
+    low, high = (np.uint64(first.ms), np.uint64(first.seq)), (np.uint64(last.ms), np.uint64(last.seq))
+    above = (ms > low[0]) | ((ms == low[0]) & (seq >= low[1]))
+    below = (ms < high[0]) | ((ms == high[0]) & (seq <= high[1]))
+    inside = np.flatnonzero(above & below)
+    return batch.slice(int(inside[0]), len(inside)) if len(inside) else batch.slice(0, 0)
 
 
 def verify_part(place: Place, file: ArchivedFile, shape: Shape) -> None:

@@ -26,6 +26,7 @@ from diskstream.spark.options import ReadOptions
 from diskstream.spark.partitions import Slice, pack
 from diskstream.spark.planning import chosen_streams, open_for_planning, slices_of
 from diskstream.store import Store
+from diskstream.store_files import store_uuid
 from diskstream.stream import Stream
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ __all__ = ["Finding", "ReconcileSettings", "ReconcileSummary", "StreamCompared",
 
 _TASK_ENTRIES: Final = 1_000_000
 _TASK_BYTES: Final = 256 << 20
+_Sums = dict[tuple[bytes, int], Digest]
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,8 @@ class ReconcileSettings:
         streams: names; all that `pattern` matches where there are none.
         pattern: a glob pattern.
         start, end: the first and the last ID, as `Stream.range` takes them.
+        other_store: compare though the archive is of another store, as one that was replayed from it.
+        dry_run: only say what would be compared.
         lease_ttl_s: seconds until the lease of a killed run may be removed.
         quiet: show no progress, even on a terminal.
     """
@@ -57,6 +61,8 @@ class ReconcileSettings:
     pattern: str = ""
     start: str = "-"
     end: str = "+"
+    other_store: bool = False
+    dry_run: bool = False
     lease_ttl_s: float = 3600.0
     quiet: bool = False
 
@@ -93,7 +99,7 @@ class StreamCompared:
     Attributes:
         stream: its name.
         first, last: the range, both included; None where there is nothing that both have.
-        stored, archived: entries of either side within it.
+        stored, archived: entries of either side within it; in a dry run about, deleted ones count.
         days: how many days.
         archive_only: rows of files before the range, about: what the store has trimmed since.
         note: why nothing was compared.
@@ -118,12 +124,14 @@ class ReconcileSummary:
         streams: one by one.
         findings: all that is not as it should be.
         seconds: how long it took.
+        dry_run: whether nothing was compared.
     """
 
     version: int
     streams: tuple[StreamCompared, ...]
     findings: tuple[Finding, ...]
     seconds: float
+    dry_run: bool = False
 
     @property
     def ok(self) -> bool:
@@ -131,11 +139,15 @@ class ReconcileSummary:
         return not self.findings
 
 
-def run(spark: "SparkSession", settings: ReconcileSettings) -> ReconcileSummary:
+def run(spark: "SparkSession | None", settings: ReconcileSettings) -> ReconcileSummary:
     """Compares.
 
+    Args:
+        spark: the session; without one it is a dry run.
+        settings: what to do.
+
     Raises:
-        ArchiveError: there is no archive, or its manifest is damaged.
+        ArchiveError: there is no archive, its manifest is damaged, or it is of another store.
         NotAStoreError, NoSuchStreamError: what was named is not there.
         CorruptionError, StorageError: the store cannot be read.
     """
@@ -145,7 +157,14 @@ def run(spark: "SparkSession", settings: ReconcileSettings) -> ReconcileSummary:
     if not base.version:
         raise ArchiveError(f"there is no archive in {place.root}: diskstream spark archive makes one")
     with open_for_planning(settings.store) as store:
+        if base.store != store_uuid(store.path) and not settings.other_store:
+            raise ArchiveError(
+                f"the archive {place.root} is of another store than {settings.store}; with one that was made from the "
+                "archive, --other-store compares it all the same"
+            )
         names = chosen_streams(store, ReadOptions(streams=settings.streams, stream_pattern=settings.pattern))
+        if spark is None or settings.dry_run:
+            return _planned(settings, base, store, names, began)
         with leased(store, names, settings.lease_ttl_s) as lease:
             with diskstream.open(lease, read_only=True) as moment:
                 ranges, notes = _ranges(settings, base, moment, names)
@@ -156,12 +175,38 @@ def run(spark: "SparkSession", settings: ReconcileSettings) -> ReconcileSummary:
             told = done(run_tasks(spark, "comparing", differing, Guarded(compare_rows), quiet=settings.quiet))
     for task, rows in zip(differing, told, strict=True):
         findings += [_finding(task, each) for each in rows]
-    lost = (
-        sorted({each.stream for each in base.files} - set(names)) if not (settings.streams or settings.pattern) else []
-    )
+    compared = _all_compared(settings, base, names, (ranges, notes), sums)
+    return ReconcileSummary(base.version, compared, tuple(findings), time.monotonic() - began)
+
+
+def _planned(
+    settings: ReconcileSettings, base: Manifest, store: Store, names: list[bytes], began: float
+) -> ReconcileSummary:
+    """What would be compared: what indexes and the manifest say of it."""
+    ranges, notes = _ranges(settings, base, store, names)
+    sums: tuple[_Sums, _Sums] = {}, {}
+    for task in _tasks(settings, base, store, ranges):
+        pieces = [(each.stream, each.first[0], each.entries) for each in task.slices]
+        pieces += [(task.file.stream, task.file.first.ms, task.file.rows)] if task.file else []
+        for stream, ms, rows in pieces:
+            into, key = sums[1 if task.file else 0], (stream, ms // DAY_MS)
+            into[key] = into.get(key, Digest()) + Digest(rows)
+    compared = _all_compared(settings, base, names, (ranges, notes), sums)
+    return ReconcileSummary(base.version, compared, (), time.monotonic() - began, dry_run=True)
+
+
+def _all_compared(
+    settings: ReconcileSettings,
+    base: Manifest,
+    names: list[bytes],
+    planned: tuple[Mapping[bytes, Reach], Mapping[bytes, str]],
+    sums: tuple[_Sums, _Sums],
+) -> tuple[StreamCompared, ...]:
+    ranges, notes = planned
+    everything = not (settings.streams or settings.pattern)
+    lost = sorted({each.stream for each in base.files} - set(names)) if everything else []
     compared = [_compared(base, name, ranges.get(name), sums, notes.get(name, "")) for name in names]
-    compared += [_compared(base, name, None, sums, "the store has no such stream") for name in lost]
-    return ReconcileSummary(base.version, tuple(compared), tuple(findings), time.monotonic() - began)
+    return (*compared, *(_compared(base, name, None, sums, "the store has no such stream") for name in lost))
 
 
 def _ranges(
@@ -205,9 +250,6 @@ def _tasks(settings: ReconcileSettings, base: Manifest, store: Store, ranges: Ma
             within = (both.first.ms, both.first.seq), (both.last.ms, both.last.seq)
             tasks.append(SideTask(lease, settings.archive, base.shape, file=file, within=within))
     return tasks
-
-
-_Sums = dict[tuple[bytes, int], Digest]
 
 
 def _sums(tasks: list[SideTask], sides: list[Side]) -> tuple[tuple[_Sums, _Sums], list[Finding]]:

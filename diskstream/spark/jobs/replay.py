@@ -21,11 +21,11 @@ from diskstream.errors import ArgumentError, StorageError
 from diskstream.ids import EntryID, parse_end, parse_start
 from diskstream.spark.commit import Manifest, commit, last_done
 from diskstream.spark.jobs.landing import landing
-from diskstream.spark.jobs.manifest import Shape, latest
+from diskstream.spark.jobs.manifest import ArchivedFile, Shape, latest
 from diskstream.spark.jobs.outcome import Guarded, split
-from diskstream.spark.jobs.part_reading import read_part
+from diskstream.spark.jobs.part_reading import checked_part, rows_within
 from diskstream.spark.jobs.place import Place
-from diskstream.spark.jobs.replaced_files import Part, as_they_are
+from diskstream.spark.jobs.replaced_sources import Part, as_they_are, check_archive, check_streams
 from diskstream.spark.jobs.run import run_tasks
 from diskstream.spark.kept_stores import STORES
 from diskstream.spark.losses import whole
@@ -120,23 +120,34 @@ class ReplaySettings:
 
 @dataclass(frozen=True)
 class Work:
-    """What one task stages: slices of a store's lease, or files of an archive, by the names of their streams."""
+    """What one task stages: slices of a store's lease, or files of an archive, by the names of their streams.
+
+    Attributes:
+        path: the store's, its lease's, or the archive's.
+        archive: whether it is one.
+        parts: what is staged.
+        entries: how many, about.
+        identities: in hex, what each part's stream is known by for life, or once, the store that the archive is of.
+            Plans of earlier versions have none.
+    """
 
     path: str
     archive: bool
     parts: tuple[Part, ...]
     entries: int
+    identities: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Round:
-    """What lies between two commits, and where a task of it stages."""
+    """What lies between two commits, and where a task of it stages; the files are those of an archive's parts."""
 
     target: str
     job: str
     given: bool
     number: int
     work: Work
+    files: tuple[ArchivedFile, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -177,8 +188,8 @@ def replay_part(given: Round) -> StagedFile:
     """
     columns = ("id_ms", "id_seq", "fields") if given.given else ("fields",)
     target = Target("", columns, given.given)
-    read = _of_archive if given.work.archive else _of_store
-    return stage(Path(given.target), (given.job, given.number), read(given.work), target, _BATCH_ROWS)
+    batches = _of_archive(given.work, given.files) if given.work.archive else _of_store(given.work)
+    return stage(Path(given.target), (given.job, given.number), batches, target, _BATCH_ROWS)
 
 
 def _named(batch: "pa.RecordBatch", stream: str) -> "pa.RecordBatch":
@@ -191,9 +202,10 @@ def _named(batch: "pa.RecordBatch", stream: str) -> "pa.RecordBatch":
 
 def _of_store(work: Work) -> "Iterator[pa.RecordBatch]":
     with STORES.reading(work.path) as store:
-        for stream, source, first, last in work.parts:
-            within = EntryID(first), EntryID(last)
-            for batch in whole(store, as_bytes(source), within, partial(_scanned, within=within)):
+        identities = work.identities or [""] * len(work.parts)
+        for (stream, source, first, last), known in zip(work.parts, identities, strict=True):
+            within, identity = (EntryID(first), EntryID(last)), bytes.fromhex(known) or None
+            for batch in whole(store, as_bytes(source), within, partial(_scanned, within=within), identity=identity):
                 yield _named(batch, stream)
 
 
@@ -201,25 +213,13 @@ def _scanned(stream: Stream, within: tuple[EntryID, EntryID]) -> "Iterator[pa.Re
     return stream.scan(*within, layout="fields", batch_rows=_BATCH_ROWS)
 
 
-def _of_archive(work: Work) -> "Iterator[pa.RecordBatch]":
+def _of_archive(work: Work, files: Sequence[ArchivedFile]) -> "Iterator[pa.RecordBatch]":
     place = Place(work.path)
-    for stream, file, first, last in work.parts:
-        for batch in read_part(place, file, _SHAPE):
-            kept = _within(batch, EntryID(first), EntryID(last))
+    for (stream, _, first, last), file in zip(work.parts, files, strict=True):
+        for batch in checked_part(place, file, _SHAPE):
+            kept = rows_within(batch, EntryID(first), EntryID(last))
             if kept.num_rows:
                 yield _named(kept, stream)
-
-
-def _within(batch: "pa.RecordBatch", first: EntryID, last: EntryID) -> "pa.RecordBatch":
-    import numpy as np
-    import pyarrow as pa
-
-    ms, seq = (np.asarray(batch[name]).view(np.uint64) for name in ("id_ms", "id_seq"))
-    low, high = (np.uint64(first.ms), np.uint64(first.seq)), (np.uint64(last.ms), np.uint64(last.seq))
-    above = (ms > low[0]) | ((ms == low[0]) & (seq >= low[1]))
-    below = (ms < high[0]) | ((ms == high[0]) & (seq <= high[1]))
-    inside = above & below
-    return batch if bool(inside.all()) else batch.filter(pa.array(inside))
 
 
 # --- the plan ---------------------------------------------------------------------------------------------------------
@@ -256,7 +256,8 @@ def _plan_store(settings: ReplaySettings) -> list[Work]:
             source = as_text(each.stream)
             first, last = each.range
             parts.append((_target_name(settings, source, len(names)), source, str(first), str(last)))
-        made.append(Work(path, False, tuple(parts), sum(each.entries for each in run_of)))
+        identities = tuple((each.identity or b"").hex() for each in run_of)
+        made.append(Work(path, False, tuple(parts), sum(each.entries for each in run_of), identities))
     return made
 
 
@@ -279,13 +280,13 @@ def _plan_archive(settings: ReplaySettings) -> list[Work]:
     entries = 0
     for each in sorted(chosen, key=lambda each: (each.stream, each.first)):
         if parts and entries + each.rows > settings.max_entries:
-            made.append(Work(settings.source, True, tuple(parts), entries))
+            made.append(Work(settings.source, True, tuple(parts), entries, (manifest.store,)))
             parts, entries = [], 0
         target = _target_name(settings, as_text(each.stream), len(names))
         parts.append((target, each.path, str(low), str(high)))
         entries += each.rows
     if parts:
-        made.append(Work(settings.source, True, tuple(parts), entries))
+        made.append(Work(settings.source, True, tuple(parts), entries, (manifest.store,)))
     return made
 
 
@@ -313,6 +314,9 @@ def _kept_plan(folder: Path, settings: ReplaySettings) -> tuple[list[Work], int]
                 f"the replay was begun, but what it reads is gone ({lost[0]}): remove {folder}, then replay "
                 "what is left, with the option start"
             )
+        for work in plan:
+            if not work.archive and work.identities:
+                check_streams(work.path, work.parts, work.identities)
         return plan, tasks_per_round
     plan = _planned(settings)
     try:
@@ -350,7 +354,10 @@ def _read_plan(file: Path, settings: ReplaySettings) -> tuple[list[Work], int]:
     try:
         facts = {"work": json.loads(text)} if text.startswith(b"[") else checked(text)
         tasks_per_round = int(facts.get("tasks_per_round", settings.tasks_per_round))
-        plan = [Work(w["path"], w["archive"], tuple(map(tuple, w["parts"])), w["entries"]) for w in facts["work"]]
+        plan = [
+            Work(w["path"], w["archive"], tuple(map(tuple, w["parts"])), w["entries"], tuple(w.get("identities", ())))
+            for w in facts["work"]
+        ]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise _damaged(file, error) from error
     _check_words(facts, settings)
@@ -438,19 +445,37 @@ def run(spark: "SparkSession | None", settings: ReplaySettings) -> ReplaySummary
     return _summary(settings, plan, entries, (min(before, len(rounds)), began))
 
 
-def _present(works: Sequence[Work]) -> list[Work]:
-    """The work of a round by the files that an archive has now: since it was planned it may have been compacted."""
-    archives = {work.path: latest(Place(work.path)).files for work in works if work.archive}
-    return [
-        replace(work, parts=as_they_are(work.parts, archives[work.path])) if work.archive else work for work in works
-    ]
+_Present = tuple[Work, tuple[ArchivedFile, ...]]
+
+
+def _present(works: Sequence[Work]) -> list[_Present]:
+    """The work of a round by the files that an archive has now: since it was planned it may have been compacted.
+
+    Returns:
+        The work, and the files of its parts if it is of an archive.
+
+    Raises:
+        ArgumentError: it is another one now, or has not the rows any more.
+    """
+    archives = {work.path: latest(Place(work.path)) for work in works if work.archive}
+    found: list[_Present] = []
+    for work in works:
+        if not work.archive:
+            found.append((work, ()))
+            continue
+        now = archives[work.path]
+        check_archive(work.path, now, work.identities)
+        files, parts = {each.path: each for each in now.files}, as_they_are(work.parts, now.files)
+        found.append((replace(work, parts=parts), tuple(files[path] for _, path, *_ in parts)))
+    return found
 
 
 def _staged(
-    spark: "SparkSession", settings: ReplaySettings, target: Path, number: int, works: Sequence[Work]
+    spark: "SparkSession", settings: ReplaySettings, target: Path, number: int, works: Sequence[_Present]
 ) -> list[StagedFile]:
     job = f"replay-{hashlib.sha256(settings.writer.encode()).hexdigest()[:16]}-{number}"
-    tasks = [Round(str(target), job, settings.ids == "original", at, work) for at, work in enumerate(works)]
+    given = settings.ids == "original"
+    tasks = [Round(str(target), job, given, at, work, files) for at, (work, files) in enumerate(works)]
     outcomes = run_tasks(spark, f"replay, round {number + 1}", tasks, Guarded(replay_part), quiet=settings.quiet)
     files, failed = split(outcomes)
     if failed is not None:

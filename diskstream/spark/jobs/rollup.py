@@ -9,6 +9,8 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from diskstream.spark.jobs.landing import check_landing
 from diskstream.spark.jobs.rollup_output import add_windows, as_table, write_parquet
 from diskstream.spark.jobs.rollup_settings import QUANTILES, Settings
@@ -35,8 +37,9 @@ class Summary:
         windows: different windows; `rows` counts a window once for each stream and group.
         fields: what became of the values of each field.
         seconds: how long it took, planning included.
-        added, skipped, held_back: rows that went into the stream, were there already or came too late for it, and wait
-            for their window to be complete.
+        too_large: sums that a double cannot hold: they are null, and so are their means.
+        added, skipped, held_back, cut: rows that went into the stream, were there already or came too late for it, wait
+            for their window to be complete, and are of a window of which `since_ms` leaves entries out.
         output, to_stream, chart: what was written; None what was not.
         dry_run: nothing was read and nothing written.
     """
@@ -49,9 +52,11 @@ class Summary:
     rows: int = 0
     fields: dict[str, Tally] = field(default_factory=dict)
     seconds: float = 0.0
+    too_large: int = 0
     added: int | None = None
     skipped: int | None = None
     held_back: int | None = None
+    cut: int | None = None
     output: str | None = None
     to_stream: bytes | None = None
     chart: str | None = None
@@ -102,6 +107,7 @@ def roll_up(spark: "SparkSession | None", settings: Settings) -> "tuple[pa.Table
     found = as_table(rows, settings)
     summary.entries, summary.untimed, summary.rows = int(rows.entries.sum()), rows.untimed, len(rows.windows)
     summary.windows = len(set(rows.windows.tolist()))
+    summary.too_large = sum(int((~np.isfinite(each.sums)).sum()) for each in rows.fields)
     summary.fields = dict(zip(settings.fields, rows.tallies, strict=True))
     _write(found, settings, summary, now_ms)
     summary.seconds = time.perf_counter() - began
@@ -118,7 +124,8 @@ def _write(found: "pa.Table", settings: Settings, summary: Summary, now_ms: int)
         before = now_ms - settings.lateness_ms
         if settings.until_ms is not None:
             before = min(before, settings.until_ms - (settings.lateness_ms if settings.time_field else 0))
-        summary.added, summary.skipped, summary.held_back = add_windows(found, settings, before)
+        told = add_windows(found, settings, before)
+        summary.added, summary.skipped, summary.held_back, summary.cut = told
         summary.to_stream = settings.to_stream
     if settings.chart is not None:
         from diskstream.spark.jobs.chart import draw

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from diskstream.spark.names import as_text, value_as_text
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["add_windows", "as_table", "write_parquet"]
+__all__ = ["Added", "add_windows", "as_table", "write_parquet"]
 
 # Entries of one frame, about: a frame is atomic, and a window never spans two.
 _FRAME = 4096
@@ -29,7 +29,8 @@ def as_table(rows: Rows, settings: Settings) -> "pa.Table":
     """The columns ``stream``, those to group by, ``window_start``, ``window_end``, ``entries``, and for each field
     ``_count``, ``_min``, ``_max``, ``_sum``, ``_mean`` and its quantiles; in order of windows, streams and groups.
 
-    Where no value of a field was there its count is 0 and the rest null.
+    Where no value of a field was there its count is 0 and the rest null; where a double cannot hold their sum, this and
+    the mean are.
     """
     import pyarrow as pa
 
@@ -63,11 +64,12 @@ def _outcomes(of: Aggregates, wanted: tuple[float, ...], order: Any) -> "Iterato
     yield pa.array(of.counts[order])
     with np.errstate(invalid="ignore", divide="ignore"):
         means = of.sums / of.counts
-    found = [of.least, of.greatest, of.sums, means]
-    # A representative may lie a little beyond the values of its bucket that there are.
-    found += [np.clip(each, of.least, of.greatest) for each in quantiles(of.points, len(none), wanted)]
-    for each in found:
-        yield pa.array(each[order], mask=none[order])
+    unsummed = ~np.isfinite(of.sums) | none
+    yield from (pa.array(each[order], mask=none[order]) for each in (of.least, of.greatest))
+    yield from (pa.array(each[order], mask=unsummed[order]) for each in (of.sums, means))
+    for each in quantiles(of.points, len(none), wanted):
+        # A representative may lie a little beyond the values of its bucket that there are.
+        yield pa.array(np.clip(each, of.least, of.greatest)[order], mask=none[order])
 
 
 def write_parquet(table: "pa.Table", target: Path) -> None:
@@ -82,7 +84,17 @@ def write_parquet(table: "pa.Table", target: Path) -> None:
         pq.write_table(table, file, compression="zstd")
 
 
-def add_windows(table: "pa.Table", settings: Settings, complete_before_ms: int) -> tuple[int, int, int]:
+class Added(NamedTuple):
+    """What became of the rows: they were added, were there or came too late, wait for their window to be complete, or
+    are of one of which `since_ms` leaves entries out."""
+
+    added: int
+    skipped: int
+    held_back: int
+    cut: int
+
+
+def add_windows(table: "pa.Table", settings: Settings, complete_before_ms: int) -> Added:
     """Adds complete windows to the stream `settings.to_stream`, each row as the entry ``<window start in ms>-<n>``.
 
     Windows up to the stream's last ID are there already, or cannot be added any more: a stream only grows at its end.
@@ -93,16 +105,13 @@ def add_windows(table: "pa.Table", settings: Settings, complete_before_ms: int) 
         settings: those of the rollup.
         complete_before_ms: windows that end later may still grow.
 
-    Returns:
-        How many entries were added, skipped as there or too late, and left out as not complete.
-
     Raises:
         ArgumentError: the rollup has no stream to go to.
         ReadOnlyError, StorageError: see `diskstream.errors`.
     """
     if settings.to_stream is None:
         raise ArgumentError("there is no stream to add windows to")
-    added = skipped = held_back = 0
+    added = skipped = held_back = cut = 0
     rows: list[dict[str, str]] = []
     ids: list[EntryID] = []
     with diskstream.open(settings.path, create=False) as store:
@@ -112,7 +121,9 @@ def add_windows(table: "pa.Table", settings: Settings, complete_before_ms: int) 
             window = [fields for _, fields in entries]
             if start_ms <= last_ms or start_ms < 0:
                 skipped += len(window)
-            elif start_ms + settings.window_ms > complete_before_ms or start_ms < (settings.since_ms or 0):
+            elif start_ms < (settings.since_ms or 0):
+                cut += len(window)
+            elif start_ms + settings.window_ms > complete_before_ms:
                 held_back += len(window)
             else:
                 first = 0 if start_ms else 1  # there is no ID 0-0
@@ -123,7 +134,7 @@ def add_windows(table: "pa.Table", settings: Settings, complete_before_ms: int) 
                 rows, ids = [], []
         if rows:
             added += len(stream.add_many(rows, ids=ids, durable=True))
-    return added, skipped, held_back
+    return Added(added, skipped, held_back, cut)
 
 
 def _entries(table: "pa.Table") -> Iterator[tuple[int, dict[str, str]]]:

@@ -212,14 +212,17 @@ def _place(frame: "DataFrame", name: str) -> int:
 
 
 def _outcomes(settings: Settings) -> "dict[str, Column]":
-    """The aggregates in the order of `Settings.outcomes`; values that are not finite count as none."""
+    """The aggregates in the order of `Settings.outcomes`; values that are not finite count as none, and are none."""
     from pyspark.sql import functions as sf
 
     found: list[Column] = []
+
+    def finite(value: "Column") -> "Column":
+        return sf.when(~sf.isnan(value) & ~value.isin(*infinite), value)
+
     infinite = [sf.lit(float("inf")), sf.lit(float("-inf"))]
     for at in range(len(settings.fields)):
-        raw = sf.col(f"field{at}")
-        value = sf.when(~sf.isnan(raw) & ~raw.isin(*infinite), raw)
-        found += [sf.count(value), sf.min(value), sf.max(value), sf.sum(value), sf.avg(value)]
+        value = finite(sf.col(f"field{at}"))
+        found += [sf.count(value), sf.min(value), sf.max(value), *map(finite, (sf.sum(value), sf.avg(value)))]
         found += [sf.percentile_approx(value, quantile, _ACCURACY) for quantile in settings.quantiles]
     return {name: each.alias(name) for name, each in ((f"outcome{at}", each) for at, each in enumerate(found))}

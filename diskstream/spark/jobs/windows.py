@@ -29,7 +29,8 @@ Key = tuple[bytes | None, ...]
 
 @dataclass(frozen=True)
 class Aggregates:
-    """One field's numbers, a row each; where `counts` is 0, `least` is inf, `greatest` -inf and `sums` 0."""
+    """One field's numbers, a row each; where `counts` is 0, `least` is inf, `greatest` -inf and `sums` 0. A sum that
+    a double cannot hold, whole or in between, is not finite."""
 
     counts: "Ints"
     least: "Floats"
@@ -107,18 +108,24 @@ def aggregate(windows: "Ints", groups: "Ints | int", columns: "Sequence[Floats]"
     return Rows(keys[0][starts], held, [], entries, fields)
 
 
+def _sums(values: "Floats", starts: "Ints") -> "Floats":
+    with np.errstate(over="ignore", invalid="ignore"):  # it is seen by the sum
+        found: Floats = np.add.reduceat(values, starts)
+    return found
+
+
 def _one_field(values: "Floats", starts: "Ints", entries: "Ints", of_row: "Ints | None") -> Aggregates:
     finite = np.isfinite(values)
     if finite.all():
         counts, kept = entries, values
         least, greatest = np.minimum.reduceat(values, starts), np.maximum.reduceat(values, starts)
-        sums = np.add.reduceat(values, starts)
+        sums = _sums(values, starts)
     else:
         kept = values[finite]
         counts = np.add.reduceat(finite.astype(np.int64), starts)
         least = np.minimum.reduceat(np.where(finite, values, np.inf), starts)
         greatest = np.maximum.reduceat(np.where(finite, values, -np.inf), starts)
-        sums = np.add.reduceat(np.where(finite, values, 0.0), starts)
+        sums = _sums(np.where(finite, values, 0.0), starts)
     points = Points.joined([])
     if of_row is not None:
         points = Points.of(of_row if kept is values else of_row[finite], kept)
@@ -175,6 +182,6 @@ def _united_field(parts: Sequence[Aggregates], order: "Ints", starts: "Ints", ro
         np.add.reduceat(column("counts"), starts),
         np.minimum.reduceat(column("least"), starts),
         np.maximum.reduceat(column("greatest"), starts),
-        np.add.reduceat(column("sums"), starts),
+        _sums(column("sums"), starts),
         Points.joined(points).folded(),
     )

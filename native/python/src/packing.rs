@@ -1,11 +1,16 @@
 //! Columns of bytes into packed rows, and packed rows into the log: a batch crosses from Python once, not a field.
 
+use std::sync::Arc;
+
+use diskstream_core::block::BlockBuilder;
 use diskstream_core::id::Id;
 use diskstream_core::packing::{self, pack_columns, pack_pairs, Bytes, Fault, Ids, Packed, Pairs};
+use diskstream_core::rows;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::commit::{Batch, Choice};
+use crate::entry::Block;
 use crate::errors::{self, failure, Failure};
 use crate::id::EntryId;
 use crate::log::{now_ms, Log};
@@ -29,6 +34,21 @@ impl PackedRows {
     #[getter]
     fn size_bytes(&self) -> usize {
         self.packed.payload.len()
+    }
+
+    /// The rows as they are read once they are appended; they must have been given IDs.
+    fn block(&self, py: Python<'_>) -> PyResult<Block> {
+        let Some((first, last)) = self.packed.ids else {
+            return Err(errors::argument(py, "rows without IDs are no block"));
+        };
+        let (payload, rows) = (&self.packed.payload, self.packed.rows);
+        let unpacked = py.detach(|| {
+            let mut builder = BlockBuilder::default();
+            rows::decode(payload, first, rows, 0..rows, usize::MAX, &mut builder)?;
+            Ok(builder.finish())
+        });
+        let block = unpacked.map_err(|error| errors::core(py, "", error))?;
+        Ok(Block::clipped(Arc::new(block), 0, (first, last), None, false))
     }
 }
 
