@@ -7,6 +7,7 @@ written ends a command with 1, without a word. `NO_COLOR` is heeded.
 
 from __future__ import annotations
 
+import errno
 import importlib
 from difflib import get_close_matches
 from typing import Any
@@ -17,6 +18,7 @@ import diskstream
 from diskstream.cli.failure import Failure
 from diskstream.cli.standard_files import buffer_output, check_open, fill_closed, forget_output, print_anything
 from diskstream.cli.stopping import told_to_end
+from diskstream.errors import storage_error
 
 _MODULES = {
     "add": "add",
@@ -116,7 +118,8 @@ class _Verbs(click.Group):
         except OSError as error:
             forget_output()
             where = "" if error.filename is None else f"{error.filename}: "
-            raise Failure(f"{where}{error.strerror or error}") from error
+            ours = storage_error(where, "open", error.errno or errno.EIO, str(error))
+            raise Failure(f"{where}{error.strerror or error}", hint=getattr(ours, "hint", None)) from error
 
 
 @click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
