@@ -111,7 +111,7 @@ class _Verbs(click.Group):
             forget_output()  # of which the interpreter would speak at its end
             raise  # whoever read has had enough: click ends it without a word
         except diskstream.InvalidIDError as error:
-            raise click.UsageError(f"{error.given} is no ID", ctx) from error
+            raise click.UsageError(f"{error.given} is no ID, such as 1714521600000-0 or 1714521600000", ctx) from error
         except diskstream.DiskstreamError as error:
             forget_output()
             raise Failure(str(error), hint=getattr(error, "hint", None)) from error

@@ -67,6 +67,9 @@ def command(
     if span is not None:
         if file is None:
             raise click.UsageError("--bytes wants a file")
+        size = file.stat().st_size
+        if span[0] >= size:
+            raise Failure(f"{file} has no byte at {span[0]:,}", hint=f"it has {size:,} bytes; the first is at 0")
         _dump(dump_bytes(file, *span, each_byte=each_byte), as_json=as_json)
         return
     for row in _rows(file, directory, target, depth):

@@ -259,6 +259,10 @@ def test_bytes_are_shown_with_the_field_that_they_belong_to(run: Run, folder: Pa
     assert [row["offset"] for row in each] == list(range(16))
     assert "segment header: salt" in run("inspect", str(sealed), "--bytes", "8:8").stdout
     assert "OFFSET:LENGTH" in run("inspect", str(sealed), "--bytes", "8", code=2).stderr
+    past = run(
+        "inspect", str(sealed), "--bytes", f"{len(whole) // 2}:1", code=1
+    ).stderr  # it was nothing, with status 0
+    assert f"hint: it has {len(whole) // 2:,} bytes" in past
 
 
 def test_an_audit_and_a_file_of_no_kind_can_be_inspected(run: Run, folder: Path) -> None:
