@@ -11,6 +11,13 @@
             print(entry.id, entry["rider"])
 """
 
+import sys
+
+if sys.argv[:1] == ["-m"]:  # perhaps that of `python -m diskstream`, which Ctrl-C ends without a word from here on
+    import diskstream_command as _command
+
+    _command.begin()
+
 from importlib.metadata import PackageNotFoundError, version
 
 from diskstream._native import Delivery, Entry, EntryID

@@ -59,6 +59,7 @@ def repair(
 
     Raises:
         NotAStoreError: nothing says that this is a store.
+        NoSuchStreamError: no stream has one of these names.
         StoreBusyError: another process has it open.
         ReadOnlyError: it is a backup.
         StorageError: the disk said no.

@@ -35,12 +35,13 @@ def verify(
 
     Args:
         path: the store's directory.
-        streams: names of the streams to read; all where there are none.
+        streams: names of the streams to read, of the stores below it too; all where there are none.
         progress: called with the number of entries, and the bytes of files, just read, by one thread at a time.
         cold: fetch and read what is in object storage too.
 
     Raises:
         NotAStoreError: nothing says that this is a store.
+        NoSuchStreamError: no stream has one of these names.
         NewerFormatError: a later version wrote it.
     """
     report = VerifyReport()

@@ -62,6 +62,50 @@ def test_a_store_of_another_user(store: Path, tmp_path: Path, verb: str) -> None
     assert "hint: be the user to whom it belongs" in done.stderr
 
 
+def without_rights(*words: object) -> subprocess.CompletedProcess[str]:
+    """A verb, run by a root who may read no more than anybody else."""
+    kept = ["-dac_override", "-dac_read_search", "-fowner", "-chown"]
+    command = ["setpriv", f"--inh-caps={','.join(kept)}", f"--bounding-set={','.join(kept)}", sys.executable]
+    words = ("-m", "diskstream", *words)
+    return subprocess.run([*command, *map(str, words)], capture_output=True, text=True, check=False, timeout=60)
+
+
+as_root = pytest.mark.skipif(os.geteuid() != 0 or shutil.which("setpriv") is None, reason="root may give files away")
+
+
+@as_root
+@pytest.mark.parametrize("kind", ["seg", "log"])
+def test_a_file_of_another_user_is_no_damage(store: Path, kind: str) -> None:
+    """Who ran `verify` as the wrong user was told that a repair would keep what is sound."""
+    with diskstream.open(store) as opened:
+        opened.seal()
+    (file,) = (store / "streams" / "s").glob(f"*.{kind}")
+    os.chown(file, 1234, 0)
+    file.chmod(0o600)
+    told = without_rights("verify", "--dir", store)
+    assert told.returncode == 1
+    assert f"could not open {file}: this user may not (Permission denied)" in told.stdout
+    assert "nobody has looked at it: be the user to whom it belongs" in told.stdout
+    assert "repair finds" not in told.stdout
+    assert "repair makes" not in told.stdout
+    before = {path: path.read_bytes() for path in file.parent.iterdir() if path.name != "ctl"}
+    told = without_rights("repair", "--force", "--dir", store)
+    assert told.returncode == 1
+    assert f"not repaired: could not read {file}: this user may not" in told.stdout
+    assert {path: path.read_bytes() for path in file.parent.iterdir() if path.name != "ctl"} == before
+
+
+@as_root
+@pytest.mark.parametrize("verb", [("inspect",), ("repair", "--force"), ("repair", "--dry-run"), ("verify",)])
+def test_a_folder_of_another_user_has_a_way_out(store: Path, verb: tuple[str, ...]) -> None:
+    os.chown(store, 1234, 0)
+    store.chmod(0o700)
+    told = without_rights(*verb, "--dir", store)
+    assert told.returncode == 1
+    assert "Permission denied" in told.stderr
+    assert "hint: be the user to whom it belongs" in told.stderr
+
+
 @pytest.mark.parametrize(
     "words",
     [

@@ -108,6 +108,11 @@ def test_where_there_is_nothing_to_take_nobody_is_asked(run: Run) -> None:
 # --- rename, rm -------------------------------------------------------------------------------------------------------
 
 
+def test_a_new_name_that_is_empty_is_wrong_usage(run: Run) -> None:
+    """As it is where a stream is named; it ended with 1."""
+    assert "Invalid value for 'NEW': it must not be empty" in run("rename", "s", "", code=2).stderr
+
+
 def test_a_stream_is_renamed_with_its_groups(run: Run) -> None:
     assert run("rename", "s", "u").stdout == "renamed s to u\n"
     assert streams(run) == {"t": 2, "u": 5}

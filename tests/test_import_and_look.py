@@ -165,7 +165,7 @@ def test_wrong_usage_has_status_2(run: Run, words: list[str]) -> None:
 
 
 def test_a_malformed_id_is_an_error(run: Run) -> None:
-    assert "'one-two' is no ID" in run("add", "race", "a=1", "--id", "one-two", code=2).stderr
+    assert "'one-two' is no ID, such as 1714521600000-0" in run("add", "race", "a=1", "--id", "one-two", code=2).stderr
     assert "is neither an ID nor a time" in run("range", "race", "one", code=2).stderr
 
 

@@ -70,3 +70,24 @@ def test_a_file_that_cannot_be_read_further_is_no_bad_row(tmp_path: Path, monkey
     assert CliRunner().invoke(main, words).exit_code == 0
     with diskstream.open(tmp_path / "s", read_only=True) as store:
         assert [entry[b"line"] for entry in store.stream("k")] == [b"%0600d" % at for at in range(5_000)]
+
+
+def test_one_that_was_stopped_is_not_said_to_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The hint was to run it again, as with files: then the rows before were there twice."""
+    real, left = diskstream.Stream.add_many, [2]
+
+    def add(*given: Any, **named: Any) -> Any:
+        left[0] -= 1
+        if left[0] < 0:
+            raise KeyboardInterrupt
+        return real(*given, **named)
+
+    monkeypatch.setattr(diskstream.Stream, "add_many", add)
+    words = ["import", "-", "-d", str(tmp_path / "s"), "-s", "k", "--batch", "10"]
+    result = CliRunner().invoke(main, words, input="".join(f"{n}\n" for n in range(50)))
+    assert result.exit_code == 1
+    assert "error: it was stopped before it was done" in result.stderr
+    assert "would be there twice: import all of it into another stream" in result.stderr
+    assert "run it again" not in result.stderr
+    with diskstream.open(tmp_path / "s", read_only=True) as store:
+        assert len(store.stream("k")) == 20

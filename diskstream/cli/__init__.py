@@ -7,6 +7,7 @@ written ends a command with 1, without a word. `NO_COLOR` is heeded.
 
 from __future__ import annotations
 
+import errno
 import importlib
 from difflib import get_close_matches
 from typing import Any
@@ -17,6 +18,7 @@ import diskstream
 from diskstream.cli.failure import Failure
 from diskstream.cli.standard_files import buffer_output, check_open, fill_closed, forget_output, print_anything
 from diskstream.cli.stopping import told_to_end
+from diskstream.errors import storage_error
 
 _MODULES = {
     "add": "add",
@@ -109,14 +111,15 @@ class _Verbs(click.Group):
             forget_output()  # of which the interpreter would speak at its end
             raise  # whoever read has had enough: click ends it without a word
         except diskstream.InvalidIDError as error:
-            raise click.UsageError(f"{error.given} is no ID", ctx) from error
+            raise click.UsageError(f"{error.given} is no ID, such as 1714521600000-0 or 1714521600000", ctx) from error
         except diskstream.DiskstreamError as error:
             forget_output()
             raise Failure(str(error), hint=getattr(error, "hint", None)) from error
         except OSError as error:
             forget_output()
             where = "" if error.filename is None else f"{error.filename}: "
-            raise Failure(f"{where}{error.strerror or error}") from error
+            ours = storage_error(where, "open", error.errno or errno.EIO, str(error))
+            raise Failure(f"{where}{error.strerror or error}", hint=getattr(ours, "hint", None)) from error
 
 
 @click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})

@@ -7,8 +7,8 @@ import io
 import os
 import re
 import time
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -189,7 +189,11 @@ def command(files: tuple[str, ...], directory: Path, stream: str, as_json: bool,
         _check_texts(sources)
     _check_rejects(options["rejects"], groups, directory)
     keys = {name: _key(name, sources, options, groups) for name, sources in groups.items()}
-    with diskstream.open(directory, fsync=fsync) as store, ExitStack() as held:
+    with (
+        _told_to_stop(can_go_on=all(keys.values())),
+        diskstream.open(directory, fsync=fsync) as store,
+        ExitStack() as held,
+    ):
         for name in sorted(groups):
             held.enter_context(importing(store, os.fsencode(name), keys[name]))
         streams = {name: store.stream(os.fsencode(name)) for name in groups}
@@ -206,6 +210,25 @@ def command(files: tuple[str, ...], directory: Path, stream: str, as_json: bool,
         for finish in over:  # only now: what fails before is gone on with, and not imported once more
             finish()
         store.sync()
+
+
+@contextmanager
+def _told_to_stop(*, can_go_on: bool) -> Iterator[None]:
+    """Where the same cannot be gone on with, who stops it is not told to run it again.
+
+    Raises:
+        Failure: it was stopped, and what is in already would be there twice.
+    """
+    try:
+        yield
+    except KeyboardInterrupt:
+        if can_go_on:
+            raise
+        raise Failure(
+            "it was stopped before it was done",
+            hint="what comes from a pipe cannot be gone on with, and the rows that are in already (diskstream len says "
+            "how many) would be there twice: import all of it into another stream",
+        ) from None
 
 
 def _check_rejects(rejects: Any, groups: dict[str, list[Source]], store: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from diskstream.cli.failure import Failure
-from diskstream.cli.options import as_bytes, json_option, optional_directory_option
+from diskstream.cli.options import as_bytes, json_option, none_missing, optional_directory_option
 from diskstream.cli.output import plain, text, write_json
 from diskstream.dissecting import Depth, Line, Row, dump_bytes, inspect_file, inspect_store, inspect_stream
 
@@ -67,6 +67,9 @@ def command(
     if span is not None:
         if file is None:
             raise click.UsageError("--bytes wants a file")
+        size = file.stat().st_size
+        if span[0] >= size:
+            raise Failure(f"{file} has no byte at {span[0]:,}", hint=f"it has {size:,} bytes; the first is at 0")
         _dump(dump_bytes(file, *span, each_byte=each_byte), as_json=as_json)
         return
     for row in _rows(file, directory, target, depth):
@@ -92,7 +95,8 @@ def _rows(file: Path | None, directory: Path | None, target: bytes | None, depth
     if file is not None:
         return inspect_file(file, depth)
     assert directory is not None
-    return inspect_store(directory) if target is None else inspect_stream(directory, target, depth)
+    with none_missing(directory):
+        return inspect_store(directory) if target is None else inspect_stream(directory, target, depth)
 
 
 def _dump(lines: Iterable[Line], *, as_json: bool) -> None:

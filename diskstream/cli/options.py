@@ -117,6 +117,17 @@ def existing_stream(store: diskstream.Store, name: bytes) -> diskstream.Stream:
     return store.stream(name)
 
 
+@contextmanager
+def none_missing(directory: Path) -> Iterator[None]:
+    """The same for what works on directories, and finds out for itself."""
+    try:
+        yield
+    except diskstream.NoSuchStreamError as error:
+        raise Failure(
+            f"there is no stream {text(error.name)} in {directory.absolute()}", hint="diskstream ls lists the streams"
+        ) from None
+
+
 def existing_group(store: diskstream.Store, stream: bytes, name: bytes) -> diskstream.Group:
     """The group of that name. A misspelt name is an error, not a new group."""
     group = existing_stream(store, stream).group(name, create=False)

@@ -11,10 +11,12 @@ from diskstream.cli.consent import ask, consent_options
 from diskstream.cli.failure import Failure
 from diskstream.cli.options import (
     as_bytes,
+    checked,
     directory_option,
     existing_store,
     existing_stream,
     json_option,
+    not_empty,
     stream_argument,
 )
 from diskstream.cli.output import text, write_json
@@ -22,7 +24,7 @@ from diskstream.cli.output import text, write_json
 
 @click.command("rename")
 @stream_argument()
-@click.argument("new", metavar="NEW", type=as_bytes)
+@click.argument("new", metavar="NEW", type=as_bytes, callback=checked(not_empty))
 @click.option("--replace", is_flag=True, help="Let a stream that has the new name go, with all its entries. Asks.")
 @consent_options
 @directory_option

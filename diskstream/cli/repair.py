@@ -9,8 +9,7 @@ from uuid import UUID
 import click
 
 from diskstream.cli.consent import ask, consent_options
-from diskstream.cli.failure import Failure
-from diskstream.cli.options import as_bytes, directory_option, json_option
+from diskstream.cli.options import as_bytes, directory_option, json_option, none_missing
 from diskstream.cli.output import plain, text, write_json
 from diskstream.cli.progress import reading_progress
 from diskstream.repairing import Loss, Repair, check_repairable, repair
@@ -70,7 +69,8 @@ def command(
         said = len(done)
 
     try:
-        with reading_progress("reading", lambda: bytes_to_verify(directory, streams=streams)) as progress:
+        reading = reading_progress("reading", lambda: bytes_to_verify(directory, streams=streams))
+        with none_missing(directory), reading as progress:
             for report in repair(
                 directory,
                 streams=streams,
@@ -87,9 +87,6 @@ def command(
         say()
     busy = any(report.actions for report in done)
     failed = any(report.failed for report in done)
-    absent = set(streams) - {report.stream or b"" for report in done}
-    if absent:
-        raise Failure(f"not all of these streams are in {directory}", hint="diskstream ls lists the streams")
     if not as_json and not busy and not failed:
         click.echo("nothing to repair")
     ctx.exit(1 if failed or (dry_run and busy) else 0)

@@ -10,8 +10,7 @@ import click
 from rich.filesize import decimal
 
 import diskstream
-from diskstream.cli.failure import Failure
-from diskstream.cli.options import as_bytes, directory_option, json_option
+from diskstream.cli.options import as_bytes, directory_option, json_option, none_missing
 from diskstream.cli.output import attributes, text, write_json
 from diskstream.cli.progress import reading_progress
 from diskstream.verifying import bytes_to_verify, verify
@@ -30,11 +29,10 @@ def command(ctx: click.Context, *, cold: bool, directory: Path, streams: tuple[b
     is named with its file, its place in it, what that means, and the IDs that it touches.
     """
     began = time.monotonic()
-    with reading_progress("verifying", lambda: bytes_to_verify(directory, streams=streams, cold=cold)) as progress:
+    reading = reading_progress("verifying", lambda: bytes_to_verify(directory, streams=streams, cold=cold))
+    with none_missing(directory), reading as progress:
         report = verify(directory, streams=streams, progress=progress, cold=cold)
     seconds = time.monotonic() - began
-    if streams and report.streams < len(set(streams)):
-        raise Failure(f"not all of these streams are in {directory}", hint="diskstream ls lists the streams")
     if as_json:
         write_json({"ok": report.ok, **attributes(report), "seconds": round(seconds, 3)})
     else:

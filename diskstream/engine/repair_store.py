@@ -1,6 +1,7 @@
 """Repair of a whole store: what makes it a store, names of streams, the view, then one stream after another."""
 
 import contextlib
+import errno
 import json
 import re
 import secrets
@@ -16,10 +17,17 @@ from diskstream.engine.alone import alone
 from diskstream.engine.files import Files, read_small, reading
 from diskstream.engine.repair import Repair, plan_stream, repair_stream
 from diskstream.engine.verify import Progress
-from diskstream.errors import ArgumentError, CorruptionError, DiskstreamError, NotAStoreError
+from diskstream.errors import (
+    ArgumentError,
+    CorruptionError,
+    DiskstreamError,
+    NoSuchStreamError,
+    NotAStoreError,
+    storage_error,
+)
 from diskstream.options import Options
 
-__all__ = ["Wishes", "must_be_store", "nested_stores", "repair_store"]
+__all__ = ["Wishes", "must_be_store", "must_be_there", "nested_stores", "repair_store"]
 
 _UUID = re.compile(rb"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _MAX_JSON_BYTES = 1 << 16
@@ -53,10 +61,23 @@ def nested_stores(path: Path) -> list[Path]:
 
 def must_be_store(path: Path) -> None:
     """Refuses a directory of which nothing says that it is a store, whole or damaged."""
-    if not (path / "store.json").exists() and not (path / "streams").is_dir():
+    if not looks.is_there(path / "store.json") and not looks.is_folder(path / "streams"):
         raise NotAStoreError(
             str(path), "there is neither a store.json nor a directory streams", directory.way_to_one(path)
         )
+
+
+def must_be_there(path: Path, wanted: frozenset[bytes]) -> None:
+    """Refuses names that no stream has, of the store or of those below it: nobody is told that such a one is sound.
+
+    Raises:
+        NoSuchStreamError: the first of them.
+    """
+    if wanted:
+        folders = [store / "streams" for store in [path, *nested_stores(path)]]
+        known = {name for folder in folders if looks.is_folder(folder) for name in directory.list_streams(folder)}
+        for name in sorted(wanted - known):
+            raise NoSuchStreamError(name, "diskstream ls lists the streams")
 
 
 def repair_store(
@@ -71,9 +92,11 @@ def repair_store(
         ReadOnlyError: it is a backup: other backups share its files.
         StoreBusyError: somebody has it open.
         ArgumentError: the uuid that was given is none.
+        NoSuchStreamError: no stream has one of the names that are wished for.
     """
     must_be_store(path)
     directory.check_filesystem(path)
+    must_be_there(path, wishes.streams.difference(wishes.known))
     if not dry_run:
         directory.refuse_backup(path)
     with contextlib.nullcontext() if dry_run else alone(path, files):
@@ -110,8 +133,14 @@ def _one_store(
                 yield repair_stream(name, folder, files, options, give_up=wishes.give_up, progress=progress)
         except (DiskstreamError, OSError) as error:
             failed = Repair(name, folder)
-            failed.failed = str(error)
+            failed.failed = str(_as_ours(error, folder))
             yield failed
+
+
+def _as_ours(error: DiskstreamError | OSError, folder: Path) -> DiskstreamError:
+    if isinstance(error, DiskstreamError):
+        return error
+    return storage_error(str(error.filename or folder), "read", error.errno or errno.EIO, error.strerror or str(error))
 
 
 def _remove_view(view: Path, files: Files) -> None:

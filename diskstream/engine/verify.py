@@ -18,7 +18,7 @@ from diskstream.engine.looks import children, is_there
 from diskstream.engine.page import Page
 from diskstream.engine.segment import SegmentGone, open_cold, open_sealed
 from diskstream.engine.verify_cold import Refusals, is_refusal
-from diskstream.errors import CorruptionError, FormatError, RemoteError, StorageError
+from diskstream.errors import CorruptionError, FormatError, ReadOnlyError, RemoteError, StorageError
 
 __all__ = ["Problem", "Progress", "VerifyReport", "ignore", "unless_removed", "verify_directory", "verify_log"]
 
@@ -106,6 +106,8 @@ def _problem(name: bytes, path: Path, error: Exception, meaning: str, view: Segm
         what = f"{error.what}: expected {error.expected}, found {error.found}"
         where = Path(error.path) if error.path else path
         return Problem(name, where, error.offset, what, first, last, entries, meaning)
+    if isinstance(error, ReadOnlyError) and error.hint:  # nothing is damaged, as far as anybody knows
+        meaning = f"nobody has looked at it: {error.hint}"
     place = error.where if isinstance(error, RemoteError) and is_refusal(error) else ""
     return Problem(name, path, 0, str(error), first, last, entries, meaning, place)
 

@@ -10,7 +10,7 @@ from diskstream.engine.descriptors import are_short
 from diskstream.engine.files import Files
 from diskstream.engine.log import StreamLog, StreamMoved
 from diskstream.engine.looks import children, is_folder, is_there
-from diskstream.engine.repair_store import nested_stores
+from diskstream.engine.repair_store import must_be_store, must_be_there, nested_stores
 from diskstream.engine.segment import SharedCache
 from diskstream.engine.verify import Problem, Progress, VerifyReport
 from diskstream.errors import DiskstreamError, NewerFormatError, NotAStoreError, StorageError
@@ -30,19 +30,18 @@ def verify_store(
 ) -> None:
     """Reports all that is damaged in a store, and in those of the server below it. Nothing is changed.
 
-    With `cold` it reads by that what is in object storage too.
+    With `wanted` only streams of these names are read. With `cold` it reads by that what is in object storage too.
 
     Raises:
         NotAStoreError: nothing here says that this is a store.
+        NoSuchStreamError: no stream has one of the names in `wanted`.
         NewerFormatError: a later version wrote it.
     """
-    if not is_there(path / "store.json") and not is_folder(path / "streams"):
-        raise NotAStoreError(
-            str(path), "there is neither a store.json nor a directory streams", directory.way_to_one(path)
-        )
+    must_be_store(path)
     directory.check_filesystem(path)
+    must_be_there(path, wanted)
     for store in [path, *nested_stores(path)]:
-        _one_store(store, options, report, progress, wanted if store == path else frozenset(), cold=cold)
+        _one_store(store, options, report, progress, wanted, cold=cold)
 
 
 def bytes_to_read(path: Path, wanted: frozenset[bytes] = frozenset(), *, cold: bool = False) -> int:
@@ -50,7 +49,7 @@ def bytes_to_read(path: Path, wanted: frozenset[bytes] = frozenset(), *, cold: b
     total = 0
     for store in [path, *nested_stores(path)]:
         for name in directory.list_streams(store / "streams") if is_folder(store / "streams") else []:
-            if not wanted or store != path or name in wanted:
+            if not wanted or name in wanted:
                 folder = replacing.place_of(store / "streams", name)
                 total += sum(_size_of(each, cold=cold) for each in _listed(folder))
     return total

@@ -55,6 +55,42 @@ def flip(path: Path, offset: int) -> None:
     path.write_bytes(bytes(data))
 
 
+# --- names ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "words", ["verify --stream race --stream rice", "repair --force --stream rice", "inspect rice"]
+)
+def test_a_misspelt_stream_is_named(run: Run, words: str) -> None:
+    """It was among "not all of these", or told as bytes, with Redis's words before it."""
+    told = " ".join(run(*words.split(), code=1).stderr.split())
+    assert "error: there is no stream rice in /" in told
+    assert "hint: diskstream ls lists the streams" in told
+
+
+@pytest.mark.parametrize("misspelt", ["verify", "repair"])
+def test_a_misspelt_stream_is_not_sound(run: Run, tmp_path: Path, misspelt: str) -> None:
+    """Python was told that all is well, and so was the command where a server had other streams below the store."""
+    place = tmp_path / "store"
+    with diskstream.open(place / "db1") as below:
+        below.stream("other").add({"n": 1})
+    with pytest.raises(diskstream.NoSuchStreamError, match="rice"):
+        if misspelt == "verify":
+            diskstream.verify(place, streams=["rice"])
+        else:
+            list(diskstream.repair(place, streams=["rice"]))
+    run(misspelt, "--stream", "rice", *["--force"][: misspelt == "repair"], code=1)
+
+
+def test_a_stream_that_is_named_is_read_and_no_other(run: Run, tmp_path: Path) -> None:
+    """Those of the databases below were read all the same."""
+    with diskstream.open(tmp_path / "store" / "db1") as below:
+        below.stream("other").add({"n": 1})
+        below.stream("race").add({"n": 1})
+    assert objects(run("verify", "--stream", "race", "--json"))[0]["entries"] == 451
+    assert objects(run("verify", "--stream", "other", "--json"))[0]["entries"] == 1
+
+
 # --- verify -----------------------------------------------------------------------------------------------------------
 
 
@@ -172,7 +208,7 @@ def test_inspect_shows_the_store_its_streams_and_their_parts(run: Run) -> None:
     (group,) = [row for row in rows if row["is"] == "group"]
     assert (group["name"], group["pending"], group["last"]) == ("g", 7, "7-0")
     assert {"state", "active log", "ctl"} <= {row["is"] for row in rows}
-    assert "no such key" in run("inspect", "rase", code=1).stderr
+    assert "there is no stream rase" in run("inspect", "rase", code=1).stderr
 
 
 def test_inspect_shows_frames_and_entries_of_a_log(run: Run, folder: Path) -> None:
@@ -223,6 +259,10 @@ def test_bytes_are_shown_with_the_field_that_they_belong_to(run: Run, folder: Pa
     assert [row["offset"] for row in each] == list(range(16))
     assert "segment header: salt" in run("inspect", str(sealed), "--bytes", "8:8").stdout
     assert "OFFSET:LENGTH" in run("inspect", str(sealed), "--bytes", "8", code=2).stderr
+    past = run(
+        "inspect", str(sealed), "--bytes", f"{len(whole) // 2}:1", code=1
+    ).stderr  # it was nothing, with status 0
+    assert f"hint: it has {len(whole) // 2:,} bytes" in past
 
 
 def test_an_audit_and_a_file_of_no_kind_can_be_inspected(run: Run, folder: Path) -> None:
@@ -248,7 +288,7 @@ def test_the_layouts_are_those_of_the_pages() -> None:
 def test_what_is_not_there_is_not_said_to_be_sound(run: Run) -> None:
     """A name that was mistyped got "nothing to repair", and status 0."""
     for more in (["--dry-run"], ["--force"]):
-        assert "not all of these" in run("repair", "--stream", "rase", *more, code=1).stderr
+        assert "there is no stream rase" in run("repair", "--stream", "rase", *more, code=1).stderr
         run("repair", "--uuid", "mine", *more, code=2)
 
 

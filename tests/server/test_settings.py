@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from diskstream.commands.all_commands import table
 from diskstream.server.config_file import split_line
 from diskstream.server.errors import ServeError
 from diskstream.server.settings import ServerSettings, from_words, merged, names, size_of
@@ -86,6 +87,13 @@ def test_every_setting_is_in_the_page_and_shown_as_it_is_set() -> None:
         assert f"| `{name}` | {f'`{shown[name]}`' if shown[name] else ''} |".replace("|  |", "| |") in page, name
     again = merged(shown, {})
     assert again == ServerSettings()
+
+
+def test_every_command_is_in_the_page_and_no_other() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "server.md").read_text(encoding="utf-8")
+    rows = page.partition("## Commands")[2].partition("\n## ")[0].splitlines()
+    named = {word: row.split()[1] for row in rows if row.startswith("| ") for word in row.split() if word.isupper()}
+    assert named == {name.upper(): command.group for name, command in table().items()}
 
 
 @pytest.mark.parametrize("text", ["pubsub 33554432 8388608 60", "replica 0 0 0 pubsub 1mb 0 0"])
