@@ -8,7 +8,7 @@ from diskstream.engine import trimming
 from diskstream.engine.fetching import fetch_ahead
 from diskstream.engine.log import StreamLog
 from diskstream.engine.page import POISONED
-from diskstream.errors import ArgumentError, DiskFullError, StorageError
+from diskstream.errors import ArgumentError, DiskFullError, LimitError, RemoteError, StorageError
 from diskstream.ids import EntryID, IDLike, parse_id
 from diskstream.references import DELREF, KEEPREF, check_ref, is_any_pending, trim
 from diskstream.trim_marks import moves_on_trim, raise_mark
@@ -83,7 +83,8 @@ class Trim:
     def apply_behind(self, log: StreamLog) -> None:
         """The same behind an append: who was told of an error would add again what is there.
 
-        Where there is no room for the trim, or what it looks at cannot be read just now, the next append trims.
+        Where there is no room for the trim, or what it looks at cannot be read just now, be it in a storage that does
+        not answer, the next append trims.
 
         Raises:
             StorageError: a write or a flush failed, and nobody may go on with the stream.
@@ -91,7 +92,7 @@ class Trim:
         """
         try:
             self.apply(log)
-        except StorageError as error:
+        except (StorageError, RemoteError, LimitError) as error:
             if log.ctl.flags & POISONED and not isinstance(error, DiskFullError):
                 raise
 

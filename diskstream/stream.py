@@ -13,6 +13,7 @@ from diskstream.described import Described
 from diskstream.engine import reader, seal, trimming
 from diskstream.engine.fetching import fetch_ahead
 from diskstream.engine.log import StreamLog, StreamMoved
+from diskstream.engine.moved import cut_short
 from diskstream.engine.seal import CompactReport
 from diskstream.errors import ArgumentError, ArgumentTypeError, NoSuchStreamError, ReadOnlyError, ZeroIDError
 from diskstream.grouped import Grouped
@@ -249,7 +250,7 @@ class Stream(Grouped, Committing, Described, Retained, Scanned, WireAdding, Wire
     # --- reading ------------------------------------------------------------------------------------------------------
 
     def _following(self, read: Callable[[StreamLog], Iterator[_T]]) -> Iterator[_T]:
-        """What `read` yields. A stream that goes away ends it; one that had gone before is looked up again."""
+        """What `read` yields. A stream that had gone before is looked up again; going meanwhile is an error."""
         while True:
             log = self._log(create=False)
             if log is None:
@@ -264,7 +265,7 @@ class Stream(Grouped, Committing, Described, Retained, Scanned, WireAdding, Wire
                 self._store._check_open()
                 self._store._forget(self._name, log)
                 if begun:
-                    return
+                    raise cut_short(self) from None
 
     def _blocks(self, start: EntryID, end: EntryID, *, reverse: bool, enough: int = 1 << 20) -> Iterator[Block]:
         return self._following(lambda log: reader.blocks(log, start, end, reverse=reverse, enough=enough))
@@ -277,6 +278,7 @@ class Stream(Grouped, Committing, Described, Retained, Scanned, WireAdding, Wire
         Raises:
             InvalidIDError, ArgumentError: malformed ends.
             CorruptionError: something within the range cannot be read; what came before was right.
+            ChangedError: the stream was removed or renamed on the way; so too.
         """
         return self._ranged(parse_start(start), parse_end(end), count, reverse=False)
 

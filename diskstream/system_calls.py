@@ -2,6 +2,17 @@
 
 from diskstream.engine.descriptors import are_short, tried_again
 from diskstream.engine.files import open_regular, read_small, reading, wrapped
+from diskstream.engine.locks import exclusively
 from diskstream.engine.looks import children, refuse_link
 
-__all__ = ["are_short", "children", "open_regular", "read_small", "reading", "refuse_link", "tried_again", "wrapped"]
+__all__ = [
+    "are_short",
+    "children",
+    "exclusively",
+    "open_regular",
+    "read_small",
+    "reading",
+    "refuse_link",
+    "tried_again",
+    "wrapped",
+]

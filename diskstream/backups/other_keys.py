@@ -4,8 +4,6 @@ A stream of such a name could not be reached: commands find the other key. The r
 """
 
 import contextlib
-import fcntl
-import os
 import re
 import time
 from collections.abc import Iterable, Iterator
@@ -16,7 +14,7 @@ from diskstream import store as stores
 from diskstream.backups.repository import BackupError
 from diskstream.ids import MIN_ID, EntryID
 from diskstream.stream import Stream
-from diskstream.system_calls import open_regular, wrapped
+from diskstream.system_calls import exclusively
 
 __all__ = ["OtherKeys"]
 
@@ -61,10 +59,8 @@ class OtherKeys:
         """No server makes or removes one meanwhile."""
         with contextlib.ExitStack() as held:
             for path, _ in self._places:
-                with contextlib.suppress(FileNotFoundError), wrapped(path / "lock", "lock"):
-                    fd = open_regular(path / "lock", os.O_RDWR)
-                    held.callback(os.close, fd)
-                    fcntl.flock(fd, fcntl.LOCK_EX)
+                with contextlib.suppress(FileNotFoundError):
+                    held.enter_context(exclusively(path / "lock"))
             yield
 
     def _kinds(self, path: Path, place: bytes) -> dict[bytes, str]:

@@ -1,7 +1,7 @@
 """Keys that get another name, or another database: RENAME, COPY, MOVE, SWAPDB."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from diskstream.commands.failures import no_key
@@ -30,6 +30,7 @@ class MovingKeys:
         def _living(self, at: Key) -> Record | None: ...
         def _place_store(self, place: int) -> Store: ...
         def _plain(self, at: Key) -> Stream | None: ...
+        def _put_over(self, at: Key, changes: Mapping[Key, Record | None]) -> None: ...
         def delete(self, database: int, key: bytes) -> bool: ...
         def expires_at(self, database: int, key: bytes) -> int | None: ...
         def kind(self, database: int, key: bytes) -> str | None: ...
@@ -53,8 +54,7 @@ class MovingKeys:
             if old == new:
                 return True
             if record is not None and record.kind:
-                self.delete(database, new)
-                self._records.write(put(target, record), gone(source))
+                self._put_over(target, {target: record, source: None})
                 return True
             # A time of expiry is of one stream: until it has the new name, the record there is nobody's.
             if record is not None or target in self._records.known:
@@ -79,8 +79,7 @@ class MovingKeys:
         record = self._records.known.get(source)
         if record is not None and record.kind:
             with self._records.changing():
-                self.delete(to, new)
-                self._records.write(put(target, record))
+                self._put_over(target, {target: record})
             return True
         expires = self.expires_at(database, key)
         with self._copied(source, target) as fresh, self._records.changing():

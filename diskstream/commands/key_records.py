@@ -20,7 +20,6 @@ as durable as the store's policy says, is seen by every process, and survives wh
 
 import contextlib
 import errno
-import fcntl
 import heapq
 import os
 import threading
@@ -35,7 +34,7 @@ from diskstream.commands.key_touches import Key, Touches
 from diskstream.commands.replies import Failure
 from diskstream.errors import CorruptionError, DiskstreamError, ReadOnlyError, StorageError
 from diskstream.ids import MIN_ID
-from diskstream.system_calls import open_regular, wrapped
+from diskstream.system_calls import exclusively
 
 __all__ = ["Key", "KeyRecords", "Record", "Row", "clear", "gone", "places", "put"]
 
@@ -114,7 +113,7 @@ class KeyRecords:
         self._databases = databases
         self._path = path
         self._mutex = threading.RLock()
-        self._held = 0
+        self._held = False
         self._due: list[tuple[int, Key]] = []
         self._at = MIN_ID
         self._visible: tuple[int, int] | None = None
@@ -212,21 +211,17 @@ class KeyRecords:
                 yield
                 return
             # Opened each time: a lock on a descriptor that a forked child has too would be the child's as well.
-            place = self._path / "lock"
-            try:
-                with wrapped(place, "open"):
-                    lock = open_regular(place, os.O_RDWR | os.O_CREAT, 0o600)
-            except FileNotFoundError as error:
-                raise StorageError(str(self._path), "lock", errno.ENOENT, _GONE) from error
-            try:
-                with wrapped(place, "lock"):
-                    fcntl.flock(lock, fcntl.LOCK_EX)
-                self._held += 1
-                self.refresh()
-                yield
-            finally:
-                self._held -= 1
-                os.close(lock)
+            with contextlib.ExitStack() as locked:
+                try:
+                    locked.enter_context(exclusively(self._path / "lock", os.O_RDWR | os.O_CREAT))
+                except FileNotFoundError as error:
+                    raise StorageError(str(self._path), "lock", errno.ENOENT, _GONE) from error
+                try:
+                    self._held = True
+                    self.refresh()
+                    yield
+                finally:
+                    self._held = False  # whatever ended the wait, or forked
 
     def write(self, *rows: Row) -> None:
         """Changes records, all of them or none; within `changing`.
@@ -290,7 +285,7 @@ class KeyRecords:
 
     def after_fork(self) -> None:
         """In a forked child: the threads that held the locks are the parent's."""
-        self._mutex, self._held = threading.RLock(), 0
+        self._mutex, self._held = threading.RLock(), False
 
     def sync(self) -> None:
         """Makes all changes durable."""

@@ -6,6 +6,7 @@ import os
 import threading
 import time
 import weakref
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -14,7 +15,7 @@ from diskstream import settling
 from diskstream import store as _store
 from diskstream.commands.failures import WRONG_TYPE
 from diskstream.commands.key_moves import MovingKeys
-from diskstream.commands.key_records import Key, KeyRecords, Record, clear, gone, put
+from diskstream.commands.key_records import Key, KeyRecords, Record, Row, clear, gone, put
 from diskstream.commands.key_sweeping import SweepingKeys, is_due
 from diskstream.commands.listing import Listing, Order, ordered
 from diskstream.commands.moments import Moment, MomentOfThread
@@ -352,11 +353,24 @@ class Keyspace(MovingKeys, SweepingKeys):
             Failure: the value is too large.
         """
         at = self._at(database, key)
-        row = put(at, Record(kind, values, expires))
         with self._records.changing():
+            self._put_over(at, {at: Record(kind, values, expires)})
+
+    def _put_over(self, at: Key, changes: Mapping[Key, Record | None]) -> None:
+        """Changes records, that of `at` to one of another type: a stream that has the key goes behind that.
+
+        So what is refused leaves it. Who dies in between leaves both, and hides the stream for as long as there is the
+        record.
+        """
+        before = {key: self._records.known.get(key) for key in changes}
+        self._records.write(*_rows(changes))
+        try:
             if self._holds_stream(at):
-                self._place_store(at[0]).delete(key)
-            self._records.write(row)
+                self._place_store(at[0]).delete(at[1])
+        except BaseException:
+            with contextlib.suppress(DiskstreamError, OSError):  # what hinders the one may hinder the other
+                self._records.write(*_rows(before))
+            raise
 
     def changing(self) -> Any:
         """A ``with`` block in which no other process changes keys of other types, or times of expiry."""
@@ -410,6 +424,10 @@ class Keyspace(MovingKeys, SweepingKeys):
                     store = self._place_store(place)
                     for name in store.streams():
                         store.delete(name)
+
+
+def _rows(changes: Mapping[Key, Record | None]) -> list[Row]:
+    return [gone(key) if record is None else put(key, record) for key, record in changes.items()]
 
 
 def _after_fork() -> None:

@@ -13,7 +13,10 @@ from diskstream.errors import DiskstreamError
 if TYPE_CHECKING:
     from diskstream.engine.log import StreamLog
 
-__all__ = ["append_lock_at_once", "close_idle", "mark_clean"]
+__all__ = ["append_lock_at_once", "close_idle", "flush", "mark_clean"]
+
+
+FLAG_MOVED = 2
 
 
 class _Busy(Exception):  # noqa: N818  # not an error: the log stays open
@@ -27,6 +30,23 @@ def append_lock_at_once(ctl: Ctl) -> Iterator[bool]:
         if not held:
             raise _Busy
         yield True
+
+
+def flush(log: "StreamLog") -> None:
+    """Makes everything durable; nothing where the stream has moved: whoever renamed it has flushed it.
+
+    Behind an append, being sent to look the stream up again would be an append done twice.
+
+    Raises:
+        StorageError: the flush failed.
+    """
+    if log.read_only:
+        return
+    try:
+        log.retry(log.native.flush)
+    except StreamMoved:
+        if not log.ctl.flags & FLAG_MOVED:
+            raise
 
 
 def mark_clean(log: "StreamLog") -> None:

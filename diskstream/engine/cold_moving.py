@@ -26,7 +26,9 @@ from diskstream.engine import cold, names
 from diskstream.engine.cold import Stub
 from diskstream.engine.descriptors import listing, opened, tried_again
 from diskstream.engine.files import open_regular, size_of, wrapped
+from diskstream.engine.locks import Locks
 from diskstream.engine.log import StreamLog, StreamMoved
+from diskstream.engine.moved import FORKS
 from diskstream.engine.page import MAINTENANCE
 from diskstream.engine.segment import read_back
 from diskstream.errors import CorruptionError, ReadOnlyError, storage_error
@@ -125,17 +127,18 @@ def alone(log: StreamLog, *, dry_run: bool = False) -> Iterator[bool]:
         raise ReadOnlyError(str(log.directory))
     if log.fault is not None:
         raise log.fault
+    made_at = FORKS.count
     with wrapped(log.directory, "open"):
-        fd = opened(log.directory, os.O_RDONLY | os.O_DIRECTORY)
+        locks = Locks(opened(log.directory, os.O_RDONLY | os.O_DIRECTORY), made_at)
     try:
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            locks.change(fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             yield False
         else:
             yield True
     finally:
-        os.close(fd)
+        locks.close()  # and gives it up: a child that was forked meanwhile may go on for long
 
 
 def _view(log: StreamLog, number: int, generation: int) -> SegmentView | None:

@@ -4,10 +4,13 @@ import contextlib
 import fcntl
 import os
 import struct
+from collections.abc import Iterator
+from pathlib import Path
 
+from diskstream.engine.files import open_regular, wrapped
 from diskstream.engine.moved import FORKS, ForkedError
 
-__all__ = ["Locks"]
+__all__ = ["Locks", "exclusively"]
 
 
 class Locks:
@@ -70,3 +73,24 @@ class Locks:
             self.give_up()
         finally:
             os.close(self.fd)
+
+
+@contextlib.contextmanager
+def exclusively(path: Path, flags: int = os.O_RDWR) -> Iterator[None]:
+    """Waits for the `flock` of a file that is opened for that, and holds it.
+
+    Nobody waits for a child that was forked meanwhile and goes on for long: the lock is given up, not only closed.
+
+    Raises:
+        FileNotFoundError: there is no such file, and `flags` make none.
+        StorageError: it cannot be opened, or locked.
+    """
+    made_at = FORKS.count
+    with wrapped(path, "open"):
+        locks = Locks(open_regular(path, flags, 0o600), made_at)
+    try:
+        with wrapped(path, "lock"):
+            locks.change(fcntl.LOCK_EX)
+        yield
+    finally:
+        locks.close()

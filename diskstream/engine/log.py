@@ -358,8 +358,7 @@ class StreamLog:
         Raises:
             StorageError: the flush failed; the stream takes no more writes until it is reopened.
         """
-        if not self.read_only:
-            self.retry(self.native.flush)
+        closing.flush(self)
 
     def settle(self) -> None:
         """Under `always` an answer may rest on nothing that a power cut can take back, be it others' changes.

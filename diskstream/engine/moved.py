@@ -3,9 +3,9 @@
 import os
 
 from diskstream import _native
-from diskstream.errors import ClosedError, DiskstreamError
+from diskstream.errors import ChangedError, ClosedError, DiskstreamError
 
-__all__ = ["FORKS", "ForkedError", "StreamMoved"]
+__all__ = ["FORKS", "ForkedError", "StreamMoved", "cut_short"]
 
 
 class StreamMoved(Exception):  # noqa: N818  # not an error: look the stream up again
@@ -21,6 +21,12 @@ class ForkedError(StreamMoved, ClosedError):
     def __init__(self) -> None:
         what = "this process was forked in the midst of a call, which goes on in its parent: begin the call again"
         DiskstreamError.__init__(self, what)
+
+
+def cut_short(what: object) -> ChangedError:
+    """The error of who has given a part of a stream that went then: a part must not pass for all of it."""
+    why = "it was removed or renamed while it was read, or this process was forked: what was read is not all of it"
+    return ChangedError(str(what), why, "read it again")
 
 
 class _Forks:

@@ -1,5 +1,6 @@
 """Segments leave a stream's directory, are read through from where they are, and come back; nothing else changes."""
 
+import os
 import random
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import pytest
 
 import diskstream
-from diskstream import Stream
+from diskstream import Stream, cold_segments
 from diskstream.cold import bring_back, move_out
 from diskstream.engine.limits import size_within
 from diskstream.errors import (
@@ -336,3 +337,21 @@ def test_what_was_moved_away_does_not_count_as_bytes_here(tmp_path: Path) -> Non
         assert stream.apply_retention(dry_run=True).removed == 0
         assert stream.apply_retention().removed == 0
         assert len(stream) == 600
+
+
+def test_a_child_that_was_forked_while_segments_moved_keeps_nobody_from_moving_more(
+    stream: Stream, folder_place: str
+) -> None:
+    reader, writer = os.pipe()
+    with cold_segments.opened(stream):
+        child = os.fork()
+        if child == 0:
+            os.close(writer)
+            os.read(reader, 1)  # until its parent says so
+            os._exit(0)
+    try:
+        assert move_out(stream, folder_place, keep_entries=50).segments
+    finally:
+        os.close(writer)
+        os.close(reader)
+        os.waitpid(child, 0)

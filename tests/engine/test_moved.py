@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import diskstream
-from diskstream import DiskFullError, EntryID, NoSuchStreamError, StorageError, Store, Stream
+from diskstream import ChangedError, DiskFullError, EntryID, StorageError, Store, Stream, copying
 from diskstream.engine.files import Files
 from diskstream.engine.log import StreamLog
 from diskstream.engine.page import Page
@@ -174,17 +174,76 @@ def test_a_move_that_fails_leaves_the_stream_usable_by_all(tmp_path: Path, move:
         assert there(idle) == []
 
 
-def test_reading_ends_quietly_with_its_stream(tmp_path: Path) -> None:
+@pytest.mark.parametrize("change", [lambda by: by.delete("x"), made_anew, moved_away, replaced])
+def test_a_part_of_a_stream_that_went_does_not_pass_for_all_of_it(
+    tmp_path: Path, change: Callable[[Store], None]
+) -> None:
     with diskstream.open(tmp_path / "s", **SMALL) as reader, diskstream.open(tmp_path / "s", **SMALL) as other:
         add(other, "old", 300)
+        other.seal()
         under_way = [reader.stream("x").range(), reader.stream("x").revrange()]
-        begun = [[next(entries) for _ in range(5)] for entries in under_way]
-        other.delete("x")
-        for entries, first in zip(under_way, begun, strict=True):
-            assert len([*first, *entries]) <= 300
-        assert there(reader) == []
-        with pytest.raises(NoSuchStreamError):
-            reader.stream("x").info()
+        for entries in under_way:
+            next(entries)
+        change(other)
+        for entries in under_way:
+            with pytest.raises(ChangedError, match="removed or renamed"):
+                list(entries)
+        assert there(reader) == there(other)
+
+
+def test_a_copy_of_a_stream_that_goes_meanwhile_is_not_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with diskstream.open(tmp_path / "s", **SMALL) as reader, diskstream.open(tmp_path / "s", **SMALL) as other:
+        add(other, "old", 300)
+        other.seal()
+        real = copying._add_part
+
+        def added(stream: Stream, part: list[tuple[EntryID, list[tuple[bytes, bytes]]]]) -> None:
+            if other.exists("x"):
+                moved_away(other)
+            real(stream, part)
+
+        monkeypatch.setattr(copying, "_AT_ONCE", 10)
+        monkeypatch.setattr(copying, "_add_part", added)
+        with pytest.raises(ChangedError):
+            copying.copy_stream(reader.stream("x"), reader.stream("copy"))
+
+
+ADDS_IN_STEPS: dict[str, Callable[[Stream], object]] = {
+    "trims": lambda stream: stream.add({"n": "mine"}, maxlen=100),
+    "idempotent": lambda stream: stream.add({"n": "mine"}, producer="p", message_id="m"),
+    "many": lambda stream: stream.add_many([{"n": "mine"}], maxlen=100),
+}
+
+
+@pytest.mark.parametrize("act", ADDS_IN_STEPS.values(), ids=ADDS_IN_STEPS.keys())
+def test_what_was_added_before_its_stream_was_renamed_is_not_added_once_more(
+    tmp_path: Path, act: Callable[[Stream], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The entry is there, its flush is not begun: others roll and append, and rename the stream."""
+    options = {**SMALL, "fsync": "always"}
+    with diskstream.open(tmp_path / "s", **options) as store, diskstream.open(tmp_path / "s", **options) as other:
+        add(store, "old")
+        assert there(other) == ["old 0"]
+        ours, theirs = log_of(store), log_of(other)
+        flush, resolve = ours.flush, ours.resolve
+
+        def overtaken() -> None:
+            theirs.roll()
+            with theirs.locked():
+                theirs.prepare()
+                theirs.native.add({"n": "theirs"}, None, None, False, True, None)
+            flush()
+
+        def renamed(reason: int, *, held: bool = False) -> None:
+            if other.exists("x"):
+                other.rename("x", "y")
+            resolve(reason, held=held)
+
+        monkeypatch.setattr(ours, "flush", overtaken)
+        monkeypatch.setattr(ours, "resolve", renamed)
+        act(store.stream("x"))
+        assert store.streams() == [b"y"]
+        assert there(store, "y") == ["old 0", "mine", "theirs"]
 
 
 @pytest.mark.parametrize("move", ["delete", "rename"])

@@ -1,12 +1,22 @@
 """What a stream remembers of before is no word on what came since; and what was added is not refused afterwards."""
 
 import errno
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import diskstream
-from diskstream import DiskFullError, LimitError, PoisonedError, StorageError, Stream, membership
+from diskstream import (
+    DiskFullError,
+    DiskstreamError,
+    LimitError,
+    PoisonedError,
+    RemoteError,
+    StorageError,
+    Stream,
+    membership,
+)
 from diskstream.backups import BackupError, find_backup, make_backup, making, read_manifest
 from diskstream.engine import trimming
 from diskstream.engine.log import StreamLog
@@ -77,15 +87,16 @@ def unreadable(path: Path) -> StorageError:
 
 
 @pytest.mark.parametrize("many", [False, True])
+@pytest.mark.parametrize("why", [unreadable, lambda path: RemoteError(str(path), "Input/output error")])
 def test_so_was_one_for_whose_trim_something_could_not_be_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, many: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, many: bool, why: Callable[[Path], DiskstreamError]
 ) -> None:
     with diskstream.open(tmp_path / "s", fsync="always") as store:
         stream = store.stream("x")
         stream.add_many([{"n": n} for n in range(1, 6)], ids=[(n, 0) for n in range(1, 6)])
 
         def fails(log: StreamLog, *_: object, **__: object) -> int:
-            raise unreadable(log.directory)
+            raise why(log.directory)
 
         with monkeypatch.context() as patched:
             patched.setattr(trimming, "trim_below", fails)
@@ -93,7 +104,7 @@ def test_so_was_one_for_whose_trim_something_could_not_be_read(
                 assert [str(each) for each in stream.add_many([{"n": 6}], ids=["6-0"], minid="4")] == ["6-0"]
             else:
                 assert str(stream.add({"n": 6}, "6-0", minid="4")) == "6-0"
-            with pytest.raises(StorageError, match="Input/output error"):
+            with pytest.raises(DiskstreamError, match="Input/output error"):
                 stream.trim(minid="4")  # who asks for nothing else is told
         assert len(stream) == 6
         stream.add({"n": 7}, "7-0", minid="4")

@@ -1,0 +1,46 @@
+"""A key of another type in the place of a stream, on a disk that refuses a step: both keys are as they were."""
+
+import errno
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from diskstream import StorageError
+from diskstream.commands.keyspace import Keyspace
+from tests.engine.stand_ins import Watched, failure
+
+CHANGES: dict[str, Callable[[Keyspace], object]] = {
+    "SET": lambda keyspace: keyspace.put_values(0, b"x", "string", (b"v" * 100_000,)),
+    "RENAME": lambda keyspace: keyspace.rename(0, b"s", b"x"),
+    "COPY": lambda keyspace: keyspace.copy(0, b"s", 0, b"x", replace=True),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
+@pytest.mark.parametrize(("kind", "at"), [("extend", "keys"), ("rename", ".deleted-")])
+def test_what_is_refused_leaves_the_stream(
+    tmp_path: Path, change: Callable[[Keyspace], object], kind: str, at: str
+) -> None:
+    refused: list[Path] = []
+
+    def step(what: str, path: Path) -> None:
+        if armed and what == kind and at in str(path.relative_to(tmp_path)):
+            refused.append(path)
+            raise failure(path, kind, errno.ENOSPC)
+
+    armed = False
+    with Keyspace(tmp_path, files=Watched(step), seal="manual") as keyspace:
+        keyspace.stream(0, b"x").add({"n": 1})
+        keyspace.put_values(0, b"s", "string", (b"v" * 100_000,))
+        armed = True
+        with pytest.raises(StorageError):
+            change(keyspace)
+        armed = False
+        assert refused
+    with Keyspace(tmp_path) as keyspace:
+        assert keyspace.kind(0, b"x") == "stream"
+        assert [entry.fields for entry in keyspace.stream(0, b"x").range()] == [{b"n": b"1"}]
+        assert keyspace.held(0, b"s") == ("string", (b"v" * 100_000,))
+        change(keyspace)
+        assert keyspace.kind(0, b"x") == "string"
