@@ -41,6 +41,7 @@ def test_an_interrupted_wait_leaves_no_change_without_the_lock(tmp_path: Path, m
         assert not is_held(tmp_path)
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # a file may be closed by being dropped
 def test_an_interrupt_at_any_moment_leaves_the_lock_to_all(tmp_path: Path) -> None:
     nth, done = 0, False
     with Keyspace(tmp_path, fsync="os") as keyspace:
