@@ -2,10 +2,11 @@
 
 import contextlib
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from diskstream.commands.failures import no_key
-from diskstream.commands.key_records import Key, KeyRecords, Record, gone, places, put
+from diskstream.commands.key_records import Key, KeyRecords, Record, gone, places
 from diskstream.commands.replies import Failure
 from diskstream.commands.versions import identity, version, version_of
 from diskstream.copying import copy_stream, temporary_name
@@ -30,6 +31,7 @@ class MovingKeys:
         def _living(self, at: Key) -> Record | None: ...
         def _place_store(self, place: int) -> Store: ...
         def _plain(self, at: Key) -> Stream | None: ...
+        def _changed(self, changes: Mapping[Key, Record | None]) -> AbstractContextManager[None]: ...
         def _put_over(self, at: Key, changes: Mapping[Key, Record | None]) -> None: ...
         def delete(self, database: int, key: bytes) -> bool: ...
         def expires_at(self, database: int, key: bytes) -> int | None: ...
@@ -57,10 +59,9 @@ class MovingKeys:
                 self._put_over(target, {target: record, source: None})
                 return True
             # A time of expiry is of one stream: until it has the new name, the record there is nobody's.
-            if record is not None or target in self._records.known:
-                self._records.write(gone(target) if record is None else put(target, record))
             try:
-                self._place_store(source[0]).rename(old, new, replace=replace)
+                with self._changed({target: record} if record is not None or target in self._records.known else {}):
+                    self._place_store(source[0]).rename(old, new, replace=replace)
             except StreamExistsError:
                 return False  # somebody who has the store open was faster
             if record is not None:
@@ -120,11 +121,9 @@ class MovingKeys:
         with self._records.changing():
             if not replace and self._kind_at(at) is not None:
                 raise StreamExistsError(at[1])
-            if expires is not None:
-                self._records.write(put(at, Record(expires=expires, stream=identity(fresh))))
-            elif at in self._records.known:
-                self._records.write(gone(at))
-            self._place_store(at[0]).rename(fresh.name, at[1], replace=replace)
+            record = None if expires is None else Record(expires=expires, stream=identity(fresh))
+            with self._changed({at: record} if record is not None or at in self._records.known else {}):
+                self._place_store(at[0]).rename(fresh.name, at[1], replace=replace)
 
     def move(self, database: int, key: bytes, to: int) -> bool:
         """Moves a key into another database: as a copy, and a deletion if nobody has written to it meanwhile.

@@ -211,17 +211,18 @@ class KeyRecords:
                 yield
                 return
             # Opened each time: a lock on a descriptor that a forked child has too would be the child's as well.
-            with contextlib.ExitStack() as locked:
-                try:
-                    locked.enter_context(exclusively(self._path / "lock", os.O_RDWR | os.O_CREAT))
-                except FileNotFoundError as error:
-                    raise StorageError(str(self._path), "lock", errno.ENOENT, _GONE) from error
-                try:
+            try:
+                with exclusively(self._path / "lock", os.O_RDWR | os.O_CREAT):
                     self._held = True
-                    self.refresh()
-                    yield
-                finally:
-                    self._held = False  # whatever ended the wait, or forked
+                    try:
+                        self.refresh()
+                        yield
+                    finally:
+                        self._held = False  # whatever ended the wait, or forked
+            except FileNotFoundError as error:
+                if (self._path / "lock").exists():
+                    raise
+                raise StorageError(str(self._path), "lock", errno.ENOENT, _GONE) from error
 
     def write(self, *rows: Row) -> None:
         """Changes records, all of them or none; within `changing`.

@@ -6,7 +6,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -315,9 +315,9 @@ class Keyspace(MovingKeys, SweepingKeys):
             return self._holds_stream(at) and self._place_store(at[0]).delete(key)
         with self._records.changing():
             had = bool(record.kind)
-            self._records.write(gone(at))
-            if self._holds_stream(at):
-                had = self._place_store(at[0]).delete(key) or had
+            with self._changed({at: None}):
+                if self._holds_stream(at):
+                    had = self._place_store(at[0]).delete(key) or had
         return had
 
     def version(self, database: int, key: bytes) -> object:
@@ -362,11 +362,17 @@ class Keyspace(MovingKeys, SweepingKeys):
         So what is refused leaves it. Who dies in between leaves both, and hides the stream for as long as there is the
         record.
         """
+        with self._changed(changes):
+            if self._holds_stream(at):
+                self._place_store(at[0]).delete(at[1])
+
+    @contextlib.contextmanager
+    def _changed(self, changes: Mapping[Key, Record | None]) -> Iterator[None]:
+        """Changes records; where what follows is refused they are as before."""
         before = {key: self._records.known.get(key) for key in changes}
         self._records.write(*_rows(changes))
         try:
-            if self._holds_stream(at):
-                self._place_store(at[0]).delete(at[1])
+            yield
         except BaseException:
             with contextlib.suppress(DiskstreamError, OSError):  # what hinders the one may hinder the other
                 self._records.write(*_rows(before))

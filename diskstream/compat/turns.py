@@ -1,12 +1,16 @@
 """Commands of several threads at once, and transactions alone."""
 
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from diskstream.compat.errors import RedisError
 
 __all__ = ["Turns"]
+
+# So often who is to be alone looks whether the last of the others has come to its end, which takes microseconds.
+_LOOK_S = 0.0001
 
 
 class Turns:
@@ -17,14 +21,15 @@ class Turns:
     A thread that has a turn, or is on its way to one, gets no second one. It asks only where a signal handler has
     interrupted it, and would wait for itself; or find half of what the interrupted command does, behind locks that are
     its own.
+
+    A handler may raise at any moment. A plain lock and a set are changed in one native step each: a `Condition` and a
+    count were left as they were, and the next turn never came.
     """
 
     def __init__(self) -> None:
-        self._condition = threading.Condition(threading.Lock())
-        self._sharing = 0
-        self._alone = False
-        self._want_alone = 0
-        self._within: set[int] = set()  # threads; not a matter of the condition, which a handler could not have
+        self._gate = threading.Lock()  # whoever comes takes it for a moment, who is alone for as long as he is
+        self._sharing: set[int] = set()  # threads
+        self._within: set[int] = set()  # the same, and those on their way
 
     @contextmanager
     def shared(self) -> Iterator[None]:
@@ -36,16 +41,12 @@ class Turns:
         thread = self.outside()
         try:
             self._within.add(thread)
-            with self._condition:
-                self._condition.wait_for(lambda: not self._alone and not self._want_alone)
-                self._sharing += 1
             try:
+                with self._gate:
+                    self._sharing.add(thread)
                 yield
             finally:
-                with self._condition:
-                    self._sharing -= 1
-                    if not self._sharing and self._want_alone:
-                        self._condition.notify_all()
+                self._sharing.discard(thread)
         finally:
             self._within.discard(thread)
 
@@ -59,20 +60,10 @@ class Turns:
         thread = self.outside()
         try:
             self._within.add(thread)
-            with self._condition:
-                self._want_alone += 1
-                try:
-                    self._condition.wait_for(lambda: not self._alone and not self._sharing)
-                finally:
-                    self._want_alone -= 1
-                    self._condition.notify_all()  # who was interrupted while it waited must not hold up the others
-                self._alone = True
-            try:
+            with self._gate:
+                while self._sharing:
+                    time.sleep(_LOOK_S)
                 yield
-            finally:
-                with self._condition:
-                    self._alone = False
-                    self._condition.notify_all()
         finally:
             self._within.discard(thread)
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import fcntl
+import io
 import os
 import struct
 from collections.abc import Iterator
@@ -87,10 +88,14 @@ def exclusively(path: Path, flags: int = os.O_RDWR) -> Iterator[None]:
     """
     made_at = FORKS.count
     with wrapped(path, "open"):
-        locks = Locks(open_regular(path, flags, 0o600), made_at)
+        file = io.FileIO(open_regular(path, flags, 0o600), "r+")
+    locks = Locks(file.fileno(), made_at)
     try:
         with wrapped(path, "lock"):
             locks.change(fcntl.LOCK_EX)
         yield
     finally:
-        locks.close()
+        try:
+            locks.give_up()
+        finally:
+            file.close()  # in one native step: an interrupt of a signal handler leaves no lock behind

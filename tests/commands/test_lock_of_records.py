@@ -1,12 +1,15 @@
 """Who changes what is known of keys is alone with it: whatever ended an earlier wait, and whoever was forked then."""
 
+import contextlib
 import fcntl
 import os
+import sys
 from pathlib import Path
 
 import pytest
 
 from diskstream.commands.keyspace import Keyspace
+from tests.engine.interruption import Interruption
 
 
 def is_held(path: Path) -> bool:
@@ -36,6 +39,27 @@ def test_an_interrupted_wait_leaves_no_change_without_the_lock(tmp_path: Path, m
         with keyspace.changing(), keyspace.changing():
             assert is_held(tmp_path)
         assert not is_held(tmp_path)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # a file may be closed by being dropped
+def test_an_interrupt_at_any_moment_leaves_the_lock_to_all(tmp_path: Path) -> None:
+    nth, done = 0, False
+    with Keyspace(tmp_path, fsync="os") as keyspace:
+        while not done:
+            nth += 1
+            interruption = Interruption(nth)
+            with contextlib.suppress(KeyboardInterrupt):
+                sys.settrace(interruption)
+                try:
+                    with keyspace.changing():
+                        pass
+                finally:
+                    sys.settrace(None)
+            done = interruption.left > 0
+            assert not is_held(tmp_path), interruption.place
+            with keyspace.changing():
+                assert is_held(tmp_path), interruption.place
+    assert nth > 20
 
 
 def test_a_child_that_goes_on_for_long_keeps_nobody_from_changing(tmp_path: Path) -> None:

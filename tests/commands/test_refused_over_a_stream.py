@@ -44,3 +44,32 @@ def test_what_is_refused_leaves_the_stream(
         assert keyspace.held(0, b"s") == ("string", (b"v" * 100_000,))
         change(keyspace)
         assert keyspace.kind(0, b"x") == "string"
+
+
+REFUSED: dict[str, Callable[[Keyspace], object]] = {
+    "RENAME": lambda keyspace: keyspace.rename(0, b"y", b"x"),
+    "COPY": lambda keyspace: keyspace.copy(0, b"y", 0, b"x", replace=True),
+    "DEL": lambda keyspace: keyspace.delete(0, b"x"),
+}
+
+
+@pytest.mark.parametrize("change", REFUSED.values(), ids=REFUSED.keys())
+def test_what_is_refused_leaves_the_time_of_expiry(tmp_path: Path, change: Callable[[Keyspace], object]) -> None:
+    """Without it a key that was to be replaced or removed, and was not, stayed for ever."""
+
+    def step(what: str, path: Path) -> None:
+        if armed and what == "rename" and path.name.startswith((".deleted-", ".replaced-")):
+            raise failure(path, what, errno.EIO)
+
+    armed = False
+    with Keyspace(tmp_path, files=Watched(step), seal="manual") as keyspace:
+        for key in (b"x", b"y"):
+            keyspace.stream(0, key).add({"n": key})
+            assert keyspace.set_expiry(0, key, keyspace.now_ms() + 100_000 + len(key))
+        before = [keyspace.expires_at(0, key) for key in (b"x", b"y")]
+        armed = True
+        with pytest.raises(StorageError):
+            change(keyspace)
+        armed = False
+        assert [keyspace.expires_at(0, key) for key in (b"x", b"y")] == before
+        change(keyspace)
