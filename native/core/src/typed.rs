@@ -190,12 +190,12 @@ impl Typed {
             _ => None,
         };
         for (number, column) in self.columns.iter_mut().enumerate() {
-            let sources = block
+            let sources: Vec<Source<'_>> = block
                 .tables
                 .iter()
                 .map(|table| source(&table.shape.names, &table.columns, &column.name, self.duplicates))
-                .collect::<Result<Vec<Option<&Column>>>>()?;
-            if let (Some((first, last)), Some(source)) = (run, sources.first().copied().flatten()) {
+                .collect();
+            if let (Some((first, last)), Some(Source::Column(source))) = (run, sources.first().copied()) {
                 if column.push_run(source, first, last + 1)? {
                     continue;
                 }
@@ -205,7 +205,13 @@ impl Typed {
                     Some((table, at)) => (*table as usize, *at as usize),
                     None => (0, *row),
                 };
-                match sources.get(table).copied().flatten().and_then(|source| source.get(at)) {
+                let text = match sources.get(table) {
+                    Some(Source::Column(source)) => source.get(at),
+                    // Only now that a row of the table is wanted: others may be gone, or out of range.
+                    Some(Source::Twice) => return Err(Error::twice(block.id(*row), &column.name)),
+                    Some(Source::None) | None => None,
+                };
+                match text {
                     None => column.null()?,
                     Some(text) => {
                         if !column.parse(text, self.exact)? {
@@ -220,22 +226,24 @@ impl Typed {
     }
 }
 
-fn source<'a>(
-    names: &[Box<[u8]>],
-    columns: &'a [Column],
-    wanted: &[u8],
-    duplicates: Duplicates,
-) -> Result<Option<&'a Column>> {
+/// Where the entries of a shape have a field.
+#[derive(Clone, Copy)]
+enum Source<'a> {
+    None,
+    Column(&'a Column),
+    /// In two places, and that is an error.
+    Twice,
+}
+
+fn source<'a>(names: &[Box<[u8]>], columns: &'a [Column], wanted: &[u8], duplicates: Duplicates) -> Source<'a> {
     let mut places = names.iter().enumerate().filter(|(_, name)| ***name == *wanted).map(|(at, _)| at);
     let (first, last) = (places.next(), places.next_back());
     let at = match (duplicates, first, last) {
-        (Duplicates::Fail, _, Some(_)) => {
-            return Err(Error::Invalid("an entry holds one field name twice: choose 'first' or 'last'"))
-        }
+        (Duplicates::Fail, _, Some(_)) => return Source::Twice,
         (Duplicates::Last, _, Some(last)) => Some(last),
         (_, first, _) => first,
     };
-    Ok(at.and_then(|at| columns.get(at)))
+    at.and_then(|at| columns.get(at)).map_or(Source::None, Source::Column)
 }
 
 #[cfg(test)]
