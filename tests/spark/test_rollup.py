@@ -340,7 +340,9 @@ def test_a_dry_run_needs_no_spark(store: diskstream.Store, readings: pd.DataFram
 # --- real measurements ------------------------------------------------------------------------------------------------
 
 
-def test_real_measurements_are_what_pandas_finds(shared_dir: Path, store: diskstream.Store, tmp_path: Path) -> None:
+def test_real_measurements_are_what_pandas_finds(
+    spark: "SparkSession", shared_dir: Path, store: diskstream.Store, tmp_path: Path
+) -> None:
     with zipfile.ZipFile(shared_dir / "data" / "nab.zip") as packed:
         packed.extractall(tmp_path / "nab")
     frames = []
@@ -349,18 +351,18 @@ def test_real_measurements_are_what_pandas_finds(shared_dir: Path, store: diskst
         frame["ms"] = pd.to_datetime(frame["timestamp"], utc=True).astype("int64") // 1_000_000
         numbers = frame.groupby("ms").cumcount()
         ids = [f"{ms}-{seq}" for ms, seq in zip(frame["ms"], numbers, strict=True)]
-        rows = [
-            {"timestamp": time, "value": repr(value)}
-            for time, value in zip(frame["timestamp"], frame["value"], strict=True)
-        ]
+        pairs = zip(frame["timestamp"], frame["value"], strict=True)
+        rows = [{"timestamp": time, "value": repr(value)} for time, value in pairs]
         store.stream(file.stem).add_many(rows, ids=ids)
         frames.append(frame)
     everything = pd.concat(frames)
     settings = Settings(str(store.path), window_ms=3_600_000, fields=("value",))
     expected = by_pandas(with_windows(everything, 3_600_000), ["window_start", "stream"], "value", settings.quantiles)
-    table = rolled(settings, entries_per_task=20_000)
+    table, _ = rollup.roll_up(spark, settings)
+    assert table is not None
     assert_same(table, expected, ["stream"], "value")  # an hour has few values: all is exact
-    assert_same(rolled(replace(settings, time_field="timestamp")), expected, ["stream"], "value")
+    split = rolled(replace(settings, time_field="timestamp"), entries_per_task=20_000)
+    assert_same(split, expected, ["stream"], "value")
     weeks = replace(settings, window_ms=7 * 86_400_000)
     expected = by_pandas(
         with_windows(everything, weeks.window_ms), ["window_start", "stream"], "value", weeks.quantiles

@@ -114,7 +114,7 @@ def test_a_repeated_name_is_refused_unless_told_which_of_its_values_counts(mixed
     if sealed:
         mixed.seal()
     for call in (mixed.columns, mixed.to_arrow):
-        with pytest.raises(ArgumentError, match=r"one field name twice: choose duplicates='first' or 'last'"):
+        with pytest.raises(ArgumentError, match=r"entry .* holds the field .* twice: choose 'first' or 'last'"):
             call()
     for policy, value in (("first", b"1"), ("last", b"2")):
         assert both(mixed, duplicates=policy, fields=["twice"]) == [{b"twice": [None, value, None, None]}] * 2

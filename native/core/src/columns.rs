@@ -80,10 +80,10 @@ impl Columns {
 
     /// Makes columns for names not met before in the rows wanted, missing in the `before` rows so far.
     fn meet(&mut self, block: &Block, before: usize, wanted: Option<&[usize]>, all: Range<usize>) -> Result<()> {
-        let mut used = vec![false; block.tables.len()];
+        let mut used = vec![None; block.tables.len()]; // the first row wanted of each
         let mut note = |row: usize| {
             let table = block.places.get(row).map_or(0, |(table, _)| *table as usize);
-            used.get_mut(table).into_iter().for_each(|used| *used = true);
+            used.get_mut(table).into_iter().for_each(|used| *used = used.or(Some(row)));
         };
         match wanted {
             Some(rows) => rows.iter().for_each(|row| note(*row)),
@@ -92,16 +92,12 @@ impl Columns {
             None => all.for_each(&mut note),
         }
         for (table, used) in block.tables.iter().zip(used) {
-            if !used {
-                continue;
-            }
+            let Some(row) = used else { continue };
             let names = &table.shape.names;
             for (at, name) in names.iter().enumerate() {
                 let again = names.iter().take(at).any(|earlier| earlier == name);
                 if again && self.duplicates == Duplicates::Fail {
-                    return Err(Error::Invalid(
-                        "an entry holds one field name twice: choose duplicates='first' or 'last'",
-                    ));
+                    return Err(Error::twice(block.id(row), name));
                 }
                 if self.only.is_none() && !self.fields.iter().any(|field| field.name == *name) {
                     self.fields.push(FieldColumn::missing(name.clone(), before));

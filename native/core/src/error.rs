@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::id::Id;
+
 /// A fault in bytes that came from a disk or a caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Error {
@@ -13,6 +15,8 @@ pub enum Error {
     Newer { what: &'static str, supported: u32, found: u32 },
     /// The medium did not give bytes that it should have: the system's code, None where the file is too short.
     Unread { code: Option<i32> },
+    /// An entry holds a field twice, and that is not to be.
+    Twice { id: Id, name: String },
     /// A request that cannot be met: out of range, out of order.
     Invalid(&'static str),
 }
@@ -23,6 +27,11 @@ impl Error {
     /// A fault of content, with what was expected and what was found.
     pub fn corrupt(what: &'static str, offset: u64, expected: impl fmt::Display, found: impl fmt::Display) -> Self {
         Error::Corrupt { what, offset, expected: expected.to_string(), found: found.to_string() }
+    }
+
+    /// An entry that holds the field `name` twice.
+    pub fn twice(id: Option<Id>, name: &[u8]) -> Self {
+        Error::Twice { id: id.unwrap_or(Id::MIN), name: String::from_utf8_lossy(name).into_owned() }
     }
 
     /// The same fault, `base` bytes further into the file.
@@ -49,6 +58,9 @@ impl fmt::Display for Error {
             }
             Error::Unread { code: Some(code) } => write!(f, "could not be read: system error {code}"),
             Error::Unread { code: None } => f.write_str("the file is shorter than it was"),
+            Error::Twice { id, name } => {
+                write!(f, "entry {}-{} holds the field {name} twice: choose 'first' or 'last'", id.ms, id.seq)
+            }
             Error::Invalid(what) => f.write_str(what),
         }
     }

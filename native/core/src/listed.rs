@@ -319,9 +319,7 @@ impl Listed {
                 match policy {
                     Duplicates::First if earlier => continue,
                     Duplicates::Last if later => continue,
-                    Duplicates::Fail if earlier => {
-                        return Err(Error::Invalid("an entry holds one field name twice: choose 'first' or 'last'"))
-                    }
+                    Duplicates::Fail if earlier => return Err(Error::twice(block.id(row), name)),
                     _ => {}
                 }
             }

@@ -229,22 +229,30 @@ impl Typed {
             _ => None,
         };
         for (number, column) in self.columns.iter_mut().enumerate() {
-            let sources = block
+            let sources: Vec<Source<'_>> = block
                 .tables
                 .iter()
                 .map(|table| source(&table.shape.names, &table.columns, &column.name, self.duplicates))
-                .collect::<Result<Vec<Option<&Column>>>>()?;
-            if let (Some((first, last)), Some(source)) = (run, sources.first().copied().flatten()) {
+                .collect();
+            if let (Some((first, last)), Some(Source::Column(source))) = (run, sources.first().copied()) {
                 if column.push_run(source, first, last + 1)? {
                     continue;
                 }
             }
-            let texts = rows.iter().map(|row| {
-                let (table, at) = match block.places.get(*row) {
-                    Some((table, at)) => (*table as usize, *at as usize),
-                    None => (0, *row),
-                };
-                sources.get(table).copied().flatten().and_then(|source| source.get(at))
+            let at = |row: usize| match block.places.get(row) {
+                Some((table, at)) => (sources.get(*table as usize), *at as usize),
+                None => (sources.first(), row),
+            };
+            // Only where a row of the table is wanted: others may be gone, or out of range.
+            let is_twice = |row: &&usize| matches!(at(**row).0, Some(Source::Twice));
+            if self.duplicates == Duplicates::Fail {
+                if let Some(row) = rows.iter().find(is_twice) {
+                    return Err(Error::twice(block.id(*row), &column.name));
+                }
+            }
+            let texts = rows.iter().map(|row| match at(*row) {
+                (Some(Source::Column(source)), at) => source.get(at),
+                _ => None,
             });
             let bad = &mut self.bad;
             column.push_each(texts, self.exact, |at| bad.push(Bad { row: before + at, column: number }))?;
@@ -253,22 +261,24 @@ impl Typed {
     }
 }
 
-fn source<'a>(
-    names: &[Box<[u8]>],
-    columns: &'a [Column],
-    wanted: &[u8],
-    duplicates: Duplicates,
-) -> Result<Option<&'a Column>> {
+/// Where the entries of a shape have a field.
+#[derive(Clone, Copy)]
+enum Source<'a> {
+    None,
+    Column(&'a Column),
+    /// In two places, and that is an error.
+    Twice,
+}
+
+fn source<'a>(names: &[Box<[u8]>], columns: &'a [Column], wanted: &[u8], duplicates: Duplicates) -> Source<'a> {
     let mut places = names.iter().enumerate().filter(|(_, name)| ***name == *wanted).map(|(at, _)| at);
     let (first, last) = (places.next(), places.next_back());
     let at = match (duplicates, first, last) {
-        (Duplicates::Fail, _, Some(_)) => {
-            return Err(Error::Invalid("an entry holds one field name twice: choose 'first' or 'last'"))
-        }
+        (Duplicates::Fail, _, Some(_)) => return Source::Twice,
         (Duplicates::Last, _, Some(last)) => Some(last),
         (_, first, _) => first,
     };
-    Ok(at.and_then(|at| columns.get(at)))
+    at.and_then(|at| columns.get(at)).map_or(Source::None, Source::Column)
 }
 
 #[cfg(test)]

@@ -115,6 +115,7 @@ pub fn core(py: Python<'_>, path: &str, error: Error) -> PyErr {
             let error = code.map_or_else(|| io::ErrorKind::UnexpectedEof.into(), io::Error::from_raw_os_error);
             storage(py, path, "read", &error)
         }
+        Error::Twice { .. } => argument(py, &error.to_string()),
         Error::Invalid(text) => argument(py, text),
     }
 }
