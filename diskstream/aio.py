@@ -9,7 +9,8 @@
             ...
 
 Appends and looks at what is in memory cost microseconds and are made at once, except where they wait for a flush
-(``fsync="always"``, ``durable=True``). What reads a disk or waits runs in a thread.
+(``fsync="always"``, ``durable=True``). What reads a disk or waits runs in a thread. What is not here
+(columns, tables, the audit, leases) is a method of ``store.sync_store`` and its streams, for `asyncio.to_thread`.
 """
 
 import asyncio
@@ -29,7 +30,7 @@ from diskstream.engine.verify import VerifyReport
 from diskstream.group_info import FullInfo, GroupInfo
 from diskstream.ids import IDLike
 from diskstream.info import StreamInfo, StreamSummary
-from diskstream.reading import check_block
+from diskstream.reading import check_block, positions_of
 from diskstream.retaining import RetentionReport
 from diskstream.retention_rule import RetentionRule
 from diskstream.stream import Fields
@@ -99,7 +100,7 @@ class Store:
         block: float | None = None,
     ) -> dict[bytes, list[Entry]]:
         """Entries behind a position in each of several streams: see `diskstream.Store.read`."""
-        fixed = {name: self._fix(name, after) for name, after in positions.items()}
+        fixed = {name: self._fix(name, after) for name, after in positions_of(positions)}
         return await _blocking(
             lambda wait: self.sync_store.read(fixed, count=count, max_count=max_count, max_bytes=max_bytes, block=wait),
             block,

@@ -122,6 +122,8 @@ class ZeroIDError(ArgumentError):
 class IDExhaustedError(ArgumentError):
     """The last possible ID is taken."""
 
+    hint = "no greater ID exists, and a last ID never falls: rename the stream, and begin it anew"
+
     def __init__(self) -> None:
         super().__init__("The stream has exhausted the last possible ID, unable to add more items")
 

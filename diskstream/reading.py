@@ -2,20 +2,22 @@
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import ItemsView, Mapping
 from typing import TYPE_CHECKING
 
 from diskstream._native import Ctl, Entry, EntryID, wait_bells
 from diskstream.counts import check_count
 from diskstream.engine import reader
 from diskstream.engine.log import StreamLog, StreamMoved
-from diskstream.errors import ArgumentError
+from diskstream.errors import ArgumentError, ArgumentTypeError
 from diskstream.ids import MAX_ID, IDLike, parse_id
 
 if TYPE_CHECKING:
     from diskstream.store import Store
 
-__all__ = ["read_streams"]
+__all__ = ["positions_of", "read_streams"]
+
+_Given = ItemsView[str, IDLike] | ItemsView[bytes, IDLike] | ItemsView[str | bytes, IDLike]
 
 # A store that is open for reading only hears no bell: it looks this often.
 _POLL_S = 0.01
@@ -145,6 +147,20 @@ def _once(
         if caps.full:
             break
     return found, bells
+
+
+def positions_of(given: Mapping[str, IDLike] | Mapping[bytes, IDLike] | Mapping[str | bytes, IDLike]) -> _Given:
+    """Names with where to read in each.
+
+    Raises:
+        ArgumentTypeError: it is no mapping.
+    """
+    try:
+        return given.items()
+    except AttributeError:
+        raise ArgumentTypeError(
+            f"the streams to read are a mapping of names to IDs, as {{'orders': '0'}}, not {type(given).__name__}"
+        ) from None
 
 
 def read_streams(

@@ -37,7 +37,7 @@ from diskstream.ids import IDLike
 from diskstream.membership import as_member_name
 from diskstream.naming import Naming
 from diskstream.options import Options
-from diskstream.reading import read_streams
+from diskstream.reading import positions_of, read_streams
 from diskstream.retainer import Retainer
 from diskstream.stream import Stream
 from diskstream.upkeep import Upkeep
@@ -373,7 +373,7 @@ class Store(Naming, Upkeep):
             The entries of those streams that have any, in the order of `positions`; empty after a timeout.
         """
         self._check_open()
-        keys = {names.as_name(name): after for name, after in positions.items()}
+        keys = {names.as_name(name): after for name, after in positions_of(positions)}
         return read_streams(self, keys, count=count, max_count=max_count, max_bytes=max_bytes, block=block)
 
     def read_group(
@@ -415,7 +415,7 @@ class Store(Naming, Upkeep):
         key = as_member_name("consumer", consumer)
         owners = {
             names.as_name(name): (self.stream(name).group(group, create=False), after)
-            for name, after in positions.items()
+            for name, after in positions_of(positions)
         }
         wanted = Wanted(count, block, noack, claim_ms, max_count, max_bytes, stop)
         return read_groups(self, owners, key, wanted)

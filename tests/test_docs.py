@@ -1,5 +1,6 @@
 """The pages for users run as they are written, and their numbers are those of the code."""
 
+import inspect
 import re
 import subprocess
 import sys
@@ -166,6 +167,24 @@ def test_the_make_targets_of_the_readme_exist() -> None:
 def test_the_limits_of_the_readme_are_those_of_the_code(words: str, number: bool) -> None:
     assert words in README
     assert number
+
+
+# What the front ends and the jobs call, with what native code packed for them.
+INNER = {"add_rows", "add_run", "add_runs", "range_run", "read_runs", "ack_runs", "shown", "has_undelivered"}
+INNER |= {"ripens_in_s", "waits_for_disk"}
+
+
+@pytest.mark.parametrize("kind", [diskstream.Store, diskstream.Stream, diskstream.Group, diskstream.Consumer])
+def test_the_public_surface_is_the_one_that_is_drawn(kind: type) -> None:
+    drawn = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").partition("## The public surface")[2]
+    (own,) = re.findall(rf"^{kind.__name__}: (.*?)(?=^\w+:|^```)", drawn, flags=re.DOTALL | re.MULTILINE)
+    assert [name for name in dir(kind) if name[0] != "_" and name not in {*INNER, *re.findall(r"\w+", own)}] == []
+    unknown = []
+    for name, words in re.findall(r"\b(\w+)\(([^()]*)\)", own):
+        method = getattr(kind, name, len)  # `len(stream)` has no such word either
+        known = inspect.signature(method).parameters
+        unknown += [(name, word) for word in re.findall(r"(\w+)=", words) if word not in known]
+    assert unknown == []
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/groups.md", "docs/retention.md", "docs/architecture.md"])

@@ -169,6 +169,11 @@ def test_a_malformed_id_is_an_error(run: Run) -> None:
     assert "is neither an ID nor a time" in run("range", "race", "one", code=2).stderr
 
 
+def test_an_add_behind_the_greatest_id_has_a_way_out(run: Run) -> None:
+    run("add", "full", "a=1", "--id", "18446744073709551615-18446744073709551615")
+    assert "hint: no greater ID exists" in run("add", "full", "a=1", code=1).stderr
+
+
 def test_every_verb_has_help(run: Run) -> None:
     listed = run("--help").stdout
     for verb in ("add", "compact", "del", "demo", "import", "info", "len", "ls", "range", "seal", "trim", "verify"):

@@ -218,7 +218,7 @@ class _Salvage:
             self._gap(Gap(end, end, None, None))
             what = "the log behind this one is missing: all that was added or changed since, groups too, is lost"
             self.result.losses[-1].what = what
-        elif source.data and self._may_be_short(is_empty=known == snapshot.lsn):
+        elif self._may_be_short(is_empty=known == snapshot.lsn):
             self._gap(Gap(end, end, None, None))
             self.result.losses[
                 -1

@@ -1,6 +1,7 @@
 """The sockets that the server listens on."""
 
 import contextlib
+import errno
 import ipaddress
 import socket
 import stat
@@ -26,6 +27,10 @@ DENIED = (
     b" the default user. NOTE: You only need to do one of the above things in order for the server to start "
     b"accepting connections from the outside.\r\n"
 )
+_WAYS_OUT = {
+    errno.EADDRINUSE: "another program, perhaps a Redis, listens there (ss -ltnp says which): stop it, or set port",
+    errno.EADDRNOTAVAIL: "bind names addresses of this machine; one after a hyphen may fail",
+}
 _ALL = {"*": "0.0.0.0", "-::*": "-::", "::*": "::"}  # what Redis writes for every interface
 
 
@@ -109,7 +114,10 @@ def _open_tcp(settings: ServerSettings, port: int, kind: str) -> list[Listener]:
             if may_fail:
                 continue
             close_all(found)
-            raise ServeError(f"cannot listen on {address} port {port}: {error.strerror or error}") from None
+            raise ServeError(
+                f"cannot listen on {address} port {port}: {error.strerror or error}",
+                hint=_WAYS_OUT.get(error.errno or 0),
+            ) from None
         port = port or int(sock.getsockname()[1])  # the other addresses get the same free one
         found.append(Listener(sock, kind, f"[{address}]:{port}" if ":" in address else f"{address}:{port}"))
     if not found:

@@ -97,7 +97,9 @@ class ServerSettings:
     """
 
     dir: str = _set(str, "data", "The directory of the store; database 0 is in it, database N in dbN below it.")
-    port: int = _set(_number(0, 65535), 6379, "TCP port; 0 with --unixsocket or --tls-port is none.")
+    port: int = _set(
+        _number(0, 65535), 6379, "TCP port; 0 is none with --unixsocket or --tls-port, and any free one without."
+    )
     bind: tuple[str, ...] = _set(
         _addresses, ("127.0.0.1", "-::1"), "Addresses to listen on; one after a hyphen may fail."
     )

@@ -468,6 +468,14 @@ def test_the_program_of_the_page_prints_what_it_says(tmp_path: Path) -> None:
     assert done.stdout == output
 
 
+def test_a_log_that_is_emptied_says_so(make: Make) -> None:
+    """All that it held went without a word: an empty file was taken for one of which nothing is lost."""
+    path = make(sealed=2)
+    (folder(path) / "00000003.log").write_bytes(b"")
+    assert losses(repair(path)) == [("240-1", "", None)]
+    assert numbers(path) == list(range(1, 241))
+
+
 def test_a_log_that_lost_its_snapshot_and_all_behind_it_says_so(make: Make) -> None:
     path = make(sealed=2)
     log = folder(path) / "00000003.log"

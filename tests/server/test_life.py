@@ -119,6 +119,18 @@ def test_a_port_that_is_taken(tmp_path: Path) -> None:
             pass
 
 
+def test_the_command_says_what_to_do_about_an_address(tmp_path: Path) -> None:
+    """It named the error of the system, and no way out."""
+    words = ["serve", "--dir", str(tmp_path / "store")]
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        told = CliRunner().invoke(main, [*words, "--port", str(taken.getsockname()[1]), "--bind", "127.0.0.1"])
+    assert told.exit_code == 1
+    assert "hint: another program, perhaps a Redis, listens there" in told.stderr
+    told = CliRunner().invoke(main, [*words, "--port", "0", "--bind", "203.0.113.77", "--requirepass", "x"])
+    assert told.exit_code == 1
+    assert "hint: bind names addresses of this machine" in told.stderr
+
+
 def test_metrics(tmp_path: Path) -> None:
     with serving(tmp_path / "store", metrics_port=-1) as server, Client.to(server) as client:
         client.sock.sendall(packed("XADD", "s", "*", "a", "b") * 10)

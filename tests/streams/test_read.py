@@ -171,3 +171,12 @@ def test_reading_no_stream_is_reading_nothing(three: Store) -> None:
 def test_a_block_that_finds_something_does_not_wait(three: Store) -> None:
     assert ids(three.stream("a").read("1-2", block=0)) == ["1-3"]
     assert found(three.read({"a": "$", "b": "2-2"}, block=0)) == {"b": ["2-3"]}
+
+
+@pytest.mark.parametrize("given", [[("a", "0")], "a", None])
+def test_the_streams_to_read_are_a_mapping(three: Store, given: Any) -> None:
+    """It was an AttributeError about `items`."""
+    with pytest.raises(diskstream.ArgumentTypeError, match=r"a mapping of names to IDs, as \{'orders': '0'\}"):
+        three.read(given)
+    with pytest.raises(diskstream.ArgumentTypeError, match=f"not {type(given).__name__}"):
+        three.read_group("g", "c", given)
