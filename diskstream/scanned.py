@@ -170,6 +170,9 @@ class Scanned:
     ) -> "Iterator[pa.RecordBatch]":
         """The live entries of a range as Arrow record batches, in order of IDs; no batch spans two segments.
 
+        A stream that is removed or renamed on the way ends it: who must have all of it compares `identity` before and
+        behind.
+
         Each batch has ``id_ms`` and ``id_seq`` (uint64) and ``ts`` (timestamp in µs, UTC; null past 2^63 µs), then by
         layout:
 
