@@ -189,6 +189,8 @@ class Ctl:
         """Sets written, visible and durable positions: after a recovery or a roll."""
     def locked(self, lock: int, wait: bool = True) -> Guard:
         """A guard for a lock. With `wait` false, what `with` gives says whether it has the lock."""
+    def set_hub(self, hub: Ctl) -> None:
+        """Says that this page is below `hub`, a store's: who waits for very many such pages sleeps there."""
     def ring(self) -> None: ...  # Wakes whoever waits for the page's bell
     def join_queue(self, group: int) -> Turn | None:
         """A place at the end of a group's queue; None where all are taken: wait for the bell."""

@@ -275,6 +275,7 @@ class Store(Naming, Upkeep):
             )
         except FileNotFoundError as error:  # a symbolic link to nothing, say
             raise storage_error(str(error.filename or where), "open", error.errno or 2, str(error)) from error
+        log.ctl.set_hub(self._page.ctl)
         log.owed = self._owed
         if log.report is not None:
             self.recoveries.append(log.report)

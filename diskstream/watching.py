@@ -1,19 +1,25 @@
 """Noticing that streams have changed, whoever changed them: this process or another one."""
 
+import contextlib
+import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from diskstream._native import Ctl, wait_bells
 from diskstream.engine.log import StreamMoved
+from diskstream.engine.looks import status
 from diskstream.engine.page import Page
 from diskstream.errors import DiskstreamError
 
 if TYPE_CHECKING:
     from diskstream.store import Store
 
-__all__ = ["Place", "Watch"]
+__all__ = ["SETTLED_NS", "Place", "Watch"]
 
 Place = tuple["Store", bytes]
+# A directory that has changed so lately may change once more within the same tick of the clock that stamps it (10 ms at
+# most on Linux), and say nothing of it.
+SETTLED_NS = 100_000_000
 
 
 class Watch:
@@ -30,6 +36,7 @@ class Watch:
         self._own = Page.private()  # a bell of its own, to end a wait with
         self._own_bell = self._own.ctl.bell
         self._bells: dict[Place, tuple[Ctl, int]] = {}
+        self._stamps: dict[Store, int] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -72,9 +79,23 @@ class Watch:
         And those whose bell rang since `changed` was asked: it is read anew here, and the ring would be lost.
         """
         before = dict(self._bells)
-        for place in before:
-            self.renew(*place)
+        unchanged = self._unchanged()
+        for place, (ctl, seen) in before.items():
+            store, _ = place
+            is_absent = ctl is store._page.ctl and ctl.bell == seen
+            if not (is_absent and store in unchanged):
+                self.renew(*place)
         return [place for place, (ctl, seen) in before.items() if self._bells[place][0] is not ctl or ctl.bell != seen]
+
+    def _unchanged(self) -> set["Store"]:
+        """The stores in which no stream has come since the last call, as the times of their directories show."""
+        before, self._stamps, now = self._stamps, {}, time.time_ns()
+        for store in {store for store, _ in self._bells}:
+            with contextlib.suppress(OSError):  # whoever looks at a stream meets it
+                stamp = status(store._streams).st_mtime_ns
+                if now - stamp > SETTLED_NS:
+                    self._stamps[store] = stamp
+        return {store for store, stamp in self._stamps.items() if before.get(store) == stamp}
 
     def renew(self, store: "Store", name: bytes) -> None:
         """What has changed until now is not told by `changed`: for who is about to look at a watched stream anyway."""

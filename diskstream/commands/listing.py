@@ -6,12 +6,9 @@ from bisect import bisect_right
 
 from diskstream.store import Store
 from diskstream.system_calls import wrapped
+from diskstream.watching import SETTLED_NS
 
 __all__ = ["Listing", "ordered", "some_after"]
-
-# A directory that has changed so lately may change once more within the same tick of the clock that stamps it (10 ms at
-# most on Linux), and say nothing of it.
-_SETTLED_NS = 100_000_000
 
 Order = list[tuple[int, bytes]]
 
@@ -49,7 +46,7 @@ class Listing:
         if stamp != self._stamp:
             found = [name for name in self._store.streams() if not name.startswith(self._hidden)]
             self._names, self._order = found, None
-            self._stamp = stamp if now - stamp > _SETTLED_NS else -1
+            self._stamp = stamp if now - stamp > SETTLED_NS else -1
         return self._names
 
     def _stamp_now(self) -> int:

@@ -12,6 +12,7 @@ from diskstream.commands.caller import Caller
 from diskstream.commands.keyspace import DATABASES
 from diskstream.commands.replies import Reply
 from diskstream.commands.table import Command
+from diskstream.errors import DiskstreamError
 
 __all__ = ["COMMANDS", "REDIS_VERSION"]
 
@@ -135,8 +136,12 @@ def _error_statistics(caller: Caller) -> Facts:
 def _keyspace(caller: Caller) -> Facts:
     found: Facts = {}
     for database in range(DATABASES):
-        if keys := len(caller.keyspace.names(database)):
-            expires = caller.keyspace.count_expiring(database)
+        try:
+            keys, expires = len(caller.keyspace.names(database)), caller.keyspace.count_expiring(database)
+        except (DiskstreamError, OSError) as error:  # of one database: who watches a server is told all the rest
+            found[f"db{database}_fault"] = " ".join(str(error).split())
+            continue
+        if keys:
             found[f"db{database}"] = f"keys={keys},expires={expires},avg_ttl=0,subexpiry=0"
     return found
 

@@ -1,6 +1,7 @@
 """On the way to a command: who may call it, what is counted, what a transaction holds back."""
 
 import re
+import shutil
 from typing import Any, NoReturn
 
 import pytest
@@ -85,6 +86,18 @@ def test_info_by_sections(ours: Ours) -> None:
     assert ours.run("INFO nosuch") == b""
     assert ours.run("INFO keyspace") == b"# Keyspace\r\ndb0:keys=1,expires=1,avg_ttl=0,subexpiry=0\r\n"
     assert info(ours, "clients replication").keys() >= {"blocked_clients", "total_blocking_keys", "role"}
+
+
+def test_info_says_the_rest_where_a_database_cannot_be_listed(ours: Ours) -> None:
+    ours.run("XADD s 1-1 f v")
+    ours.run("SELECT 3")
+    ours.run("XADD s 1-1 f v")
+    shutil.rmtree(ours.keyspace.path / "streams")
+    found = info(ours)
+    assert found["redis_mode"] == "standalone"
+    assert found["db0_fault"].startswith(f"could not list {ours.keyspace.path}: the store is not there any more")
+    assert found["db3"] == "keys=1,expires=0,avg_ttl=0,subexpiry=0"
+    assert "db0" not in found
 
 
 def test_within_exec_nothing_waits(keyspace: Keyspace) -> None:

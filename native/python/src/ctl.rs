@@ -6,12 +6,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use diskstream_sys::ctl::{Bell, Ctl as Page, Lock, Word, FLAG_CHECK};
+use diskstream_sys::forks;
 use diskstream_sys::mutex::Locked;
-use diskstream_sys::{forks, futex};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::errors::{self, failure, storage, Failure};
+use crate::sleeping::{sleep, Watched};
 
 /// A wait is cut into slices of this length, so that a signal is seen even when it went to another thread.
 const SLICE: Duration = Duration::from_millis(50);
@@ -228,6 +229,11 @@ impl Ctl {
         self.page.bell(Bell::Readers).load(Ordering::SeqCst)
     }
 
+    /// Says that this page is below `hub`, a store's: who waits for very many such pages sleeps there.
+    fn set_hub(&self, hub: &Ctl) {
+        self.page.set_hub(&hub.page);
+    }
+
     /// Rings the readers' bell.
     fn ring(&self) {
         self.page.ring(Bell::Readers);
@@ -248,47 +254,6 @@ pub fn wait_bells(py: Python<'_>, bells: Vec<(Py<Ctl>, u32)>, timeout_s: Option<
             Instant::now().checked_add(wait)
         }
     };
-    let pages: Vec<(Arc<Page>, u32)> = bells.iter().map(|(ctl, seen)| (Arc::clone(&ctl.get().page), *seen)).collect();
-    for (page, _) in &pages {
-        page.sleepers(Bell::Readers).fetch_add(1, Ordering::SeqCst);
-    }
-    let result = sleep(py, &pages, until);
-    for (page, _) in &pages {
-        slept(page);
-    }
-    result
-}
-
-/// Ends what counted this sleeper; in a child that was forked meanwhile, the parent sees to that.
-pub fn slept(page: &Page) {
-    if !page.is_left() {
-        page.sleepers(Bell::Readers).fetch_sub(1, Ordering::SeqCst);
-    }
-}
-
-fn rang(pages: &[(Arc<Page>, u32)]) -> bool {
-    pages.iter().any(|(page, seen)| page.bell(Bell::Readers).load(Ordering::SeqCst) != *seen)
-}
-
-fn sleep(py: Python<'_>, pages: &[(Arc<Page>, u32)], until: Option<Instant>) -> PyResult<bool> {
-    loop {
-        if rang(pages) {
-            return Ok(true);
-        }
-        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-        if left.is_some_and(|left| left.is_zero()) {
-            return Ok(false);
-        }
-        let slice = left.map_or(SLICE, |left| left.min(SLICE));
-        py.detach(|| match pages {
-            [(page, seen)] => futex::wait(page.bell(Bell::Readers), *seen, slice),
-            _ => {
-                let words: Vec<_> = pages.iter().map(|(page, seen)| (page.bell(Bell::Readers), *seen)).collect();
-                if !futex::wait_any(&words, slice) {
-                    std::thread::sleep(slice.min(Duration::from_millis(1)));
-                }
-            }
-        });
-        py.check_signals()?;
-    }
+    let watched = bells.iter().map(|(ctl, seen)| Watched::bell(&ctl.get().page, *seen)).collect();
+    sleep(py, watched, until)
 }

@@ -30,6 +30,7 @@ mod scan;
 mod sealed;
 mod sealer;
 mod segments;
+mod sleeping;
 mod socket;
 mod take;
 mod view;

@@ -4,13 +4,13 @@ use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use diskstream_sys::ctl::{Bell, Ctl as Page};
-use diskstream_sys::futex;
+use diskstream_sys::ctl::Ctl as Page;
 use diskstream_sys::queue::Turn;
 use pyo3::prelude::*;
 
-use crate::ctl::{slept, Ctl};
+use crate::ctl::Ctl;
 use crate::errors;
+use crate::sleeping::{sleep, Watched};
 
 /// A place in the queue of a group on one stream's page; given up when it goes.
 #[pyclass(frozen, module = "diskstream._native", name = "Turn")]
@@ -100,33 +100,10 @@ pub fn wait_turns(
     let timeout = Duration::try_from_secs_f64(timeout_s.max(0.0))
         .map_err(|_| errors::argument(py, "timeout is not a number of seconds or out of range"))?;
     let until = Instant::now() + timeout.min(Duration::from_secs(60));
-    let rung = || bells.iter().any(|(ctl, seen)| ctl.get().page.bell(Bell::Readers).load(Ordering::SeqCst) != *seen);
-    let happened = || turns.iter().any(|turn| turn.get().is_called()) || rung();
-    for (ctl, _) in &bells {
-        ctl.get().page.sleepers(Bell::Readers).fetch_add(1, Ordering::SeqCst);
-    }
-    let mut words: Vec<_> = turns.iter().map(|turn| turn.get().page.turn_word(turn.get().turn)).collect();
-    words.extend(bells.iter().map(|(ctl, seen)| (ctl.get().page.bell(Bell::Readers), *seen)));
-    let mut found = happened();
-    let mut done = Ok(());
-    while !found && done.is_ok() {
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            break;
-        }
-        py.detach(|| match words.as_slice() {
-            [(word, seen)] => futex::wait(word, *seen, left),
-            _ => {
-                if !futex::wait_any(&words, left) {
-                    std::thread::sleep(left.min(Duration::from_millis(1)));
-                }
-            }
-        });
-        found = happened();
-        done = py.check_signals();
-    }
-    for (ctl, _) in &bells {
-        slept(&ctl.get().page);
-    }
-    done.map(|()| found)
+    let called = turns.iter().map(|turn| {
+        let (word, seen) = turn.get().page.turn_word(turn.get().turn);
+        Watched { page: &turn.get().page, word, seen }
+    });
+    let rung = bells.iter().map(|(ctl, seen)| Watched::bell(&ctl.get().page, *seen));
+    sleep(py, called.chain(rung).collect(), Some(until))
 }

@@ -7,6 +7,7 @@
 //!   32  PID namespace u32
 //!   64  append mutex                272  durable position u64       464  size of the last commit group u64
 //!  128  flush mutex                 320  wake word u32, waiters u32  512  poison text: length u32, 252 bytes
+//!                                   328  hub word u32, waiters u32
 //! ```
 //! Behind these stand, from 480 on, the waiters of consumer groups: their number u32, tickets given u64, and from 1024 on
 //! their places: see `queue.rs`.
@@ -16,6 +17,7 @@
 use std::io;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use crate::forks;
 use crate::map::Map;
@@ -63,6 +65,9 @@ pub enum Lock {
 pub enum Bell {
     /// Rung when something becomes visible.
     Readers = 320,
+    /// Of a store's page, its hub: rung with the bell, or a place of the queue, of each page below it on which somebody
+    /// is counted as sleeping here. Such a sleeper is counted on the pages that it waits for, not on the hub.
+    Hub = 328,
     /// Rung when something becomes durable.
     Flushed = 384,
 }
@@ -72,6 +77,7 @@ pub struct Ctl {
     map: Map,
     /// In forks: a child leaves its parent's page alone.
     made_at: u64,
+    hub: OnceLock<Arc<Ctl>>,
 }
 
 impl Ctl {
@@ -80,7 +86,7 @@ impl Ctl {
     /// # Errors
     /// What mmap(2) says.
     pub fn new(fd: RawFd) -> io::Result<Ctl> {
-        Ok(Ctl { map: Map::new(fd, 0, PAGE_BYTES, true)?, made_at: forks::count() })
+        Ok(Ctl { map: Map::new(fd, 0, PAGE_BYTES, true)?, made_at: forks::count(), hub: OnceLock::new() })
     }
 
     /// Whether it is the parent's of this process, which was forked in the midst of what it goes on with.
@@ -196,12 +202,45 @@ impl Ctl {
         self.u32(bell as usize + 4)
     }
 
+    /// Says whose hub is to be rung with this page, which is below it; the first one stays.
+    pub fn set_hub(&self, hub: &Arc<Ctl>) {
+        self.hub.get_or_init(|| Arc::clone(hub));
+    }
+
+    /// The page whose hub is rung with this one.
+    pub fn hub(&self) -> Option<&Arc<Ctl>> {
+        self.hub.get()
+    }
+
     /// Rings a bell: who looked at its word before sleeps no more.
     #[inline]
     pub fn ring(&self, bell: Bell) {
         self.bell(bell).fetch_add(1, Ordering::SeqCst);
         if self.sleepers(bell).load(Ordering::SeqCst) > 0 {
             crate::futex::wake_all(self.bell(bell));
+        }
+        if bell == Bell::Readers {
+            self.ring_hub();
+        }
+    }
+
+    /// Ends what counted a sleeper; in a child that was forked meanwhile, the parent sees to that.
+    pub fn has_slept(&self, bell: Bell) {
+        if !self.is_left() {
+            // A page that was made anew meanwhile counts from nought.
+            let less = |count: u32| count.checked_sub(1);
+            let _ = self.sleepers(bell).fetch_update(Ordering::SeqCst, Ordering::SeqCst, less);
+        }
+    }
+
+    /// Wakes who waits at the hub for this page among many others. Costs one load where nobody does.
+    #[inline]
+    pub(crate) fn ring_hub(&self) {
+        if self.sleepers(Bell::Hub).load(Ordering::SeqCst) > 0 {
+            if let Some(hub) = self.hub.get() {
+                hub.bell(Bell::Hub).fetch_add(1, Ordering::SeqCst);
+                crate::futex::wake_all(hub.bell(Bell::Hub));
+            }
         }
     }
 
@@ -263,6 +302,27 @@ mod tests {
         ctl.poison("a later reason");
         assert_eq!(ctl.poison_text(), "fdatasync failed: no space");
         assert_eq!(ctl.flags(), FLAG_POISONED);
+    }
+
+    #[test]
+    fn a_hub_is_rung_with_a_page_below_it_while_somebody_is_counted_there() {
+        let ((_file, ctl), (_hub_file, hub)) = (page(), page());
+        let hub = Arc::new(hub);
+        ctl.set_hub(&hub);
+        let rung = || hub.bell(Bell::Hub).load(Ordering::SeqCst);
+        ctl.ring(Bell::Readers);
+        assert_eq!(rung(), 0);
+        ctl.sleepers(Bell::Hub).fetch_add(1, Ordering::SeqCst);
+        ctl.ring(Bell::Readers);
+        ctl.ring(Bell::Flushed);
+        assert_eq!(rung(), 1);
+        ctl.join_queue(1).unwrap();
+        ctl.wake_queue(1, None);
+        assert_eq!(rung(), 2);
+        ctl.has_slept(Bell::Hub);
+        ctl.has_slept(Bell::Hub); // of a page that was made anew
+        ctl.ring(Bell::Readers);
+        assert_eq!((rung(), ctl.sleepers(Bell::Hub).load(Ordering::SeqCst)), (2, 0));
     }
 
     #[test]

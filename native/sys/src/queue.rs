@@ -194,6 +194,7 @@ impl Ctl {
                 }
             }
         }
+        self.ring_hub();
     }
 
     /// Wakes the one that waits longest, if it has waited longer than `mine`.

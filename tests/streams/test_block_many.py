@@ -1,0 +1,71 @@
+"""Reads that wait for more streams than the kernel sleeps on at once."""
+
+import resource
+import time
+from pathlib import Path
+
+import pytest
+
+import diskstream
+from diskstream import Store, watching
+from diskstream.engine import directory
+from tests.streams.background import Background
+from tests.streams.layers import ids
+
+_NAMES = [f"s{number:03}" for number in range(200)]
+_WAIT_S = 0.5
+_LOOKS_PER_S = 20 + 5 + 15  # for a signal, at all words, and some more
+
+
+@pytest.fixture
+def many(tmp_path: Path) -> Store:
+    store = diskstream.open(tmp_path / "many", fsync="os")
+    for name in _NAMES:
+        store.stream(name).add({"n": 0}, "1-1")
+    return store
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_who_waits_for_many_streams_sleeps_meanwhile(many: Store, *, there: bool) -> None:
+    names = _NAMES if there else [f"missing-{name}" for name in _NAMES]
+    before = resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
+    began = time.monotonic()
+    assert many.read(dict.fromkeys(names, "$"), block=_WAIT_S) == {}
+    woken = resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw - before
+    assert woken <= _LOOKS_PER_S * max(1.0, time.monotonic() - began)
+    many.close()
+
+
+def test_an_add_of_another_opening_wakes_it(many: Store) -> None:
+    with many, diskstream.open(many.path, fsync="os") as other:
+        waiting = Background(lambda: many.read(dict.fromkeys(_NAMES, "1-1"), block=60))
+        other.stream(_NAMES[150]).add({"n": 1}, "2-1")
+        assert {name: ids(found) for name, found in waiting.result().items()} == {_NAMES[150].encode(): ["2-1"]}
+
+
+def test_a_stream_that_comes_wakes_it(many: Store) -> None:
+    with many, diskstream.open(many.path, fsync="os") as other:
+        waiting = Background(lambda: many.read(dict.fromkeys([*_NAMES, "new"], "1-1"), block=60))
+        other.stream("new").add({"n": 1}, "2-1")
+        assert {name: ids(found) for name, found in waiting.result().items()} == {b"new": ["2-1"]}
+
+
+def test_a_consumer_of_many_streams_is_woken(many: Store) -> None:
+    with many, diskstream.open(many.path, fsync="os") as other:
+        for name in _NAMES:
+            many.stream(name).create_group("g")
+        waiting = Background(lambda: many.read_group("g", "c", dict.fromkeys(_NAMES, ">"), block=60))
+        other.stream(_NAMES[150]).add({"n": 1}, "2-1")
+        assert {name: ids(found) for name, found in waiting.result().items()} == {_NAMES[150].encode(): ["2-1"]}
+
+
+def test_a_name_that_a_killed_process_gave_to_a_stream_is_found_by_the_look_each_second(
+    many: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watching, "SETTLED_NS", 0)  # as though the directory had not changed for long
+    with many, watching.Watch() as watch:
+        place = (many, b"new")
+        watch.add(*place)
+        assert watch.stale() == watch.stale() == []
+        directory.create_stream(many.path / "streams", b"new", many._files)  # and rings no bell
+        assert watch.stale() == [place]
