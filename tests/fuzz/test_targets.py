@@ -29,7 +29,14 @@ _WITHIN = {
     "tail::resume": "called by `begin` in `log`, by `from_copy` in `tail_copy`",
 }
 _LOOKS_UP_A_NAME = ("block::value", "commits::last", "groups::consumer", "groups::number", "settings::get")
-_TAKES_WHAT_WAS_READ = ("block::push", "rows::field", "listed::field", "settings::check", "settings::set")
+_TAKES_WHAT_WAS_READ = (
+    "block::push",
+    "error::twice",
+    "rows::field",
+    "listed::field",
+    "settings::check",
+    "settings::set",
+)
 _WRITES = ("group_ops::put_name", "resp_reply::put_simple")
 _NO_PARSER = {*_WITHIN, *_LOOKS_UP_A_NAME, *_TAKES_WHAT_WAS_READ, *_WRITES}
 
