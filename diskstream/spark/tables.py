@@ -20,6 +20,7 @@ from diskstream.spark.kept_stores import STORES
 from diskstream.spark.names import as_text
 from diskstream.spark.options import ReadOptions
 from diskstream.spark.planning import chosen_streams, open_for_planning, place_of_read
+from diskstream.spark.tasks import check_seen
 from diskstream.stream import Stream
 
 if TYPE_CHECKING:
@@ -128,6 +129,7 @@ class TableReader(DataSourceReader):
         if not partition.stream:
             return
         target: Any = to_arrow_schema(self.schema, timezone="UTC")
+        check_seen(partition.path, self.options.path)
         with STORES.reading(partition.path) as store:
             rows = leases.used(Path(partition.path), self._rows(store.stream(partition.stream)))
             while part := list(islice(rows, _ROWS)):

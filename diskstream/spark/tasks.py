@@ -25,9 +25,22 @@ from diskstream.stream import Stream
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["opened", "read_entries", "report_skipped"]
+__all__ = ["check_seen", "opened", "read_entries", "report_skipped"]
 
 _log = logging.getLogger("diskstream.spark")
+
+
+def check_seen(path: str, given: str) -> None:
+    """Makes sure that a task sees what was planned for it, and lets go of what is kept open of what is gone.
+
+    Raises:
+        NotAStoreError: see `check_there`.
+    """
+    try:
+        check_there(path, given)
+    except NotAStoreError:
+        STORES.forget()
+        raise
 
 
 @contextmanager
@@ -38,11 +51,7 @@ def opened(partition: EntriesPartition) -> Iterator[Store]:
         NotAStoreError: the worker does not see it, or it is gone.
     """
     if partition.leased:
-        try:
-            check_there(partition.path, partition.given)
-        except NotAStoreError:
-            STORES.forget()
-            raise
+        check_seen(partition.path, partition.given)
     with STORES.reading(partition.path) as store:
         yield store
 

@@ -9,9 +9,10 @@ import pytest
 pytest.importorskip("pyspark")
 
 import diskstream
-from diskstream.errors import ArgumentError
+from diskstream import leases
+from diskstream.errors import ArgumentError, NotAStoreError
 from diskstream.spark.options import ReadOptions
-from diskstream.spark.tables import SCHEMAS, TableReader, table_schema
+from diskstream.spark.tables import SCHEMAS, StreamPartition, TableReader, table_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -72,6 +73,20 @@ def test_the_audit_tells_who_got_what_across_the_sealing(path: Path) -> None:
 def test_a_table_has_its_own_columns(path: Path) -> None:
     with pytest.raises(ArgumentError, match="has its own columns: stream string, group string"):
         TableReader(ReadOptions.parse({"path": str(path), "table": "groups"}), table_schema("pending"))
+
+
+def test_a_lease_that_is_gone_or_not_seen_is_told_as_for_entries(path: Path, tmp_path: Path) -> None:
+    options: ReadOptions = ReadOptions.parse({"path": str(path), "table": "pending"})
+    reader = TableReader(options, table_schema("pending"))
+    partition, *_ = reader.partitions()
+    assert isinstance(partition, StreamPartition)
+    assert list(reader.read(partition))
+    leases.release(Path(partition.path))
+    with pytest.raises(NotAStoreError, match=r"the lease has run out or was removed: driver and workers .* leaseTtl"):
+        list(reader.read(partition))
+    path.rename(tmp_path / "elsewhere")
+    with pytest.raises(NotAStoreError, match="it is not there: driver and workers must see the store"):
+        list(reader.read(partition))
 
 
 @pytest.mark.timeout(120)
