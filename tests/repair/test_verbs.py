@@ -140,6 +140,20 @@ def test_a_missing_segment_and_a_missing_log_are_faults(run: Run, folder: Path) 
     assert "cannot be opened" in run("verify", code=1).stdout
 
 
+def test_a_damaged_log_that_is_not_sealed_is_not_in_object_storage(tmp_path: Path) -> None:
+    """Whoever was on call was sent to the object storage: what is no sealed file was taken for a stub."""
+    with diskstream.open(tmp_path / "store", seal="manual", segment_bytes=8192) as store:
+        store.stream("s").add_many([{"n": n, "text": "x" * 200} for n in range(30)])
+        store.stream("s").add_many([{"n": n, "text": "x" * 200} for n in range(30)])
+    rolled = tmp_path / "store" / "streams" / "s" / "00000001.log"
+    assert rolled.with_name("00000002.log").exists()
+    flip(rolled, 4200)
+    (problem,) = diskstream.verify(tmp_path / "store").problems
+    assert problem.path == rolled
+    assert "a repair finds all that are sound" in problem.meaning
+    assert "object storage" not in problem.meaning
+
+
 # --- repair -----------------------------------------------------------------------------------------------------------
 
 
