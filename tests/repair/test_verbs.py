@@ -91,6 +91,26 @@ def test_a_stream_that_is_named_is_read_and_no_other(run: Run, tmp_path: Path) -
     assert objects(run("verify", "--stream", "other", "--json"))[0]["entries"] == 1
 
 
+# --- store.json -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("verb", ["ls", "add race a=1", "range race", "import - --stream race", "serve --port 0"])
+@pytest.mark.parametrize("content", [None, b"", b"{}"])
+def test_a_store_that_lost_its_description_is_not_made_anew(
+    run: Run, tmp_path: Path, verb: str, content: bytes | None
+) -> None:
+    """The next writer made another store of it without a word, which archives and jobs then refused. And of one that is
+    damaged nobody said what to do."""
+    description = tmp_path / "store" / "store.json"
+    description.unlink() if content is None else description.write_bytes(content)
+    told = run(*verb.split(), "--dir", str(tmp_path / "store"), code=1).stderr
+    assert "store.json" in told
+    assert "hint: diskstream repair makes it anew" in told
+    assert (description.read_bytes() if description.exists() else None) == content
+    run("repair", "--force")
+    assert run("len", "race").stdout == "450\n"
+
+
 # --- verify -----------------------------------------------------------------------------------------------------------
 
 
