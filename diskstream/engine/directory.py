@@ -59,6 +59,7 @@ _MAX_STORE_JSON_BYTES = 1 << 16
 # What a backup says of itself, and the stores that a server keeps within its own.
 _BACKUP = "backup.jsonl"
 _BACKUPS = "backups.json"
+_REPAIR = "diskstream repair makes it anew; --dry-run says what else it would do"
 _MOST_BELOW = 100  # of a directory that is no store, looked at for one: the message waits for it
 _WITHIN = re.compile(r"keys|db\d+")
 # The folders that a store may have: docs/format/directory.md. What else lies there is nobody's affair.
@@ -118,7 +119,7 @@ def describe(path: Path) -> dict[str, Any]:
     with wrapped(description, "read"), reading(description) as file:
         data = file.read(_MAX_STORE_JSON_BYTES)
     if not is_folder(path / "streams"):
-        raise NotAStoreError(str(path), "its directory streams is missing")
+        raise NotAStoreError(str(path), "its directory streams is missing", _REPAIR)
     try:
         found = json.loads(data)
         version = int(found["format_version"])
@@ -129,7 +130,7 @@ def describe(path: Path) -> dict[str, Any]:
         if version < 1:
             raise ValueError(f"format version {version}")  # noqa: TRY301  # one way out of a damaged file
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
-        raise NotAStoreError(str(path), f"its store.json is damaged ({error})") from error
+        raise NotAStoreError(str(path), f"its store.json is damaged ({error})", _REPAIR) from error
     if incompatible:
         raise NewerFormatError(str(description), "the store", FORMAT_VERSION, ", ".join(incompatible))
     described: dict[str, Any] = found
@@ -173,6 +174,8 @@ def way_to_one(path: Path) -> str:
         above = next((folder for folder in path.parents if is_there(folder / "store.json")), None)
         if above is not None:
             return f"{above} is a store, and this lies in it"
+        if _has_streams(path):
+            return _REPAIR
         if is_there(path / _BACKUPS):
             return f"it holds backups: diskstream backup ls {path}"
         below = children(path)[:_MOST_BELOW] if is_folder(path) else []
@@ -187,7 +190,7 @@ def check_makeable(path: Path) -> None:
 
     Raises:
         NetworkFilesystemError: it would be on one.
-        NotAStoreError: it is a file, a link to nothing, or holds something else.
+        NotAStoreError: it is a file, a link to nothing, or holds something else, or a store that has lost what says so.
         StorageError: it is below a file.
     """
     nearest = next(folder for folder in (path, *path.parents) if is_there(folder) or is_link(folder))
@@ -202,6 +205,14 @@ def check_makeable(path: Path) -> None:
         foreign = [each.name for each in children(path) if each.name not in _OURS and not each.name.endswith(".tmp")]
         if foreign:
             raise NotAStoreError(str(path), f"it holds something else ({min(foreign)}); choose an empty directory")
+        # Streams are made after it: whoever makes this store meanwhile has it by now.
+        if _has_streams(path) and not is_there(path / "store.json"):
+            raise NotAStoreError(str(path), "it has streams, and its store.json is missing", _REPAIR)
+
+
+def _has_streams(path: Path) -> bool:
+    streams = path / "streams"
+    return is_folder(streams) and any(not each.name.startswith(".") for each in children(streams))
 
 
 def _make_store(path: Path, files: Files, *, create: bool) -> None:

@@ -236,8 +236,7 @@ def _verify_segment(
             yield Problem(name, path, 0, "the file is missing", str(view.first), str(view.last), view.live, meaning)
         return
     except (CorruptionError, FormatError, RemoteError, StorageError) as error:
-        if not is_there(path):
-            path = names.cold_path(log.directory, view.number, view.generation)
+        path = next(filter(is_there, _files_of(log, view)), path)
         remedy = "a repair finds all that are sound" if path.suffix != ".cold" else _COLD
         meaning = f"its {view.live} entries cannot be read as it is; {remedy}; {_REST}"
         yield _problem(name, path, error, meaning, view)

@@ -91,6 +91,26 @@ def test_a_stream_that_is_named_is_read_and_no_other(run: Run, tmp_path: Path) -
     assert objects(run("verify", "--stream", "other", "--json"))[0]["entries"] == 1
 
 
+# --- store.json -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("verb", ["ls", "add race a=1", "range race", "import - --stream race", "serve --port 0"])
+@pytest.mark.parametrize("content", [None, b"", b"{}"])
+def test_a_store_that_lost_its_description_is_not_made_anew(
+    run: Run, tmp_path: Path, verb: str, content: bytes | None
+) -> None:
+    """The next writer made another store of it without a word, which archives and jobs then refused. And of one that is
+    damaged nobody said what to do."""
+    description = tmp_path / "store" / "store.json"
+    description.unlink() if content is None else description.write_bytes(content)
+    told = run(*verb.split(), "--dir", str(tmp_path / "store"), code=1).stderr
+    assert "store.json" in told
+    assert "hint: diskstream repair makes it anew" in told
+    assert (description.read_bytes() if description.exists() else None) == content
+    run("repair", "--force")
+    assert run("len", "race").stdout == "450\n"
+
+
 # --- verify -----------------------------------------------------------------------------------------------------------
 
 
@@ -138,6 +158,20 @@ def test_a_missing_segment_and_a_missing_log_are_faults(run: Run, folder: Path) 
     assert "its 200 entries are gone, unless the file turns up" in run("verify", code=1).stdout
     (folder / "00000003.log").unlink()
     assert "cannot be opened" in run("verify", code=1).stdout
+
+
+def test_a_damaged_log_that_is_not_sealed_is_not_in_object_storage(tmp_path: Path) -> None:
+    """Whoever was on call was sent to the object storage: what is no sealed file was taken for a stub."""
+    with diskstream.open(tmp_path / "store", seal="manual", segment_bytes=8192) as store:
+        store.stream("s").add_many([{"n": n, "text": "x" * 200} for n in range(30)])
+        store.stream("s").add_many([{"n": n, "text": "x" * 200} for n in range(30)])
+    rolled = tmp_path / "store" / "streams" / "s" / "00000001.log"
+    assert rolled.with_name("00000002.log").exists()
+    flip(rolled, 4200)
+    (problem,) = diskstream.verify(tmp_path / "store").problems
+    assert problem.path == rolled
+    assert "a repair finds all that are sound" in problem.meaning
+    assert "object storage" not in problem.meaning
 
 
 # --- repair -----------------------------------------------------------------------------------------------------------
