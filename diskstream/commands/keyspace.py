@@ -424,12 +424,13 @@ class Keyspace(MovingKeys, SweepingKeys):
         for each in range(DATABASES) if database is None else [database]:
             place = self._records.places[each]
             with self._records.changing():
-                if any(at[0] == place for at, _ in self._records.all()):
-                    self._records.write(clear(place))
                 if self._is_used(place):
                     store = self._place_store(place)
                     for name in store.streams():
                         store.delete(name)
+                # Behind them: of those that could not be removed it is known still when they expire.
+                if any(at[0] == place for at, _ in self._records.all()):
+                    self._records.write(clear(place))
 
 
 def _rows(changes: Mapping[Key, Record | None]) -> list[Row]:

@@ -50,6 +50,7 @@ REFUSED: dict[str, Callable[[Keyspace], object]] = {
     "RENAME": lambda keyspace: keyspace.rename(0, b"y", b"x"),
     "COPY": lambda keyspace: keyspace.copy(0, b"y", 0, b"x", replace=True),
     "DEL": lambda keyspace: keyspace.delete(0, b"x"),
+    "FLUSHDB": lambda keyspace: keyspace.flush(0),
 }
 
 
