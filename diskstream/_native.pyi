@@ -406,8 +406,10 @@ class Log:
     def past_names_bytes(self, now_ms: int) -> int: ...  # Of these, what the next message has forgotten
     @property
     def group_count(self) -> tuple[int, bool]: ...  # Groups, and whether there ever was one or an idempotent message
-    def groups(self) -> list[tuple[int, bytes, EntryID, int | None, int, int, int]]:
+    def groups(self, only: int | None = None) -> list[tuple[int, bytes, EntryID, int | None, int, int, int]]:
         """(number, name, last delivered ID, entries read, consumers, pending, refused), in order of names."""
+    def groups_holding(self) -> list[int]: ...  # The groups that have something pending
+    def least_delivered(self) -> EntryID | None: ...  # The least last delivered ID of all groups
     def group_number(self, name: bytes) -> int | None: ...  # The number of a group
     def last_delivered(self, group: int) -> EntryID | None: ...  # The last delivered ID of a group
     def progress(self, group: int, first: _IDLike) -> tuple[int | None, int | None]: ...  # Entries read, lag

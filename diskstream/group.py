@@ -96,9 +96,7 @@ def group_infos(log: StreamLog, only: int | None = None) -> list[GroupInfo]:
     """All groups of a stream, in byte order of their names; or `only` the one of this number."""
     first = reader.first_id(log)
     found = []
-    for number, name, last, _, consumers, pending, refused in log.native.groups():
-        if only not in (None, number):
-            continue
+    for number, name, last, _, consumers, pending, refused in log.native.groups(only):
         read, lag = log.native.progress(number, first)
         found.append(GroupInfo(name, consumers, pending, last, read, lag, refused))
     return found
@@ -345,7 +343,7 @@ class Group(WireGroup):
 
         def look(log: StreamLog, group: int) -> PendingSummary:
             consumers = {name: pending for _, name, _, _, pending in log.native.consumers(group) if pending}
-            total = next(row[5] for row in log.native.groups() if row[0] == group)
+            total = log.native.groups(group)[0][5]
             if not total:
                 return PendingSummary(0, None, None, {})
             first = log.pending.first(group, BY_ID, (0, 0, 0))

@@ -54,7 +54,13 @@ def _groups(log: StreamLog) -> list[tuple[int, EntryID]]:
 
 def _holding(log: StreamLog) -> list[int]:
     """The groups that have something pending: of the others the view need not be asked."""
-    return [number for number, _, _, _, _, pending, _ in log.native.groups() if pending]
+    return log.native.groups_holding()
+
+
+def _given(log: StreamLog) -> EntryID:
+    """Up to where every group was given the entries."""
+    least = log.native.least_delivered()
+    return MAX_ID if least is None else least
 
 
 def is_any_pending(log: StreamLog) -> bool:
@@ -177,7 +183,7 @@ def end_references(log: StreamLog, last: EntryID, limit: int) -> int:
 
 def acknowledged(log: StreamLog) -> tuple[EntryID, EntryID]:
     """The least ID that some group needs, and the least that some group was not given yet; under the append lock."""
-    given = min((last.next() or MAX_ID for _, last in _groups(log)), default=MAX_ID)
+    given = _given(log).next() or MAX_ID
     first = reader.first_id(log)
     firsts = [log.pending.first(group, BY_ID, (0, first.ms, first.seq)) for group in _holding(log)]
     return min([given, *(row[0] for row in firsts if row is not None)]), given
@@ -185,7 +191,7 @@ def acknowledged(log: StreamLog) -> tuple[EntryID, EntryID]:
 
 def not_needed(log: StreamLog, ids: list[EntryID]) -> list[EntryID]:
     """Those of `ids`, in order, that every group was given and has acknowledged; under the append lock."""
-    given = min((last for _, last in _groups(log)), default=MAX_ID)
+    given = _given(log)
     free = [entry_id for entry_id in ids if entry_id <= given]
     for group in _holding(log):
         if not free:
@@ -215,7 +221,7 @@ def trim_acknowledged(log: StreamLog, keep: int | None, below: EntryID | None) -
     wanted = 1 << 62 if keep is None else max(0, log.native.written_length() - keep)
     if wanted == 0:
         return 0
-    given = min((last for _, last in _groups(log)), default=MAX_ID)
+    given = _given(log)
     searched = log.pending.searched
     try:
         searched.follow(log.native.take_freed(), given)

@@ -24,11 +24,12 @@ from diskstream.checkpoints import Checkpoints
 from diskstream.cold import bring_back
 from diskstream.cold.listing import catalogued
 from diskstream.commands.keyspace import Keyspace
-from diskstream.engine.layouts import FRONTIER_SLOT, SLOT_OFFSETS
+from diskstream.engine.layouts import FOOTER, FRONTIER_SLOT, SLOT_OFFSETS
 from diskstream.exporting import ExportRequest, export_directory
 from tests.commands.world import Ours
 from tests.engine.sample import files_of
 from tests.golden.described import PLACE, described, streams_of
+from tests.golden.generate import PAGED, PAGED_ENTRIES, paged_row
 from tests.rot.world import OPTIONS
 from tests.slow_reader.wire import crc32c
 
@@ -115,6 +116,40 @@ def test_an_old_backup_is_restored(kept: Path, place: Path) -> None:
         found, expected = as_json(streams_of(store)), expected_of(kept)["streams"]
         assert found.keys() == expected.keys()
         assert told_then(found, expected) == expected
+
+
+def test_a_large_segment_with_page_rows_is_read_and_goes_on(tmp_path: Path) -> None:
+    with tarfile.open(PAGED) as packed:
+        packed.extractall(tmp_path, filter="data")
+    (segment,) = (tmp_path / "store" / "streams").glob("*/*.seg")
+    data = segment.read_bytes()
+    footer = FOOTER.sound(data, len(data) - FOOTER.size)
+    assert footer is not None
+    assert (footer["nodes"], footer["page_rows"]) == (PAGED_ENTRIES // 2, 128)
+    left = [number for number in range(1, PAGED_ENTRIES + 1) if number not in (3, 520)]
+    before = files_of(tmp_path)
+    with diskstream.open(tmp_path / "store", read_only=True, create=False) as store:
+        stream = store.stream("paged")
+        assert [(str(entry.id), entry.pairs) for entry in stream.range()] == [
+            (f"{number}-1", [(name.encode(), value.encode()) for name, value in paged_row(number).items()])
+            for number in left
+        ]
+        for number in (1, 256, 257, 258, 512, 513, PAGED_ENTRIES):  # about where pages begin and end
+            found = stream.get(f"{number}-1")
+            assert found is not None
+            assert found["n"] == str(number).encode()
+        assert stream.added_until("600-0") == 599
+        assert stream.count("100-0", "600-0") == 499
+        assert store.verify().ok
+    assert files_of(tmp_path) == before
+    with diskstream.open(tmp_path / "store", create=False) as store:
+        stream = store.stream("paged")
+        assert stream.trim(minid="400-0") == 398
+        stream.add({"n": "new"}, "1000-1")
+        store.seal()
+        store.compact()
+        assert len(stream) == PAGED_ENTRIES - 399 - 1 + 1
+        assert store.verify().ok
 
 
 # --- what a newer version has written ---------------------------------------------------------------------------------

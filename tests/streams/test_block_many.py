@@ -69,3 +69,13 @@ def test_a_name_that_a_killed_process_gave_to_a_stream_is_found_by_the_look_each
         assert watch.stale() == watch.stale() == []
         directory.create_stream(many.path / "streams", b"new", many._files)  # and rings no bell
         assert watch.stale() == [place]
+
+
+def test_a_watched_stream_that_was_closed_for_others_is_seen_to_change(tmp_path: Path) -> None:
+    with diskstream.open(tmp_path / "few", max_open_streams=1) as store, watching.Watch() as watch:
+        store.stream("closed").add({"n": 1})
+        watch.add(store, b"closed")
+        store.stream("open").add({"n": 1})
+        with diskstream.open(tmp_path / "few") as other:  # alone with the stream: its page is made anew
+            other.stream("closed").add({"n": 2})
+            assert watch.changed() == [(store, b"closed")]

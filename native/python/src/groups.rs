@@ -195,11 +195,13 @@ impl Log {
         (groups.by_number.len(), !groups.is_empty())
     }
 
-    /// All groups in byte order of their names.
-    fn groups<'py>(&self, py: Python<'py>) -> Vec<GroupRow<'py>> {
+    /// All groups in byte order of their names; or `only` the one of this number, if it is there.
+    #[pyo3(signature = (only=None))]
+    fn groups<'py>(&self, py: Python<'py>, only: Option<u32>) -> Vec<GroupRow<'py>> {
         let active = self.lock_brief(py);
-        let mut rows: Vec<(u32, &Group)> =
-            active.tail.state.groups.by_number.iter().map(|(number, group)| (*number, group)).collect();
+        let (first, last) = only.map_or((0, u32::MAX), |only| (only, only));
+        let asked = active.tail.state.groups.by_number.range(first..=last);
+        let mut rows: Vec<(u32, &Group)> = asked.map(|(number, group)| (*number, group)).collect();
         rows.sort_by(|a, b| a.1.name.cmp(&b.1.name));
         rows.into_iter()
             .map(|(number, group)| {
@@ -207,6 +209,19 @@ impl Log {
                 (number, PyBytes::new(py, &group.name), last, group.read, consumers, group.pending, group.refused)
             })
             .collect()
+    }
+
+    /// The numbers of the groups that have something pending.
+    fn groups_holding(&self, py: Python<'_>) -> Vec<u32> {
+        let active = self.lock_brief(py);
+        let groups = active.tail.state.groups.by_number.iter();
+        groups.filter(|(_, group)| group.pending > 0).map(|(number, _)| *number).collect()
+    }
+
+    /// The least last delivered ID of all groups: every group was given what is not beyond it. None without groups.
+    fn least_delivered(&self, py: Python<'_>) -> Option<EntryId> {
+        let active = self.lock_brief(py);
+        active.tail.state.groups.by_number.values().map(|group| group.last).min().map(|id| EntryId { id })
     }
 
     /// The last delivered ID of a group; None where it is gone.

@@ -114,8 +114,11 @@ impl Ctl {
         self.u64(0).store(0, Ordering::SeqCst);
         // Never without them in between: who is killed here leaves a page that is as poisoned as it was.
         self.u32(12).store(flags, Ordering::SeqCst);
-        for offset in (16..PAGE_BYTES).step_by(8) {
-            self.u64(offset).store(0, Ordering::Relaxed);
+        // Who closed the stream for lack of room and waits for it all the same still compares the wake word: begun at
+        // nought, it might be as it was read when the next entry has come.
+        let kept = Bell::Readers as usize;
+        for offset in (16..PAGE_BYTES).step_by(4).filter(|offset| *offset != kept) {
+            self.u32(offset).store(0, Ordering::Relaxed);
         }
         for lock in [Lock::Append, Lock::Flush, Lock::Maintenance] {
             self.lock(lock).init()?;
@@ -323,6 +326,16 @@ mod tests {
         ctl.has_slept(Bell::Hub); // of a page that was made anew
         ctl.ring(Bell::Readers);
         assert_eq!((rung(), ctl.sleepers(Bell::Hub).load(Ordering::SeqCst)), (2, 0));
+    }
+
+    #[test]
+    fn the_wake_word_of_a_page_made_anew_goes_on() {
+        let (_file, ctl) = page();
+        ctl.ring(Bell::Readers);
+        ctl.sleepers(Bell::Readers).fetch_add(1, Ordering::SeqCst);
+        ctl.init(4, 0).unwrap();
+        assert_eq!(ctl.bell(Bell::Readers).load(Ordering::SeqCst), 1);
+        assert_eq!(ctl.sleepers(Bell::Readers).load(Ordering::SeqCst), 0);
     }
 
     #[test]
