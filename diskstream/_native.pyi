@@ -185,15 +185,11 @@ class Ctl:
         """Sets flags (1 poisoned, 2 moved, 4 check the tail, 8 rotten) and wakes readers."""
     def clear_flags(self, flags: int) -> None: ...  # Clears flags
     def poison(self, reason: str) -> None: ...  # Closes the stream to writers of every process
-    def publish(self, segment: int, offset: int, lsn: int) -> None:
-        """Sets written, visible and durable positions: after a recovery or a roll."""
-    def locked(self, lock: int, wait: bool = True) -> Guard:
-        """A guard for a lock. With `wait` false, what `with` gives says whether it has the lock."""
-    def set_hub(self, hub: Ctl) -> None:
-        """Says that this page is below `hub`, a store's: who waits for very many such pages sleeps there."""
+    def publish(self, segment: int, offset: int, lsn: int) -> None: ...  # Sets all positions: behind recovery or roll
+    def locked(self, lock: int, wait: bool = True) -> Guard: ...  # `wait` false: what `with` gives says whether it has
+    def set_hub(self, hub: Ctl) -> None: ...  # The store's page: who waits for very many pages sleeps there
     def ring(self) -> None: ...  # Wakes whoever waits for the page's bell
-    def join_queue(self, group: int) -> Turn | None:
-        """A place at the end of a group's queue; None where all are taken: wait for the bell."""
+    def join_queue(self, group: int) -> Turn | None: ...  # At the queue's end; None where all places are taken
     def promised(self, group: int, mine: Turn | None = None) -> int: ...  # Promised to waiters other than `mine`
     def wake_queue(self, count: int, group: int | None = None) -> None: ...  # Who wait longest; None: of each group
     @property

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from diskstream._native import Guard
 from diskstream.engine import directory, names, replacing
 from diskstream.engine.files import Files
-from diskstream.engine.log import FLAG_MOVED, StreamLog, StreamMoved
-from diskstream.engine.page import APPEND, Page
+from diskstream.engine.log import StreamLog, StreamMoved
+from diskstream.engine.page import APPEND, FLAG_MOVED, Page
 from diskstream.errors import DiskstreamError, NoSuchStreamError, ReadOnlyError, StorageError, StreamExistsError
 
 __all__ = ["Naming"]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from diskstream._native import Ctl
 from diskstream.engine import frontier
-from diskstream.engine.page import APPEND, MAINTENANCE, POISONED
+from diskstream.engine.page import APPEND, FLAG_MOVED, MAINTENANCE, POISONED
 from diskstream.engine.whereabouts import StreamMoved
 from diskstream.errors import DiskstreamError
 
@@ -14,9 +14,6 @@ if TYPE_CHECKING:
     from diskstream.engine.log import StreamLog
 
 __all__ = ["append_lock_at_once", "close_idle", "flush", "mark_clean"]
-
-
-FLAG_MOVED = 2
 
 
 class _Busy(Exception):  # noqa: N818  # not an error: the log stays open

@@ -16,7 +16,7 @@ from diskstream.engine import audit, closing, frontier, names, recovery, roll, s
 from diskstream.engine.files import Files, LogFileLike
 from diskstream.engine.looks import is_there
 from diskstream.engine.moved import ForkedError, StreamMoved
-from diskstream.engine.page import APPEND, FLUSH, MAINTENANCE, POISONED, Page
+from diskstream.engine.page import APPEND, FLAG_MOVED, FLUSH, MAINTENANCE, POISONED, Page
 from diskstream.engine.pending import StreamPending
 from diskstream.engine.recovery import RecoveryReport
 from diskstream.engine.segment import Segments, SharedCache
@@ -37,7 +37,7 @@ __all__ = ["StreamLog", "StreamMoved"]
 # Reasons, as native/python/src/errors.rs numbers them.
 EXTEND, ROLL, FOLLOW, CHECK, MOVED, FRONTIER, ROTTEN, CLOSED = range(1, 9)
 
-FLAG_MOVED, FLAG_CHECK, FLAG_ROTTEN = 2, 4, 8
+FLAG_CHECK, FLAG_ROTTEN = 4, 8
 
 _MAX_STEP_BYTES = 4 << 20
 # Under `always` the zeros are flushed together with the next commit, which must not wait for long.

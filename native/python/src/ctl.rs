@@ -12,10 +12,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::errors::{self, failure, storage, Failure};
-use crate::sleeping::{sleep, Watched};
-
-/// A wait is cut into slices of this length, so that a signal is seen even when it went to another thread.
-const SLICE: Duration = Duration::from_millis(50);
+use crate::sleeping::{sleep, Watched, SLICE};
 
 /// A position word: `segment << 40 | offset`.
 pub fn place(segment: u64, offset: u64) -> u64 {

@@ -13,7 +13,7 @@ use diskstream_sys::futex;
 use pyo3::prelude::*;
 
 /// A wait is cut into slices of this length, so that a signal is seen even when it went to another thread.
-const SLICE: Duration = Duration::from_millis(50);
+pub const SLICE: Duration = Duration::from_millis(50);
 /// How often all words are looked at, though no hub was rung. A look at 20,000 takes about a millisecond.
 const LOOK: Duration = Duration::from_millis(200);
 
