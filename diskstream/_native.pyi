@@ -37,16 +37,8 @@ __all__ += ["Block", "Changes", "Ctl", "Delivery", "Entry", "EntryID", "Guard", 
 __all__ += ["AuditFile", "AuditLog", "ColumnBatch", "NodeCache", "PackedRows", "SealedSegment", "Sealer"]
 __all__ += ["LOOK_MS", "SEEN_EVERY_MS", "RowDigests", "ScanBatch", "ScanLayout", "Unknown", "forked", "AddRun"]
 __all__ += ["SegmentView", "check_rows", "delivery", "first_segment", "pack_columns", "pack_pairs", "restore_entry"]
-__all__ += [
-    "CommandRun",
-    "EntriesReply",
-    "ReplyEncoder",
-    "Receiver",
-    "RequestParser",
-    "checksum",
-    "unpack_node",
-    "unpack_rows",
-]
+__all__ += ["CommandRun", "EntriesReply", "Receiver", "ReplyEncoder", "RequestParser", "checksum", "entry_lists"]
+__all__ += ["unpack_node", "unpack_rows"]
 __all__ += ["send_each", "wait_bells", "wait_turns"]
 
 CTL_BYTES: Final[int]
@@ -136,7 +128,6 @@ class Block:
     def __len__(self) -> int: ...
     def entries(self, reverse: bool = False, limit: int | None = None) -> list[Entry]:
         """The live entries, at most `limit`, from the end where `reverse`."""
-    def entry_lists(self, reverse: bool = False, limit: int | None = None) -> Iterator[list[Entry]]: ...  # A few each
     def entries_capped(self, limit: int, max_bytes: int, spent: int) -> tuple[list[Entry], int]:
         """Live entries until `spent` and their bytes reach `max_bytes`; and the sum."""
     def find(self, id: _IDLike) -> Entry | None: ...  # The live entry with this ID, or None
@@ -478,6 +469,9 @@ def delivery(
     entry: Entry | None, id: _IDLike, owner: Any, idle_ms: int, deliveries: int, text: bool = False
 ) -> Delivery:
     """A delivery made of an entry, or of its ID alone where the entry is gone; `owner` is its `Group`."""
+
+def entry_lists(blocks: Iterable[Block], reverse: bool = False, limit: int | None = None) -> Iterator[list[Entry]]:
+    """Live entries in lists of a few. What nobody holds when the next list is taken may be another entry then."""
 
 def restore_entry(id: _IDLike, pairs: Sequence[tuple[bytes, bytes]], text: bool = False) -> Entry:
     """An entry from its parts: what unpickling calls."""

@@ -5,7 +5,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 
 from diskstream import columnar
-from diskstream._native import Block, ColumnBatch, Entry, EntryID, check_rows
+from diskstream._native import Block, ColumnBatch, Entry, EntryID, check_rows, entry_lists
 from diskstream.commits import AddOptions, Commit, EntryOptions
 from diskstream.committing import Committing
 from diskstream.counts import check_count
@@ -288,20 +288,10 @@ class Stream(Grouped, Committing, Described, Retained, Scanned, WireAdding, Wire
 
     def _ranged(self, low: EntryID, high: EntryID, count: int | None, *, reverse: bool) -> Iterator[Entry]:
         if count is None:
-            blocks = self._blocks(low, high, reverse=reverse)
-            return chain.from_iterable(entries for block in blocks for entries in block.entry_lists(reverse))
-        return self._counted(low, high, count, reverse=reverse)
-
-    def _counted(self, low: EntryID, high: EntryID, count: int, *, reverse: bool) -> Iterator[Entry]:
-        left = check_count("count", count)
-        if left <= 0:
-            return
-        for block in self._blocks(low, high, reverse=reverse, enough=left):
-            for entries in block.entry_lists(reverse, left):
-                yield from entries
-                left -= len(entries)
-            if left <= 0:
-                return
+            return chain.from_iterable(entry_lists(self._blocks(low, high, reverse=reverse), reverse))
+        left = max(0, check_count("count", count))
+        blocks = self._blocks(low, high, reverse=reverse, enough=left) if left else iter(())
+        return chain.from_iterable(entry_lists(blocks, reverse, left))
 
     def get(self, id: IDLike) -> Entry | None:
         """The entry with this ID, or None."""

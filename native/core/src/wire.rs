@@ -31,6 +31,8 @@ impl<'a> Reader<'a> {
     }
 
     /// A fault at the present place.
+    #[cold]
+    #[inline(never)]
     pub fn fault(&self, expected: &'static str, found: impl std::fmt::Display) -> Error {
         Error::corrupt(self.what, self.at as u64, expected, found)
     }
@@ -87,9 +89,20 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// An unsigned LEB128 number of at most 64 bits.
+    /// An unsigned LEB128 number of at most 64 bits. Most are of one byte: those cost no call.
     #[inline]
     pub fn varint(&mut self) -> Result<u64> {
+        match self.bytes.get(self.at) {
+            Some(byte) if *byte < 0x80 => {
+                self.at += 1;
+                Ok(u64::from(*byte))
+            }
+            _ => self.long_varint(),
+        }
+    }
+
+    #[inline(never)]
+    fn long_varint(&mut self) -> Result<u64> {
         let mut value = 0u64;
         let mut shift = 0u32;
         loop {

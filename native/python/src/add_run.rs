@@ -69,13 +69,13 @@ impl AddRun {
     /// The replies to the commands, the first of which became the entry `first`: IDs that follow one another.
     fn replies<'py>(&self, py: Python<'py>, first: &EntryId) -> Bound<'py, PyBytes> {
         let mut out = Vec::new();
-        put_ids(&mut out, first.id, self.rows.get().packed.rows);
+        put_ids(&mut out, first.id(), self.rows.get().packed.rows);
         PyBytes::new(py, &out)
     }
 
     /// The same apart for each of those who sent them, the first of whom sent `counts[0]`.
     fn replies_each<'py>(&self, py: Python<'py>, first: &EntryId, counts: Vec<u32>) -> Vec<Bound<'py, PyBytes>> {
-        let mut next = first.id;
+        let mut next = first.id();
         let each = counts.into_iter().map(|count| {
             let mut out = Vec::new();
             put_ids(&mut out, next, count);

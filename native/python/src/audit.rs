@@ -49,7 +49,7 @@ fn shown<'py>(py: Python<'py>, names: &Names, found: &Found) -> Vec<Row<'py>> {
     let show = |(time_ms, lsn, row): &(u64, u64, AuditRow)| {
         let consumer = |number: Option<u32>| Some(PyBytes::new(py, &names.consumer(row.group?, number?)));
         let group = row.group.map(|group| PyBytes::new(py, &names.group(group)));
-        let id = row.id.map(|id| EntryId { id });
+        let id = row.id.map(EntryId::of);
         (*time_ms, *lsn, row.action, group, consumer(row.consumer), id, row.deliveries, consumer(row.owner))
     };
     found.iter().map(show).collect()

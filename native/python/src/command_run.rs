@@ -103,7 +103,7 @@ impl CommandRun {
 
     /// The IDs that XACKs name.
     fn ids(&self) -> Vec<EntryId> {
-        self.acks().0.iter().map(|id| EntryId { id: *id }).collect()
+        self.acks().0.iter().map(|id| EntryId::of(*id)).collect()
     }
 
     /// Of each XRANGE `(start, end, count)`.
@@ -111,7 +111,7 @@ impl CommandRun {
         let Asked::Ranges(ranges) = &self.run.asked else { return Ok(PyList::empty(py)) };
         let rows = PyList::empty(py);
         for range in ranges {
-            rows.append((EntryId { id: range.start }, EntryId { id: range.end }, range.count))?;
+            rows.append((EntryId::of(range.start), EntryId::of(range.end), range.count))?;
         }
         Ok(rows)
     }

@@ -47,7 +47,7 @@ impl EntriesReply {
             (frames, found)
         });
         let whole = found.map_err(|fault| raised(py, fault))?.map(|Summary { digest, first, last, error }| {
-            let id = |id| EntryId { id };
+            let id = EntryId::of;
             (parts(digest), first.map(id), last.map(id), error.map(|text| PyBytes::new(py, &text)))
         });
         Ok((frames.into_iter().map(|packed| PackedRows { packed }).collect(), whole))

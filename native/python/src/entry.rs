@@ -1,5 +1,6 @@
 //! `Entry` and `Block`: decoded entries as Python sees them.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
 use diskstream_core::block;
@@ -11,33 +12,89 @@ use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 
 use crate::args::name_bytes;
 use crate::id::{parse, EntryId};
+use crate::ranging::{held_once, Shelf};
+
+/// Where an entry stands: on a row of a block for good, or for the time being of a block on a shelf.
+enum Place {
+    Row { block: Arc<block::Block>, row: u32, text: bool },
+    Shelf(Box<OnShelf>),
+}
+
+struct OnShelf {
+    shelf: Arc<Shelf>,
+    /// The number of the block on the shelf, and the row in it.
+    at: AtomicU64,
+    text: bool,
+}
+
+impl OnShelf {
+    #[inline]
+    fn place(&self) -> (&block::Block, usize) {
+        let at = self.at.load(Ordering::Relaxed);
+        (self.shelf.block((at >> 32) as u32), (at & u64::from(u32::MAX)) as usize)
+    }
+}
+
+fn packed(number: u32, row: u32) -> u64 {
+    u64::from(number) << 32 | u64::from(row)
+}
 
 /// One entry. It holds on to its block and unpacks what is asked for.
 #[pyclass(frozen, subclass, module = "diskstream")]
 pub struct Entry {
-    block: Arc<block::Block>,
-    row: u32,
-    text: bool,
+    place: Place,
 }
 
 impl Entry {
     pub fn at(block: Arc<block::Block>, row: u32, text: bool) -> Entry {
-        Entry { block, row, text }
+        Entry { place: Place::Row { block, row, text } }
     }
 
     /// The same entry, once more.
     pub fn again(&self) -> Entry {
-        Entry { block: Arc::clone(&self.block), row: self.row, text: self.text }
+        match &self.place {
+            Place::Row { block, row, text } => Entry::at(Arc::clone(block), *row, *text),
+            Place::Shelf(on) => {
+                let (shelf, at) = (Arc::clone(&on.shelf), AtomicU64::new(on.at.load(Ordering::Relaxed)));
+                Entry { place: Place::Shelf(Box::new(OnShelf { shelf, at, text: on.text })) }
+            }
+        }
     }
 
     /// Where it stands.
     #[inline]
     pub fn place(&self) -> (&block::Block, usize) {
-        (&self.block, self.row as usize)
+        match &self.place {
+            Place::Row { block, row, .. } => (block, *row as usize),
+            Place::Shelf(on) => on.place(),
+        }
+    }
+
+    fn is_text(&self) -> bool {
+        match &self.place {
+            Place::Row { text, .. } => *text,
+            Place::Shelf(on) => on.text,
+        }
+    }
+
+    fn key(&self) -> Id {
+        let (block, row) = self.place();
+        block.id(row).unwrap_or_default()
+    }
+
+    fn all_pairs(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let (block, row) = self.place();
+        block.pairs(row)
+    }
+
+    #[inline]
+    fn value<'py>(&self, py: Python<'py>, name: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let (block, row) = self.place();
+        name_bytes(name, |bytes| block.value(row, bytes).map(|value| self.present(py, value)))?.transpose()
     }
 
     fn present<'py>(&self, py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
-        if self.text {
+        if self.is_text() {
             return match std::str::from_utf8(bytes) {
                 Ok(text) => Ok(PyString::new(py, text).into_any()),
                 // Python's own error, which says where.
@@ -53,14 +110,14 @@ impl Entry {
     /// The ID of the entry.
     #[getter]
     fn id(&self) -> EntryId {
-        EntryId { id: self.block.id(self.row as usize).unwrap_or_default() }
+        EntryId::of(self.key())
     }
 
     /// Fields as a dictionary; of a repeated name the last value.
     #[getter]
     fn fields<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let dict = PyDict::new(py);
-        for (name, value) in self.block.pairs(self.row as usize) {
+        for (name, value) in self.all_pairs() {
             dict.set_item(self.present(py, name)?, self.present(py, value)?)?;
         }
         Ok(dict)
@@ -70,7 +127,7 @@ impl Entry {
     #[getter]
     fn pairs<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let list = PyList::empty(py);
-        for (name, value) in self.block.pairs(self.row as usize) {
+        for (name, value) in self.all_pairs() {
             list.append((self.present(py, name)?, self.present(py, value)?))?;
         }
         Ok(list)
@@ -79,13 +136,12 @@ impl Entry {
     /// Bytes of all names and values.
     #[getter]
     fn size_bytes(&self) -> usize {
-        self.block.entry_bytes(self.row as usize)
+        let (block, row) = self.place();
+        block.entry_bytes(row)
     }
 
     fn __getitem__<'py>(&self, py: Python<'py>, name: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        let found =
-            name_bytes(name, |bytes| self.block.value(self.row as usize, bytes).map(|value| self.present(py, value)))?;
-        found.unwrap_or_else(|| Err(PyKeyError::new_err(name.clone().unbind())))
+        self.value(py, name)?.ok_or_else(|| PyKeyError::new_err(name.clone().unbind()))
     }
 
     /// The value of a field, or `default` where the entry has no such field.
@@ -96,13 +152,12 @@ impl Entry {
         name: &Bound<'py, PyAny>,
         default: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let found =
-            name_bytes(name, |bytes| self.block.value(self.row as usize, bytes).map(|value| self.present(py, value)))?;
-        found.transpose().map(|found| found.or(default))
+        Ok(self.value(py, name)?.or(default))
     }
 
     fn __contains__(&self, name: &Bound<'_, PyAny>) -> PyResult<bool> {
-        name_bytes(name, |bytes| self.block.value(self.row as usize, bytes).is_some())
+        let (block, row) = self.place();
+        name_bytes(name, |bytes| block.value(row, bytes).is_some())
     }
 
     fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
@@ -115,27 +170,25 @@ impl Entry {
     }
 
     fn __eq__(&self, other: PyRef<'_, Entry>) -> bool {
-        let (mine, its) = (self.row as usize, other.row as usize);
-        self.block.id(mine) == other.block.id(its) && self.block.pairs(mine).eq(other.block.pairs(its))
+        self.key() == other.key() && self.all_pairs().eq(other.all_pairs())
     }
 
     fn __hash__(&self) -> u64 {
-        let id = self.block.id(self.row as usize).unwrap_or_default();
+        let id = self.key();
         id.ms.rotate_left(32) ^ id.seq
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
-        let id = self.block.id(self.row as usize).unwrap_or_default();
-        Ok(format!("Entry('{id}', {})", self.fields(py)?.repr()?))
+        Ok(format!("Entry('{}', {})", self.key(), self.fields(py)?.repr()?))
     }
 
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
         let restore = py.import("diskstream._native")?.getattr("restore_entry")?;
         let pairs = PyList::empty(py);
-        for (name, value) in self.block.pairs(self.row as usize) {
+        for (name, value) in self.all_pairs() {
             pairs.append((PyBytes::new(py, name), PyBytes::new(py, value)))?;
         }
-        let arguments = (self.id(), pairs, self.text);
+        let arguments = (self.id(), pairs, self.is_text());
         Ok((restore, arguments.into_pyobject(py)?))
     }
 }
@@ -143,14 +196,19 @@ impl Entry {
 /// Builds an entry from its parts: what unpickling calls, and tests.
 #[pyfunction]
 #[pyo3(signature = (id, pairs, text=false))]
-pub fn restore_entry(id: &Bound<'_, PyAny>, pairs: Vec<(Vec<u8>, Vec<u8>)>, text: bool) -> PyResult<Entry> {
+pub fn restore_entry(
+    py: Python<'_>,
+    id: &Bound<'_, PyAny>,
+    pairs: Vec<(Vec<u8>, Vec<u8>)>,
+    text: bool,
+) -> PyResult<Entry> {
     let mut builder = block::BlockBuilder::default();
     let names = pairs.iter().map(|(name, _)| name.as_slice().into()).collect();
     let number = builder.intern(block::Shape { names });
     let lengths: Vec<usize> = pairs.iter().map(|(_, value)| value.len()).collect();
     let values: Vec<u8> = pairs.into_iter().flat_map(|(_, value)| value).collect();
-    builder.push(parse(id, 0)?, number, &lengths, &values).map_err(|error| crate::errors::core(id.py(), "", error))?;
-    Ok(Entry { block: Arc::new(builder.finish()), row: 0, text })
+    builder.push(parse(id, 0)?, number, &lengths, &values).map_err(|error| crate::errors::core(py, "", error))?;
+    Ok(Entry::at(Arc::new(builder.finish()), 0, text))
 }
 
 /// An entry of which nothing is left but its ID.
@@ -158,7 +216,39 @@ pub fn bare(py: Python<'_>, id: Id, text: bool) -> PyResult<Entry> {
     let mut builder = block::BlockBuilder::default();
     let shape = builder.intern(block::Shape { names: Vec::new() });
     builder.push(id, shape, &[], &[]).map_err(|error| crate::errors::core(py, "", error))?;
-    Ok(Entry { block: Arc::new(builder.finish()), row: 0, text })
+    Ok(Entry::at(Arc::new(builder.finish()), 0, text))
+}
+
+/// An entry that is moved on to another row, and its ID with it, once nobody holds it any more: see `ranging`. For those
+/// who hold one, it is an entry like any other.
+#[pyclass(frozen, extends = Entry, module = "diskstream", name = "Entry")]
+pub struct Passing {
+    /// The ID of the entry. As a member of the object it is read without a call, by the interpreter itself.
+    #[pyo3(get)]
+    id: Py<EntryId>,
+}
+
+impl Passing {
+    /// A row of the block with this number.
+    pub fn made(py: Python<'_>, shelf: Arc<Shelf>, number: u32, row: u32, text: bool) -> PyResult<Py<Passing>> {
+        let id = Py::new(py, EntryId::of(shelf.block(number).id(row as usize).unwrap_or_default()))?;
+        let at = AtomicU64::new(packed(number, row));
+        let entry = Entry { place: Place::Shelf(Box::new(OnShelf { shelf, at, text })) };
+        Py::new(py, PyClassInitializer::from(entry).add_subclass(Passing { id }))
+    }
+
+    /// Moves on to another row of the shelf. False, and nothing is changed, where somebody holds the entry or its ID.
+    #[inline]
+    pub fn move_on(passing: &Py<Passing>, py: Python<'_>, number: u32, row: u32) -> bool {
+        let (bound, inner) = (passing.bind(py), passing.get());
+        let Place::Shelf(on) = &bound.as_super().get().place else { return false };
+        if !held_once(py, passing) || !held_once(py, &inner.id) {
+            return false;
+        }
+        inner.id.get().move_on(on.shelf.block(number).id(row as usize).unwrap_or_default());
+        on.at.store(packed(number, row), Ordering::Relaxed);
+        true
+    }
 }
 
 /// An entry as a consumer of a group was given it.
@@ -254,7 +344,7 @@ impl Block {
     }
 
     fn entry(&self, row: usize) -> Entry {
-        Entry { block: Arc::clone(&self.block), row: row as u32, text: self.text }
+        Entry::at(Arc::clone(&self.block), row as u32, self.text)
     }
 
     /// The live entry with this ID.
@@ -271,42 +361,6 @@ impl Block {
     fn listed<'py>(&self, py: Python<'py>, rows: impl Iterator<Item = usize>) -> PyResult<Bound<'py, PyList>> {
         let made: PyResult<Vec<_>> = rows.map(|row| Py::new(py, self.entry(row))).collect();
         PyList::new(py, made?)
-    }
-}
-
-/// Entries of one list. The garbage collector looks at what was made lately whenever that is 700 objects more than were
-/// let go, so lists of a whole block would be looked at again and again.
-const LIST_ENTRIES: usize = 128;
-
-/// The live entries of a block in lists of a few.
-#[pyclass(module = "diskstream._native")]
-pub struct EntryLists {
-    block: Py<Block>,
-    from: usize,
-    to: usize,
-    reverse: bool,
-    left: usize,
-}
-
-#[pymethods]
-impl EntryLists {
-    fn __iter__(slf: PyRef<'_, EntryLists>) -> PyRef<'_, EntryLists> {
-        slf
-    }
-
-    fn __next__<'py>(&mut self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyList>>> {
-        let block = self.block.get();
-        let live = (self.from..self.to).filter(|row| block.is_live(*row));
-        let some = self.left.min(LIST_ENTRIES);
-        let rows: Vec<usize> = if self.reverse { live.rev().take(some).collect() } else { live.take(some).collect() };
-        let Some(last) = rows.last().copied() else { return Ok(None) };
-        if self.reverse {
-            self.to = last;
-        } else {
-            self.from = last + 1;
-        }
-        self.left -= rows.len();
-        block.listed(py, rows.into_iter()).map(Some)
     }
 }
 
@@ -330,13 +384,6 @@ impl Block {
         } else {
             self.listed(py, self.rows().take(limit))
         }
-    }
-
-    /// The same, a few at a time.
-    #[pyo3(signature = (reverse=false, limit=None))]
-    fn entry_lists(slf: Bound<'_, Block>, reverse: bool, limit: Option<usize>) -> EntryLists {
-        let (from, to) = (slf.get().from, slf.get().to);
-        EntryLists { block: slf.unbind(), from, to, reverse, left: limit.unwrap_or(usize::MAX) }
     }
 
     /// Entries until their fields' bytes together reach `max_bytes`, at least one if `spent` is 0; and the sum.
@@ -370,7 +417,7 @@ impl Block {
             let id = parse(&id, 0)?;
             let row = self.block.lower_bound(id);
             if self.block.id(row) == Some(id) && self.is_live(row) {
-                found.push((EntryId { id }, self.base + row as u64));
+                found.push((EntryId::of(id), self.base + row as u64));
             }
         }
         Ok(found)
@@ -390,7 +437,7 @@ impl Block {
     /// The ID of a row counted from the block's start, gone or not; IndexError past its end.
     fn id_at(&self, row: usize) -> PyResult<EntryId> {
         let id = self.block.id(row).ok_or_else(|| PyIndexError::new_err("a row past its block"))?;
-        Ok(EntryId { id })
+        Ok(EntryId::of(id))
     }
 
     /// Rows of the block, gone ones included.

@@ -23,7 +23,7 @@ type ConsumerRow<'py> = (u32, Bound<'py, PyBytes>, u64, Option<u64>, u64);
 pub type PendingRow = (EntryId, u32, u64, u64);
 
 pub fn pending_row(row: &Pending) -> PendingRow {
-    (EntryId { id: row.id }, row.consumer, row.time_ms, row.deliveries)
+    (EntryId::of(row.id), row.consumer, row.time_ms, row.deliveries)
 }
 
 pub fn order_of(py: Python<'_>, order: usize) -> PyResult<Order> {
@@ -137,7 +137,7 @@ impl Log {
     /// IDs that were pending and are not any more, since the last call; None where any may be. Under the append lock.
     fn take_freed(&self, py: Python<'_>) -> Option<Vec<EntryId>> {
         let freed = self.lock_brief(py).tail.state.groups.freed.take();
-        freed.map(|ids| ids.into_iter().map(|id| EntryId { id }).collect())
+        freed.map(|ids| ids.into_iter().map(EntryId::of).collect())
     }
 
     /// Appends one frame with these records, each `(word, arguments...)`: they happen together or not at all. A record
@@ -205,7 +205,7 @@ impl Log {
         rows.sort_by(|a, b| a.1.name.cmp(&b.1.name));
         rows.into_iter()
             .map(|(number, group)| {
-                let (last, consumers) = (EntryId { id: group.last }, group.consumers.len());
+                let (last, consumers) = (EntryId::of(group.last), group.consumers.len());
                 (number, PyBytes::new(py, &group.name), last, group.read, consumers, group.pending, group.refused)
             })
             .collect()
@@ -221,12 +221,12 @@ impl Log {
     /// The least last delivered ID of all groups: every group was given what is not beyond it. None without groups.
     fn least_delivered(&self, py: Python<'_>) -> Option<EntryId> {
         let active = self.lock_brief(py);
-        active.tail.state.groups.by_number.values().map(|group| group.last).min().map(|id| EntryId { id })
+        active.tail.state.groups.by_number.values().map(|group| group.last).min().map(EntryId::of)
     }
 
     /// The last delivered ID of a group; None where it is gone.
     fn last_delivered(&self, py: Python<'_>, group: u32) -> Option<EntryId> {
-        self.lock_brief(py).tail.state.groups.by_number.get(&group).map(|group| EntryId { id: group.last })
+        self.lock_brief(py).tail.state.groups.by_number.get(&group).map(|group| EntryId::of(group.last))
     }
 
     /// `(entries read, lag)` of a group, where `first` is the first live entry's ID.
@@ -242,18 +242,18 @@ impl Log {
         let active = self.lock_brief(py);
         let state = &active.tail.state;
         if state.is_empty() {
-            return Some(EntryId { id: Id::MIN });
+            return Some(EntryId::of(Id::MIN));
         }
         let meta = state.sealed.first().unwrap_or(&state.active);
         if meta.is_live(0) {
-            return Some(EntryId { id: meta.first });
+            return Some(EntryId::of(meta.first));
         }
         if !state.sealed.is_empty() {
             return None;
         }
         let position = Some(meta.next_live(0)).filter(|position| meta.is_live(*position))?;
         let block = active.tail.index.read(active.map.bytes(), position, active.tail.end, 1, 1).ok()?;
-        block.id(0).map(|id| EntryId { id })
+        block.id(0).map(EntryId::of)
     }
 
     /// The number of a consumer, None where there is no such consumer.
@@ -353,7 +353,7 @@ impl Log {
     /// The ID of a message that was added already, None where it is not remembered.
     fn find_message(&self, py: Python<'_>, producer: &[u8], message: &[u8], now_ms: u64) -> Option<EntryId> {
         let id = self.lock_brief(py).tail.state.groups.windows.find(producer, message, now_ms)?;
-        Some(EntryId { id })
+        Some(EntryId::of(id))
     }
 
     /// Version and part that a writer committed last; None where it is not remembered.

@@ -1,6 +1,7 @@
 //! `EntryID`, and IDs as callers give them.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use diskstream_core::id::Id;
 use pyo3::prelude::*;
@@ -8,11 +9,30 @@ use pyo3::types::{PyBytes, PyInt, PyString, PyTuple};
 
 use crate::errors;
 
-/// The ID of an entry: milliseconds and sequence.
-#[pyclass(frozen, module = "diskstream", name = "EntryID", from_py_object)]
-#[derive(Clone, Copy, PartialEq, Eq)]
+/// The ID of an entry: milliseconds and sequence. It never changes for those who hold one: a reader that goes through a
+/// stream puts another ID into an object that nobody holds any more, instead of making one (see `ranging`).
+#[pyclass(frozen, module = "diskstream", name = "EntryID")]
 pub struct EntryId {
-    pub id: Id,
+    ms: AtomicU64,
+    seq: AtomicU64,
+}
+
+impl EntryId {
+    pub fn of(id: Id) -> EntryId {
+        EntryId { ms: AtomicU64::new(id.ms), seq: AtomicU64::new(id.seq) }
+    }
+
+    #[inline]
+    pub fn id(&self) -> Id {
+        Id::new(self.ms.load(Ordering::Relaxed), self.seq.load(Ordering::Relaxed))
+    }
+
+    /// Becomes another ID. For the one who holds the only reference.
+    #[inline]
+    pub fn move_on(&self, id: Id) {
+        self.ms.store(id.ms, Ordering::Relaxed);
+        self.seq.store(id.seq, Ordering::Relaxed);
+    }
 }
 
 /// A complete ID from an `EntryID`, text, bytes, an int of milliseconds or a pair; a missing sequence is `missing`.
@@ -25,7 +45,7 @@ pub fn parse(value: &Bound<'_, PyAny>, missing: u64) -> PyResult<Id> {
 pub fn parse_open(value: &Bound<'_, PyAny>) -> PyResult<(u64, Option<u64>)> {
     let py = value.py();
     if let Ok(entry_id) = value.cast_exact::<EntryId>() {
-        let id = entry_id.get().id;
+        let id = entry_id.get().id();
         return Ok((id.ms, Some(id.seq)));
     }
     let parsed = if let Ok(text) = value.cast::<PyString>() {
@@ -50,9 +70,9 @@ impl EntryId {
     #[new]
     #[pyo3(signature = (value, seq=None))]
     fn new(value: &Bound<'_, PyAny>, seq: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
-        let Some(seq) = seq else { return Ok(EntryId { id: parse(value, 0)? }) };
+        let Some(seq) = seq else { return Ok(EntryId::of(parse(value, 0)?)) };
         match (value.extract::<u64>(), seq.extract::<u64>()) {
-            (Ok(ms), Ok(seq)) => Ok(EntryId { id: Id::new(ms, seq) }),
+            (Ok(ms), Ok(seq)) => Ok(EntryId::of(Id::new(ms, seq))),
             _ => Err(errors::invalid_id(value.py(), &format!("({}, {})", value.repr()?, seq.repr()?))),
         }
     }
@@ -60,49 +80,49 @@ impl EntryId {
     /// Milliseconds.
     #[getter]
     fn ms(&self) -> u64 {
-        self.id.ms
+        self.id().ms
     }
 
     /// Sequence within the millisecond.
     #[getter]
     fn seq(&self) -> u64 {
-        self.id.seq
+        self.id().seq
     }
 
     /// The ID right after this one, or None after the last possible one.
     fn next(&self) -> Option<EntryId> {
-        self.id.next().map(|id| EntryId { id })
+        self.id().next().map(EntryId::of)
     }
 
     /// The ID right before this one, or None before 0-0.
     fn prev(&self) -> Option<EntryId> {
-        self.id.prev().map(|id| EntryId { id })
+        self.id().prev().map(EntryId::of)
     }
 
     fn __str__(&self) -> String {
-        self.id.to_string()
+        self.id().to_string()
     }
 
     fn __repr__(&self) -> String {
-        format!("EntryID('{}')", self.id)
+        format!("EntryID('{}')", self.id())
     }
 
     fn __bytes__<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        PyBytes::new(py, self.id.to_string().as_bytes())
+        PyBytes::new(py, self.id().to_string().as_bytes())
     }
 
     fn __hash__(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
-        self.id.hash(&mut hasher);
+        self.id().hash(&mut hasher);
         hasher.finish()
     }
 
     fn __richcmp__(&self, other: PyRef<'_, EntryId>, operation: pyo3::basic::CompareOp) -> bool {
-        operation.matches(self.id.cmp(&other.id))
+        operation.matches(self.id().cmp(&other.id()))
     }
 
     fn __reduce__(slf: &Bound<'_, Self>) -> PyResult<(Py<PyAny>, (u64, u64))> {
-        let id = slf.get().id;
+        let id = slf.get().id();
         Ok((slf.get_type().into_any().unbind(), (id.ms, id.seq)))
     }
 }

@@ -24,6 +24,7 @@ mod names;
 mod nodes;
 mod packing;
 mod pieces;
+mod ranging;
 mod replies;
 mod resp;
 mod scan;
@@ -122,6 +123,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(waiting::wait_turns, module)?)?;
     module.add_function(wrap_pyfunction!(deliver::delivery, module)?)?;
     module.add_function(wrap_pyfunction!(entry::restore_entry, module)?)?;
+    module.add_function(wrap_pyfunction!(ranging::entry_lists, module)?)?;
     module.add_function(wrap_pyfunction!(log_append::check_rows, module)?)?;
     module.add_function(wrap_pyfunction!(packing::pack_named_columns, module)?)?;
     module.add_function(wrap_pyfunction!(packing::pack_listed_pairs, module)?)?;

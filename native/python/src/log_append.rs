@@ -257,7 +257,7 @@ impl Log {
         });
         encoder.clear();
         ENCODER.set(encoder);
-        appended.map(|id| EntryId { id: id.unwrap_or_default() })
+        appended.map(|id| EntryId::of(id.unwrap_or_default()))
     }
 
     /// Packs many entries at once, appends them as one frame, and returns their IDs.
@@ -296,9 +296,9 @@ impl Log {
         ENCODER.set(encoder);
         let (Some(first), given) = appended? else { return Ok(None) };
         let ids: Vec<EntryId> = if given.is_empty() {
-            (0..rows).map(|step| EntryId { id: Id::new(first.ms, first.seq + step) }).collect()
+            (0..rows).map(|step| EntryId::of(Id::new(first.ms, first.seq + step))).collect()
         } else {
-            given.into_iter().map(|id| EntryId { id }).collect()
+            given.into_iter().map(EntryId::of).collect()
         };
         PyList::new(py, ids).map(Some)
     }

@@ -15,7 +15,7 @@ impl Log {
     #[getter]
     fn trimmed_to(&self, py: Python<'_>) -> Option<EntryId> {
         let id = self.lock_brief(py).tail.state.trimmed_to;
-        (id > diskstream_core::id::Id::MIN).then_some(EntryId { id })
+        (id > diskstream_core::id::Id::MIN).then_some(EntryId::of(id))
     }
 
     /// Reads visible entries of the active segment from `position` on, within `start..=end`; None behind the last.
@@ -107,7 +107,7 @@ impl Log {
                 last = block.ok().and_then(|block| block.id(0)).unwrap_or(last);
             }
         }
-        Ok((length, EntryId { id: last }, added, EntryId { id: state.max_deleted }))
+        Ok((length, EntryId::of(last), added, EntryId::of(state.max_deleted)))
     }
 
     /// Live entries of all that is written, visible or not: what a trim is planned by.

@@ -155,6 +155,6 @@ impl Log {
         let Some(first) = self.append_batch(py, &batch, durable, held)? else { return Ok(None) };
         let extra = u64::from(packed.rows.saturating_sub(1));
         let last = packed.ids.map_or(Id::new(first.ms, first.seq + extra), |(_, last)| last);
-        Ok(Some((EntryId { id: first }, EntryId { id: last })))
+        Ok(Some((EntryId::of(first), EntryId::of(last))))
     }
 }

@@ -47,7 +47,7 @@ impl<'py> Writer<'_, 'py> {
             let (block, row) = entry.get().place();
             wire::put_entry(&mut self.out, block, row);
         } else if let Ok(id) = value.cast_exact::<EntryId>() {
-            wire::put_id(&mut self.out, id.get().id);
+            wire::put_id(&mut self.out, id.get().id());
         } else if value.cast_exact::<PyInt>().is_ok() {
             self.int(value)?;
         } else if let Ok(list) = value.cast_exact::<PyList>() {
@@ -67,6 +67,11 @@ impl<'py> Writer<'_, 'py> {
     /// What is met less often, subclasses of plain types last.
     fn rare(&mut self, value: &Bound<'py, PyAny>, depth: usize) -> PyResult<()> {
         let (py, kind) = (self.py, value.get_type());
+        if let Ok(entry) = value.cast::<Entry>() {
+            let (block, row) = entry.get().place();
+            wire::put_entry(&mut self.out, block, row);
+            return Ok(());
+        }
         let is = |class: &Py<PyType>| kind.is(class.bind(py));
         if is(&self.types.status) {
             let text = value.getattr(intern!(py, "text"))?;

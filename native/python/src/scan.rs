@@ -339,7 +339,7 @@ impl ScanLayout {
             }
         }
         if let Some((id, name, value)) = columns.first_bad {
-            let id = Py::new(py, EntryId { id })?;
+            let id = Py::new(py, EntryId::of(id))?;
             batch.first_bad = Some((id, PyBytes::new(py, &name).unbind(), PyBytes::new(py, &value).unbind()));
         }
         Ok(batch)

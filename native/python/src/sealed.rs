@@ -236,7 +236,7 @@ impl SealedSegment {
     /// `(offset, length, entries before, entries, first ID)` of a node.
     fn node_row(&self, py: Python<'_>, number: usize) -> PyResult<(u64, u32, u64, u32, EntryId)> {
         let row = self.index().and_then(|index| index.row(number)).map_err(|e| errors::core(py, &self.path, e))?;
-        Ok((row.offset, row.length, row.before, row.entries, EntryId { id: row.first }))
+        Ok((row.offset, row.length, row.before, row.entries, EntryId::of(row.first)))
     }
 
     /// Reads one node, within `start..=end` and without what `view` says is gone.
@@ -413,12 +413,12 @@ impl SealedSegment {
 
     #[getter]
     fn first(&self) -> EntryId {
-        EntryId { id: self.footer.first }
+        EntryId::of(self.footer.first)
     }
 
     #[getter]
     fn last(&self) -> EntryId {
-        EntryId { id: self.footer.last }
+        EntryId::of(self.footer.last)
     }
 
     #[getter]

@@ -46,12 +46,12 @@ impl SegmentView {
 
     #[getter]
     fn first(&self) -> EntryId {
-        EntryId { id: self.meta.first }
+        EntryId::of(self.meta.first)
     }
 
     #[getter]
     fn last(&self) -> EntryId {
-        EntryId { id: self.meta.last }
+        EntryId::of(self.meta.last)
     }
 
     /// The position of the first live entry at or beyond `position`; `entries`, or `position`, where there is none.

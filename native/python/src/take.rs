@@ -148,7 +148,7 @@ impl Log {
             return Ok(Some(Vec::new()));
         }
         let known = asked.first_seen.filter(|(version, _)| *version == self.version.load(Ordering::Acquire));
-        let Some(first) = self.first_id(py).map(|first| first.id).or(known.map(|(_, first)| first)) else {
+        let Some(first) = self.first_id(py).map(|first| first.id()).or(known.map(|(_, first)| first)) else {
             return Ok(None);
         };
         let given = [(consumer, ids.as_slice())];
@@ -166,7 +166,7 @@ impl Log {
 
     /// Whether there are entries that no consumer of the group was given.
     fn has_more(&self, py: Python<'_>, group: u32) -> PyResult<bool> {
-        let last = self.counters(py)?.1.id;
+        let last = self.counters(py)?.1.id();
         Ok(self.with_group(py, group, |group| Ok(group.last < last))?.unwrap_or(false))
     }
 

@@ -248,7 +248,7 @@ impl Log {
     fn last_in_overlay(&self, py: Python<'_>, group: u32) -> Option<EntryId> {
         let active = self.lock_brief(py);
         let overlay = &active.tail.state.groups.by_number.get(&group)?.overlay;
-        overlay.last().map(|row| EntryId { id: row.id })
+        overlay.last().map(|row| EntryId::of(row.id))
     }
 
     /// Keys in the order of times before which the entries of all pending rows are gone: of those that nobody has, and of
