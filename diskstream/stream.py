@@ -273,7 +273,8 @@ class Stream(Grouped, Committing, Described, Retained, Scanned, WireAdding, Wire
     def range(self, start: IDLike = "-", end: IDLike = "+", count: int | None = None) -> Iterator[Entry]:
         """Entries from `start` to `end`, both included, as XRANGE; `(` before an ID leaves it out.
 
-        Nothing is read before the iterator is used. It ends with the last entry there was when it began.
+        Nothing is read before the iterator is used. It ends with the last entry there was when it began. Objects that
+        nobody holds any more are used again for later entries; an entry, or an ID, that is held never changes.
 
         Raises:
             InvalidIDError, ArgumentError: malformed ends.
