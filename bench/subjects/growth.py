@@ -32,6 +32,7 @@ STORED = "entries in the store"
 UNIT = "×"
 FLAT, LINEAR = Target("figure", at_most=round(10**0.1, 2)), Target("figure", at_most=round(10**1.1, 1))
 MOST_SEGMENTS = 200
+MOST_LISTED = 600
 MOST_TOUCHED = 1000
 MOST_ACTIVE = 200_000
 
@@ -55,12 +56,15 @@ def laws(context: Context) -> list[Law]:
     """All of them, at the scale of the run."""
     entries, pending = context.scale.entries, min(context.scale.pending, context.scale.entries)
     active, segments = min(MOST_ACTIVE, entries), min(MOST_SEGMENTS, entries // 10)
+    listed = min(MOST_LISTED, entries // 10)
     return [
         Law("add", STORED, entries, costs.add, FLAT),
         Law("seek, node not decoded", STORED, entries, costs.seek, FLAT),
         Law("open", STORED, entries, costs.open_store, FLAT),
         Law("recovery, active segment of 2,000", STORED, entries, costs.recovery, FLAT),
         Law("recovery", "entries in the active segment", active, costs.recovery_of_active, LINEAR),
+        Law("open", "segments in the stream", listed, costs.open_segments, LINEAR),
+        Law("len and get, read-only", "segments in the stream", listed, costs.look_among_segments, FLAT),
         Law("trim of one segment", "entries in the segment", active, costs.trim_of_one, FLAT),
         Law("trim of all segments", "segments", segments, costs.trim_of_many, LINEAR),
         Law("read and ack", "entries touched", min(MOST_TOUCHED, entries), costs.touch, LINEAR),

@@ -23,7 +23,7 @@ BATCH = 500
 # Of so many repetitions the least counts: whatever disturbs a run makes it longer.
 REPEATS = 5
 TRIMS = 3
-ADDS, SEEKS, ACTIVE = 500, 40, 2000
+ADDS, SEEKS, ACTIVE, FEW = 500, 40, 2000, 100
 # The smallest: for a store of many segments.
 SEGMENT_BYTES = 8 << 10
 ROWS = sensor_entries(20 * BATCH)
@@ -50,6 +50,16 @@ class Stores:
                     ids = stream.add_many(_rows(first, min(BATCH, entries - first)))
                     self.known[entries].append(str(ids[len(ids) // 2]))
                 stream.seal()
+        return path
+
+    def segmented(self, segments: int) -> Path:
+        """The store with so many sealed segments of a hundred entries."""
+        path = self.home / f"segments-{segments}"
+        if not path.exists():
+            with diskstream.open(path, **ALONE, segment_bytes=SEGMENT_BYTES) as store:
+                for number in range(segments):
+                    store.stream(ours.NAME).add_many(_rows(number, FEW))
+                    store.stream(ours.NAME).seal()
         return path
 
 
@@ -119,6 +129,29 @@ def open_store(made: Stores, sizes: list[int]) -> list[float]:
         path = made.sealed(size)
         _open(path)
         found.append(least(lambda path=path: _open(path)))  # type: ignore[misc]  # bound now
+    return found
+
+
+def open_segments(made: Stores, sizes: list[int]) -> list[float]:
+    """µs from `open` to `close`, with a `len` in between, by the segments of the stream."""
+    paths = [made.segmented(size) for size in sizes]
+    return [least(lambda path=path: _open(path)) for path in paths]  # type: ignore[misc]  # bound now
+
+
+def look_among_segments(made: Stores, sizes: list[int]) -> list[float]:
+    """µs of one `len` and one `get` of the last entry, opened for reading only, by the segments of the stream."""
+    found = []
+    for size in sizes:
+        with diskstream.open(made.segmented(size), read_only=True) as store:
+            stream = store.stream(ours.NAME)
+            last = stream.last_id()
+
+            def work(stream: diskstream.Stream = stream, last: diskstream.EntryID = last) -> None:
+                if not len(stream) or stream.get(last) is None:
+                    raise RuntimeError("the last entry is not there")
+
+            work()
+            found.append(least(work, 4 * REPEATS))
     return found
 
 

@@ -11,7 +11,7 @@ oldest segment on, whatever was compacted or emptied in the middle, and which fi
 import contextlib
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -84,10 +84,18 @@ def rescue(directory: Path, files: Files, native: Log, number: int, level: int) 
         write(directory, files, _open_log(names.log_path(directory, number), native.uuid, number), level)
 
 
-def sweep(directory: Path, files: Files, native: Log, first: int) -> list[Path]:
-    """Removes the stream's audit files from before segment `first`; the caller makes it durable. Returns which."""
+def sweep(directory: Path, files: Files, native: Log, first: int, present: Iterable[str]) -> list[Path]:
+    """Removes the stream's audit files from before segment `first`; the caller makes it durable. Returns which.
+
+    Args:
+        directory: the stream's.
+        files: what to write with.
+        native: its log.
+        first: the oldest segment that is kept.
+        present: the names of what is in the directory, as it was seen since the lock was taken.
+    """
     gone = []
-    for name in names_in(directory):
+    for name in present:
         number = names.audit_number(name)
         if number is not None and number < first and _owner(directory / name) == bytes(native.uuid):
             files.unlink(directory / name)

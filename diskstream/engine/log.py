@@ -14,7 +14,7 @@ from pathlib import Path
 from diskstream._native import EntryID, Log, RowSegment
 from diskstream.engine import audit, closing, frontier, names, recovery, roll, spare, torn
 from diskstream.engine.files import Files, LogFileLike
-from diskstream.engine.looks import is_there
+from diskstream.engine.looks import is_there, names_in
 from diskstream.engine.moved import ForkedError, StreamMoved
 from diskstream.engine.page import APPEND, FLAG_MOVED, FLUSH, MAINTENANCE, POISONED, Page
 from diskstream.engine.pending import StreamPending
@@ -436,7 +436,8 @@ class StreamLog:
             return 0
         self.flush()
         listed = {(view.number, view.generation) for view in self.native.segments()}
-        spare.keep(self.directory, self.files, self.native.tail[0], {number for number, _ in listed})
+        present = names_in(self.directory)
+        spare.keep(self.directory, self.files, self.native.tail[0], {number for number, _ in listed}, present)
         for number, generation in dropped:
             if (number, generation) in listed:
                 continue  # a repaired log may list again what it dropped before
@@ -447,7 +448,7 @@ class StreamLog:
             self.files.unlink(names.cold_path(self.directory, number, generation))  # the object is nobody's then
             if generation == 0:
                 self.files.unlink(names.log_path(self.directory, number))
-        audit.sweep(self.directory, self.files, self.native, oldest)
+        audit.sweep(self.directory, self.files, self.native, oldest, present)
         self.files.sync_dir(self.directory)  # so that no later opening finds them again, and reports it
         self._dropped = []
         return len(dropped)

@@ -48,6 +48,8 @@ _MAX_NAME_FILE_BYTES = 2 * (2 * MAX_NAME_BYTES + 1)
 _PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789_-")
 _SPELLED = tuple(chr(byte) if byte in _PLAIN else f"%{byte:02x}" for byte in range(256))
 _FILE = re.compile(r"(?P<number>\d{8,})(?:\.g(?P<generation>\d+))?\.(?P<kind>log|seg|cold)")
+_KINDS = frozenset(("log", "seg", "cold"))
+_DIGITS = 8
 _AUDIT = re.compile(r"(\d{8,})\.audit")
 _STATE = re.compile(r"(\d{8,})\.state")
 _SPELLED_OUT = re.compile(f"[a-z0-9_-]{{1,{_MAX_ENCODED}}}")
@@ -162,6 +164,9 @@ def state_number(name: str) -> int | None:
 
 def parse_file(name: str) -> tuple[str, int, int] | None:
     """``("log" | "seg" | "cold", number, generation)`` of a segment's file name, or None for any other."""
+    stem, _, kind = name.rpartition(".")
+    if kind in _KINDS and len(stem) == _DIGITS and stem.isascii() and stem.isdigit():
+        return kind, int(stem), 0  # nearly all of them, and a stream may have thousands
     match = _FILE.fullmatch(name)
     if match is None:
         return None

@@ -23,7 +23,7 @@ from diskstream.engine import audit, frontier, names, spare
 from diskstream.engine.descriptors import are_short
 from diskstream.engine.files import Files, LogFileLike, name_anew, reading, wrapped
 from diskstream.engine.layouts import LOG_HEADER, SEGMENT_HEADER
-from diskstream.engine.looks import names_in, refuse_link, status
+from diskstream.engine.looks import is_there, names_in, refuse_link, status
 from diskstream.engine.page import Page
 from diskstream.engine.segment import open_sealed, read_back, snapshot_copy
 from diskstream.engine.torn import READ_ONLY, Finding, RecoveryReport, fault_of, settle_tail
@@ -41,6 +41,8 @@ __all__ = [
     "next_log",
     "recover",
 ]
+
+_Listed = list[tuple[str, tuple[str, int, int] | None]]  # names in a directory, and what they are of a segment
 
 FLAG_ROTTEN = 8
 _LEFT_BEHIND_OFFSET = 1536
@@ -90,13 +92,13 @@ def _log_or_copy(
         return native_log(directory, number, ctl, file, options, copy=copy, apart=apart), fault
 
 
-def _check_owner(directory: Path, number: int, native: Log) -> None:
+def _check_owner(directory: Path, there: _Listed, number: int, native: Log) -> None:
     """Refuses an active log that all other segments say is not theirs.
 
     Raises:
         CorruptionError: it is another stream's.
     """
-    others = [name for name, parsed in _list(directory) if parsed is not None and parsed[1] != number]
+    others = [name for name, parsed in there if parsed is not None and parsed[1] != number]
     are_strange = False
     for name in reversed(others):  # nearly always the first to be asked knows it: there may be thousands
         owner = _sound_owner(directory / name)
@@ -109,17 +111,17 @@ def _check_owner(directory: Path, number: int, native: Log) -> None:
         raise CorruptionError(str(path), "log header", 16, "the stream of the other segments here", "another stream")
 
 
-def _list(directory: Path) -> list[tuple[str, tuple[str, int, int] | None]]:
+def _list(directory: Path) -> _Listed:
     return [(name, names.parse_file(name)) for name in names_in(directory)]
 
 
-def _active_number(directory: Path) -> int:
+def _active_number(directory: Path, there: _Listed) -> int:
     """The number of the active segment: the greatest log file, unless something says that a greater one is missing.
 
     Raises:
         CorruptionError: the active log file is missing.
     """
-    found = [parsed for _, parsed in _list(directory) if parsed is not None]
+    found = [parsed for _, parsed in there if parsed is not None]
     logs = [number for kind, number, _ in found if kind == "log"]
     sealed = [number for kind, number, _ in found if kind in ("seg", "cold")]
     active = max(logs, default=0)
@@ -134,20 +136,20 @@ def _active_number(directory: Path) -> int:
     return active
 
 
-def _open_active(directory: Path, files: Files) -> tuple[int, LogFileLike]:
-    """Opens the active log of a directory in which others may be rolling and sealing at this moment.
+def _open_active(directory: Path, files: Files) -> tuple[int, LogFileLike, _Listed]:
+    """Opens the active log of a directory in which others may be rolling and sealing at this moment, as it was seen.
 
     A look at a directory is not one moment of it: an error counts when nothing has changed since the look before.
 
     Raises:
         CorruptionError: the active log file is missing.
     """
-    seen: list[str] = []
+    seen: _Listed = []
     while True:
-        now = [name for name, _ in _list(directory)]
+        now = _list(directory)
         try:
-            number = _active_number(directory)
-            return number, files.open_log(names.log_path(directory, number), writable=False)
+            number = _active_number(directory, now)
+            return number, files.open_log(names.log_path(directory, number), writable=False), now
         except (CorruptionError, FileNotFoundError):
             if now == seen:
                 raise
@@ -158,8 +160,11 @@ def next_log(directory: Path, number: int) -> int | None:
     """The number of the newest log file after segment `number`, if there is one.
 
     A listing may miss both a log that goes while it is made and the one that comes. Logs go in order: where `number` is
-    still there, so is its successor; where it is not, a newer one is, and the directory is listed until that shows.
+    still there, so is its successor; where it is not, a newer one is, and the directory is listed until that shows. For
+    a reader that looks at each call nothing is listed: its successor was not there, and it was, later.
     """
+    if not is_there(names.log_path(directory, number + 1)) and is_there(names.log_path(directory, number)):
+        return None
     seen: list[str] = []
     while True:
         listed = _list(directory)
@@ -204,14 +209,15 @@ def recover(
     """
     began = time.perf_counter()
     report = RecoveryReport(directory, same_boot=page.same_boot)
-    number = _active_number(directory)
+    there = _list(directory)  # once, since nobody else is here: there may be thousands
+    number = _active_number(directory, there)
     path = names.log_path(directory, number)
     file = files.open_log(path, writable=True)
     try:
         _make_solid(path, file)
         generation = page.renew()
         native, fault = _log_or_copy(directory, number, page.ctl, file, options)
-        _check_owner(directory, number, native)
+        _check_owner(directory, there, number, native)
         if fault is not None:
             native.scan()
             report.findings.append(Finding("rotten", path, fault.offset, 0, READ_ONLY, str(fault)))
@@ -227,7 +233,7 @@ def recover(
         files.sync_dir(directory)
         files.sync_dir(directory.parent)
         if fault is None:
-            report.findings += _tidy(directory, files, native, options)
+            report.findings += _tidy(directory, there, files, native, options)
             if not page.same_boot:
                 frontier.raise_floor(native, file)
         if fault is not None:
@@ -264,9 +270,9 @@ def look(
 ) -> tuple[LogFileLike, Log, RecoveryReport | None, CorruptionError | None]:
     """Opens a stream for reading only: nothing is changed, what is torn is left out of sight."""
     began = time.perf_counter()
-    number, file = _open_active(directory, files)
+    number, file, there = _open_active(directory, files)
     native, fault = _log_or_copy(directory, number, page.ctl, file, options, apart=True)
-    _check_owner(directory, number, native)
+    _check_owner(directory, there, number, native)
     found = _scan_beside_writers(native)
     _, end, lsn, _ = native.tail
     page.ctl.publish(number, end, lsn)
@@ -319,17 +325,16 @@ def cure(page: Page, file: LogFileLike, native: Log) -> None:
     page.ctl.clear_flags(1)
 
 
-def _tidy(directory: Path, files: Files, native: Log, options: Options) -> list[Finding]:
+def _tidy(directory: Path, there: _Listed, files: Files, native: Log, options: Options) -> list[Finding]:
     """Finishes what was interrupted. The log is durable when this runs, so what it does not list is truly dropped."""
     findings: list[Finding] = []
     active = native.tail[0]
     listed = {view.number: view.generation for view in native.segments()}
-    oldest = audit.oldest(native)
-    spare.keep(directory, files, active, listed)
+    oldest = min(listed, default=active)
+    spare.keep(directory, files, active, listed, [name for name, _ in there])
     present: set[int] = set()
-    found = _list(directory)
-    sealed = {parsed[1] for _, parsed in found if parsed is not None and parsed[0] == "seg" and parsed[2] == 0}
-    for name, parsed in found:
+    sealed = {parsed[1] for _, parsed in there if parsed is not None and parsed[0] == "seg" and parsed[2] == 0}
+    for name, parsed in there:
         if parsed is not None and _is_as_listed(parsed, listed, sealed):
             # Whose it is shows when it is read: of a stream of thousands of segments each open would read them all.
             present.add(parsed[1])
@@ -355,7 +360,7 @@ def _tidy(directory: Path, files: Files, native: Log, options: Options) -> list[
                 findings.append(_put_aside(directory, files, path))
             else:
                 findings += _drop_sealed_source(directory, files, native, path, number)
-    for path in audit.sweep(directory, files, native, oldest):
+    for path in audit.sweep(directory, files, native, oldest, [name for name, _ in there]):
         findings.append(Finding("dropped", path, 0, 0, "removed: the segments of its time are gone"))
     if findings:
         files.sync_dir(directory)  # or a later opening would find the same again, and report it

@@ -10,14 +10,14 @@ is durable under its name before the file goes that made it unnecessary.
 """
 
 import contextlib
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from pathlib import Path
 
 from diskstream._native import LOG_HEADER_BYTES, checksum
 from diskstream.engine import names
 from diskstream.engine.files import Files, reading, wrapped
 from diskstream.engine.layouts import MAX_SNAPSHOT_BYTES
-from diskstream.engine.looks import is_there, names_in
+from diskstream.engine.looks import is_there
 from diskstream.errors import CorruptionError, DiskFullError
 
 __all__ = ["is_sound", "keep", "read", "snapshot_frame", "sound_frame"]
@@ -27,7 +27,7 @@ _MAX_FRAME_BYTES = _FRAME_HEADER_BYTES + MAX_SNAPSHOT_BYTES
 _SALT_OFFSET = 12  # in a log's header
 
 
-def keep(directory: Path, files: Files, active: int, listed: Container[int]) -> None:
+def keep(directory: Path, files: Files, active: int, listed: Container[int], present: Iterable[str]) -> None:
     """Makes the copy for segment `active`, if it is needed and not there; removes those of segments before it.
 
     The caller holds the maintenance lock, or is alone, and makes the directory durable where something was removed. A
@@ -38,12 +38,13 @@ def keep(directory: Path, files: Files, active: int, listed: Container[int]) -> 
         files: what to write with.
         active: the number of the active segment.
         listed: the numbers of the segments that the log lists.
+        present: the names of what is in the directory, as it was seen since the lock was taken.
     """
     target = names.state_path(directory, active)
     if active > 1 and active - 1 not in listed and not is_there(target):
         with contextlib.suppress(DiskFullError, CorruptionError, FileNotFoundError):
             _copy(names.log_path(directory, active), target, files)
-    for name in names_in(directory):
+    for name in present:
         number = names.state_number(name)
         if number is not None and number < active:
             files.unlink(directory / name)
