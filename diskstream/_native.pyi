@@ -404,6 +404,7 @@ class Log:
     def consumers(self, group: int) -> list[tuple[int, bytes, int, int | None, int]]:
         """(number, name, seen ms, active ms, pending), in order of names."""
     def consumer_number(self, group: int, name: bytes) -> int | None: ...  # The number of a consumer
+    def consumer_name(self, group: int, consumer: int) -> bytes | None: ...  # The name of one
     def consumer_count(self, group: int) -> int: ...  # How many consumers a group has
     def consumer_seen(self, group: int, consumer: int) -> int | None: ...  # When it was seen last, in ms
     def find_message(self, producer: bytes, message: bytes, now_ms: int) -> EntryID | None: ...  # If remembered

@@ -419,13 +419,13 @@ class Group(WireGroup):
     @staticmethod
     def shown(log: StreamLog, group: int, rows: Iterator[Row]) -> Iterator[PendingEntry]:
         """Rows of the pending entries list with the names of consumers."""
-        now = now_ms(log)
-        names = {number: name for number, name, *_ in log.native.consumers(group)}
+        now, native = now_ms(log), log.native
         for entry_id, consumer, time_ms, deliveries in rows:
             if consumer == 0:
                 yield PendingEntry(entry_id, b"", -1, deliveries, 0)
             else:
-                yield PendingEntry(entry_id, names.get(consumer, b""), max(0, now - time_ms), deliveries, time_ms)
+                name = native.consumer_name(group, consumer) or b""  # of thousands, most own nothing that is shown
+                yield PendingEntry(entry_id, name, max(0, now - time_ms), deliveries, time_ms)
 
     def _as_consumer(self, name: bytes, action: Callable[[StreamLog, int, int], _T]) -> _T:
         """Does something in a consumer's name, which is made where there is none."""

@@ -7,6 +7,7 @@ import pytest
 from diskstream import Consumer, EntryID, Group, Store, Stream
 from tests.group_specs.clock import Clock
 from tests.group_specs.shown import fill, held, owners, table
+from tests.streams.layers import log_of
 
 
 def pending_ids(group: Group, *args: Any, **options: Any) -> list[str]:
@@ -34,6 +35,27 @@ def test_the_summary_tells_the_ends_and_who_has_how_many(group: Group, alice: Co
     summary = group.pending()
     assert (summary.total, summary.first, summary.last) == (2, EntryID(2, 0), EntryID(3, 0))
     assert summary.consumers == {b"alice": 2}
+
+
+def test_what_is_listed_does_not_ask_for_all_consumers(
+    group: Group, alice: Consumer, bob: Consumer, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of thousands that came and went under names of their own, most own nothing of what is shown."""
+    alice.read(count=2)
+    bob.read(count=1)
+    log = log_of(store, group.stream.name)
+
+    class Native:
+        def __init__(self, whole: Any) -> None:
+            self.whole = whole
+
+        def __getattr__(self, name: str) -> Any:
+            assert name != "consumers"
+            return getattr(self.whole, name)
+
+    monkeypatch.setattr(log, "native", Native(log.native))
+    assert [(row.id.ms, row.consumer) for row in group.pending_range()] == [(1, b"alice"), (2, b"alice"), (3, b"bob")]
+    assert [(row.id.ms, row.consumer) for row in bob.pending_range()] == [(3, b"bob")]
 
 
 def test_when_the_next_may_be_claimed_by_age(group: Group, alice: Consumer, bob: Consumer, clock: Clock) -> None:

@@ -261,6 +261,13 @@ impl Log {
         self.lock_brief(py).tail.state.groups.by_number.get(&group)?.consumer(name)
     }
 
+    /// The name of a consumer, None where there is none of this number.
+    fn consumer_name<'py>(&self, py: Python<'py>, group: u32, consumer: u32) -> Option<Bound<'py, PyBytes>> {
+        let active = self.lock_brief(py);
+        let found = active.tail.state.groups.by_number.get(&group)?.consumers.get(&consumer)?;
+        Some(PyBytes::new(py, &found.name))
+    }
+
     /// How many consumers a group has.
     fn consumer_count(&self, py: Python<'_>, group: u32) -> usize {
         self.lock_brief(py).tail.state.groups.by_number.get(&group).map_or(0, |group| group.consumers.len())
