@@ -4,7 +4,7 @@ from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any
 
 from diskstream._native import PackedRows, pack_columns, pack_pairs
-from diskstream.errors import ArgumentError, ArgumentTypeError, DiskstreamError
+from diskstream.errors import ArgumentError, ArgumentTypeError, MissingPackageError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,7 +32,7 @@ def _arrow() -> tuple[Any, Any]:
         import pyarrow as pa  # optional: only these functions need it
         import pyarrow.compute as pc
     except ImportError:
-        raise DiskstreamError("add_arrow() needs pyarrow: pip install 'diskstream[archive]'") from None
+        raise MissingPackageError("add_arrow()", "pyarrow", "archive") from None
     return pa, pc
 
 

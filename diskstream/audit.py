@@ -85,7 +85,7 @@ def as_audit_table(batches: Iterable[list[AuditRow]]) -> "pa.Table":
     """The records as an Arrow table: the fields of `AuditRecord`, an ID as ``id_ms`` and ``id_seq``.
 
     Raises:
-        DiskstreamError: pyarrow is not installed.
+        MissingPackageError: pyarrow is not installed.
     """
     pa = import_arrow("audit_table()")
     schema = pa.schema(

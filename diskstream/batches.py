@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from diskstream._native import Block, ScanLayout
-from diskstream.errors import ArgumentError, DiskstreamError
+from diskstream.errors import ArgumentError, MissingPackageError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,7 +45,7 @@ class Layout:
 
         Raises:
             ArgumentError: no such layout or type, or no such way with repeated names.
-            DiskstreamError: pyarrow is not installed.
+            MissingPackageError: pyarrow is not installed.
         """
         _arrow()
         native = ScanLayout(name, columns, duplicates, exact=exact, metadata=metadata, times=times)
@@ -58,7 +58,7 @@ def _arrow() -> Any:
     try:
         import pyarrow as pa  # optional: few read by columns
     except ImportError:
-        raise DiskstreamError("scan() needs pyarrow: pip install 'diskstream[archive]'") from None
+        raise MissingPackageError("scan()", "pyarrow", "archive") from None
     return pa
 
 

@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from diskstream._native import ColumnBatch
-from diskstream.errors import DiskstreamError
+from diskstream.errors import MissingPackageError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -75,12 +75,12 @@ def import_arrow(wanted_by: str) -> Any:
     """The module pyarrow, which is optional: only what makes tables of it needs it.
 
     Raises:
-        DiskstreamError: it is not installed; `wanted_by` says what for.
+        MissingPackageError: it is not installed; `wanted_by` says what for.
     """
     try:
         import pyarrow as pa  # not at the top: see above
     except ImportError:
-        raise DiskstreamError(f"{wanted_by} needs pyarrow: pip install 'diskstream[archive]'") from None
+        raise MissingPackageError(wanted_by, "pyarrow", "archive") from None
     return pa
 
 
@@ -111,7 +111,7 @@ def as_table(batches: Iterable[ColumnBatch], wanted: list[bytes] | None) -> "pa.
     A field that is itself called ``id_ms`` or ``id_seq`` becomes the column ``field:id_ms`` or ``field:id_seq``.
 
     Raises:
-        DiskstreamError: pyarrow is not installed.
+        MissingPackageError: pyarrow is not installed.
     """
     pa = import_arrow("to_arrow()")
     parts = [_batch(pa, batch) for batch in batches if batch.rows]

@@ -94,7 +94,7 @@ class Committing:
                 Nothing is added then.
             LimitError: an entry is too large.
             StorageError: the disk said no: frames before the one that failed stay.
-            DiskstreamError: pyarrow is not installed.
+            MissingPackageError: pyarrow is not installed.
         """
         frames = arrow_rows.pack(batch, ids)
         if not frames:

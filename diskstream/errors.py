@@ -16,6 +16,7 @@
     ├── GroupExistsError                      it has one of that name already
     ├── ClosedError                           the store was closed before
     ├── StoreBusyError                        what must be alone with the store is not
+    ├── MissingPackageError (ImportError)     an optional package is not installed
     ├── StorageError (OSError)                the disk or the system said no
     │   ├── DiskFullError                     no room: free some and try again
     │   ├── PoisonedError                     a write or flush failed before: reopen the store
@@ -52,6 +53,7 @@ __all__ = [
     "IDOrderError",
     "InvalidIDError",
     "LimitError",
+    "MissingPackageError",
     "NetworkFilesystemError",
     "NewerFormatError",
     "NoGroupError",
@@ -246,6 +248,24 @@ class StoreBusyError(DiskstreamError):
         super().__init__(f"{path} is in use{by}")
         self.path, self.users = path, users
         self.hint = "stop whoever has the store open (servers, consumers, another repair), then do this again"
+
+
+class MissingPackageError(DiskstreamError, ImportError):
+    """An optional package is not installed.
+
+    Args:
+        wanted_by: what needs it.
+        package: what is to be imported: `name`, as of every ImportError.
+        extra: of diskstream, with which it is installed.
+    """
+
+    def __init__(self, wanted_by: str, package: str, extra: str) -> None:
+        super().__init__(f"{wanted_by} needs {package}: pip install 'diskstream[{extra}]'")
+        self.name = package
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """What an ImportError keeps apart goes along."""
+        return _made_again, (type(self), self.args), {**self.__dict__, "name": self.name}
 
 
 class StorageError(DiskstreamError, OSError):

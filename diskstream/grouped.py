@@ -199,7 +199,7 @@ class Grouped:
 
         Raises:
             ArgumentError, CorruptionError: as `audit`.
-            DiskstreamError: pyarrow is not installed.
+            MissingPackageError: pyarrow is not installed.
         """
         low, high = check_span(start_ms, end_ms)
         return as_audit_table(self._following(lambda log: audit.rows(log, low, high)))

@@ -198,7 +198,7 @@ class Scanned:
             ArgumentError: no such layout or type; with ``fail``, a repeated name; with `strict` or `exact`, a value
                 that does not parse: the message names the entry, the field and the value.
             CorruptionError: something within the range cannot be read. What came before it was right.
-            DiskstreamError: pyarrow is not installed.
+            MissingPackageError: pyarrow is not installed.
         """
         pairs = columns.items() if isinstance(columns, Mapping) else columns
         wanted = [(name.encode() if isinstance(name, str) else bytes(name), kind) for name, kind in pairs]

@@ -356,7 +356,7 @@ class Stream(Grouped, Committing, Described, Retained, Scanned, WireAdding, Wire
 
         Raises:
             ArgumentError: an entry holds a name twice, and `duplicates` is ``fail``.
-            DiskstreamError: pyarrow is not installed.
+            MissingPackageError: pyarrow is not installed.
         """
         wanted = _field_names(fields)
         return columnar.as_table(self._batches(start, end, wanted, duplicates), wanted)

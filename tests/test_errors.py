@@ -27,6 +27,7 @@ MADE: list[DiskstreamError] = [
     errors.GroupExistsError(b"s", b"g"),
     errors.ClosedError("the store"),
     errors.StoreBusyError("/x", ["1234 (worker)"]),
+    errors.MissingPackageError("scan()", "pyarrow", "archive"),
     errors.StorageError("/x", "write to", 5, "Input/output error"),
     errors.DiskFullError("/x", "write to", 28, "No space left on device"),
     errors.PoisonedError("/x", "a flush failed"),
@@ -50,6 +51,8 @@ def _said(error: DiskstreamError) -> dict[str, Any]:
     found = {"text": str(error), "args": error.args, **vars(error)}
     if isinstance(error, OSError):
         found |= {"errno": error.errno, "strerror": error.strerror, "filename": error.filename}
+    if isinstance(error, ImportError):
+        found |= {"name": error.name}
     return found
 
 

@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 import diskstream
 from diskstream import errors
 
@@ -24,3 +26,21 @@ def test_importing_the_package_loads_nothing_for_the_terminal_or_for_columns() -
     program = "import sys, diskstream; print([m for m in ('click', 'rich', 'pyarrow', 'numpy') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+IMPORT_BARE = """
+import sys
+sys.modules["pyspark"] = None
+import diskstream
+try:
+    import {name}
+except ImportError as error:
+    print(isinstance(error, diskstream.DiskstreamError), error.name, error)
+"""
+
+
+@pytest.mark.parametrize("name", ["diskstream.spark", "diskstream.spark.jobs.archive", "pyspark_diskstream"])
+def test_what_needs_spark_says_how_it_is_installed(name: str) -> None:
+    program = IMPORT_BARE.format(name=name)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "True pyspark diskstream.spark needs pyspark: pip install 'diskstream[spark]'"

@@ -39,7 +39,7 @@ def spans(store: Store, request: ExportRequest) -> list[Span]:
         NoSuchStreamError: one of the streams is not there.
         InvalidIDError, ArgumentError: malformed ends, or the lower one last.
         CorruptionError: a stream is damaged within the range.
-        DiskstreamError: pyarrow is not installed.
+        MissingPackageError: pyarrow is not installed.
     """
     import_arrow("an export")  # before anything is written
     found = []

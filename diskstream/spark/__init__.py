@@ -2,7 +2,12 @@
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql.streaming.listener import StreamingQueryListener
+from diskstream.errors import MissingPackageError
+
+try:
+    from pyspark.sql.streaming.listener import StreamingQueryListener
+except ImportError:
+    raise MissingPackageError("diskstream.spark", "pyspark", "spark") from None
 
 from diskstream.spark.acknowledge import acknowledge_progress
 from diskstream.spark.source import DiskstreamSource

@@ -17,12 +17,10 @@ def check_ready() -> None:
     """Makes sure, without starting anything, that Spark can be started.
 
     Raises:
-        DiskstreamError: there is no pyspark, or no Java for it.
+        DiskstreamError: there is no Java for it.
     """
-    try:
-        from pyspark.sql import SparkSession
-    except ImportError:
-        raise DiskstreamError("Spark's jobs need pyspark: pip install 'diskstream[spark]'") from None
+    from pyspark.sql import SparkSession
+
     if SparkSession.getActiveSession() is None and not _submitted():
         check_java()
 
@@ -36,7 +34,7 @@ def session(name: str, *, master: str | None = None, settings: dict[str, str] | 
     """The running session, else a new one with the format `diskstream`: quiet, in UTC, on `master` or this machine.
 
     Raises:
-        DiskstreamError: there is no pyspark, or no Java for it, or Spark refuses the settings.
+        DiskstreamError: there is no Java for it, or Spark refuses the settings.
     """
     check_ready()
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
