@@ -9,22 +9,30 @@ from diskstream.engine.directory import refuse_backup
 from diskstream.engine.files import Files
 from diskstream.engine.losses import Loss
 from diskstream.engine.repair import Repair
-from diskstream.engine.repair_store import Wishes, must_be_store, repair_store
+from diskstream.engine.repair_store import Wishes, must_be_store, must_be_there, repair_store
 from diskstream.engine.verify import ignore
 from diskstream.options import Options
 
 __all__ = ["Loss", "Repair", "check_repairable", "repair"]
 
 
-def check_repairable(path: str | os.PathLike[str]) -> None:
+def check_repairable(
+    path: str | os.PathLike[str], *, streams: Iterable[str | bytes] = (), known_names: Iterable[str | bytes] = ()
+) -> None:
     """Whether `repair` would begin at all: to be asked before a person is.
+
+    Args:
+        path, streams, known_names: as of `repair`.
 
     Raises:
         NotAStoreError: nothing says that this is a store.
+        NoSuchStreamError: no stream has one of these names.
         ReadOnlyError: it is a backup.
     """
-    must_be_store(Path(path).absolute())
-    refuse_backup(Path(path).absolute())
+    path = Path(path).absolute()
+    must_be_store(path)
+    must_be_there(path, frozenset(map(names.as_name, streams)).difference(map(names.as_name, known_names)))
+    refuse_backup(path)
 
 
 def repair(

@@ -54,7 +54,8 @@ def command(
     Exit status 1 where something could not be repaired, and with --dry-run where there is something to repair.
     """
     if not dry_run:
-        check_repairable(directory)
+        with none_missing(directory):
+            check_repairable(directory, streams=streams, known_names=known)
         ask(f"Repair {directory}? What cannot be read leaves the streams; it stays in quarantine/.", force=force)
     done: list[Repair] = []
     said = 0

@@ -324,6 +324,10 @@ def test_what_is_not_there_is_not_said_to_be_sound(run: Run) -> None:
     for more in (["--dry-run"], ["--force"]):
         assert "there is no stream rase" in run("repair", "--stream", "rase", *more, code=1).stderr
         run("repair", "--uuid", "mine", *more, code=2)
+    result = run("repair", "--stream", "rase", code=1, given="y\n")
+    assert "there is no stream rase" in result.stderr
+    assert "Repair" not in result.stderr  # nobody is asked for consent to what cannot be done
+    assert "Repair" in run("repair", "--stream", "rase", "--name", "rase", code=1, given="n\n").stderr
 
 
 def test_a_backup_is_never_repaired_in_place(run: Run, tmp_path: Path) -> None:
