@@ -263,7 +263,7 @@ def test_what_is_gone_from_the_stream_goes_from_the_list_when_claimed(run: Run) 
     run("del", "jobs", "2-0", "--force")
     claimed = run("group", "claim", "jobs", "g", "cid", "--min-idle", "0", "--json")
     assert [entry["id"] for entry in objects(claimed)] == ["1-0", "3-0", "4-0"]
-    assert claimed.stderr == "1 pending entries are gone from the stream: they were taken off the list\n"
+    assert claimed.stderr == "1 pending entry is gone from the stream: it was taken off the list\n"
     assert "2-0" not in owners(run)
 
 

@@ -154,7 +154,7 @@ def test_where_rows_are_in_already_the_hint_says_that_they_would_be_there_twice(
     """Another --disorder is another import: whoever took it as the hint said had the first rows twice."""
     words = ("--timestamp", "t", "--disorder", "error", "--batch", "1")
     result = run(written(tmp_path / "a.csv", DISORDERED), *words, code=1)
-    assert "1 rows before it were imported, and would be there twice: import all of it into another" in result.stderr
+    assert "1 row before it was imported, and would be there twice: import all of it into another" in result.stderr
     assert "--disorder clamp" in result.stderr
 
 
@@ -188,7 +188,7 @@ def test_who_goes_on_behind_a_bad_row_as_the_hint_says_has_each_row_once(
     few = ("--batch", "10")
     file = written(tmp_path / "a.csv", b"\n".join(rows))
     stopped = run(file, *few, code=1)
-    assert "hint: 20 rows before it were imported; --on-error skip goes on behind them" in stopped.stderr
+    assert "hint: 20 rows before it were imported; --on-error skip goes on from there" in stopped.stderr
     assert len(entries(directory)) == 20
     run(file, *few, "--on-error", "skip")
     assert [int(dict(pairs)[b"n"]) for _, pairs in entries(directory)] == list(range(1, 41))

@@ -43,7 +43,7 @@ def test_rows_without_room_behind_it_are_told_with_how_many_had_some(tmp_path: P
 def test_so_are_rows_with_ids_of_the_time_of_the_import(tmp_path: Path) -> None:
     stream_up_to(tmp_path, f"{MOST}-{MOST - 1}")
     told = imported(tmp_path, "v\na\nb\n", code=1)
-    assert "1 rows before it were imported" in told
+    assert "1 row before it was imported" in told
     assert values(tmp_path) == [b"before", b"a"]
 
 

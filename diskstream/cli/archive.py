@@ -19,6 +19,7 @@ from diskstream.cli.archive_report import archive_progress, say_away, say_remark
 from diskstream.cli.consent import ask, consent_options
 from diskstream.cli.failure import Failure
 from diskstream.cli.options import as_bytes, checked, json_option, not_empty
+from diskstream.cli.output import number_of
 from diskstream.redis_link import check_url
 
 
@@ -98,7 +99,9 @@ def command(
         raise Failure("it was stopped before all was copied", hint="run it again: it goes on where it stopped")
     if not result.is_good:
         bad = sum(not report.is_good for report in result.reports)
-        raise Failure(f"{bad} of {len(result.reports)} streams need a look: see their findings")
+        raise Failure(
+            f"{bad:,} of {number_of(len(result.reports), 'stream needs', 'streams need')} a look: see the findings"
+        )
 
 
 @contextlib.contextmanager

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from diskstream.archiving import ArchiveReport, ArchiveResult, Plan
-from diskstream.cli.output import attributes, console, error_console, text, write_json
+from diskstream.cli.output import attributes, console, error_console, number_of, text, write_json
 
 
 class Callbacks(TypedDict, total=False):
@@ -44,7 +44,7 @@ def archive_progress() -> Iterator[Callbacks]:
             seconds = progress.tasks[0].elapsed or 0.0
             rate = f", {counted[0] / seconds:,.0f} entries/s" if seconds > 0 else ""
             total = max(counted[0], counted[2])  # more may have come since
-            said = f"{counted[0]:,} entries, {decimal(counted[1])}{rate}"
+            said = f"{number_of(counted[0], 'entry')}, {decimal(counted[1])}{rate}"
             progress.update(task, completed=counted[0], total=total, said=said)
 
         yield {"on_entries": on_entries, "on_expected": on_expected}
@@ -91,7 +91,8 @@ def write_result(result: ArchiveResult, seconds: float, *, as_json: bool) -> Non
         return  # why, or that there is nothing, stands on standard error
     entries = sum(report.entries for report in result.reports)
     click.echo(
-        f"{entries:,} entries of {len(result.reports):,} streams in {seconds:.1f} s, read back and found the same"
+        f"{number_of(entries, 'entry')} of {number_of(len(result.reports), 'stream')} in {seconds:.1f} s, read "
+        "back and found the same"
     )
 
 
@@ -124,5 +125,5 @@ def write_plans(plans: list[Plan], *, as_json: bool, unacknowledged: bool = Fals
 
 
 def _about(each: Plan) -> str:
-    count = "entries" if each.entries is None else f"{each.entries:,} entries"
-    return f"{count} behind {each.copied_to}, up to {each.last_id}, and {each.groups:,} groups"
+    count = "entries" if each.entries is None else number_of(each.entries, "entry")
+    return f"{count} behind {each.copied_to}, up to {each.last_id}, and {number_of(each.groups, 'group')}"

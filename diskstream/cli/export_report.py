@@ -10,7 +10,7 @@ from rich.filesize import decimal
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
 import diskstream
-from diskstream.cli.output import attributes, error_console, text, write_json
+from diskstream.cli.output import attributes, error_console, number_of, text, write_json
 from diskstream.exporting import ExportReport, ExportRequest
 from diskstream.exporting.report import Progress as Count
 from diskstream.exporting.report import ignore
@@ -69,13 +69,17 @@ def write_report(report: ExportReport, output: str, seconds: float, *, as_json: 
         click.echo(f"no entry has these fields, so their columns are empty: {names}", err=True)
     if report.missing:
         click.echo(
-            f"{report.missing:,} entries were trimmed or deleted while this went on, and are not in the export",
+            f"{number_of(report.missing, 'entry was', 'entries were')} trimmed or deleted while this went on, "
+            "and not in the export",
             err=True,
         )
 
 
 def _sentence(report: ExportReport, output: str, seconds: float) -> str:
-    where = f"{report.entries:,} entries in {report.files:,} files, {decimal(report.size_bytes)}, at {output}"
+    where = (
+        f"{number_of(report.entries, 'entry')} in {number_of(report.files, 'file')}, "
+        f"{decimal(report.size_bytes)}, at {output}"
+    )
     if report.complete_before:
         return f"{where}: complete since a run before"
     new = report.entries - report.resumed_entries

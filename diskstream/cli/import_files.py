@@ -19,6 +19,7 @@ import diskstream
 from diskstream.cli.failure import Failure
 from diskstream.cli.import_report import import_progress, write_report
 from diskstream.cli.options import FSYNC, directory_option, json_option
+from diskstream.cli.output import number_of
 from diskstream.cli.standard_files import check_input
 from diskstream.exporting.placing import check_outside
 from diskstream.ingest import (
@@ -405,7 +406,9 @@ def _import(
 
 def _way_out(error: InputError, *, can_go_on: bool) -> str:
     """How much is there, and how to have the rest: once."""
-    before = f"{error.written:,} rows before it were imported" if error.written else "nothing was imported"
+    before = "nothing was imported"
+    if error.written:
+        before = number_of(error.written, "row before it was imported", "rows before it were imported")
     if error.hint is None and error.line is None:  # it is no row that is wrong
         if can_go_on or not error.written:
             return f"{before}; run the same again once that is mended"
@@ -417,5 +420,5 @@ def _way_out(error: InputError, *, can_go_on: bool) -> str:
         return f"{before}; {way_out}, and run the same again, which goes on"
     if error.hint is None and can_go_on:
         mend = "mend it and run the same again, which goes on as well"
-        return f"{before}; --on-error skip goes on behind them, leaves out bad rows and reports them; or {mend}"
+        return f"{before}; --on-error skip goes on from there, leaves out bad rows and reports them; or {mend}"
     return f"{before}, and would be there twice: import all of it into another stream; {way_out}"

@@ -10,7 +10,7 @@ import click
 from rich.filesize import decimal
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
-from diskstream.cli.output import error_console, text, write_json
+from diskstream.cli.output import error_console, number_of, text, write_json
 from diskstream.ingest import LoadReport, Source
 
 Count = Callable[[int], None]
@@ -56,16 +56,18 @@ def write_report(report: LoadReport, seconds: float, *, disorder: str, as_json: 
         for bad in report.bad_rows:
             click.echo(f"skipped {bad}", err=True)
         more = report.skipped - len(report.bad_rows)
-        click.echo(f"{report.skipped:,} bad rows skipped{f', {more:,} of them not shown' if more else ''}", err=True)
+        click.echo(
+            f"{number_of(report.skipped, 'bad row')} skipped{f', {more:,} of them not shown' if more else ''}", err=True
+        )
 
 
 def _sentence(report: LoadReport, seconds: float, disorder: str) -> Iterator[str]:
-    yield f"{report.rows:,} rows with {decimal(report.value_bytes)} of values in {seconds:.2f} s"
+    yield f"{number_of(report.rows, 'row')} with {decimal(report.value_bytes)} of values in {seconds:.2f} s"
     if report.rows:
         yield f"{report.rows / seconds:,.0f} rows/s"
         yield f"IDs {report.first_id} to {report.last_id}"
     if report.resumed:
-        yield f"{report.resumed:,} rows had been imported by an earlier run"
+        yield f"{number_of(report.resumed, 'row')} had been imported by an earlier run"
     if report.repeated:
         yield f"{report.repeated:,} of the same millisecond as the row before"
     if report.disordered:

@@ -11,7 +11,7 @@ import click
 
 from diskstream.cli.failure import Failure
 from diskstream.cli.options import as_bytes, json_option, none_missing, optional_directory_option
-from diskstream.cli.output import plain, text, write_json
+from diskstream.cli.output import number_of, plain, text, write_json
 from diskstream.dissecting import Depth, Line, Row, dump_bytes, inspect_file, inspect_store, inspect_stream
 
 __all__ = ["command"]
@@ -69,7 +69,9 @@ def command(
             raise click.UsageError("--bytes wants a file")
         size = file.stat().st_size
         if span[0] >= size:
-            raise Failure(f"{file} has no byte at {span[0]:,}", hint=f"it has {size:,} bytes; the first is at 0")
+            raise Failure(
+                f"{file} has no byte at {span[0]:,}", hint=f"it has {number_of(size, 'byte')}; the first is at 0"
+            )
         _dump(dump_bytes(file, *span, each_byte=each_byte), as_json=as_json)
         return
     for row in _rows(file, directory, target, depth):

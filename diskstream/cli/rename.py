@@ -19,7 +19,7 @@ from diskstream.cli.options import (
     not_empty,
     stream_argument,
 )
-from diskstream.cli.output import text, write_json
+from diskstream.cli.output import number_of, text, write_json
 
 
 @click.command("rename")
@@ -43,7 +43,7 @@ def command(
             )
         if not dry_run:
             if gone is not None:
-                ask(f"Replace stream {text(new)}, which has {gone:,} entries?", force=force)
+                ask(f"Replace stream {text(new)}, which has {number_of(gone, 'entry')}?", force=force)
             try:
                 store.rename(stream, new, replace=gone is not None)  # nothing goes that was not asked about
             except diskstream.StreamExistsError:  # made since we looked
@@ -51,5 +51,5 @@ def command(
     if as_json:
         write_json({"stream": stream, "name": new, "replaced_entries": gone, "renamed": not dry_run})
     else:
-        replaced = "" if gone is None else f", in place of one with {gone:,} entries"
+        replaced = "" if gone is None else f", in place of one with {number_of(gone, 'entry')}"
         click.echo(f"{'would rename' if dry_run else 'renamed'} {text(stream)} to {text(new)}{replaced}")

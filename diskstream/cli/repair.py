@@ -10,7 +10,7 @@ import click
 
 from diskstream.cli.consent import ask, consent_options
 from diskstream.cli.options import as_bytes, directory_option, json_option, none_missing
-from diskstream.cli.output import plain, text, write_json
+from diskstream.cli.output import number_of, plain, text, write_json
 from diskstream.cli.progress import reading_progress
 from diskstream.repairing import Loss, Repair, check_repairable, repair
 from diskstream.verifying import bytes_to_verify
@@ -121,6 +121,6 @@ def _loss(loss: Loss) -> str:
     where = f"{loss.path.name} at {loss.offset:,}" if loss.size_bytes or loss.offset else loss.path.name
     if not loss.first:
         return f"{where}: {loss.what}"
-    count = "entries" if loss.entries is None else f"at most {loss.entries:,} entries"
+    count = "entries" if loss.entries is None else f"at most {number_of(loss.entries, 'entry')}"
     until = f"to {loss.last}" if loss.last else "on"
     return f"{where}: {loss.what}: {count} from {loss.first} {until}"

@@ -17,7 +17,7 @@ from diskstream.cli.consent import consent_options
 from diskstream.cli.failure import Failure
 from diskstream.cli.moments import END, check_order, end_bound, start_bound
 from diskstream.cli.options import as_bytes, checked, json_option, not_empty, optional_directory_option
-from diskstream.cli.output import text, write_json
+from diskstream.cli.output import number_of, text, write_json
 from diskstream.cli.progress import bytes_progress
 from diskstream.cli.restore_redis import restore_to_redis
 from diskstream.cli.retention.wording import rule_facts
@@ -126,7 +126,8 @@ def _restore_to_directory(backup: Path, target: str, name: bytes | None, given: 
         ways = Counter(how.way for how in restored.streams.values())
         listed = ", ".join(f"{count:,} {way}" for way, count in ways.items())
         click.echo(
-            f"{restored.path}: {len(restored.streams):,} streams ({listed or 'none'}), {restored.entries:,} entries"
+            f"{restored.path}: {number_of(len(restored.streams), 'stream')} ({listed or 'none'}), "
+            f"{number_of(restored.entries, 'entry')}"
             f"{f', {decimal(restored.size_bytes)} of files' if restored.files else ''}, from {_from(found)}"
         )
     if any(how.way == "kept" for how in restored.streams.values()):
@@ -138,9 +139,9 @@ def _restore_to_directory(backup: Path, target: str, name: bytes | None, given: 
     _tell_rules(restored)
     if restored.cold_segments:
         click.echo(
-            f"{restored.cold_segments:,} segments ({decimal(restored.cold_bytes)}) are in object storage, and shared "
-            "with the store that was backed up: `diskstream cold sweep` of either may remove what the other needs. "
-            f"`diskstream cold fetch --dir {restored.path}` brings them here",
+            f"in object storage: {number_of(restored.cold_segments, 'segment')} ({decimal(restored.cold_bytes)}), "
+            "shared with the store that was backed up: `diskstream cold sweep` of either may remove what the other "
+            f"needs. `diskstream cold fetch --dir {restored.path}` brings them here",
             err=True,
         )
 
@@ -154,8 +155,8 @@ def _say_plan(planned: Planned, found: Backup, path: Path, given: SimpleNamespac
     kind = "the store" if planned.into_store else "a new store,"
     most = " at the most" if given.until is not None else ""
     click.echo(
-        f"would restore to {kind} {path}: {len(planned.streams):,} streams, {planned.entries:,} entries{most}, "
-        f"{decimal(planned.size_bytes)} of files, from {_from(found)}"
+        f"would restore to {kind} {path}: {number_of(len(planned.streams), 'stream')}, "
+        f"{number_of(planned.entries, 'entry')}{most}, {decimal(planned.size_bytes)} of files, from {_from(found)}"
     )
 
 
@@ -169,7 +170,8 @@ def _tell_rules(restored: Restored) -> None:
         )
     left = len(restored.rules) - _RULES_TOLD
     if left > 0:
-        click.echo(f"so have {left:,} more streams: `diskstream retention show` lists them", err=True)
+        so = f"so {'has' if left == 1 else 'have'} {number_of(left, 'more stream')}"
+        click.echo(f"{so}: `diskstream retention show` lists them", err=True)
 
 
 def _from(found: Backup) -> str:

@@ -15,7 +15,7 @@ from diskstream.cli.archive_report import archive_progress
 from diskstream.cli.consent import ask
 from diskstream.cli.failure import Failure
 from diskstream.cli.options import existing_store, existing_stream
-from diskstream.cli.output import attributes, text, write_json
+from diskstream.cli.output import attributes, number_of, text, write_json
 from diskstream.copying import is_unfinished
 
 
@@ -71,7 +71,7 @@ def restore_to_redis(
         finally:
             server.close()
     if refused:
-        raise Failure(f"{refused} of {len(wanted)} streams were not restored: each was said above")
+        raise Failure(f"{refused:,} of {number_of(len(wanted), 'stream was', 'streams were')} not restored: see above")
 
 
 def _say(report: RestoreReport, *, as_json: bool) -> None:
@@ -79,10 +79,10 @@ def _say(report: RestoreReport, *, as_json: bool) -> None:
         write_json({**attributes(report), "seconds": round(report.seconds, 6)})
         return
     rate = f"{report.entries / report.seconds:,.0f} entries/s" if report.seconds > 0 else ""
-    words = [f"{report.entries:,} entries with {decimal(report.size_bytes)} in {report.seconds:.2f} s", rate]
+    words = [f"{number_of(report.entries, 'entry')} with {decimal(report.size_bytes)} in {report.seconds:.2f} s", rate]
     if report.resumed:
         words.append(f"{report.resumed:,} were there from an earlier run")
-    words.append(f"{report.groups:,} groups with {report.pending:,} pending entries")
+    words.append(f"{number_of(report.groups, 'group')} with {number_of(report.pending, 'pending entry')}")
     words.append("read back and found the same")
     click.echo(f"{text(report.key)}: {', '.join(filter(None, words))}")
     for note in report.notes:
@@ -104,15 +104,15 @@ def _say_plans(plans: list[RestorePlan], *, as_json: bool) -> None:
         if as_json:
             write_json(plan)
             continue
-        size, key = f"{plan.entries:,} entries", text(plan.key)
+        size, key = number_of(plan.entries, "entry"), text(plan.key)
         said = {
             "restore": f"would restore {size} to {key}",
             "replace": f"would restore {size} to {key}, in the place of the {plan.key_is} that is there",
-            "leave": f"would leave {key} as it is: it holds these {size} already",
+            "leave": f"would leave {key} as it is: it holds that already, {size}",
             "refused": f"would be refused: {key} is there, a {plan.key_is}, and holds something else",
         }
         click.echo(f"{text(plan.stream)}: {said[plan.would]}")
     refused = sum(plan.would == "refused" for plan in plans)
     if refused:
         hint = "give one stream another name with --as, or take --replace"
-        raise Failure(f"{refused} of {len(plans)} streams would not be restored", hint=hint)
+        raise Failure(f"{refused:,} of {number_of(len(plans), 'stream')} would not be restored", hint=hint)

@@ -12,7 +12,7 @@ import diskstream
 from diskstream.cli.completing import complete_streams
 from diskstream.cli.consent import ask, consent_options
 from diskstream.cli.options import as_bytes, directory_option, existing_store, existing_stream, json_option
-from diskstream.cli.output import text, write_json
+from diskstream.cli.output import number_of, text, write_json
 
 
 @dataclass(frozen=True)
@@ -24,9 +24,10 @@ class _Extent:
     size_bytes: int | None
 
     def __str__(self) -> str:
-        if self.entries is None:
+        if self.entries is None or self.groups is None or self.size_bytes is None:
             return "damaged, so nobody knows how much is in it"
-        return f"{self.entries:,} entries, {self.groups:,} groups, {self.size_bytes:,} bytes"
+        counts = (self.entries, "entry"), (self.groups, "group"), (self.size_bytes, "byte")
+        return ", ".join(number_of(*each) for each in counts)
 
 
 @click.command("rm")

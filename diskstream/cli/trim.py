@@ -10,7 +10,7 @@ import diskstream
 from diskstream.cli.consent import ask, consent_options
 from diskstream.cli.moments import single_id
 from diskstream.cli.options import directory_option, existing_store, existing_stream, json_option, stream_argument
-from diskstream.cli.output import text, write_json
+from diskstream.cli.output import number_of, text, write_json
 from diskstream.ids import MIN_ID, parse_id
 
 
@@ -52,11 +52,11 @@ def command(
         if maxlen is not None:
             dropped = max(0, length - maxlen)
         most = "at most " if approximate else ""
-        would = f"would drop {most}{dropped:,} of {length:,} entries"
-        question = f"Drop {most}{dropped:,} of the {length:,} entries of stream {text(stream)}?"
+        would = f"would drop {most}{dropped:,} of {number_of(length, 'entry')}"
+        question = f"Drop {most}{dropped:,} of the {number_of(length, 'entry')} of stream {text(stream)}?"
         moves = _moves(found)
         if dropped and moves:
-            passed = f"segments that lie wholly among the oldest {dropped:,} of {length:,} entries"
+            passed = f"segments that lie wholly among the oldest {dropped:,} of {number_of(length, 'entry')}"
             would = f"would drop none: its rule has sealed {passed} moved to cold storage, where they stay readable"
             question = f"Have sealed {passed} of stream {text(stream)} moved to cold storage, as its rule says?"
         if not dry_run and dropped:

@@ -11,7 +11,7 @@ from rich.filesize import decimal
 
 import diskstream
 from diskstream.cli.options import as_bytes, directory_option, json_option, none_missing
-from diskstream.cli.output import attributes, text, write_json
+from diskstream.cli.output import attributes, number_of, text, write_json
 from diskstream.cli.progress import reading_progress
 from diskstream.verifying import bytes_to_verify, verify
 
@@ -43,12 +43,15 @@ def command(ctx: click.Context, *, cold: bool, directory: Path, streams: tuple[b
         rate = (report.size_bytes + report.raw_bytes) and decimal(int(report.raw_bytes / max(seconds, 0.001)))
         unpacked = f" ({decimal(report.raw_bytes)} unpacked, {rate}/s)" if report.raw_bytes else ""
         click.echo(
-            f"{report.streams:,} streams, {report.segments:,} segments, {report.entries:,} entries, "
-            f"{decimal(report.size_bytes)} read{unpacked}: {len(report.problems):,} faults"
+            f"{number_of(report.streams, 'stream')}, {number_of(report.segments, 'segment')}, "
+            f"{number_of(report.entries, 'entry')}, {decimal(report.size_bytes)} read{unpacked}: "
+            f"{number_of(len(report.problems), 'fault')}"
         )
         if report.cold_segments and not cold:
             size = decimal(report.cold_bytes)
-            click.echo(f"not read: {report.cold_segments:,} segments ({size}) in object storage; --cold reads them")
+            click.echo(
+                f"not read: {number_of(report.cold_segments, 'segment')} ({size}) in object storage; --cold reads them"
+            )
         if any(problem.path.suffix != ".cold" for problem in report.problems):  # a repair leaves those alone
             click.echo("diskstream repair --dry-run says what can be kept", err=True)
     ctx.exit(0 if report.ok else 1)
@@ -69,7 +72,8 @@ def _faults(problems: list[diskstream.Problem]) -> Iterator[str]:
         streams = len({problem.stream for problem in some})
         entries = sum(problem.entries or 0 for problem in some)
         yield (
-            f"{place}: {len(some):,} segments of {streams:,} streams, {entries:,} entries, cannot be read from there; "
+            f"{place}: {number_of(len(some), 'segment')} of {number_of(streams, 'stream')}, "
+            f"{number_of(entries, 'entry')}, cannot be read from there; "
             f"--json lists them, the first is\n{_fault(some[0])}"
         )
 

@@ -33,7 +33,7 @@ def test_a_pattern_that_no_stream_has_is_a_finding_as_a_key_that_is_not_there(wo
     assert len(world.copy("orders:1")) == 2
     said = world.refused(key="x*")
     assert "x*: given up: no stream has a name like this; patterns are those of KEYS" in said
-    assert "1 of 1 streams need a look" in said
+    assert "1 of 1 stream needs a look" in said
     assert list(world.archive(key="[o]rders:1")) == ["orders:1"]
 
 

@@ -379,5 +379,5 @@ def test_the_program_in_tools_is_the_verb(world: World) -> None:
         [*command, "--to", str(world.directory)], capture_output=True, text=True, check=False, env=environment
     )
     assert done.returncode == 0, done.stderr
-    assert "3 entries of 1 streams" in done.stdout
+    assert "3 entries of 1 stream " in done.stdout
     assert done.stderr == ""

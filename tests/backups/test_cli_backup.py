@@ -53,7 +53,7 @@ def test_a_backup_is_made_listed_verified_restored_and_removed(run: Run, tmp_pat
     assert listed[1]["path"] == made["path"]
     assert "3" in run("backup", "ls", "kept").stdout.splitlines()[1].split()
     assert "0 faults" in run("backup", "verify", "kept").stdout
-    assert "1 backups" in run("backup", "verify", made["path"]).stdout
+    assert "1 backup," in run("backup", "verify", made["path"]).stdout
     run("restore", "kept", "--to", "again")
     assert seen_at(tmp_path / "again") == seen_at(tmp_path / "store")
     assert "would remove" in run("backup", "prune", "kept", "--keep", "1", "--dry-run").stdout

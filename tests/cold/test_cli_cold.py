@@ -77,8 +77,8 @@ def test_lost_stubs_are_adopted_and_what_stays_missing_is_a_finding(
     run("cold", "move", "--to", folder_place, "--older-than", "0s")
     (tmp_path / "store" / "streams" / "x" / "00000002.cold").unlink()
     assert "missing" in run("cold", "ls").stdout
-    assert "1 segments would have a stub" in run("cold", "adopt", "--from", folder_place, "--dry-run").stdout
-    assert "1 segments have a stub again, 0 missing" in run("cold", "adopt", "--from", folder_place).stdout
+    assert "1 segment would have a stub" in run("cold", "adopt", "--from", folder_place, "--dry-run").stdout
+    assert "1 segment has a stub again, 0 missing" in run("cold", "adopt", "--from", folder_place).stdout
     (tmp_path / "store" / "streams" / "x" / "00000002.cold").unlink()
     (tmp_path / "place").rename(tmp_path / "lost")
     assert "there is no folder" in run("cold", "adopt", "x", "--from", folder_place, code=1).stderr
@@ -115,7 +115,7 @@ def test_a_place_that_cannot_be_read_is_told_once_and_not_for_each_segment(
     (tmp_path / "place").rename(tmp_path / "away")
     told = run("verify", "--cold", code=1).stdout
     assert told.count("there is no folder") == 1
-    assert f"{folder_place}: {segments:,} segments of 1 streams, {entries:,} entries, cannot be read" in told
+    assert f"{folder_place}: {segments:,} segments of 1 stream, {entries:,} entries, cannot be read" in told
     assert f"{segments:,} faults" in told
     (facts,) = objects(run("verify", "--cold", "--json", code=1))
     assert [each["place"] for each in facts["problems"]] == [folder_place] * segments

@@ -139,7 +139,7 @@ def test_verify_reads_what_cannot_be_opened(run: Run, folder: Path) -> None:
 def test_verify_of_one_stream_leaves_the_others_out(run: Run, folder: Path) -> None:
     run("add", "road", "a=1")
     flip(folder / "00000001.seg", 100)
-    assert "1 streams" in run("verify", "--stream", "road").stdout
+    assert "1 stream," in run("verify", "--stream", "road").stdout
     run("verify", "--stream", "race", code=1)
     assert "hint:" in run("verify", "--stream", "rode", code=1).stderr
 

@@ -67,7 +67,7 @@ def test_a_replay_says_whether_it_is_complete_or_has_found_nothing(told: Any, tm
     words = ["replay", "--from", str(tmp_path / "store"), "-d", str(tmp_path / "new")]
     for _ in range(2):
         assert "nothing to replay" in told(*words, "--start", str(BASE + DAY)).stdout
-    assert "10 entries of 1 streams in 1 rounds" in told(*words).stdout
+    assert "10 entries of 1 stream in 1 round" in told(*words).stdout
     assert "complete before" in told(*words).stdout
     assert json.loads(told(*words, "--json").stdout)["complete_before"]
 

@@ -276,4 +276,4 @@ def test_the_job_writes_both_reports(
 def test_a_dry_run_reads_nothing(store: diskstream.Store, orders: list[dict[str, str]]) -> None:
     result = CliRunner().invoke(main, ["spark", "profile", "-d", str(store.path), "--dry-run"])
     assert result.exit_code == 0, result.output
-    assert "6,000 entries of 1 streams" in result.stdout
+    assert "6,000 entries of 1 stream " in result.stdout

@@ -12,7 +12,7 @@ from diskstream.backups import Made, Settings, make_backup
 from diskstream.cli.amounts import SIZE
 from diskstream.cli.failure import Failure
 from diskstream.cli.options import as_bytes, directory_option, json_option
-from diskstream.cli.output import attributes, text, write_json
+from diskstream.cli.output import attributes, number_of, text, write_json
 from diskstream.cli.progress import bytes_progress
 
 
@@ -74,11 +74,10 @@ def _sentence(made: Made) -> str:
     header = made.header
     cold = ""
     if made.cold_entries:
-        cold = f"; not in it: {made.cold_entries:,} entries in object storage ({decimal(made.cold_bytes)})"
+        cold = f"; not in it: {number_of(made.cold_entries, 'entry')} in object storage ({decimal(made.cold_bytes)})"
     linked = f", {decimal(made.linked_bytes)} of them linked" if made.linked_bytes else ""
     return (
-        f"{made.path}: {header.streams:,} streams, {header.entries:,} entries, {header.files:,} files, "
-        f"{decimal(header.size_bytes)}; {decimal(header.new_bytes)} new{linked}, {decimal(made.shared_bytes)} shared, "
-        f"{made.seconds:.1f} s"
-        f"{cold}"
+        f"{made.path}: {number_of(header.streams, 'stream')}, {number_of(header.entries, 'entry')}, "
+        f"{number_of(header.files, 'file')}, {decimal(header.size_bytes)}; {decimal(header.new_bytes)} new{linked}, "
+        f"{decimal(made.shared_bytes)} shared, {made.seconds:.1f} s{cold}"
     )

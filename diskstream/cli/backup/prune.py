@@ -12,7 +12,7 @@ from diskstream.backups import Backup, BackupError, Repository, check_clock, has
 from diskstream.cli.amounts import SPAN
 from diskstream.cli.consent import ask, consent_options
 from diskstream.cli.options import json_option
-from diskstream.cli.output import write_json
+from diskstream.cli.output import number_of, write_json
 
 
 @click.command("prune")
@@ -40,7 +40,7 @@ def command(
         _look_at_clock(backups, older_than, keep=keep, force=force)
     if gone and not dry_run:
         size = decimal(sum(backup.header.new_bytes for backup in gone if backup.header))
-        ask(f"Remove {len(gone):,} backups of {target} (up to {size} of their own)?", force=force)
+        ask(f"Remove {number_of(len(gone), 'backup')} of {target} (up to {size} of their own)?", force=force)
         prune(repository, gone)
     for backup in gone:
         if as_json:

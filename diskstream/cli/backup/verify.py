@@ -13,7 +13,7 @@ from rich.filesize import decimal
 import diskstream
 from diskstream.backups import Backup, Finding, Repository, Seen, check_backup, find_backup
 from diskstream.cli.options import json_option
-from diskstream.cli.output import attributes, write_json
+from diskstream.cli.output import attributes, number_of, write_json
 from diskstream.cli.progress import bytes_progress
 from diskstream.verifying import bytes_to_verify
 
@@ -45,10 +45,14 @@ def command(ctx: click.Context, *, target: Path, cold: bool, as_json: bool) -> N
     else:
         for line in _findings(found):
             click.echo(line)
-        click.echo(f"{len(backups):,} backups, {decimal(seen.size_bytes)} read: {len(found):,} faults")
+        click.echo(
+            f"{number_of(len(backups), 'backup')}, {decimal(seen.size_bytes)} read: {number_of(len(found), 'fault')}"
+        )
         if seen.cold_segments and not cold:
             size = decimal(seen.cold_bytes)
-            click.echo(f"not read: {seen.cold_segments:,} segments ({size}) in object storage; --cold reads them")
+            click.echo(
+                f"not read: {number_of(seen.cold_segments, 'segment')} ({size}) in object storage; --cold reads them"
+            )
     ctx.exit(1 if found else 0)
 
 

@@ -8,7 +8,7 @@ import click
 
 from diskstream.cli.cold.amounts import chosen_streams, dry_run_option
 from diskstream.cli.options import checked, directory_option, existing_store, json_option, stream_argument
-from diskstream.cli.output import text, write_json
+from diskstream.cli.output import number_of, text, write_json
 from diskstream.cli.progress import bytes_progress
 from diskstream.cold import adopt
 from diskstream.object_address import Address
@@ -42,6 +42,7 @@ def command(
                 continue
             for refused in report.refused:
                 click.echo(f"not taken: {refused}", err=True)
-            doing = "would have a stub" if dry_run else "have a stub again"
-            click.echo(f"{text(found.name)}: {len(report.adopted):,} segments {doing}, {len(report.missing):,} missing")
+            words = ("segment would have", "segments would have") if dry_run else ("segment has", "segments have")
+            stubs = f"{number_of(len(report.adopted), *words)} a stub{'' if dry_run else ' again'}"
+            click.echo(f"{text(found.name)}: {stubs}, {len(report.missing):,} missing")
     ctx.exit(1 if missing else 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 from rich.filesize import decimal
 
-from diskstream.cli.output import attributes, text, write_json
+from diskstream.cli.output import attributes, number_of, text, write_json
 from diskstream.cold import MoveReport
 
 
@@ -19,6 +19,6 @@ def write_moved(report: MoveReport, doing: str, *, as_json: bool) -> None:
         write_json({"stream": report.stream, "dry_run": report.dry_run, "total": facts, **about})
         return
     click.echo(
-        f"{text(report.stream)}: {len(report.segments):,} segments, {report.entries:,} entries, "
+        f"{text(report.stream)}: {number_of(len(report.segments), 'segment')}, {number_of(report.entries, 'entry')}, "
         f"{decimal(report.size_bytes)} {doing}"
     )

@@ -10,7 +10,7 @@ from rich.filesize import decimal
 from diskstream.cli.amounts import SPAN
 from diskstream.cli.consent import ask, consent_options
 from diskstream.cli.options import checked, directory_option, existing_store, json_option
-from diskstream.cli.output import write_json
+from diskstream.cli.output import number_of, write_json
 from diskstream.cli.progress import bytes_progress
 from diskstream.cold import sweep
 from diskstream.object_address import Address
@@ -40,7 +40,7 @@ def command(*, place: str, older_than_ms: int, dry_run: bool, force: bool, direc
         if not dry_run:
             if report.removed:
                 size = decimal(report.size_bytes)
-                ask(f"remove {len(report.removed):,} objects ({size}) at {report.place}?", force=force)
+                ask(f"remove {number_of(len(report.removed), 'object')} ({size}) at {report.place}?", force=force)
             with bytes_progress("removing") as (on_total, progress):
                 on_total(report.size_bytes)
                 report = sweep(store, place, older_than_ms=older_than_ms, progress=progress)
@@ -49,6 +49,6 @@ def command(*, place: str, older_than_ms: int, dry_run: bool, force: bool, direc
         return
     doing = "would be removed" if dry_run else "removed"
     click.echo(
-        f"{len(report.removed):,} objects ({decimal(report.size_bytes)}) {doing}, {len(report.waiting):,} wait, "
-        f"{len(report.noted):,} seen for the first time, {report.needed:,} needed"
+        f"{number_of(len(report.removed), 'object')} ({decimal(report.size_bytes)}) {doing}, "
+        f"{len(report.waiting):,} wait, {len(report.noted):,} seen for the first time, {report.needed:,} needed"
     )

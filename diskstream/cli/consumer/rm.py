@@ -18,7 +18,7 @@ from diskstream.cli.options import (
     json_option,
     stream_argument,
 )
-from diskstream.cli.output import text, write_json
+from diskstream.cli.output import number_of, text, write_json
 
 
 @click.command("rm")
@@ -46,10 +46,10 @@ def command(
                 hint=f"diskstream consumer ls {text(stream)} {text(group)} lists the consumers",
             )
         if not dry_run:
-            ask(f"Remove {what} ({pending:,} pending entries)?", force=force)
+            ask(f"Remove {what} ({number_of(pending, 'pending entry')})?", force=force)
             pending = found.delete_consumer(consumer)
             store.sync()
     if as_json:
         write_json({"stream": stream, "group": group, "name": consumer, "pending": pending, "removed": not dry_run})
     else:
-        click.echo(f"{'would remove' if dry_run else 'removed'} {what}: {pending:,} pending entries")
+        click.echo(f"{'would remove' if dry_run else 'removed'} {what}: {number_of(pending, 'pending entry')}")

@@ -20,7 +20,7 @@ from diskstream.cli.options import (
     json_option,
     stream_argument,
 )
-from diskstream.cli.output import entry_facts, entry_line
+from diskstream.cli.output import entry_facts, entry_line, number_of
 
 _AT_ONCE: Final = 500
 
@@ -95,7 +95,9 @@ def _idle(taker: diskstream.Consumer, least: int, count: int | None, *, justid: 
         if start == "0-0":
             break
     if gone:
-        click.echo(f"{gone:,} pending entries are gone from the stream: they were taken off the list", err=True)
+        one = "pending entry is gone from the stream: it was taken off the list"
+        many = "pending entries are gone from the stream: they were taken off the list"
+        click.echo(number_of(gone, one, many), err=True)
 
 
 def _facts(claimed: Claimed) -> dict[str, object]:

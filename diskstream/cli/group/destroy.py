@@ -15,7 +15,7 @@ from diskstream.cli.options import (
     json_option,
     stream_argument,
 )
-from diskstream.cli.output import text, write_json
+from diskstream.cli.output import number_of, text, write_json
 
 
 @click.command("destroy")
@@ -33,7 +33,7 @@ def command(*, stream: bytes, group: bytes, dry_run: bool, force: bool, director
         found = existing_group(store, stream, group)
         info = found.info()
         what = f"group {text(group)} of stream {text(stream)}"
-        extent = f"{info.consumers:,} consumers, {info.pending:,} pending entries"
+        extent = f"{number_of(info.consumers, 'consumer')}, {number_of(info.pending, 'pending entry')}"
         if not dry_run:
             ask(f"Destroy {what} ({extent})?", force=force)
             found.destroy()

@@ -6,7 +6,7 @@ from rich.filesize import decimal
 
 import diskstream
 from diskstream.cli.duration import duration
-from diskstream.cli.output import attributes
+from diskstream.cli.output import attributes, number_of
 from diskstream.redis_link import shown
 
 __all__ = ["limits_of", "rule_facts", "what_goes"]
@@ -20,7 +20,7 @@ def limits_of(rule: diskstream.RetentionRule) -> list[str]:
     if rule.max_bytes is not None:
         found.append(decimal(rule.max_bytes))
     if rule.max_entries is not None:
-        found.append(f"{rule.max_entries:,} entries")
+        found.append(number_of(rule.max_entries, "entry"))
     if rule.on_trim:
         found.append("what no trim has passed")
     return found
@@ -37,12 +37,12 @@ def what_goes(report: diskstream.RetentionReport) -> str:
     """What a report says, for people."""
     parts = []
     if report.removed or not (report.moved or report.references):
-        parts.append(f"{report.removed:,} entries")
+        parts.append(number_of(report.removed, "entry"))
     if report.references:
-        parts.append(f"{report.references:,} pending entries")
+        parts.append(number_of(report.references, "pending entry"))
     # Each limit has a report of its own, and a dry run finds a segment by each of them.
     segments = {(each.number, each.generation): each for one in report.moved for each in one.segments}
     if report.moved:
         entries = sum(segment.entries for segment in segments.values())
-        parts.append(f"{entries:,} entries in {len(segments):,} segments to cold storage")
+        parts.append(f"{number_of(entries, 'entry')} in {number_of(len(segments), 'segment')} to cold storage")
     return ", ".join(parts)

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from diskstream.cli.moments import check_order
 from diskstream.cli.options import directory_option, json_option
-from diskstream.cli.output import attributes, console, text, write_json
+from diskstream.cli.output import attributes, console, number_of, text, write_json
 from diskstream.cli.spark.garbage import tell_garbage
 from diskstream.cli.spark.options import (
     archive_option,
@@ -119,7 +119,7 @@ def _show(summary: ArchiveSummary) -> None:
     verb = "would be archived" if summary.dry_run else "archived" + (", read back" if summary.verified else "")
     rate = f" in {summary.seconds:.1f} s" if not summary.dry_run else ""
     click.echo(
-        f"{summary.entries:,} entries {verb}: {summary.files:,} files, {decimal(summary.size_bytes)}{rate}; "
-        f"version {summary.version:,}"
+        f"{number_of(summary.entries, 'entry')} {verb}: {number_of(summary.files, 'file')}, "
+        f"{decimal(summary.size_bytes)}{rate}; version {summary.version:,}"
     )
     tell_garbage(summary.garbage, dry_run=summary.dry_run)

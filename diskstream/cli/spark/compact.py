@@ -8,7 +8,7 @@ import click
 from rich.filesize import decimal
 
 from diskstream.cli.options import json_option
-from diskstream.cli.output import attributes, write_json
+from diskstream.cli.output import attributes, number_of, write_json
 from diskstream.cli.spark.garbage import tell_garbage
 from diskstream.cli.spark.options import (
     archive_option,
@@ -68,9 +68,9 @@ def command(
     verb = "would come" if summary.dry_run else "came"
     size = "" if summary.dry_run else f", {decimal(summary.bytes_before)} to {decimal(summary.bytes_after)}"
     click.echo(
-        f"{summary.files_before:,} files {verb} to {summary.files_after:,}: {summary.merged:,} small ones with "
-        f"{summary.rows:,} rows were merged{size}; version {summary.version:,}"
+        f"{number_of(summary.files_before, 'file')} {verb} to {summary.files_after:,}: {summary.merged:,} small "
+        f"ones with {number_of(summary.rows, 'row')} were merged{size}; version {summary.version:,}"
         if summary.merged
-        else f"{summary.files_before:,} files, none of them small: nothing to do"
+        else f"{number_of(summary.files_before, 'file')}, none of them small: nothing to do"
     )
     tell_garbage(summary.garbage, dry_run=summary.dry_run)

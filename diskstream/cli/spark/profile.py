@@ -12,7 +12,7 @@ from rich.text import Text
 
 from diskstream.cli.duration import duration
 from diskstream.cli.options import as_bytes, directory_option, json_option
-from diskstream.cli.output import console, text, write_json
+from diskstream.cli.output import console, number_of, text, write_json
 from diskstream.cli.spark.options import jobs_or_failure, session_options, started
 from diskstream.cli.spark.times import time_ms
 
@@ -50,11 +50,11 @@ def command(*, directory: Path, as_json: bool, master: str | None, confs: tuple[
         write_json(summary.facts())
         return
     if summary.dry_run:
-        entries, streams = f"{summary.entries:,} entries", f"{len(summary.streams):,} streams"
-        click.echo(f"would read {entries} of {streams} in {summary.tasks:,} tasks")
+        entries, streams = number_of(summary.entries, "entry"), number_of(len(summary.streams), "stream")
+        click.echo(f"would read {entries} of {streams} in {number_of(summary.tasks, 'task')}")
         return
     console().print(_table(summary))
-    click.echo(f"{summary.entries:,} entries in {summary.tasks:,} tasks, {summary.seconds:,.1f} s")
+    click.echo(f"{number_of(summary.entries, 'entry')} in {number_of(summary.tasks, 'task')}, {summary.seconds:,.1f} s")
     for path in filter(None, (summary.html, summary.json)):
         click.echo(f"written: {path}")
 

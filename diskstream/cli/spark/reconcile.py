@@ -11,7 +11,7 @@ from rich.text import Text
 
 from diskstream.cli.moments import check_order
 from diskstream.cli.options import directory_option, json_option
-from diskstream.cli.output import attributes, console, text, write_json
+from diskstream.cli.output import attributes, console, number_of, text, write_json
 from diskstream.cli.spark.options import (
     archive_option,
     end_option,
@@ -101,4 +101,4 @@ def _show(summary: ReconcileSummary) -> None:
             f"{text(found.stream)}{place}{segment}: {found.entries:,} {found.kind}, IDs {found.first} to "
             f"{found.last}{note}"
         )
-    click.echo(f"{len(summary.findings):,} findings in version {summary.version:,}, {summary.seconds:.1f} s")
+    click.echo(f"{number_of(len(summary.findings), 'finding')} in version {summary.version:,}, {summary.seconds:.1f} s")

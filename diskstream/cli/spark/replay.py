@@ -8,7 +8,7 @@ import click
 
 from diskstream.cli.moments import check_order
 from diskstream.cli.options import directory_option, json_option
-from diskstream.cli.output import write_json
+from diskstream.cli.output import number_of, write_json
 from diskstream.cli.spark.options import (
     end_option,
     jobs_or_failure,
@@ -87,7 +87,10 @@ def command(
     if as_json:
         write_json(summary.as_json())
     elif dry_run:
-        click.echo(f"up to {summary.entries:,} entries of {summary.streams:,} streams in {summary.rounds:,} rounds")
+        click.echo(
+            f"up to {number_of(summary.entries, 'entry')} of {number_of(summary.streams, 'stream')} in "
+            f"{number_of(summary.rounds, 'round')}"
+        )
     elif summary.complete_before:
         click.echo("this replay was complete before: nothing was done")
     elif not summary.rounds:
@@ -95,6 +98,7 @@ def command(
     else:
         before = f", {summary.rounds_before:,} of them before" if summary.rounds_before else ""
         click.echo(
-            f"{summary.entries:,} entries of {summary.streams:,} streams in {summary.rounds:,} rounds{before}, "
+            f"{number_of(summary.entries, 'entry')} of {number_of(summary.streams, 'stream')} in "
+            f"{number_of(summary.rounds, 'round')}{before}, "
             f"{summary.seconds:.1f} s"
         )

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from diskstream.cli.options import as_bytes, directory_option, json_option
-from diskstream.cli.output import console, text, write_json
+from diskstream.cli.output import console, number_of, text, write_json
 from diskstream.cli.spark.options import jobs_or_failure, session_options, started
 from diskstream.cli.spark.times import milliseconds, time_ms
 
@@ -80,17 +80,23 @@ def _facts(summary: Summary, settings: Settings) -> Table:
     table.add_column(style="bold")
     table.add_column()
     verb = "would read" if summary.dry_run else "read"
-    table.add_row(verb, f"{summary.entries:,} entries of {summary.streams:,} streams in {summary.tasks:,} tasks")
+    table.add_row(
+        verb,
+        f"{number_of(summary.entries, 'entry')} of {number_of(summary.streams, 'stream')} in "
+        f"{number_of(summary.tasks, 'task')}",
+    )
     if summary.dry_run:
         return table
-    table.add_row("windows", f"{summary.windows:,} of {settings.window_ms:,} ms, {summary.rows:,} rows")
+    table.add_row("windows", f"{summary.windows:,} of {settings.window_ms:,} ms, {number_of(summary.rows, 'row')}")
     for name, tally in summary.fields.items():
-        line = f"{tally.values:,} values, {tally.missing:,} missing, {tally.unparseable:,} not numbers"
+        line = f"{number_of(tally.values, 'value')}, {tally.missing:,} missing, {tally.unparseable:,} not numbers"
         table.add_row(Text(text(name)), line)
     if summary.untimed:
-        table.add_row("no time", f"{summary.untimed:,} entries, left out")
+        table.add_row("no time", f"{number_of(summary.untimed, 'entry')}, left out")
     if summary.too_large:
-        table.add_row("too large", f"{summary.too_large:,} sums past what a double holds, left out with their means")
+        table.add_row(
+            "too large", f"{number_of(summary.too_large, 'sum')} past what a double holds, left out with their means"
+        )
     if summary.to_stream is not None:
         line = f"{summary.added:,} added, {summary.skipped:,} there already or too late, {summary.held_back:,} to come"
         line += f", {summary.cut:,} of a window that --since cuts" if summary.cut else ""
@@ -112,7 +118,7 @@ def _preview(found: pa.Table) -> None:
         table.add_row(*(Text(_cell(_of_python(column[at]))) for column in first.columns))
     console().print(table)
     if found.num_rows > _PREVIEW:
-        click.echo(f"and {found.num_rows - _PREVIEW:,} rows more: --output keeps them")
+        click.echo(f"and {number_of(found.num_rows - _PREVIEW, 'row')} more: --output keeps them")
 
 
 def _of_python(value: Any) -> Any:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 
 import diskstream
+from diskstream.cli.output import number_of
 from diskstream.cli.stopping import check_reader
 from diskstream.cli.tail.lines import Lines
 from diskstream.ids import MIN_ID, EntryID
@@ -68,7 +69,8 @@ class Follower:
         if trimmed is not None and trimmed > before:
             self._count_missed()
         if self._missed and time.monotonic() >= self._told + _LOOK_S:
-            say(f"{self._missed:,} entries were gone, trimmed or deleted, before they could be shown")
+            one = "entry was gone, trimmed or deleted, before it could be shown"
+            say(number_of(self._missed, one, "entries were gone, trimmed or deleted, before they could be shown"))
             self._missed, self._told = 0, time.monotonic()
         return entries
 

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from diskstream.cli.duration import duration
-from diskstream.cli.output import text
+from diskstream.cli.output import number_of, text
 from diskstream.cli.top.pulse import GroupPulse, Pulse, StreamPulse
 
 ORDERS: Final[dict[str, Callable[[StreamPulse], tuple[float, ...]]]] = {
@@ -46,7 +46,7 @@ def _head(pulse: Pulse) -> Text:
     moment = datetime.fromtimestamp(pulse.time_ms / 1000, UTC).strftime("%H:%M:%S")
     total = sum(each.size_bytes for each in pulse.streams)
     return Text(
-        f"{pulse.store}  {moment} UTC  {len(pulse.streams):,} streams, {decimal(total)} of frames  "
+        f"{pulse.store}  {moment} UTC  {number_of(len(pulse.streams), 'stream')}, {decimal(total)} of frames  "
         f"in {added:,.0f}/s, {decimal(round(size))}/s  out {out:,.0f}/s",
         style="bold",
         no_wrap=True,
