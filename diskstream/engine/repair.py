@@ -312,7 +312,7 @@ class _StreamRepair:
         found = salvage_sealed(sealed) if sealed.exists() else None
         if found is None and not view.generation and rows.exists():
             found = salvage_log(rows)
-        path = sealed if sealed.exists() else rows
+        path = rows if rows.exists() and not sealed.exists() else sealed  # where neither is, verify names that one too
         if found is not None:
             found.place(view.entries, view.first, view.last)
         if found is None and not self._give_up and cold.is_any(self.directory):

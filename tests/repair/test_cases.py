@@ -290,7 +290,9 @@ def test_of_a_segment_that_is_cut_off_the_first_nodes_are_kept(make: Make) -> No
 def test_a_missing_segment_leaves_the_list(make: Make) -> None:
     path = make(sealed=3)
     (folder(path) / "00000002.seg").unlink()
-    assert losses(repair(path)) == [("121-0", "240-0", 120)]
+    report = repair(path)
+    assert losses(report) == [("121-0", "240-0", 120)]
+    assert [loss.path.name for loss in report.losses] == ["00000002.seg"]  # it was told as a log
     assert numbers(path) == without(121, 240, 480)
 
 
