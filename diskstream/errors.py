@@ -139,13 +139,21 @@ class LimitError(ArgumentError):
 
 
 class DataLossError(DiskstreamError):
-    """Entries that were to be read are gone."""
+    """Entries that were to be read are gone.
 
-    def __init__(self, stream: str, why: str, wanted: str) -> None:
-        super().__init__(
-            f"stream {stream}: {why}, but {wanted} was to be read; read the rest with failOnDataLoss=false, or keep "
-            "what is not read yet from being trimmed: by a consumer group and ref=ACKED, or by a batch's option lease"
+    Args:
+        stream: its name.
+        why: what became of them.
+        wanted: what was to be read.
+        advice: what to do; where it is not given, what a reader of Spark's with its options can.
+    """
+
+    def __init__(self, stream: str, why: str, wanted: str, advice: str = "") -> None:
+        advice = advice or (
+            "read the rest with failOnDataLoss=false, or keep what is not read yet from being trimmed: by a consumer "
+            "group and ref=ACKED, or by a batch's option lease"
         )
+        super().__init__(f"stream {stream}: {why}, but {wanted} was to be read; {advice}")
         self.stream = stream
 
 

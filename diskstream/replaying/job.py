@@ -273,7 +273,8 @@ def _send(job: Job, plan: Plan, stream: Stream, sink: Sink, position: EntryID) -
     pacer = job.pacer or Pacer(job.speed, rate=job.rate)
     done = replay(entries, sink, pacer=pacer, where=_conditions(job), on_entries=job.on_entries)
     if not done.stopped and (_sound_end(stream, job.end) < last or plan.identity not in ("", _identity(stream))):
-        raise DataLossError(plan.stream, "it was deleted, or begun anew, while it was replayed", f"up to {last}")
+        why, advice = "it was deleted, or begun anew, while it was replayed", "a new replay is of what is there now"
+        raise DataLossError(plan.stream, why, f"up to {last}", advice)
     return done
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from diskstream import leases
 from diskstream.errors import DataLossError, NotAStoreError
@@ -11,9 +11,16 @@ from diskstream.spark.names import as_text
 from diskstream.store import Store
 from diskstream.stream import Stream
 
-__all__ = ["check_loss", "check_same", "check_there", "whole"]
+__all__ = ["RUN_AGAIN", "WITHOUT_LEASE", "check_loss", "check_same", "check_there", "whole"]
 
 _T = TypeVar("_T")
+
+# Jobs read without a lease only where the store cannot be written to, and have no option to pass over what is gone.
+WITHOUT_LEASE: Final = (
+    "the store is read-only here, so no lease keeps what is to be read: run this where it can be written to, or keep "
+    "what is not read yet from being trimmed, by a consumer group and ref=ACKED"
+)
+RUN_AGAIN: Final = f"run it again for what is left; {WITHOUT_LEASE}"
 
 
 def check_there(path: str, given: str) -> None:
@@ -31,13 +38,16 @@ def check_there(path: str, given: str) -> None:
         )
 
 
-def check_loss(stream: Stream, within: tuple[EntryID, EntryID], identity: bytes | None = None) -> None:
+def check_loss(
+    stream: Stream, within: tuple[EntryID, EntryID], identity: bytes | None = None, advice: str = ""
+) -> None:
     """Looks whether what was planned is there.
 
     Args:
         stream: as it is now.
         within: the first and the last ID that were planned: there was an entry at each end, or between.
         identity: of the stream that was planned, where that is known.
+        advice: what the error says is to be done; see `DataLossError`.
 
     Raises:
         DataLossError: some of it was trimmed, or the stream was deleted or replaced.
@@ -45,12 +55,14 @@ def check_loss(stream: Stream, within: tuple[EntryID, EntryID], identity: bytes 
     first, last = within
     trimmed = stream.trimmed_to()
     if trimmed is not None and trimmed >= first:
-        raise DataLossError(as_text(stream.name), f"entries up to {trimmed} were trimmed away", f"{first} to {last}")
-    check_same(stream, within, identity)
+        raise DataLossError(
+            as_text(stream.name), f"entries up to {trimmed} were trimmed away", f"{first} to {last}", advice
+        )
+    check_same(stream, within, identity, advice)
 
 
-def check_same(stream: Stream, within: tuple[EntryID, EntryID], identity: bytes | None) -> None:
-    """Looks whether a stream still is the one that was planned, and reaches as far.
+def check_same(stream: Stream, within: tuple[EntryID, EntryID], identity: bytes | None, advice: str = "") -> None:
+    """Looks whether a stream still is the one that was planned, and reaches as far; arguments as of `check_loss`.
 
     Raises:
         DataLossError: it was deleted or replaced.
@@ -65,7 +77,7 @@ def check_same(stream: Stream, within: tuple[EntryID, EntryID], identity: bytes 
     elif identity not in (None, now):
         found = "another one is in its place"
     if found:
-        raise DataLossError(as_text(stream.name), f"{found}: it was deleted or replaced", f"{first} to {last}")
+        raise DataLossError(as_text(stream.name), f"{found}: it was deleted or replaced", f"{first} to {last}", advice)
 
 
 def whole(
@@ -75,6 +87,7 @@ def whole(
     read: Callable[[Stream], Iterable[_T]],
     *,
     identity: bytes | None = None,
+    advice: str = "",
 ) -> Iterator[_T]:
     """What `read` gives of a stream within a range that was planned, as `check_loss` has it: all of it, or an error.
 
@@ -89,6 +102,6 @@ def whole(
     if leases.is_lease(store.path):
         yield from leases.used(store.path, read(stream))
         return
-    check_loss(stream, within, identity)
+    check_loss(stream, within, identity, advice)
     yield from read(stream)
-    check_loss(stream, within, identity)
+    check_loss(stream, within, identity, advice)

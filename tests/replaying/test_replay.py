@@ -170,8 +170,9 @@ def test_a_source_that_was_begun_anew_is_not_taken_for_its_end(source: Store, tm
         if sent:
             source.delete("x")
 
-    with pytest.raises(diskstream.DataLossError, match="deleted"):
+    with pytest.raises(diskstream.DataLossError, match="deleted") as caught:
         run_job(job(source, tmp_path / "t", on_entries=replace))
+    assert "failOnDataLoss" not in str(caught.value)  # which is an option of Spark's readers
 
 
 def test_a_target_that_was_begun_anew_is_found_out(source: Store, tmp_path: Path) -> None:

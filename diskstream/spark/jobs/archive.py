@@ -33,7 +33,7 @@ from diskstream.spark.jobs.place import Place
 from diskstream.spark.jobs.run import run_tasks
 from diskstream.spark.jobs.settling import settle
 from diskstream.spark.kept_stores import STORES
-from diskstream.spark.losses import whole
+from diskstream.spark.losses import RUN_AGAIN, whole
 from diskstream.spark.options import ReadOptions
 from diskstream.spark.partitions import Slice
 from diskstream.spark.planning import chosen_streams, open_for_planning
@@ -132,7 +132,7 @@ def _write(task: ArchiveTask, store: Store, place: Place, made: list[ArchivedFil
             def read(stream: Stream, each: Slice = each) -> "Iterator[pa.RecordBatch]":
                 return stream.scan(*each.range, layout=shape.layout, columns=shape.columns, batch_rows=_BATCH_ROWS)
 
-            for batch in whole(store, each.stream, each.range, read, identity=each.identity):
+            for batch in whole(store, each.stream, each.range, read, identity=each.identity, advice=RUN_AGAIN):
                 for ms, part in cut(archived(batch, among), hourly=shape.hourly):
                     target = each.stream, folder_of(each.stream, ms, hourly=shape.hourly)
                     full = writer is not None and (writer.size_bytes >= task.max_bytes or not writer.takes(part))

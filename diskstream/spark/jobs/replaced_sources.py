@@ -10,9 +10,9 @@ from diskstream.ids import EntryID
 from diskstream.spark.jobs.manifest import ArchivedFile, Manifest
 from diskstream.spark.names import as_bytes
 
-__all__ = ["Part", "as_they_are", "check_archive", "check_streams"]
+__all__ = ["REPLAY_THE_REST", "Part", "as_they_are", "check_archive", "check_streams"]
 
-_WHAT_TO_DO: Final = "replay what is left under another name, with the option start"
+REPLAY_THE_REST: Final = "replay what is left under another name, with the option start"
 
 Part = tuple[str, str, str, str]  # target stream, source stream or file, first ID, last ID
 _NAME = re.compile(r"part-(\d+-\d+)-(\d+-\d+)-[0-9a-f]{32}\.parquet")
@@ -34,7 +34,7 @@ def check_streams(path: str, parts: Iterable[Part], identities: Iterable[str]) -
             if (store.stream(as_bytes(source)).identity() or b"").hex() != known:
                 raise ArgumentError(
                     f"the replay was begun, but the stream {source} of {path} is gone, or another one is in its place: "
-                    f"{_WHAT_TO_DO}"
+                    f"{REPLAY_THE_REST}"
                 )
 
 
@@ -50,7 +50,9 @@ def check_archive(path: str, now: Manifest, identities: Sequence[str]) -> None:
         ArgumentError: it is of another one.
     """
     if identities and identities[0] != now.store:
-        raise ArgumentError(f"the replay was begun, but at {path} is the archive of another store now: {_WHAT_TO_DO}")
+        raise ArgumentError(
+            f"the replay was begun, but at {path} is the archive of another store now: {REPLAY_THE_REST}"
+        )
 
 
 def as_they_are(parts: Iterable[Part], files: Sequence[ArchivedFile]) -> tuple[Part, ...]:
@@ -78,7 +80,7 @@ def as_they_are(parts: Iterable[Part], files: Sequence[ArchivedFile]) -> tuple[P
         if not others:
             raise ArgumentError(
                 f"the replay was begun, but the archive has {path} no longer, nor another file of its rows: "
-                f"{_WHAT_TO_DO}"
+                f"{REPLAY_THE_REST}"
             )
         found += [
             (target, each.path, str(within[0]), str(within[1])) for each in sorted(others, key=lambda each: each.first)

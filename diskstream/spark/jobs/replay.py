@@ -25,10 +25,10 @@ from diskstream.spark.jobs.manifest import ArchivedFile, Shape, latest
 from diskstream.spark.jobs.outcome import Guarded, split
 from diskstream.spark.jobs.part_reading import checked_part, rows_within
 from diskstream.spark.jobs.place import Place
-from diskstream.spark.jobs.replaced_sources import Part, as_they_are, check_archive, check_streams
+from diskstream.spark.jobs.replaced_sources import REPLAY_THE_REST, Part, as_they_are, check_archive, check_streams
 from diskstream.spark.jobs.run import run_tasks
 from diskstream.spark.kept_stores import STORES
-from diskstream.spark.losses import whole
+from diskstream.spark.losses import WITHOUT_LEASE, whole
 from diskstream.spark.names import as_bytes, as_text
 from diskstream.spark.options import ReadOptions
 from diskstream.spark.partitions import Slice, pack
@@ -48,6 +48,7 @@ _BATCH_ROWS: Final = 8_192
 _SHAPE: Final = Shape("fields")  # of which entries can be made again
 # A lease of a replay that was killed waits so long for it to be started again.
 _LEASE_TTL_S: Final = 7 * 24 * 3600.0
+_ADVICE: Final = f"{REPLAY_THE_REST}; {WITHOUT_LEASE}"
 _PLAN, _COMPLETE = "plan.json", "complete"
 _MAX_PLAN_BYTES: Final = 256 << 20
 
@@ -205,7 +206,8 @@ def _of_store(work: Work) -> "Iterator[pa.RecordBatch]":
         identities = work.identities or [""] * len(work.parts)
         for (stream, source, first, last), known in zip(work.parts, identities, strict=True):
             within, identity = (EntryID(first), EntryID(last)), bytes.fromhex(known) or None
-            for batch in whole(store, as_bytes(source), within, partial(_scanned, within=within), identity=identity):
+            read = partial(_scanned, within=within)
+            for batch in whole(store, as_bytes(source), within, read, identity=identity, advice=_ADVICE):
                 yield _named(batch, stream)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from diskstream import leases
-from diskstream.spark.losses import whole
+from diskstream.spark.losses import RUN_AGAIN, whole
 from diskstream.spark.options import ReadOptions
 from diskstream.spark.partitions import EntriesPartition, Slice
 from diskstream.spark.planning import chosen_streams, open_for_planning, plan_entries
@@ -65,5 +65,5 @@ def scanned(
                     *each.range, layout=layout, columns=columns, metadata=metadata, batch_rows=_BATCH_ROWS
                 )
 
-            for batch in whole(store, each.stream, each.range, read, identity=each.identity):
+            for batch in whole(store, each.stream, each.range, read, identity=each.identity, advice=RUN_AGAIN):
                 yield each.stream, batch
