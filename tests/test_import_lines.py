@@ -31,9 +31,26 @@ def test_a_line_is_one_field_with_all_its_bytes_but_the_newline() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("content", "found"),
+    [
+        (b"\xef\xbb\xbfone\ntwo\n", [b"one", b"two"]),
+        (b"\xef\xbb\xbf\none\n", [b"", b"one"]),
+        (b"\xef\xbb\xbf", []),
+        (b"one\n\xef\xbb\xbftwo\n", [b"one", b"\xef\xbb\xbftwo"]),
+        (b"\xef\xbb\xbf\xef\xbb\xbfone", [b"\xef\xbb\xbfone"]),
+    ],
+)
+def test_a_byte_order_mark_at_the_beginning_of_a_file_is_no_part_of_its_first_line(
+    content: bytes, found: list[bytes]
+) -> None:
+    """The first entry began with three bytes that nobody sees, and no search for the line found it."""
+    assert values(content) == found
+
+
 @given(content=st.binary() | st.lists(st.sampled_from([b"a", b"\n", b"\r", b"\xff", b"\r\n"])).map(b"".join))
 def test_joined_with_newlines_the_values_are_the_file(content: bytes) -> None:
-    assert b"\n".join(values(content)) == content.removesuffix(b"\n")
+    assert b"\n".join(values(content)) == content.removeprefix(b"\xef\xbb\xbf").removesuffix(b"\n")
 
 
 def test_a_line_longer_than_the_limit_is_a_bad_row_that_keeps_its_beginning() -> None:

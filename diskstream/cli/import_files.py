@@ -164,7 +164,7 @@ def command(files: tuple[str, ...], directory: Path, stream: str, as_json: bool,
     CSV     the header names the fields; each value keeps its bytes, without the quotes around it
     JSONL   each member of an object is a field: strings as UTF-8, all else as it is written
     entries JSON lines with `id` and `fields`, as `diskstream export` and `range --json` write them: IDs are kept
-    lines   one field, `line`, with every byte but the newline
+    lines   one field, `line`, with every byte but the newline, and but a UTF-8 byte order mark at the beginning
     arrow   a column a field, or the list `fields`; IDs where id_ms and id_seq are columns. Parquet likewise
 
     What is no text is refused before anything is written: compressed files, tables under other names, UTF-16 and UTF-32
