@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 import diskstream
 from diskstream.cli import main
+from diskstream.cli.output import plain
 from tests.spark.session import what_is_missing
 
 if missing := what_is_missing():
@@ -23,9 +24,9 @@ import pyarrow as pa
 
 from diskstream.spark.jobs import profile
 from diskstream.spark.jobs.profile import Settings, merged
-from diskstream.spark.jobs.profile_facts import facts_of, shown
+from diskstream.spark.jobs.profile_facts import facts_of
 from diskstream.spark.jobs.profile_fields import FieldProfile
-from diskstream.spark.jobs.profile_page import page
+from diskstream.spark.jobs.profile_page import page, shown
 from diskstream.spark.jobs.profile_sketches import Distinct, Frequent, Timeline
 from diskstream.spark.jobs.profile_task import MAX_FIELDS, MAX_SHAPES, profile_partition
 from diskstream.spark.jobs.scanning import partitions
@@ -257,7 +258,19 @@ def test_names_and_values_are_only_text(store: diskstream.Store) -> None:
     assert not re.search(r"(src|href)=(?!\"#)|url\(|@import|https?:", tame)
     json.dumps(profiled(store, "*")).encode()
     page("x", list(profiled(store).values())).encode()
-    assert shown(b"\xff\x00") == "\\xff\\x00"
+    assert shown("\udcff\0\ud800\u202e\\") == "\\xff\\x00\\ud800\\u202e\\"
+
+
+def test_bytes_that_are_not_utf8_are_in_json_as_of_other_verbs(store: diskstream.Store) -> None:
+    """They were text with backslashes, of which nobody can tell whether the name has those."""
+    store.stream(b"\xff\x00").add_many([{b"n\xfe": b"\xfd\\"}] * 2)
+    (facts,) = profiled(store).values()
+    assert facts["stream"] == plain(b"\xff\x00")
+    assert [each["name"] for each in facts["fields"]] == [plain(b"n\xfe")]
+    assert facts["shapes"][0]["fields"] == [plain(b"n\xfe")]
+    assert facts["fields"][0]["top"][0]["value"] == plain(b"\xfd\\")
+    told = page("/store", [facts])
+    assert all(word in told for word in ("\\xff\\x00", "n\\xfe", "\\xfd\\"))
 
 
 def test_the_job_writes_both_reports(

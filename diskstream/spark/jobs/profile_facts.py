@@ -7,7 +7,7 @@ from typing import Any
 from diskstream.spark.jobs.profile_fields import FieldProfile
 from diskstream.spark.jobs.profile_task import StreamProfile
 
-__all__ = ["facts_of", "shown"]
+__all__ = ["facts_of"]
 
 _COLUMNS = 240
 _SPARKS = 120
@@ -16,15 +16,14 @@ _SHAPES = 20
 _QUANTILES = (0.05, 0.5, 0.95)
 
 
-def shown(name: bytes) -> str:
-    """Bytes as text that can be looked at: what is no UTF-8, no letter, or turns the direction of text, is escaped."""
-    text = name.decode("utf-8", "backslashreplace")
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+def _text(name: bytes) -> str:
+    """As all our JSON has bytes: those that are not UTF-8 are lone surrogates, of which they can be made again."""
+    return name.decode("utf-8", "surrogateescape")
 
 
 def facts_of(name: bytes, profile: StreamProfile) -> dict[str, Any]:
     """The facts of a stream; times are ms since 1970, sizes bytes."""
-    found: dict[str, Any] = {"stream": shown(name), "entries": profile.entries, "size_bytes": profile.size_bytes}
+    found: dict[str, Any] = {"stream": _text(name), "entries": profile.entries, "size_bytes": profile.size_bytes}
     if not profile.entries:
         return found
     first, last = profile.first_ms, profile.last_ms
@@ -42,7 +41,7 @@ def facts_of(name: bytes, profile: StreamProfile) -> dict[str, Any]:
             if count
         ],
         "shapes": [
-            {"fields": sorted(map(shown, names)), "entries": count}
+            {"fields": sorted(map(_text, names)), "entries": count}
             for names, count in profile.shapes.most_common(_SHAPES)
         ],
         "other_shapes_entries": profile.entries - sum(count for _, count in profile.shapes.most_common(_SHAPES)),
@@ -59,7 +58,7 @@ def _by_presence(fields: Mapping[bytes, FieldProfile]) -> list[tuple[bytes, Fiel
 def _field(name: bytes, of: FieldProfile, profile: StreamProfile) -> dict[str, Any]:
     first, last = profile.first_ms, profile.last_ms
     found: dict[str, Any] = {
-        "name": shown(name),
+        "name": _text(name),
         "type": of.kind(),
         "types": {kind: count for kind, count in of.kinds.items() if count},
         "entries": of.entries,
@@ -69,7 +68,7 @@ def _field(name: bytes, of: FieldProfile, profile: StreamProfile) -> dict[str, A
         "distinct_is_exact": of.distinct.is_exact,
         "length": {"min": of.shortest, "mean": of.size_bytes / of.values, "max": of.longest},
         "top": [
-            {"value": shown(value), "count": count, "error": of.frequent.error}
+            {"value": _text(value), "count": count, "error": of.frequent.error}
             for value, count in of.frequent.top(_TOP)
             if count > max(1, of.frequent.error)  # else nothing says that others are rarer
         ],

@@ -12,7 +12,7 @@ from typing import Any
 from diskstream.spark.jobs.page_style import STYLE
 from diskstream.spark.jobs.svg import area, bars
 
-__all__ = ["page"]
+__all__ = ["page", "shown"]
 
 _DETAILED = 40
 _CARDS = 60
@@ -52,9 +52,19 @@ percentiles of more than 256 different numbers within 1 %.</footer></body></html
 
 
 def _text(value: str) -> str:
-    short = value if len(value) <= _LONGEST else value[: _LONGEST - 1] + "…"
-    # A lone surrogate has no UTF-8.
-    return escape(short.encode("utf-8", "backslashreplace").decode(), quote=True)
+    text = shown(value)
+    return escape(text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…", quote=True)
+
+
+def shown(value: str) -> str:
+    """Text that can be looked at: what is no UTF-8, no letter, or turns the direction of text, is escaped."""
+    return "".join(char if char.isprintable() else _escaped(char) for char in value)
+
+
+def _escaped(char: str) -> str:
+    if "\udc80" <= char <= "\udcff":
+        return f"\\x{ord(char) - 0xDC00:02x}"
+    return char.encode("unicode_escape").decode()
 
 
 def _size(count: float) -> str:
