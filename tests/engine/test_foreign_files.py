@@ -3,9 +3,12 @@
 import shutil
 from pathlib import Path
 
+import pytest
+
 import diskstream
 from diskstream import CorruptionError, DiskstreamError, Store
 from tests.engine.sample import SMALL, Row, build, files_of, rows
+from tests.streams.layers import log_of
 
 
 def whatever_is_read(store: Store) -> list[Row]:
@@ -103,3 +106,18 @@ def test_a_stream_whose_name_cannot_be_read_is_reported_not_passed_over(tmp_path
         assert len(store.stream(name)) == 1, "who knows the name has it"
         problems = store.verify().problems
         assert [problem for problem in problems if directory in (problem.path, problem.path.parent)]
+
+
+def test_whose_a_foreign_segment_is_can_be_read(tmp_path: Path) -> None:
+    """The stream's uuid, as the other commands print it."""
+    with diskstream.open(tmp_path / "s", seal="manual") as store:
+        for name in ("a", "b"):
+            for _ in range(2):
+                store.stream(name).add({"n": 1})
+                store.stream(name).seal()
+        uuid = log_of(store, "a").native.uuid.hex()
+        assert uuid != log_of(store, "b").native.uuid.hex()
+    streams = tmp_path / "s" / "streams"
+    shutil.copy(streams / "a" / "00000001.seg", streams / "b" / "00000001.seg")
+    with diskstream.open(tmp_path / "s") as store, pytest.raises(CorruptionError, match=f"segment 1 of stream {uuid}"):
+        list(store.stream("b").range())

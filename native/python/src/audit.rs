@@ -13,7 +13,7 @@ use diskstream_sys::{io as sys_io, map::Map};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::errors::{failure, Failure};
+use crate::errors::{failure, hex, Failure};
 use crate::file::LogFile;
 use crate::id::EntryId;
 use crate::log::Log;
@@ -301,7 +301,7 @@ impl AuditFile {
         let (file, footer, names) = py.detach(|| AuditFile::open(fd)).map_err(|error| failure(py, &path, error))?;
         if (footer.key.uuid, footer.key.segment) != (uuid, number) {
             let expected = format!("the audit of segment {number} of this stream");
-            let found = format!("segment {} of {:02x?}", footer.key.segment, footer.key.uuid);
+            let found = format!("segment {} of stream {}", footer.key.segment, hex(&footer.key.uuid));
             return Err(failure(py, &path, Error::corrupt("audit header", 16, expected, found).into()));
         }
         let place = Mutex::new(Place { number: 0, offset: audit::HEADER_BYTES as u64, frames: 0 });

@@ -57,6 +57,11 @@ pub mod reason {
     pub const VIEW: u8 = 10;
 }
 
+/// Bytes as people read them.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 type Arguments<'py> = Vec<Bound<'py, PyAny>>;
 
 fn build(py: Python<'_>, class: &str, arguments: PyResult<Arguments<'_>>) -> PyErr {

@@ -215,7 +215,7 @@ impl SealedSegment {
             py.detach(|| SealedSegment::open(fd, by_page)).map_err(|error| failure(py, &path, error))?;
         if (footer.key.uuid, footer.key.segment) != (uuid, number) {
             let expected = format!("segment {number} of this stream");
-            let found = format!("segment {} of stream {:02x?}", footer.key.segment, footer.key.uuid);
+            let found = format!("segment {} of stream {}", footer.key.segment, errors::hex(&footer.key.uuid));
             return Err(errors::core(py, &path, Error::corrupt("sealed segment", 0, expected, found)));
         }
         let serial = next_serial();
