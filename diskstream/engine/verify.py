@@ -115,14 +115,25 @@ def _problem(name: bytes, path: Path, error: Exception, meaning: str, view: Segm
 @contextlib.contextmanager
 def unless_removed(directory: Path, report: VerifyReport) -> Iterator[None]:
     """What is found of a stream counts only if that is still there in the end: else it was in the middle of going."""
-    before = len(report.problems)
+    problems, notes, streams = len(report.problems), len(report.notes), report.streams
     fd = -1
     with contextlib.suppress(OSError):
         fd = opened(directory, os.O_RDONLY | os.O_DIRECTORY)  # so that no other gets its inode
+
+    def is_gone() -> bool:
+        if _is_there(directory, fd):
+            return False
+        del report.problems[problems:], report.notes[notes:]
+        report.streams = min(report.streams, streams + 1)  # as one that was begun, and not as one that cannot be opened
+        return True
+
     try:
         yield
-        if len(report.problems) > before and not _is_there(directory, fd):
-            del report.problems[before:]
+        if len(report.problems) > problems or len(report.notes) > notes:
+            is_gone()
+    except FileNotFoundError:
+        if not is_gone():
+            raise
     finally:
         if fd != -1:
             os.close(fd)

@@ -2,11 +2,13 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import diskstream
 from diskstream import Store, VerifyReport
+from diskstream.engine import verify as verification
 from tests.engine.sample import SMALL
 
 Verify = Callable[[Path, Callable[[int, int], None]], VerifyReport]
@@ -55,6 +57,28 @@ def test_a_stream_that_goes_is_no_fault(
 
         assert verify(tmp_path / "s", progress).problems == []
         assert went
+
+
+@pytest.mark.parametrize("verify", [inside, outside])
+@pytest.mark.parametrize("goes", [removed, renamed, replaced])
+def test_a_stream_that_goes_just_before_its_active_segment_is_read_is_no_fault(
+    tmp_path: Path, verify: Verify, goes: Callable[[Store, str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`FileNotFoundError` came out of the verification."""
+    whole = verification._verify_active
+    with diskstream.open(tmp_path / "s", **SMALL) as store:
+        for name in ("a", "b"):
+            store.stream(name).add_many([{"n": number} for number in range(9)])
+
+        def read(name: bytes, *given: Any) -> None:
+            if name == b"a":
+                goes(store, "a")
+            whole(name, *given)
+
+        monkeypatch.setattr(verification, "_verify_active", read)
+        report = verify(tmp_path / "s", lambda *_: None)
+        assert report.problems == []
+        assert report.streams == 2
 
 
 @pytest.mark.parametrize("verify", [inside, outside])
