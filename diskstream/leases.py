@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from diskstream.engine.lease import check, is_lease, release, touch, ttl_of
+from diskstream.errors import ChangedError
 
 __all__ = ["is_lease", "release", "touch", "used"]
 
@@ -25,9 +26,13 @@ def used(path: Path, found: Iterable[_T]) -> Iterator[_T]:
         return
     every_s = (ttl_of(path) or 0.0) / 4
     touched = float("-inf")
-    for each in found:
-        if time.monotonic() - touched >= every_s:
-            touch(path)
-            touched = time.monotonic()
-        yield each
+    try:
+        for each in found:
+            if time.monotonic() - touched >= every_s:
+                touch(path)
+                touched = time.monotonic()
+            yield each
+    except ChangedError:
+        check(path)  # a lease loses a stream with everything else only
+        raise
     check(path)

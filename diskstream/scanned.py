@@ -13,6 +13,7 @@ from diskstream.digests import Digest
 from diskstream.engine import lease, names, positions, reader, splits, tally
 from diskstream.engine.files import Files
 from diskstream.engine.log import StreamLog, StreamMoved
+from diskstream.engine.moved import cut_short
 from diskstream.engine.splits import Piece
 from diskstream.errors import ArgumentError
 from diskstream.ids import IDLike, parse_end, parse_id, parse_start
@@ -170,9 +171,6 @@ class Scanned:
     ) -> "Iterator[pa.RecordBatch]":
         """The live entries of a range as Arrow record batches, in order of IDs; no batch spans two segments.
 
-        A stream that is removed or renamed on the way ends it: who must have all of it compares `identity` before and
-        behind.
-
         Each batch has ``id_ms`` and ``id_seq`` (uint64) and ``ts`` (timestamp in µs, UTC; null past 2^63 µs), then by
         layout:
 
@@ -198,6 +196,7 @@ class Scanned:
             ArgumentError: no such layout or type; with ``fail``, a repeated name; with `strict` or `exact`, a value
                 that does not parse: the message names the entry, the field and the value.
             CorruptionError: something within the range cannot be read. What came before it was right.
+            ChangedError: the stream was removed, renamed or replaced on the way; so too.
             MissingPackageError: pyarrow is not installed.
         """
         pairs = columns.items() if isinstance(columns, Mapping) else columns
@@ -208,15 +207,19 @@ class Scanned:
         return self._scan(parse_start(start), parse_end(end), how, batch_rows)
 
     def _scan(self, start: EntryID, end: EntryID, how: Layout, batch_rows: int) -> "Iterator[pa.RecordBatch]":
-        """Goes on behind the last batch where the stream was moved and is back; ends where it is gone."""
+        """Goes on behind the last batch where the stream was moved and is back, and nowhere else."""
+        begun: bytes | None = None  # the identity of what was given a part of
         while True:
             log = self._use(_up_to_date, None)
+            if begun is not None and (log is None or log.native.uuid != begun):
+                raise cut_short(self)
             if log is None:
                 return
             with suppress(StreamMoved):
                 for number, blocks in _runs(log, start, end, batch_rows):
                     batch = as_batch(how, blocks, number)
                     if batch.num_rows:
+                        begun = log.native.uuid
                         yield batch
                     following = blocks[-1].id_at(blocks[-1].row_count - 1).next()
                     if following is None:

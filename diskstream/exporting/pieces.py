@@ -37,6 +37,7 @@ def read_in_order(
     Raises:
         ArgumentError: a repeated name under ``fail``, or a value that is not of its column's type.
         CorruptionError: something cannot be read; what came before was right.
+        ChangedError: the stream went while a piece was read; one that went between two pieces is the caller's to find.
     """
     if span.start > span.end:
         return

@@ -35,7 +35,7 @@ def export_file(
         NoSuchStreamError: a stream is not there.
         ArgumentError: the file is there, or another export is writing it; repeated names or values that do not fit
             the columns.
-        ChangedError: a stream was made anew meanwhile.
+        ChangedError: a stream was removed, renamed or made anew meanwhile.
         CorruptionError: a stream is damaged within the range. Nothing is left of the file, as with all errors.
         StorageError: the file could not be written.
     """

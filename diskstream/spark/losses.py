@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from diskstream import leases
-from diskstream.errors import DataLossError, NotAStoreError
+from diskstream.errors import ChangedError, DataLossError, NotAStoreError
 from diskstream.ids import EntryID
 from diskstream.spark.names import as_text
 from diskstream.store import Store
@@ -97,11 +97,16 @@ def whole(
     Raises:
         NotAStoreError: the lease ran out.
         DataLossError: the store has lost some of it since.
+        ChangedError: the stream went while it was read, and is back.
     """
     stream = store.stream(name)
     if leases.is_lease(store.path):
         yield from leases.used(store.path, read(stream))
         return
     check_loss(stream, within, identity, advice)
-    yield from read(stream)
+    try:
+        yield from read(stream)
+    except ChangedError:
+        check_loss(stream, within, identity, advice)  # says what became of the stream
+        raise
     check_loss(stream, within, identity, advice)

@@ -4,12 +4,12 @@ import json
 import logging
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from diskstream.errors import CorruptionError, NotAStoreError
+from diskstream.errors import ChangedError, CorruptionError, NotAStoreError
 from diskstream.ids import EntryID
 from diskstream.spark import versions
 from diskstream.spark.collecting import spare_the_collector
@@ -74,10 +74,16 @@ def read_entries(partition: EntriesPartition, plan: Plan, options: ReadOptions) 
             if partition.leased or options.fail_on_data_loss:
                 found = whole(store, each.stream, each.range, read, identity=each.identity)
             else:
-                found = read(store.stream(each.stream))
+                found = _what_is_left(read(store.stream(each.stream)))
             for batch in found:
                 yield assemble(text, batch)
     spare_the_collector()
+
+
+def _what_is_left(found: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
+    """Where losses are allowed, a stream that goes while it is read is at its end."""
+    with suppress(ChangedError):
+        yield from found
 
 
 def _scan(stream: Stream, each: Slice, plan: Plan, options: ReadOptions) -> "Iterator[pa.RecordBatch]":

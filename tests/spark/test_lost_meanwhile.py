@@ -1,14 +1,15 @@
 """What goes while a query plans or reads is missed, and never passed over."""
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import diskstream
-from diskstream import ArgumentError, DataLossError, DiskstreamError, Store, leases
+from diskstream import ArgumentError, DataLossError, DiskstreamError, NotAStoreError, Store, leases
 
 pytest.importorskip("pyspark")
 pytest.importorskip("pyarrow")
@@ -18,8 +19,12 @@ from diskstream.spark.jobs.archive import ArchiveSettings, run
 from diskstream.spark.jobs.manifest import latest
 from diskstream.spark.jobs.parts import PartWriter
 from diskstream.spark.jobs.place import Place
+from diskstream.spark.partitions import EntriesPartition
+from diskstream.spark.source import EntriesReader
 from tests.spark.archives import no_spark  # noqa: F401  # a fixture
+from tests.spark.test_read_options import ddl, options
 from tests.spark.test_stream_units import Query, at, fill
+from tests.streams.layers import small_store
 
 
 @pytest.fixture
@@ -90,6 +95,51 @@ def test_one_that_comes_between_the_plan_and_the_task_is_noticed(store: Store) -
     with pytest.raises(DataLossError, match="another one is in its place"):
         for each in planned:
             list(query.reader.read(each))
+
+
+@pytest.fixture
+def segments(tmp_path: Path) -> Iterator[Store]:
+    with small_store(tmp_path / "segments") as made:
+        for number in range(1, 401):
+            made.stream("x").add({"pad": "." * 100}, (number, 0))
+        made.seal()
+        yield made
+
+
+def over_many_segments(store: Store, **given: object) -> tuple[EntriesReader, EntriesPartition]:
+    """A task whose slice is of several segments, as it is of a stream that was compacted since it was planned."""
+    asked = options(path=store.path, streams="x", batchRows=10, **given)
+    reader = EntriesReader(asked, ddl("stream string, id string"))
+    made = reader.partitions()[0]
+    assert isinstance(made, EntriesPartition)
+    made.slices = (replace(made.slices[0], last=(400, 0)),)
+    return reader, made
+
+
+def read_while(change: Callable[[], object], reader: EntriesReader, partition: EntriesPartition) -> list[str]:
+    batches = reader.read(partition)
+    found: list[str] = next(batches).column("id").to_pylist()
+    change()
+    return found + [each for batch in batches for each in batch.column("id").to_pylist()]
+
+
+def test_a_stream_that_goes_between_two_segments_is_missed_as_ever(segments: Store) -> None:
+    reader, partition = over_many_segments(segments, lease="false")
+    with pytest.raises(DataLossError, match="it is gone: it was deleted or replaced"):
+        read_while(lambda: segments.delete("x"), reader, partition)
+
+
+def test_a_lease_that_goes_between_two_segments_is_told_of_as_ever(segments: Store) -> None:
+    reader, partition = over_many_segments(segments)
+    with pytest.raises(NotAStoreError, match="has run out or was released"):
+        read_while(lambda: leases.release(Path(partition.path)), reader, partition)
+
+
+def test_where_losses_are_allowed_a_stream_that_goes_between_two_segments_is_at_its_end(segments: Store) -> None:
+    reader, partition = over_many_segments(segments, lease="false", failOnDataLoss="false")
+    found = read_while(lambda: segments.delete("x"), reader, partition)
+    assert 10 <= len(found) < 400
+    assert found == [f"{number}-0" for number in range(1, len(found) + 1)]
 
 
 def test_where_losses_are_allowed_it_goes_on_in_the_new_one(store: Store) -> None:

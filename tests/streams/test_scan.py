@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from diskstream import ArgumentError, EntryID, Store, Stream
+from diskstream import ArgumentError, ChangedError, EntryID, Store, Stream
 from tests.streams.background import Background
 from tests.streams.layers import MAX, Layered, Pairs, Row, kinds, layered, nth_id, rows, small_store
 
@@ -388,15 +388,55 @@ def test_a_scan_that_goes_on_while_the_stream_is_sealed_and_compacted_misses_not
     assert read + numbers(found) == list(range(1, 401))
 
 
-def test_a_scan_ends_where_another_process_deletes_the_stream(small: Store, tmp_path: Path) -> None:
-    """It looked for the stream again and again, and found the one that was gone."""
+def deleted(by: Store) -> None:
+    assert by.delete("x")
+
+
+def made_anew(by: Store) -> None:
+    deleted(by)
+    many(by, 800)
+
+
+def renamed(by: Store) -> None:
+    by.rename("x", "y")
+
+
+@pytest.mark.parametrize("change", [deleted, made_anew, renamed])
+def test_a_part_of_a_stream_that_went_does_not_pass_for_all_of_it(
+    small: Store, change: Callable[[Store], None]
+) -> None:
+    """It ended there, or went on with what has the name now; before that it looked for the stream for ever."""
+    many(small)
+    with small_store(small.path) as other:
+        found = other.stream("x").scan(batch_rows=10)
+        assert next(found).num_rows
+        change(small)
+        with pytest.raises(ChangedError, match="removed or renamed"):
+            Background(lambda: numbers(found)).result()
+        assert numbers(other.stream("x").scan()) == numbers(small.stream("x").scan())
+
+
+def test_a_scan_goes_on_where_its_stream_is_back_under_its_name(small: Store) -> None:
     many(small)
     with small_store(small.path) as other:
         found = other.stream("x").scan(batch_rows=10)
         read = numbers(iter([next(found)]))
-        assert small.delete("x")
-        read += Background(lambda: numbers(found)).result()
-    assert read == list(range(1, len(read) + 1))
+        small.rename("x", "y")
+        small.rename("y", "x")
+        assert read + numbers(found) == list(range(1, 401))
+
+
+def test_a_scan_of_a_stream_that_went_before_it_began_gives_what_has_the_name_now(small: Store) -> None:
+    many(small, 10)
+    with small_store(small.path) as other:
+        stream = other.stream("x")
+        assert len(numbers(stream.scan())) == 10
+        found = stream.scan()
+        made_anew(small)
+        assert len(numbers(found)) == 800
+        found = stream.scan()
+        deleted(small)
+        assert numbers(found) == []
 
 
 def test_a_scan_takes_what_was_added_until_it_began(small: Store) -> None:
