@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from diskstream._native import Guard
-from diskstream.engine import directory, names, replacing
+from diskstream.engine import directory, names, ownership, replacing
 from diskstream.engine.files import Files
 from diskstream.engine.log import StreamLog, StreamMoved
 from diskstream.engine.page import APPEND, FLAG_MOVED, Page
@@ -167,6 +167,11 @@ class Naming:
             self._settle(name)
         self._page.ctl.ring()
         return replacing.place_of(self._streams, name)
+
+    def _identity_unopened(self, name: bytes) -> bytes | None:
+        """What `Stream.identity` says of a stream that is not open here; None where it is, or must be to know it."""
+        self._check_open()
+        return None if name in self._logs else ownership.identity_in(replacing.place_of(self._streams, name))
 
 
 class _OtherError(Exception):

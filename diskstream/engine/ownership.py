@@ -5,8 +5,9 @@ from pathlib import Path
 from diskstream.engine import names
 from diskstream.engine.files import reading
 from diskstream.engine.layouts import FOOTER, LOG_HEADER, SEGMENT_HEADER
+from diskstream.engine.looks import names_in
 
-__all__ = ["Owner", "first_bytes", "owner_in", "owners_in"]
+__all__ = ["Owner", "first_bytes", "identity_in", "owner_in", "owners_in"]
 
 # Identity of the stream, number and generation of the segment.
 Owner = tuple[bytes, int, int]
@@ -43,6 +44,20 @@ def owners_in(directory: Path) -> dict[Path, Owner]:
         if names.parse_file(path.name) is not None and path.is_file() and (owner := _owner_of(path)) is not None:
             found[path] = owner
     return found
+
+
+def identity_in(directory: Path) -> bytes | None:
+    """The identity of a stream as who opens it finds it, which costs much more: that of its active log.
+
+    None where the log does not say it, or there is none: opening the stream tells why, or knows it from elsewhere.
+    """
+    try:
+        found = [(parsed[1], name) for name in names_in(directory) if (parsed := names.parse_file(name)) is not None]
+        logs = [each for each in found if each[1].endswith(".log")]
+        owner = _owner_of(directory / max(logs)[1]) if logs else None
+    except OSError:
+        return None
+    return None if owner is None else owner[0]
 
 
 def owner_in(directory: Path, files: dict[Path, Owner], streams: Path) -> bytes | None:

@@ -33,6 +33,39 @@ def test_a_stream_expires_when_its_time_has_come(keyspace: Keyspace, clock: Cloc
     assert keyspace.statistics.expired == 1
 
 
+def test_a_time_of_expiry_opens_no_stream(tmp_path: Path, clock: Clock) -> None:
+    """Opening one takes half a millisecond, and closes another once as many are open as may be."""
+    with Keyspace(tmp_path / "data", clock=clock) as writer, Keyspace(tmp_path / "data", clock=clock) as keyspace:
+        for key in (b"s", b"sealed"):
+            add(writer, key)
+        writer.stream(0, b"sealed").seal()
+        for key in (b"s", b"sealed"):
+            assert keyspace.set_expiry(0, key, clock.now + 1000)
+            assert keyspace.expires_at(0, key) == writer.expires_at(0, key) == clock.now + 1000
+        assert not keyspace.store(0)._logs
+        writer.delete(0, b"s")
+        add(writer, b"s")  # another stream
+        assert keyspace.expires_at(0, b"s") is None
+        assert not keyspace.store(0)._logs
+        clock.now += 1000
+        assert (keyspace.kind(0, b"s"), keyspace.kind(0, b"sealed")) == ("stream", None)
+
+
+def test_a_time_of_expiry_of_a_stream_whose_log_says_nothing_is_that_of_the_stream(
+    tmp_path: Path, clock: Clock
+) -> None:
+    with Keyspace(tmp_path / "data", clock=clock) as writer:
+        add(writer, b"s")
+        writer.stream(0, b"s").seal()
+    log = tmp_path / "data" / "streams" / "s" / "00000002.log"
+    log.write_bytes(bytes(40) + log.read_bytes()[40:])
+    with Keyspace(tmp_path / "data", clock=clock) as keyspace:
+        assert keyspace.set_expiry(0, b"s", clock.now + 1000)
+        assert keyspace.expires_at(0, b"s") == clock.now + 1000
+        clock.now += 1000
+        assert keyspace.kind(0, b"s") is None
+
+
 @pytest.mark.parametrize("look", ["kind", "names", "expires_at", "delete", "version"])
 def test_every_look_lets_an_expired_key_go(keyspace: Keyspace, clock: Clock, look: str) -> None:
     add(keyspace, b"s")
