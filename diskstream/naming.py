@@ -2,7 +2,7 @@
 
 import contextlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +26,7 @@ class Naming:
     _logs: dict[bytes, StreamLog]
     _mutex: threading.RLock
     _page: Page
+    _is_lease: bool
 
     if TYPE_CHECKING:
 
@@ -167,6 +168,13 @@ class Naming:
             self._settle(name)
         self._page.ctl.ring()
         return replacing.place_of(self._streams, name)
+
+    def _missing(self, wanted: Iterable[bytes]) -> set[bytes]:
+        """Some, or none, of those names that no stream has: that they came is told by the store's bell, read before."""
+        self._check_open()
+        if self._is_lease:
+            return set()  # of a lease nothing goes but all of it, which the look for a name tells
+        return directory.missing_names(self._streams, [name for name in wanted if name not in self._logs])
 
     def _identity_unopened(self, name: bytes) -> bytes | None:
         """What `Stream.identity` says of a stream that is not open here; None where it is, or must be to know it."""

@@ -139,7 +139,13 @@ def _once(
     """One look at all streams, and the bells that ring when another is worth it."""
     found: dict[bytes, list[Entry]] = {}
     bells: list[tuple[Ctl, int]] = []
+    coming = (store._page.ctl, store._page.ctl.bell)  # before the look: a stream may come just now
+    missing = store._missing(positions)
+    if missing:
+        bells.append(coming)
     for name, after in positions.items():
+        if name in missing:
+            continue
         entries, bell = _look(store, name, after, caps)
         bells.append(bell)
         if entries:

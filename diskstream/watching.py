@@ -68,7 +68,9 @@ class Watch:
 
     def changed(self) -> list[Place]:
         """Those that may have changed since they were added, or since the last call."""
-        found = [place for place, (ctl, seen) in self._bells.items() if ctl.bell != seen]
+        rang = [place for place, (ctl, seen) in self._bells.items() if ctl.bell != seen]
+        missing = self._missing(rang)
+        found = [place for place in rang if place not in missing]
         for place in found:
             self.renew(*place)
         return found
@@ -80,12 +82,32 @@ class Watch:
         """
         before = dict(self._bells)
         unchanged = self._unchanged()
+        looked = []
         for place, (ctl, seen) in before.items():
             store, _ = place
             is_absent = ctl is store._page.ctl and ctl.bell == seen
             if not (is_absent and store in unchanged):
+                looked.append(place)
+        missing = self._missing(looked)
+        for place in looked:
+            if place not in missing:
                 self.renew(*place)
-        return [place for place, (ctl, seen) in before.items() if self._bells[place][0] is not ctl or ctl.bell != seen]
+        others = ((place, *bell) for place, bell in before.items() if place not in missing)
+        return [place for place, ctl, seen in others if self._bells[place][0] is not ctl or ctl.bell != seen]
+
+    def _missing(self, places: list[Place]) -> set[Place]:
+        """Those of which no stream has come: where thousands are waited for, each new name rings for all of them."""
+        absent: dict[Store, list[bytes]] = {}
+        for store, name in places:
+            if self._bells[store, name][0] is store._page.ctl:
+                absent.setdefault(store, []).append(name)
+        found: set[Place] = set()
+        for store, names in absent.items():
+            coming = (store._page.ctl, store._page.ctl.bell)  # before the look: a stream may come just now
+            with contextlib.suppress(DiskstreamError, OSError):  # whoever looks at a stream meets it
+                found.update((store, name) for name in store._missing(names))
+            self._bells.update((place, coming) for place in found if place[0] is store)
+        return found
 
     def _unchanged(self) -> set["Store"]:
         """The stores in which no stream has come since the last call, as the times of their directories show."""

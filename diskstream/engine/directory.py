@@ -8,7 +8,8 @@ import re
 import secrets
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,7 @@ __all__ = [
     "describe",
     "hide_stream",
     "list_streams",
+    "missing_names",
     "note_names",
     "open_store",
     "refuse_backup",
@@ -60,6 +62,8 @@ _MAX_STORE_JSON_BYTES = 1 << 16
 _BACKUP = "backup.jsonl"
 _BACKUPS = "backups.json"
 _REPAIR = "diskstream repair makes it anew; --dry-run says what else it would do"
+# In the time of one look for a name so many entries of a directory are listed; from so many names on that is worth it.
+_LISTED_FOR_A_LOOK, _MANY_NAMES = 16, 16
 _MOST_BELOW = 100  # of a directory that is no store, looked at for one: the message waits for it
 _WITHIN = re.compile(r"keys|db\d+")
 # The folders that a store may have: docs/format/directory.md. What else lies there is nobody's affair.
@@ -271,6 +275,26 @@ def list_streams(streams: Path) -> list[bytes]:
         folders = [entry for entry in entries if entry.is_dir(follow_symlinks=False)]
         found = [names.decode_plain(entry.name) or replacing.name_of(Path(entry.path)) for entry in folders]
     return sorted({name for name in found if name is not None})
+
+
+def missing_names(streams: Path, wanted: Collection[bytes]) -> set[bytes]:
+    """Those of some names that no stream has, nor one that is put aside, by one listing of the directory.
+
+    None of them where they are few, or the streams so many more, that looking for each costs less. What comes or is
+    renamed while this lists may be among them all the same.
+
+    Raises:
+        StorageError: the directory cannot be listed.
+    """
+    if len(wanted) < _MANY_NAMES:
+        return set()
+    most = _LISTED_FOR_A_LOOK * len(wanted)
+    with _within(streams, "list"), listing(streams) as entries:
+        there = {entry.name for entry in islice(entries, most + 1)}
+    if len(there) > most:
+        return set()
+    there = {replacing.original(name) for name in there}
+    return {name for name in wanted if names.encode_name(name) not in there}
 
 
 def unreadable_names(streams: Path) -> list[Path]:

@@ -20,7 +20,7 @@ from diskstream.engine.descriptors import listing
 from diskstream.engine.files import Files, wrapped
 from diskstream.engine.looks import is_folder, is_there
 
-__all__ = ["give_back", "is_aside", "let_go", "name_of", "place_of", "put_aside", "settle", "settle_all"]
+__all__ = ["give_back", "is_aside", "let_go", "name_of", "original", "place_of", "put_aside", "settle", "settle_all"]
 
 _ASIDE = ".replaced-"
 
@@ -42,10 +42,14 @@ def is_aside(place: Path) -> bool:
     return place.name.startswith(_ASIDE)
 
 
+def original(encoded: str) -> str:
+    """The name of a stream's directory, put aside or not, as it is where it is not."""
+    return encoded.removeprefix(_ASIDE)
+
+
 def name_of(directory: Path) -> bytes | None:
     """The name of the stream in a directory, put aside or not; None where it is no stream's."""
-    encoded = directory.name.removeprefix(_ASIDE)
-    return names.decode_directory(directory, encoded)
+    return names.decode_directory(directory, original(directory.name))
 
 
 def put_aside(streams: Path, name: bytes, files: Files) -> Path:

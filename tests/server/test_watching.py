@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import diskstream
+from diskstream.engine import directory, names
 from diskstream.watching import Watch
 from tests.engine.children import child
 from tests.processes.child import hold
@@ -58,6 +59,73 @@ def test_a_name_that_another_gave_to_a_new_stream_is_watched_on(
             assert watch.changed() == [(store, b"s")]
             other.delete("s")
             watch.changed()
+
+
+@pytest.fixture
+def looked(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """The names that a place was looked for."""
+    found: list[bytes] = []
+    place = diskstream.Store._place
+
+    def look(store: diskstream.Store, name: bytes) -> Path:
+        found.append(name)
+        return place(store, name)
+
+    monkeypatch.setattr(diskstream.Store, "_place", look)
+    return found
+
+
+NAMES = [b"never %d" % number for number in range(2000)]
+
+
+def test_a_name_that_comes_does_not_make_all_others_be_looked_for(
+    store: diskstream.Store, other: diskstream.Store, looked: list[bytes]
+) -> None:
+    with other, Watch() as watch:
+        for name in (*NAMES, b"new", b"x" * 500, b"ASIDE"):
+            watch.add(store, name)
+        for name in (b"new", b"x" * 500):
+            looked.clear()
+            other.stream(name).add({"a": 1})
+            looked.clear()
+            assert watch.changed() == [(store, name)]
+            assert watch.stale() == []
+            assert set(looked) <= {b"new", b"x" * 500}
+        other.stream("ASIDE").add({"a": 1})
+        there = names.encode_name(b"ASIDE")
+        (store.path / "streams" / there).rename(store.path / "streams" / f".replaced-{there}")
+        assert watch.changed() == [(store, b"ASIDE")]  # and gave it its name back, which rings
+        assert watch.changed() == []
+        assert not watch.wait(0.001)
+        other.stream(NAMES[7]).add({"a": 1})
+        assert watch.wait(_LONG_S)
+        assert watch.changed() == [(store, NAMES[7])]
+
+
+def test_few_names_are_looked_for_one_by_one_where_there_are_many_streams(
+    store: diskstream.Store, other: diskstream.Store, looked: list[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(directory, "_LISTED_FOR_A_LOOK", 1)
+    for number in range(30):
+        store.stream(f"s{number}")._log(create=True)
+    with other, Watch() as watch:
+        for name in NAMES[:20]:
+            watch.add(store, name)
+        looked.clear()
+        other.stream("new").add({"a": 1})
+        looked.clear()
+        assert watch.changed() == [(store, name) for name in NAMES[:20]]
+        assert looked == NAMES[:20]
+
+
+def test_a_read_of_many_names_does_not_look_for_each(store: diskstream.Store, looked: list[bytes]) -> None:
+    store.stream("s").add({"a": 1}, "1-1")
+    looked.clear()
+    assert [*store.read(dict.fromkeys([*NAMES, b"s"], "0"), block=0.01)] == [b"s"]
+    store.delete("s")
+    looked.clear()
+    assert store.read(dict.fromkeys([*NAMES, b"s"], "0"), block=0.01) == {}
+    assert not set(looked) & set(NAMES)
 
 
 def test_a_ring_is_not_lost_where_bells_are_looked_up_again(store: diskstream.Store, other: diskstream.Store) -> None:
