@@ -146,7 +146,7 @@ def restore(backup: Backup, target: Path, wanted: Wanted | None = None) -> Resto
         BackupError: the backup is damaged; the target is not free, or in use; a server's key there has that name.
         NoSuchStreamError: the backup has no such stream.
         StreamExistsError: the store has one of that name.
-        StorageError: the disk said no. Nothing is at the target then.
+        StorageError: the disk said no. Nothing is at the target then, or none of the streams in the store.
     """
     chosen = wanted or Wanted()
     with wrapped(target, "use"), backup.used():
@@ -403,14 +403,13 @@ class _Making:
 
     def _copy_entries(self, stream: KeptStream, how: Rewound, until: EntryID) -> None:
         part = stream.path.rpartition("streams/")[0]
-        own = stream.raw_name
         with (
             stores.open(self._backup.path / part, read_only=True, create=False) as earlier,
             _open_quiet(self._fresh / part, seal="manual") as store,
         ):
-            target = store.stream(self._wanted.named(own))
+            target = store.stream(self._wanted.named(stream.raw_name))
             if how.rest is None:
-                copy_until(earlier.stream(own), target, until, lambda _: None)
+                copy_until(earlier.stream(stream.raw_name), target, until, lambda _: None)
             else:
                 add_entries(target, iter(how.entries))
             store.sync()
@@ -438,8 +437,7 @@ def _open_quiet(path: Path, seal: str) -> stores.Store:
 
 def _note_rule(stream: Stream, restored: Restored) -> None:
     with contextlib.suppress(CorruptionError, NewerFormatError):
-        rule = stream.retention
-        if rule is not None:
+        if (rule := stream.retention) is not None:
             restored.rules[stream.name] = rule
 
 
@@ -464,7 +462,7 @@ def _must_be_free(store: stores.Store, others: OtherKeys, names: Sequence[bytes]
 
 
 def _into_store(backup: Backup, target: Path, streams: Sequence[KeptStream], wanted: Wanted) -> Restored:
-    """Copies streams into a store, each under a hidden name until it is whole and durable."""
+    """Copies streams into a store, under hidden names until all of them are whole and durable."""
     restored = Restored(target)
     with wrapped(target, "open"):
         fd = os.open(target, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -474,24 +472,26 @@ def _into_store(backup: Backup, target: Path, streams: Sequence[KeptStream], wan
             stores.open(backup.path, read_only=True, create=False) as earlier,
             _open_quiet(target, seal="background") as store,
         ):
-            for name in store.streams():  # of restores that were killed: this one has the lock
-                if name.startswith(_UNFINISHED):
-                    store.delete(name)
+            for left in [name for name in store.streams() if name.startswith(_UNFINISHED)]:
+                store.delete(left)  # of a restore that was killed: this one has the lock
             names = {stream.raw_name: wanted.named(stream.raw_name) for stream in streams}
             others = OtherKeys(target)
             _must_be_free(store, others, list(names.values()))
-            for own, name in names.items():
-                hidden = _UNFINISHED + hashlib.sha256(name).hexdigest()[:16].encode()
-                try:
-                    copy_until(earlier.stream(own), store.stream(hidden), wanted.until, lambda _: None)
-                    store.sync()
-                    with others.held():
-                        others.refuse([name])
-                        store.rename(hidden, name, replace=False)
-                except DiskstreamError:
+            hidden = {name: _UNFINISHED + hashlib.sha256(name).hexdigest()[:16].encode() for name in names.values()}
+            try:
+                for own, name in names.items():
+                    copy_until(earlier.stream(own), store.stream(hidden[name]), wanted.until, lambda _: None)
+                store.sync()
+                with others.held():
+                    others.refuse(list(hidden))
+                    for name, unfinished in hidden.items():
+                        store.rename(unfinished, name, replace=False)
+            except DiskstreamError:
+                for unfinished in hidden.values():
                     with contextlib.suppress(DiskstreamError):  # else the next restore does it
-                        store.delete(hidden)
-                    raise
+                        store.delete(unfinished)
+                raise
+            for name in hidden:
                 restored.entries += len(store.stream(name))
                 _note_rule(store.stream(name), restored)
                 restored.streams[name.decode("utf-8", "surrogateescape")] = Rewound("copied")

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 import diskstream
-from diskstream import DiskFullError, EntryID, NoSuchStreamError, Store, StreamExistsError
+from diskstream import DiskFullError, EntryID, NoSuchStreamError, Store, Stream, StreamExistsError
 from diskstream.backups import (
     Backup,
     BackupError,
@@ -238,6 +238,29 @@ def test_a_stream_is_put_back_beside_others(backup: Backup, tmp_path: Path) -> N
         restore(backup, store.path, Wanted((b"x",), b"y"))
         assert seen(store)[b"y"] == wanted
         assert store.verify().ok
+
+
+def test_a_full_disk_leaves_none_of_several_streams_in_a_store(
+    backup: Backup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first was there, and the same command, once there was room, was refused for its name."""
+    full = True
+
+    def until_full(source: Stream, target: Stream, *rest: Any) -> None:
+        if full and source.name == LONG:
+            raise DiskFullError(str(tmp_path), "write", 28, "No space left on device")
+        copy_until(source, target, *rest)
+
+    monkeypatch.setattr(restoring, "copy_until", until_full)
+    with diskstream.open(tmp_path / "target") as store:
+        store.stream("mine").add({"n": 1})
+        with pytest.raises(DiskFullError):
+            restore(backup, tmp_path / "target", Wanted((b"x", LONG)))
+        assert store.streams() == [b"mine"]
+        full = False
+        restored = restore(backup, tmp_path / "target", Wanted((b"x", LONG)))
+        assert store.streams() == sorted([LONG, b"mine", b"x"])
+        assert restored.entries == len(store.stream("x")) + 1
 
 
 @pytest.mark.parametrize(("database", "below"), [(0, "."), (3, "db3")])
