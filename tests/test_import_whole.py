@@ -89,6 +89,19 @@ def test_rejected_rows_that_cannot_be_kept_end_it_before_it_is_over(tmp_path: Pa
     assert json.loads((tmp_path / "rejected").read_text())["row"] == "bad\n"
 
 
+@pytest.mark.parametrize("bad", [1, 2000], ids=["at the end", "on the way"])
+def test_it_is_said_where_rejected_rows_cannot_be_kept_and_what_to_do(tmp_path: Path, bad: int) -> None:
+    """It said that there was no space left on a device."""
+    file = csv(tmp_path / "one.csv", *(f"{n},a" for n in range(600)), *["bad"] * bad, "601,b")
+    words = (file, "--on-error", "skip", "--rejects")
+    told = imported(tmp_path / "s", *words, "/dev/full", code=1).stderr
+    assert "rejected rows cannot be written to /dev/full: No space left on device" in told
+    assert "run the same again once that is mended" in told
+    imported(tmp_path / "s", *words, tmp_path / "rejected")
+    assert lengths(tmp_path / "s") == {"one": 601}
+    assert len((tmp_path / "rejected").read_text().splitlines()) == bad
+
+
 def test_rejected_rows_are_not_written_over_what_is_read(tmp_path: Path) -> None:
     file = csv(tmp_path / "one.csv", "1,a", "bad")
     before = file.read_bytes()

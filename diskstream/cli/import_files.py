@@ -34,6 +34,7 @@ from diskstream.ingest import (
     TimeParser,
     Timestamps,
     importing,
+    keeping_rejects,
     key_of,
     load_tables,
     parse_timezone,
@@ -207,7 +208,7 @@ def command(files: tuple[str, ...], directory: Path, stream: str, as_json: bool,
             store.sync()
             write_report(report, time.perf_counter() - started, disorder=given.disorder, as_json=as_json)
             started = time.perf_counter()
-        _close_rejects(options["rejects"])
+        _close_rejects(options["rejects"], can_go_on=all(keys.values()))
         for finish in over:  # only now: what fails before is gone on with, and not imported once more
             finish()
         store.sync()
@@ -251,10 +252,21 @@ def _check_rejects(rejects: Any, groups: dict[str, list[Source]], store: Path) -
             raise click.UsageError(f"{path} is imported: keep rejected rows elsewhere")
 
 
-def _close_rejects(rejects: Any) -> None:
-    """Has all of them on their way to the disk, or fails."""
-    if rejects is not None:
-        getattr(rejects, "close_intelligently", rejects.flush)()  # a file that was never needed is not made
+def _close_rejects(rejects: Any, *, can_go_on: bool) -> None:
+    """Has all of them on their way to the disk.
+
+    Raises:
+        Failure: the system said no.
+    """
+    if rejects is None:
+        return
+    try:
+        with keeping_rejects(rejects):
+            getattr(rejects, "close_intelligently", rejects.flush)()  # a file that was never needed is not made
+    except InputError as error:
+        again = "run the same again once that is mended"
+        other = "all good rows were imported, and would be there twice: import all of it into another stream"
+        raise Failure(str(error), hint=again if can_go_on else other) from error
 
 
 def _group(files: tuple[str, ...], stream: str, options: dict[str, Any]) -> dict[str, list[Source]]:

@@ -9,7 +9,7 @@
 from diskstream.ingest.entry_rows import ID_FIELD
 from diskstream.ingest.errors import InputChangedError, InputError, InputOrderError, SortingError
 from diskstream.ingest.holding import importing
-from diskstream.ingest.load import Loader, LoadOptions, LoadReport
+from diskstream.ingest.load import Loader, LoadOptions, LoadReport, keeping_rejects
 from diskstream.ingest.resuming import key_of, version_of
 from diskstream.ingest.rows import BadRow, Row
 from diskstream.ingest.sources import Source, Timestamps
@@ -31,6 +31,7 @@ __all__ = [
     "TimeParser",
     "Timestamps",
     "importing",
+    "keeping_rejects",
     "key_of",
     "load_tables",
     "parse_timezone",

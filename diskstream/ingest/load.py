@@ -6,6 +6,7 @@ import base64
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import TextIO
@@ -68,6 +69,24 @@ class LoadOptions:
     again: bool = False  # begin anew, also where an earlier run was interrupted
     on_read: Callable[[int], None] | None = None
     on_written: Callable[[int], None] | None = None
+
+
+@contextmanager
+def keeping_rejects(rejects: TextIO) -> Iterator[TextIO]:
+    """The file of rejected rows, which is closed where it cannot be written: else its end would fail once more.
+
+    Raises:
+        InputError: the system said no.
+    """
+    try:
+        yield rejects
+    except BrokenPipeError:
+        raise  # whoever read them has had enough
+    except OSError as error:
+        with suppress(OSError):
+            rejects.close()
+        why = error.strerror or str(error)
+        raise InputError(f"rejected rows cannot be written to {rejects.name}: {why}") from error
 
 
 class Loader:
@@ -151,7 +170,8 @@ class Loader:
                 facts["row"] = row.raw.decode("utf-8")
             except UnicodeDecodeError:
                 facts["row_base64"] = base64.b64encode(row.raw).decode()
-            self._options.rejects.write(json.dumps(facts, ensure_ascii=False) + "\n")
+            with keeping_rejects(self._options.rejects) as rejects:
+                rejects.write(json.dumps(facts, ensure_ascii=False) + "\n")
 
     # --- order --------------------------------------------------------------------------------------------------------
 
