@@ -9,6 +9,7 @@ from click.testing import CliRunner, Result
 
 import diskstream
 from diskstream.cli import main
+from diskstream.errors import StorageError
 from diskstream.ingest import Loader
 
 
@@ -87,6 +88,28 @@ def test_rejected_rows_that_cannot_be_kept_end_it_before_it_is_over(tmp_path: Pa
     assert lengths(tmp_path / "s") == {"one": 2}
     assert "3 columns" not in (tmp_path / "rejected").read_text()
     assert json.loads((tmp_path / "rejected").read_text())["row"] == "bad\n"
+
+
+def test_what_fails_behind_the_last_row_does_not_ask_for_all_rows_once_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That it is over could not be flushed: it was noted all the same, and the same again made every row twice."""
+    file = csv(tmp_path / "one.csv", "1,a", "2,b")
+    sync, real = diskstream.Store.sync, Loader.finish
+
+    def ill(store: diskstream.Store) -> None:
+        sync(store)
+        raise StorageError(str(tmp_path), "flush", 5, "Input/output error")
+
+    def finish(loader: Loader) -> None:
+        real(loader)
+        monkeypatch.setattr(diskstream.Store, "sync", ill)
+
+    monkeypatch.setattr(Loader, "finish", finish)
+    told = imported(tmp_path / "s", file, code=1).stderr
+    assert "could not flush" in told
+    assert "all rows are imported and on disk: the same, run again, may import them once more" in told
+    assert lengths(tmp_path / "s") == {"one": 2}
 
 
 @pytest.mark.parametrize("bad", [1, 2000], ids=["at the end", "on the way"])

@@ -191,8 +191,10 @@ def command(files: tuple[str, ...], directory: Path, stream: str, as_json: bool,
         _check_texts(sources)
     _check_rejects(options["rejects"], groups, directory)
     keys = {name: _key(name, sources, options, groups) for name, sources in groups.items()}
+    finishing: list[Callable[[], None]] = []
     with (
         _told_to_stop(can_go_on=all(keys.values())),
+        _told_when_over(finishing),
         diskstream.open(directory, fsync=fsync) as store,
         ExitStack() as held,
     ):
@@ -210,6 +212,7 @@ def command(files: tuple[str, ...], directory: Path, stream: str, as_json: bool,
             started = time.perf_counter()
         _close_rejects(options["rejects"], can_go_on=all(keys.values()))
         for finish in over:  # only now: what fails before is gone on with, and not imported once more
+            finishing.append(finish)
             finish()
         store.sync()
 
@@ -231,6 +234,22 @@ def _told_to_stop(*, can_go_on: bool) -> Iterator[None]:
             hint="what comes from a pipe cannot be gone on with, and the rows that are in already (diskstream len says "
             "how many) would be there twice: import all of it into another stream",
         ) from None
+
+
+@contextmanager
+def _told_when_over(finishing: list[Callable[[], None]]) -> Iterator[None]:
+    """Who meets a failure behind the last row, when it may be noted that the import is over, does not import all again.
+
+    Raises:
+        Failure: that could not be noted durably.
+    """
+    try:
+        yield
+    except diskstream.DiskstreamError as error:
+        if not finishing:
+            raise
+        hint = "all rows are imported and on disk: the same, run again, may import them once more"
+        raise Failure(str(error), hint=hint) from error
 
 
 def _check_rejects(rejects: Any, groups: dict[str, list[Source]], store: Path) -> None:
