@@ -483,7 +483,7 @@ def _into_store(backup: Backup, target: Path, streams: Sequence[KeptStream], wan
                     copy_until(earlier.stream(own), store.stream(hidden[name]), wanted.until, lambda _: None)
                 store.sync()
                 with others.held():
-                    others.refuse(list(hidden))
+                    _must_be_free(store, others, list(hidden))
                     for name, unfinished in hidden.items():
                         store.rename(unfinished, name, replace=False)
             except DiskstreamError:
