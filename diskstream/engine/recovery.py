@@ -160,10 +160,12 @@ def next_log(directory: Path, number: int) -> int | None:
     """The number of the newest log file after segment `number`, if there is one.
 
     A listing may miss both a log that goes while it is made and the one that comes. Logs go in order: where `number` is
-    still there, so is its successor; where it is not, a newer one is, and the directory is listed until that shows. For
-    a reader that looks at each call nothing is listed: its successor was not there, and it was, later.
+    still there, so is its successor; where it is not, a newer one is, and the directory is listed until that shows. One
+    without entries goes before its turn, though, but not before the log that it follows says that it was left behind.
+    So nothing need be listed for a reader that looks at each call: there is no successor, and its log says of none.
     """
-    if not is_there(names.log_path(directory, number + 1)) and is_there(names.log_path(directory, number)):
+    own = names.log_path(directory, number)
+    if not is_there(names.log_path(directory, number + 1)) and not is_left_behind(own) and is_there(own):
         return None
     seen: list[str] = []
     while True:

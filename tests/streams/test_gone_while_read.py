@@ -35,15 +35,21 @@ def reader(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
 
 
 def when_listed(monkeypatch: pytest.MonkeyPatch, action: Callable[[], None]) -> None:
-    """Has something happen once, between a reader's looking for the directory and its listing of it."""
-    real, left = recovery._list, [action]
+    """Has something happen once, between a reader's looking for the directory and its looking at what is in it."""
+    real, following, left = recovery._list, recovery.next_log, [action]
 
     def listing(place: Path) -> Any:
         if left:
             left.pop()()
         return real(place)
 
+    def next_log(place: Path, number: int) -> int | None:
+        if left:
+            left.pop()()
+        return following(place, number)
+
     monkeypatch.setattr(recovery, "_list", listing)
+    monkeypatch.setattr(recovery, "next_log", next_log)
 
 
 def remove(store: Store) -> None:
