@@ -4,7 +4,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -89,19 +89,21 @@ def test_a_handler_appends_while_a_read_waits(local: Compat) -> None:
     """A wait is no command under way: it holds nothing between its looks."""
     client = local.client()
 
+    handled: list[bytes] = []
+    over = threading.Semaphore(0)
+
     def send() -> None:
         local.until_one_waits()
-        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
-
-    sender = threading.Thread(target=send)
-    handled = []
+        while not handled:  # the signal may have come in the middle of a look
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
+            assert over.acquire(timeout=PATIENCE_S)
 
     def handler() -> None:
-        try:
+        with suppress(redis.RedisError):
             handled.append(client.xadd("s", {"a": 1}, id="1-1"))
-        except redis.RedisError:  # it came in the middle of a look
-            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
+        over.release()
 
+    sender = threading.Thread(target=send)
     with handled_by(handler):
         sender.start()
         assert client.xread({"s": "0"}, block=PATIENCE_S * 1000) == [[b"s", [(b"1-1", {b"a": b"1"})]]]
