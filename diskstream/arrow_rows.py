@@ -4,7 +4,8 @@ from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any
 
 from diskstream._native import PackedRows, pack_columns, pack_pairs
-from diskstream.errors import ArgumentError, ArgumentTypeError, MissingPackageError
+from diskstream.columnar import import_arrow
+from diskstream.errors import ArgumentError, ArgumentTypeError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,11 +29,9 @@ _IDsGiven = tuple[bytes, bytes] | _Column
 
 
 def _arrow() -> tuple[Any, Any]:
-    try:
-        import pyarrow as pa  # optional: only these functions need it
-        import pyarrow.compute as pc
-    except ImportError:
-        raise MissingPackageError("add_arrow()", "pyarrow", "archive") from None
+    pa = import_arrow("add_arrow()")
+    import pyarrow.compute as pc  # no sooner, as it is optional
+
     return pa, pc
 
 

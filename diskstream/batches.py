@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from diskstream._native import Block, ScanLayout
-from diskstream.errors import ArgumentError, MissingPackageError
+from diskstream.columnar import import_arrow
+from diskstream.errors import ArgumentError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -55,11 +56,7 @@ class Layout:
 
 
 def _arrow() -> Any:
-    try:
-        import pyarrow as pa  # optional: few read by columns
-    except ImportError:
-        raise MissingPackageError("scan()", "pyarrow", "archive") from None
-    return pa
+    return import_arrow("scan()")
 
 
 def field_list_type() -> "pa.DataType":
