@@ -263,6 +263,23 @@ def test_a_full_disk_leaves_none_of_several_streams_in_a_store(
         assert restored.entries == len(store.stream("x")) + 1
 
 
+def test_a_name_that_is_taken_meanwhile_leaves_none_of_several_streams_in_a_store(
+    backup: Backup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with diskstream.open(tmp_path / "target") as store:
+
+        def and_taken(source: Stream, target: Stream, *rest: Any) -> None:
+            copy_until(source, target, *rest)
+            if source.name == LONG:
+                store.stream(LONG).add({"n": "mine"})
+
+        monkeypatch.setattr(restoring, "copy_until", and_taken)
+        with pytest.raises(StreamExistsError):
+            restore(backup, tmp_path / "target", Wanted((b"x", LONG)))
+        assert store.streams() == [LONG]
+        assert [entry["n"] for entry in store.stream(LONG)] == [b"mine"]
+
+
 @pytest.mark.parametrize(("database", "below"), [(0, "."), (3, "db3")])
 def test_a_name_that_a_servers_other_key_has_is_not_free(
     backup: Backup, tmp_path: Path, database: int, below: str
