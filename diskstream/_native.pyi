@@ -317,7 +317,7 @@ class Log:
         """Visible entries from `position` on; False where `segment` is not active any more."""
     def seek(self, segment: int, id: _IDLike, written: bool = False) -> int | None:
         """The position of the first visible entry not below `id`; None where `segment` is not active any more."""
-    def visible_entries(self) -> int: ...  # Visible entries of the active segment, gone ones included
+    def visible_entries(self, durable: bool = False) -> int: ...  # Of the active segment, gone ones too; or on disk
     def audit(self) -> AuditLog: ...  # The frames of groups of the active segment, as of what is visible now
     def segments(self) -> list[SegmentView]: ...  # The sealed and rolled segments in order
     def active_view(self) -> SegmentView: ...  # The active segment

@@ -16,7 +16,7 @@ from diskstream.engine.log import StreamLog, StreamMoved
 from diskstream.engine.moved import cut_short
 from diskstream.engine.splits import Piece
 from diskstream.errors import ArgumentError
-from diskstream.ids import IDLike, parse_end, parse_id, parse_start
+from diskstream.ids import MIN_ID, IDLike, parse_end, parse_id, parse_start
 from diskstream.vitals import Vitals
 
 if TYPE_CHECKING:
@@ -63,6 +63,13 @@ class Scanned:
         Deleted entries do not count. Where a segment was compacted after part of it had been trimmed, it may be less.
         """
         return self._use(reader.trimmed_to, None)
+
+    def durable_id(self) -> EntryID:
+        """The ID up to which all that was added is known to be on disk; 0-0 where nothing is. Nothing is flushed.
+
+        Behind a failed write or flush it says what is safe, whatever a power cut may take.
+        """
+        return self._use(reader.durable_id, MIN_ID)
 
     def identity(self) -> bytes | None:
         """Sixteen bytes that a stream keeps for life, under whatever name; None where there is no stream."""

@@ -7,8 +7,8 @@ import io
 import os
 import re
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ import click
 
 import diskstream
 from diskstream.cli.failure import Failure
+from diskstream.cli.import_failing import told_to_stop, told_what_is_safe, told_when_over
 from diskstream.cli.import_report import import_progress, write_report
 from diskstream.cli.options import FSYNC, directory_option, json_option
 from diskstream.cli.output import number_of
@@ -193,8 +194,9 @@ def command(files: tuple[str, ...], directory: Path, stream: str, as_json: bool,
     keys = {name: _key(name, sources, options, groups) for name, sources in groups.items()}
     finishing: list[Callable[[], None]] = []
     with (
-        _told_to_stop(can_go_on=all(keys.values())),
-        _told_when_over(finishing),
+        told_to_stop(can_go_on=all(keys.values())),
+        told_when_over(finishing),
+        told_what_is_safe(can_go_on=all(keys.values())) as noting,
         diskstream.open(directory, fsync=fsync) as store,
         ExitStack() as held,
     ):
@@ -205,9 +207,10 @@ def command(files: tuple[str, ...], directory: Path, stream: str, as_json: bool,
         over: list[Callable[[], None]] = []
         for name, sources in groups.items():
             given = replace(loads[name], key=keys[name], version=version)
-            report, finish = _import(streams[name], sources, given)
-            over.append(finish)
-            store.sync()
+            with noting(store, streams[name]):
+                report, finish = _import(streams[name], sources, given)
+                over.append(finish)
+                store.sync()
             write_report(report, time.perf_counter() - started, disorder=given.disorder, as_json=as_json)
             started = time.perf_counter()
         _close_rejects(options["rejects"], can_go_on=all(keys.values()))
@@ -215,41 +218,6 @@ def command(files: tuple[str, ...], directory: Path, stream: str, as_json: bool,
             finishing.append(finish)
             finish()
         store.sync()
-
-
-@contextmanager
-def _told_to_stop(*, can_go_on: bool) -> Iterator[None]:
-    """Where the same cannot be gone on with, who stops it is not told to run it again.
-
-    Raises:
-        Failure: it was stopped, and what is in already would be there twice.
-    """
-    try:
-        yield
-    except KeyboardInterrupt:
-        if can_go_on:
-            raise
-        raise Failure(
-            "it was stopped before it was done",
-            hint="what comes from a pipe cannot be gone on with, and the rows that are in already (diskstream len says "
-            "how many) would be there twice: import all of it into another stream",
-        ) from None
-
-
-@contextmanager
-def _told_when_over(finishing: list[Callable[[], None]]) -> Iterator[None]:
-    """Who meets a failure behind the last row, when it may be noted that the import is over, does not import all again.
-
-    Raises:
-        Failure: that could not be noted durably.
-    """
-    try:
-        yield
-    except diskstream.DiskstreamError as error:
-        if not finishing:
-            raise
-        hint = "all rows are imported and on disk: the same, run again, may import them once more"
-        raise Failure(str(error), hint=hint) from error
 
 
 def _check_rejects(rejects: Any, groups: dict[str, list[Source]], store: Path) -> None:

@@ -1,5 +1,6 @@
 """Reading a stream: from its sealed segments into the active one, while others append, roll, seal and trim."""
 
+import contextlib
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 
@@ -13,6 +14,7 @@ from diskstream.errors import CorruptionError
 __all__ = [
     "blocks",
     "columns",
+    "durable_id",
     "find",
     "find_many",
     "first_entry",
@@ -282,6 +284,24 @@ def trimmed_to(log: StreamLog) -> EntryID | None:
             return id_at(log, views[0], views[0].trimmed - 1)
         except SegmentGone:
             log.segments.forget(views[0].number, views[0].generation)
+
+
+def durable_id(log: StreamLog) -> EntryID:
+    """The ID up to which all entries are known to be on disk, gone or not; 0-0 where none is.
+
+    The log is not followed: what others added since is not known to be there. Nor is anything to who only reads.
+    """
+    while not log.read_only:
+        active = log.native.active_view()
+        views = [view for view in log.segments.views() if view.entries and view.number < active.number]
+        entries = log.native.visible_entries(durable=True)
+        if log.native.tail[0] != active.number:
+            continue  # they are the next segment's
+        if not entries:
+            return views[-1].last if views else EntryID(0, 0)  # a segment is flushed before the next one is begun
+        with contextlib.suppress(SegmentGone):
+            return id_at(log, log.native.active_view(), entries - 1)
+    return EntryID(0, 0)
 
 
 def last_entry(log: StreamLog) -> Entry | None:

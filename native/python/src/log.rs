@@ -69,7 +69,12 @@ impl Log {
 
     /// The offset up to which frames of this segment may be shown.
     pub(crate) fn visible_end(&self, active: &Active) -> u64 {
-        let (segment, offset) = split(self.page.get(Word::Visible));
+        self.end_by(active, Word::Visible)
+    }
+
+    /// The offset in this segment that a position of the page says.
+    pub(crate) fn end_by(&self, active: &Active, word: Word) -> u64 {
+        let (segment, offset) = split(self.page.get(word));
         match segment.cmp(&active.tail.header.segment) {
             std::cmp::Ordering::Equal => offset.min(active.tail.end),
             std::cmp::Ordering::Greater => active.tail.end,

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use diskstream_sys::ctl::Word;
 use pyo3::prelude::*;
 
 use crate::entry::Block;
@@ -69,10 +70,11 @@ impl Log {
         found.map(Some).map_err(|error| errors::core(py, &self.path, error))
     }
 
-    /// How many entries of the active segment are visible, gone ones included.
-    fn visible_entries(&self, py: Python<'_>) -> PyResult<u64> {
+    /// How many entries of the active segment are visible, gone ones included. With `durable`, known to be on disk.
+    #[pyo3(signature = (durable=false))]
+    fn visible_entries(&self, py: Python<'_>, durable: bool) -> PyResult<u64> {
         let active = self.lock_brief(py);
-        let stop = self.visible_end(&active);
+        let stop = self.end_by(&active, if durable { Word::Durable } else { Word::Visible });
         if stop >= active.tail.end {
             return Ok(active.tail.index.entries);
         }
