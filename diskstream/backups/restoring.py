@@ -1,20 +1,18 @@
 """Making stores, or streams of a store, out of a backup: all of it there, read back, or nothing."""
 
 import contextlib
-import errno
-import fcntl
 import hashlib
 import os
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from shutil import rmtree
 
 from diskstream import store as stores
 from diskstream.backups.expiring import follow
 from diskstream.backups.manifest import Kept, KeptStream, Manifest, read_manifest
 from diskstream.backups.other_keys import OtherKeys
 from diskstream.backups.parts import stores_in
+from diskstream.backups.placing import hidden, lock, must_be_empty, put_in_place
 from diskstream.backups.repository import Backup, BackupError, holds_backups
 from diskstream.backups.rewinding import RECORDS, Rewound, copy_until, rewind_files, rewind_records
 from diskstream.copying import TEMPORARY, add_entries, is_unfinished
@@ -24,18 +22,16 @@ from diskstream.errors import (
     DiskstreamError,
     NewerFormatError,
     NoSuchStreamError,
-    StorageError,
     StreamExistsError,
 )
 from diskstream.ids import EntryID
 from diskstream.retention_rule import RetentionRule
-from diskstream.store_files import Files, check_filesystem, copy_file, digest_file, directory_of, name_stream, uuid_of
+from diskstream.store_files import Files, copy_file, digest_file, directory_of, name_stream, uuid_of
 from diskstream.stream import Stream
 from diskstream.system_calls import wrapped
 
 __all__ = ["Planned", "Restored", "Wanted", "plan", "restore"]
 
-_MAX_NAME_BYTES = 255  # of Linux's file systems
 _UNFINISHED = TEMPORARY + b"restore-"
 _JOBS = ("archives", "commits", "replays", "staging")
 
@@ -132,7 +128,7 @@ def plan(backup: Backup, target: Path, wanted: Wanted | None = None) -> Planned:
             with stores.open(target, read_only=True, create=False) as store:
                 _must_be_free(store, OtherKeys(target), names)
         else:
-            _must_be_empty(target)
+            must_be_empty(target)
         places = {stream.path for stream in streams}
         files = [kept for kept in manifest.files.values() if _is_wanted(kept.path, places, chosen)]
         size_bytes = sum(kept.size_bytes for kept in files)
@@ -154,9 +150,9 @@ def restore(backup: Backup, target: Path, wanted: Wanted | None = None) -> Resto
         streams = _chosen(backup, manifest, chosen)
         if into_store:
             return _into_store(backup, target, streams, chosen)
-        with _hidden(target) as fresh:
+        with hidden(target) as fresh:
             restored = _Making(backup, manifest, fresh, chosen).run(streams)
-            _put_in_place(fresh, target)
+            put_in_place(fresh, target)
         restored.path = target
         return restored
 
@@ -219,79 +215,6 @@ def _is_wanted(path: str, places: Container[str], wanted: Wanted) -> bool:
 
 
 # --- a new store ------------------------------------------------------------------------------------------------------
-
-
-def _must_be_empty(target: Path) -> None:
-    if target.is_symlink():  # no directory takes the place of one
-        raise BackupError(target, "it is a symbolic link", f"name the directory that it leads to: {target.resolve()}")
-    if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise BackupError(target, "there is something already", "name a directory that is empty or missing")
-
-
-def _hidden_name(name: str) -> str:
-    """The same each time, so that what was killed is found; and a name, however long that of the target is."""
-    hidden = f".{name}.restoring"
-    if len(os.fsencode(hidden)) <= _MAX_NAME_BYTES:
-        return hidden
-    return f".{hashlib.sha256(os.fsencode(name)).hexdigest()}.restoring"
-
-
-@contextlib.contextmanager
-def _hidden(target: Path) -> Iterator[Path]:
-    """An empty hidden directory beside the target; what a killed restore has left in it goes.
-
-    Raises:
-        BackupError: the target is not free, or somebody else is restoring to it.
-    """
-    files = Files()
-    _must_be_empty(target)
-    missing = [folder for folder in target.parents if not folder.exists()]
-    for folder in reversed(missing):
-        files.mkdir(folder)
-        files.sync_dir(folder.parent)
-    check_filesystem(target.parent)
-    fresh = target.parent / _hidden_name(target.name)
-    files.mkdir(fresh)
-    with wrapped(fresh, "open"):
-        fd = os.open(fresh, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW)
-    try:
-        _lock(fd, target)
-        if os.fstat(fd).st_uid not in (os.geteuid(), 0):  # what is in it goes, and what comes into it is believed
-            raise BackupError(fresh, "it is somebody else's", "remove it, or restore to another directory")
-        for path in fresh.iterdir():
-            with wrapped(path, "remove"):
-                rmtree(path) if path.is_dir() else path.unlink()
-        try:
-            yield fresh
-        except BaseException:
-            rmtree(fresh, ignore_errors=True)
-            raise
-    finally:
-        os.close(fd)
-
-
-def _lock(fd: int, target: Path) -> None:
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise BackupError(target, "somebody else is restoring to it", "run this again when that has ended") from None
-
-
-def _put_in_place(fresh: Path, target: Path) -> None:
-    files = Files()
-    try:
-        files.rename(fresh, target)
-    except (FileExistsError, StorageError) as error:
-        if error.errno in (errno.EEXIST, errno.ENOTEMPTY):
-            raise BackupError(
-                target, "there is something by now", "name a directory that is empty or missing"
-            ) from error
-        if error.errno in (errno.EBUSY, errno.EXDEV):
-            raise BackupError(
-                target, "it is where a file system is mounted", "name a directory below it, which need not be there"
-            ) from error
-        raise
-    files.sync_dir(target.parent)
 
 
 class _Making:
@@ -467,7 +390,7 @@ def _into_store(backup: Backup, target: Path, streams: Sequence[KeptStream], wan
     with wrapped(target, "open"):
         fd = os.open(target, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        _lock(fd, target)
+        lock(fd, target)
         with (
             stores.open(backup.path, read_only=True, create=False) as earlier,
             _open_quiet(target, seal="background") as store,
@@ -477,24 +400,69 @@ def _into_store(backup: Backup, target: Path, streams: Sequence[KeptStream], wan
             names = {stream.raw_name: wanted.named(stream.raw_name) for stream in streams}
             others = OtherKeys(target)
             _must_be_free(store, others, list(names.values()))
-            hidden = {name: _UNFINISHED + hashlib.sha256(name).hexdigest()[:16].encode() for name in names.values()}
+            unfinished = {name: _UNFINISHED + hashlib.sha256(name).hexdigest()[:16].encode() for name in names.values()}
             try:
                 for own, name in names.items():
-                    copy_until(earlier.stream(own), store.stream(hidden[name]), wanted.until, lambda _: None)
+                    copy_until(earlier.stream(own), store.stream(unfinished[name]), wanted.until, lambda _: None)
                 store.sync()
                 with others.held():
-                    _must_be_free(store, others, list(hidden))
-                    for name, unfinished in hidden.items():
-                        store.rename(unfinished, name, replace=False)
+                    _must_be_free(store, others, list(unfinished))
+                    _name_all(store, unfinished)
             except DiskstreamError:
-                for unfinished in hidden.values():
+                for left in unfinished.values():
                     with contextlib.suppress(DiskstreamError):  # else the next restore does it
-                        store.delete(unfinished)
+                        store.delete(left)
                 raise
-            for name in hidden:
+            for name in unfinished:
                 restored.entries += len(store.stream(name))
                 _note_rule(store.stream(name), restored)
                 restored.streams[name.decode("utf-8", "surrogateescape")] = Rewound("copied")
     finally:
         os.close(fd)
     return restored
+
+
+def _name_all(store: stores.Store, unfinished: Mapping[bytes, bytes]) -> None:
+    """Gives all of them their names, or none.
+
+    Args:
+        store: where they are.
+        unfinished: for each name, the hidden one.
+
+    Raises:
+        BackupError: some have their names, others do not: they could not be taken back, or somebody has used them.
+    """
+    named: dict[bytes, object] = {}
+    try:
+        for name, hidden_name in unfinished.items():
+            named[name] = _state(store.stream(hidden_name))
+            store.rename(hidden_name, name, replace=False)
+    except BaseException as error:
+        stay = [name for name, state in named.items() if not _is_taken_back(store, name, unfinished[name], state)]
+        if stay:
+            names = ", ".join(name.decode("utf-8", "backslashreplace") for name in stay)
+            way_out = "remove what is there (diskstream rm) to restore all together, or restore the others"
+            raise BackupError(
+                store.path, f"{names} stayed, and the others could not follow ({error})", way_out
+            ) from error
+        raise
+
+
+def _is_taken_back(store: stores.Store, name: bytes, hidden_name: bytes, state: object) -> bool:
+    """Hides a stream that was named, unless somebody has used it by now. Returns whether it is hidden."""
+    if store.exists(hidden_name):
+        return True  # it was not named
+    try:
+        store.rename(name, hidden_name, replace=False)
+        if _state(store.stream(hidden_name)) == state:
+            return True
+        store.rename(hidden_name, name, replace=False)
+    except DiskstreamError:
+        return False
+    return False
+
+
+def _state(stream: Stream) -> object:
+    """What changes where a stream is used, or is another one."""
+    facts = stream.summary()
+    return stream.identity(), facts.entries_added, facts.length, facts.last_generated_id, facts.groups
