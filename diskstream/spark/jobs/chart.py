@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from diskstream.errors import DiskstreamError
+from diskstream.errors import MissingPackageError
 from diskstream.spark.jobs.landing import landing
 from diskstream.spark.jobs.rollup_settings import Settings
 
@@ -32,10 +32,10 @@ def check_matplotlib() -> None:
     """Raises now what drawing would raise after the work.
 
     Raises:
-        DiskstreamError: matplotlib is not installed.
+        MissingPackageError: matplotlib is not installed.
     """
     if importlib.util.find_spec("matplotlib") is None:
-        raise DiskstreamError("a chart needs matplotlib: pip install matplotlib")
+        raise MissingPackageError("a chart", "matplotlib", "spark")
 
 
 def draw(table: "pa.Table", settings: Settings, target: Path) -> None:
@@ -50,7 +50,7 @@ def draw(table: "pa.Table", settings: Settings, target: Path) -> None:
         target: where to write.
 
     Raises:
-        DiskstreamError: matplotlib is not installed.
+        MissingPackageError: matplotlib is not installed.
         StorageError: the disk said no.
     """
     check_matplotlib()

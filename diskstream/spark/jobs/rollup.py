@@ -77,7 +77,7 @@ def run(spark: "SparkSession | None", settings: Settings) -> Summary:
     Raises:
         ArgumentError: settings that contradict each other, too many rows.
         NotAStoreError, NoSuchStreamError, CorruptionError: what cannot be read.
-        DiskstreamError: a chart is wanted, but matplotlib is not installed.
+        MissingPackageError: a chart is wanted, but matplotlib is not installed.
         StorageError: the output cannot be written.
     """
     return roll_up(spark, settings)[1]
