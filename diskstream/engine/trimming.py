@@ -5,8 +5,11 @@ from bisect import bisect_left
 from diskstream._native import TRIM_GRANULE_ENTRIES, EntryID, SegmentView
 from diskstream.engine import reader
 from diskstream.engine.log import StreamLog
+from diskstream.engine.positions import all_listed, id_at
+from diskstream.engine.segment import SegmentGone
+from diskstream.ids import MAX_ID
 
-__all__ = ["delete", "first_kept", "trim_below", "trim_to_length"]
+__all__ = ["delete", "first_behind", "first_kept", "plan_below", "trim_below", "trim_to_length"]
 
 # The default LIMIT of an approximate trim, as in Redis: 100 times the entries of a node.
 DEFAULT_LIMIT = 100 * TRIM_GRANULE_ENTRIES
@@ -37,14 +40,36 @@ def trim_to_length(log: StreamLog, keep: int, *, approximate: bool, limit: int) 
 
 def trim_below(log: StreamLog, least: EntryID, *, approximate: bool, limit: int) -> int:
     """Removes entries below `least`; under the append lock. Returns how many went."""
-    segment, position = _place(log, least, approximate=approximate)
-    gone = log.native.live_before(segment, position)
-    if gone == 0:
+    planned = plan_below(log, least, approximate=approximate)
+    if planned is None:
         return 0
+    segment, position, gone = planned
     if approximate:
         return trim_to_length(log, log.native.written_length() - gone, approximate=True, limit=limit)
     log.retry(lambda: log.native.trim(segment, position), held=True)
     return gone
+
+
+def plan_below(log: StreamLog, least: EntryID, *, approximate: bool = False) -> tuple[int, int, int] | None:
+    """Where a trim of what is below `least` ends, as segment and position, and how many go; None where none do."""
+    segment, position = _place(log, least, approximate=approximate)
+    gone = log.native.live_before(segment, position)
+    return (segment, position, gone) if gone else None
+
+
+def first_behind(log: StreamLog, segment: int, position: int) -> EntryID | None:
+    """The ID of the first live entry from a place on, the greatest ID where there is none; None where it is away."""
+    for view in all_listed(log):
+        if view.number < segment:
+            continue
+        at = view.next_live(position if view.number == segment else 0)
+        if at >= view.entries:
+            continue
+        try:
+            return None if log.segments.is_away(view) else id_at(log, view, at)
+        except SegmentGone:
+            return None
+    return MAX_ID
 
 
 def _place(log: StreamLog, least: EntryID, *, approximate: bool) -> tuple[int, int]:

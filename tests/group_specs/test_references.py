@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from diskstream import Consumer, Group, Store, Stream
+from diskstream.engine.pending import StreamPending
 from tests.group_specs.shown import fill, owners
 from tests.streams.layers import ids
 
@@ -298,3 +299,30 @@ def test_a_long_trim_with_acked_picks_what_it_may(store: Store) -> None:
     assert stream.trim(minid="401-0", ref="ACKED") == sum(1 for n in range(1, 401) if n % 3 and n % 5)
     assert live(stream) == named(*(n for n in range(1, 601) if n > 400 or n % 3 == 0 or n % 5 == 0))
     assert [pending(group) for group in groups] == [named(*range(3, 601, 3)), named(*range(5, 601, 5))]
+
+
+@pytest.mark.parametrize("how", [{"maxlen": 2}, {"minid": "4-0"}, {"maxlen": 0}], ids=["length", "ID", "all"])
+def test_a_trim_with_delref_that_is_stopped_leaves_no_references_behind(
+    stream: Stream,
+    group: Group,
+    alice: Consumer,
+    other: Group,
+    monkeypatch: pytest.MonkeyPatch,
+    how: dict[str, Any],
+) -> None:
+    """It was two frames: who was killed between them left what was pending of entries that were gone."""
+    alice.read()
+
+    def stopped(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(StreamPending, "change", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            stream.trim(**how, ref="DELREF")
+    assert live(stream) == pending(group) == named(*NUMBERS)
+    kept = [] if how == {"maxlen": 0} else named(4, 5)
+    assert stream.trim(**how, ref="DELREF") == 5 - len(kept)
+    assert live(stream) == pending(group) == kept
+    assert pending(other) == []
+    assert group.info().pending == len(kept)
