@@ -40,11 +40,17 @@ class Naming:
         return self._delete(names.as_name(name), None)
 
     def _delete(self, key: bytes, is_it: Callable[[StreamLog], bool] | None) -> bool:
-        """The same, if the stream is the one that is meant: this is asked where nobody can change it any more."""
+        """The same, if the stream is the one that is meant: this is asked where nobody can change it any more.
+
+        Raises:
+            DiskstreamError: there is something to ask, and the stream cannot be opened: it stays as it is.
+        """
         with self._mutex, self._lock_names():
             self._settle(key)
             if not self.exists(key):
                 return False
+            if is_it is not None:
+                self._log(key, create=False)  # of one that cannot be opened nobody knows whether it is the one
             try:
                 hidden = self._hide(key, is_it)
             except _OtherError:

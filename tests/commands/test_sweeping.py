@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 
-from diskstream import DiskFullError
+from diskstream import CorruptionError, DiskFullError
+from diskstream._native import LOG_HEADER_BYTES
 from diskstream.commands.key_records import KeyRecords
 from diskstream.commands.keyspace import Keyspace
+from diskstream.engine.names import log_path
 from tests.commands.conftest import Clock
 from tests.commands.world import Ours, Refused
 
@@ -88,6 +90,25 @@ def test_one_that_cannot_be_removed_is_in_nobodys_way(
             due.expire_due()
     assert due.expire_due() == [(0, b"another")]
     assert not due.has_due()
+
+
+def test_one_whose_stream_cannot_be_opened_keeps_its_time(tmp_path: Path, clock: Clock) -> None:
+    """The time was forgotten, and the stream stayed for good, though its header says that it is the one that expires."""
+    with Keyspace(tmp_path / "store", clock=clock) as keyspace:
+        keyspace.stream(0, b"damaged").add({"f": "1"}, "1-1")
+        keyspace.set_expiry(0, b"damaged", clock.now + 10)
+    path = log_path(tmp_path / "store" / "streams" / "damaged", 1)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: LOG_HEADER_BYTES + 64] + b"x" + whole[LOG_HEADER_BYTES + 65 :])
+    with Keyspace(tmp_path / "store", clock=clock) as keyspace:
+        clock.now += 20
+        with pytest.raises(CorruptionError):
+            keyspace.expire_due()
+        assert keyspace.has_due()
+        assert keyspace.store(0).streams() == [b"damaged"]
+    path.write_bytes(whole)
+    with Keyspace(tmp_path / "store", clock=clock) as keyspace:
+        assert keyspace.expire_due() == [(0, b"damaged")]
 
 
 @pytest.mark.parametrize(
