@@ -216,14 +216,17 @@ class Scanned:
     def _scan(self, start: EntryID, end: EntryID, how: Layout, batch_rows: int) -> "Iterator[pa.RecordBatch]":
         """Goes on behind the last batch where the stream was moved and is back, and nowhere else."""
         begun: bytes | None = None  # the identity of what was given a part of
+        at = start
         while True:
             log = self._use(_up_to_date, None)
             if begun is not None and (log is None or log.native.uuid != begun):
                 raise cut_short(self)
             if log is None:
                 return
+            if begun is None:
+                at = start  # it may be another stream than the one of which nothing was to be given so far
             with suppress(StreamMoved):
-                for number, blocks in _runs(log, start, end, batch_rows):
+                for number, blocks in _runs(log, at, end, batch_rows):
                     batch = as_batch(how, blocks, number)
                     if batch.num_rows:
                         begun = log.native.uuid
@@ -231,7 +234,7 @@ class Scanned:
                     following = blocks[-1].id_at(blocks[-1].row_count - 1).next()
                     if following is None:
                         return
-                    start = following
+                    at = following
                 return
 
 

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from diskstream import ArgumentError, ChangedError, EntryID, Store, Stream
+from diskstream.batches import as_batch
 from tests.streams.background import Background
 from tests.streams.layers import MAX, Layered, Pairs, Row, kinds, layered, nth_id, rows, small_store
 
@@ -437,6 +438,27 @@ def test_a_scan_of_a_stream_that_went_before_it_began_gives_what_has_the_name_no
         found = stream.scan()
         deleted(small)
         assert numbers(found) == []
+
+
+def test_a_stream_that_goes_before_anything_was_given_is_no_reason_to_begin_further_on(
+    small: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All that was read of it so far was gone: what has the name by then was read from behind that on."""
+    stream = many(small, 10)
+    stream.seal()
+    for number in (11, 12):
+        stream.add({"n": number}, (number, 0))
+        stream.seal()
+    stream.delete("10-0")
+    with small_store(small.path) as other:
+
+        def and_made_anew(*given: Any) -> pa.RecordBatch:
+            monkeypatch.undo()
+            made_anew(small)
+            return as_batch(*given)
+
+        monkeypatch.setattr("diskstream.scanned.as_batch", and_made_anew)
+        assert numbers(other.stream("x").scan("10-0", "20-0")) == list(range(10, 21))
 
 
 def test_a_scan_takes_what_was_added_until_it_began(small: Store) -> None:
