@@ -2,12 +2,12 @@
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from diskstream._native import Guard
-from diskstream.engine import directory, names, ownership, replacing
+from diskstream.engine import directory, names, ownership, replacing, stream_names
 from diskstream.engine.files import Files
 from diskstream.engine.log import StreamLog, StreamMoved
 from diskstream.engine.page import APPEND, FLAG_MOVED, Page
@@ -181,6 +181,11 @@ class Naming:
         if self._is_lease:
             return set()  # of a lease nothing goes but all of it, which the look for a name tells
         return directory.missing_names(self._streams, [name for name in wanted if name not in self._logs])
+
+    def _look_again(self, known: Mapping[str, bytes]) -> dict[str, bytes]:
+        """What `streams` says, by directory: of those `known`, as this said it before, none is looked at again."""
+        self._check_open()
+        return stream_names.look_again(self._streams, known)
 
     def _identity_unopened(self, name: bytes) -> bytes | None:
         """What `Stream.identity` says of a stream that is not open here; None where it is, or must be to know it."""

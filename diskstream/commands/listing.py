@@ -1,8 +1,9 @@
-"""The names of a store's streams, read from the disk again only when the directory has changed."""
+"""The names of a store's streams, listed again only when their directory has changed, and sorted only once."""
 
 import time
 import zlib
 from bisect import bisect_right
+from typing import NamedTuple, TypeVar
 
 from diskstream.store import Store
 from diskstream.system_calls import wrapped
@@ -11,6 +12,7 @@ from diskstream.watching import SETTLED_NS
 __all__ = ["Listing", "ordered", "some_after"]
 
 Order = list[tuple[int, bytes]]
+_T = TypeVar("_T", bytes, tuple[int, bytes])
 
 
 def ordered(names: list[bytes]) -> Order:
@@ -30,24 +32,47 @@ def some_after(order: Order, place: int, count: int) -> tuple[list[bytes], int]:
     return [name for _, name in order[first:end]], order[end - 1][0] if end < len(order) else 0
 
 
+class _Seen(NamedTuple):
+    """What one look has found; nothing of it changes any more."""
+
+    stamp: int  # -1 where the directory may have changed since without a trace
+    known: dict[str, bytes]
+    names: list[bytes]
+    order: Order | None
+
+
 class Listing:
     """The names in one store."""
 
     def __init__(self, store: Store, hidden: bytes) -> None:
         self._store, self._hidden = store, hidden
         self._path = store.path / "streams"
-        self._stamp = -1
-        self._names: list[bytes] = []
-        self._order: Order | None = None
+        self._seen = _Seen(-1, {}, [], None)
 
     def names(self) -> list[bytes]:
         """All names in byte order, but those that begin as hidden ones do; not to be changed."""
-        now, stamp = time.time_ns(), self._stamp_now()
-        if stamp != self._stamp:
-            found = [name for name in self._store.streams() if not name.startswith(self._hidden)]
-            self._names, self._order = found, None
-            self._stamp = stamp if now - stamp > SETTLED_NS else -1
-        return self._names
+        return self._look().names
+
+    def order(self) -> Order:
+        """The same in the order of SCAN."""
+        seen = self._look()
+        if seen.order is None:
+            seen = self._seen = seen._replace(order=ordered(seen.names))
+        return seen.order or []
+
+    def _look(self) -> _Seen:
+        """What is there now: of what was there before, all that was made of it is used again."""
+        seen, now, stamp = self._seen, time.time_ns(), self._stamp_now()
+        if stamp == seen.stamp:
+            return seen
+        known = self._store._look_again(seen.known)
+        came = [known[folder] for folder in known.keys() - seen.known.keys()]
+        came = [name for name in came if not name.startswith(self._hidden)]
+        went = {seen.known[folder] for folder in seen.known.keys() - known.keys()}
+        order = None if seen.order is None else _changed(seen.order, ordered(came), {*ordered(list(went))})
+        names = _changed(seen.names, came, went)
+        seen = self._seen = _Seen(stamp if now - stamp > SETTLED_NS else -1, known, names, order)
+        return seen
 
     def _stamp_now(self) -> int:
         try:
@@ -57,9 +82,9 @@ class Listing:
             self._store.streams()  # says that the store is gone
             raise
 
-    def order(self) -> Order:
-        """The same in the order of SCAN."""
-        names = self.names()
-        if self._order is None:
-            self._order = ordered(names)
-        return self._order
+
+def _changed(before: list[_T], came: list[_T], went: set[_T]) -> list[_T]:
+    """A sorted list with some more and some less. What is sorted already is passed over by a sort, once."""
+    if not came and not went:
+        return before
+    return sorted([item for item in before if item not in went] + came if went else before + came)

@@ -46,6 +46,7 @@ __all__ = [
     "sweep",
     "unreadable_names",
     "way_to_one",
+    "within",
     "write_name",
 ]
 
@@ -253,7 +254,7 @@ def _make_store(path: Path, files: Files, *, create: bool) -> None:
 
 
 @contextlib.contextmanager
-def _within(streams: Path, action: str) -> Iterator[None]:
+def within(streams: Path, action: str) -> Iterator[None]:
     """Does something below `streams`.
 
     Raises:
@@ -271,7 +272,7 @@ def _within(streams: Path, action: str) -> Iterator[None]:
 
 def list_streams(streams: Path) -> list[bytes]:
     """The names of all streams, in byte order; also of those that are put aside: `replacing.place_of` says where."""
-    with _within(streams, "list"), listing(streams) as entries:
+    with within(streams, "list"), listing(streams) as entries:
         folders = [entry for entry in entries if entry.is_dir(follow_symlinks=False)]
         found = [names.decode_plain(entry.name) or replacing.name_of(Path(entry.path)) for entry in folders]
     return sorted({name for name in found if name is not None})
@@ -289,7 +290,7 @@ def missing_names(streams: Path, wanted: Collection[bytes]) -> set[bytes]:
     if len(wanted) < _MANY_NAMES:
         return set()
     most = _LISTED_FOR_A_LOOK * len(wanted)
-    with _within(streams, "list"), listing(streams) as entries:
+    with within(streams, "list"), listing(streams) as entries:
         there = {entry.name for entry in islice(entries, most + 1)}
     if len(there) > most:
         return set()
@@ -299,7 +300,7 @@ def missing_names(streams: Path, wanted: Collection[bytes]) -> set[bytes]:
 
 def unreadable_names(streams: Path) -> list[Path]:
     """Directories that ought to be streams, but whose names cannot be read."""
-    with _within(streams, "list"), listing(streams) as entries:
+    with within(streams, "list"), listing(streams) as entries:
         folders = [Path(entry.path) for entry in entries if not entry.name.startswith(".") and entry.is_dir()]
     return sorted(folder for folder in folders if names.decode_directory(folder) is None)
 
@@ -313,7 +314,7 @@ def create_stream(streams: Path, name: bytes, files: Files) -> Path:
     if is_there(target):
         return target
     fresh = streams / f".new-{secrets.token_hex(8)}"
-    with _within(streams, "create"):
+    with within(streams, "create"):
         files.mkdir(fresh)
     header, frame = first_segment(uuid.uuid4().bytes, secrets.randbits(32), time.time_ns() // 1_000_000)
     with files.create(names.log_path(fresh, 1)) as log:
@@ -342,7 +343,7 @@ def note_names(streams: Path, old: bytes, new: bytes, files: Files) -> None:
     """What comes before a renaming and changes nothing: the stream's directory knows both names, if it must."""
     source, target = streams / names.encode_name(old), streams / names.encode_name(new)
     if names.is_long(source.name) or names.is_long(target.name):
-        with _within(streams, "rename"):
+        with within(streams, "rename"):
             write_name(source, [old, new], files)
 
 
@@ -352,7 +353,7 @@ def rename_stream(streams: Path, old: bytes, new: bytes, files: Files) -> Path:
     Returns its new place.
     """
     source, target = streams / names.encode_name(old), streams / names.encode_name(new)
-    with _within(streams, "rename"):
+    with within(streams, "rename"):
         files.rename(source, target)
         files.sync_dir(streams)
     return target
@@ -361,7 +362,7 @@ def rename_stream(streams: Path, old: bytes, new: bytes, files: Files) -> Path:
 def hide_stream(streams: Path, name: bytes, files: Files) -> Path:
     """Takes a stream's name away; the caller holds the store's lock. Returns where its files are."""
     hidden = streams / f".deleted-{secrets.token_hex(8)}"
-    with _within(streams, "delete"):
+    with within(streams, "delete"):
         files.rename(streams / names.encode_name(name), hidden)
         files.sync_dir(streams)
     return hidden
@@ -390,7 +391,7 @@ def sweep(streams: Path, files: Files) -> int:
     Returns how many directories were removed.
     """
     replacing.settle_all(streams, files)
-    with _within(streams, "list"), listing(streams) as entries:
+    with within(streams, "list"), listing(streams) as entries:
         left = [Path(entry.path) for entry in entries if entry.name.startswith((".new-", ".deleted-"))]
     for directory in left:
         _remove_tree(directory, files)

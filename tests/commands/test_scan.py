@@ -1,12 +1,17 @@
 """SCAN: each key that is there all along comes once, without anything being remembered; and its patterns."""
 
 import os
+from collections.abc import Callable
 
 import pytest
 
 import diskstream
+from diskstream import Store
 from diskstream.commands.globs import glob
 from diskstream.commands.keyspace import Keyspace
+from diskstream.commands.listing import ordered
+from diskstream.copying import TEMPORARY, temporary_name
+from diskstream.engine import replacing
 from tests.commands.world import Ours
 
 
@@ -64,6 +69,61 @@ def test_streams_that_others_make_and_remove_are_seen_at_once(ours: Ours, keyspa
         store.delete("s7")
         assert ours.run("DBSIZE") == 29
         assert b"s7" not in scanned(ours)
+
+
+LONG = b"L" * 300
+CHANGES: dict[str, Callable[[Store, Store], object]] = {
+    "nothing": lambda _, __: None,
+    "made": lambda ours, _: ours.stream("m").add({"f": "1"}),
+    "made by another": lambda _, other: other.stream(LONG).add({"f": "1"}),
+    "removed": lambda ours, _: ours.delete("s1"),
+    "removed by another": lambda _, other: other.delete("s2"),
+    "made anew": lambda _, other: (other.delete("s3"), other.stream("s3").add({"f": "1"})),
+    "renamed": lambda _, other: other.rename("s4", "S4"),
+    "renamed over another": lambda _, other: other.rename(LONG, "s5"),
+    "renamed to a long name": lambda _, other: other.rename("s5", LONG),
+    "made for the time being": lambda _, other: other.stream(temporary_name()).add({"f": "1"}),
+    "put aside": lambda ours, _: replacing.put_aside(ours._streams, b"s6", ours._files),
+    "given back": lambda ours, _: replacing.give_back(ours._streams, b"s6", ours._files),
+    "not a stream": lambda ours, _: (ours.path / "streams" / "file").write_bytes(b""),
+    "all removed": lambda ours, other: [other.delete(name) for name in other.streams()],
+}
+
+
+def test_what_is_listed_again_is_what_is_there_whoever_has_changed_it(ours: Ours, keyspace: Keyspace) -> None:
+    store = keyspace.store(0)
+    with diskstream.open(keyspace.path) as other:
+        for number in range(9):
+            other.stream(f"s{number}").add({"f": "1"})
+        for change, make in CHANGES.items():
+            make(store, other)
+            found = keyspace.names(0)
+            assert found == [name for name in store.streams() if not name.startswith(TEMPORARY)], change
+            assert keyspace.order(0) == ordered(found), change
+            assert sorted(scanned(ours)) == found, change
+
+
+def test_behind_a_new_key_only_that_is_looked_at(keyspace: Keyspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All names were made anew of those of directories, sorted, and given their checksums: 40 ms with 20,000 keys."""
+    for number in range(50):
+        keyspace.stream(0, b"s%d" % number).add({"f": "1"})
+    held = keyspace.order(0)
+    before = list(held)
+    decoded: list[str] = []
+
+    def decode(folder: str) -> bytes:
+        decoded.append(folder)
+        return folder.encode()
+
+    monkeypatch.setattr("diskstream.engine.names.decode_plain", decode)
+    keyspace.stream(0, b"new").add({"f": "1"})
+    names = keyspace.names(0)
+    assert decoded == ["new"]
+    keyspace.stream(0, b"newer").add({"f": "1"})
+    assert keyspace.names(0) == sorted([*names, b"newer"])
+    assert decoded == ["new", "newer"]
+    assert len(keyspace.order(0)) == len(before) + 2
+    assert held == before  # who holds a list is not to see it change
 
 
 @pytest.mark.parametrize(
