@@ -21,6 +21,7 @@ from urllib.parse import quote
 
 from diskstream.errors import RemoteError
 from diskstream.object_address import Address, file_systems
+from diskstream.plurals import number_of
 
 if TYPE_CHECKING:
     from pyarrow import fs
@@ -296,7 +297,7 @@ class Place:
         try:
             with self._opened_file(path) as (source, size):
                 if size > max_bytes:
-                    raise RemoteError(self.url, f"{path} has {size} bytes, and not {max_bytes} at most")
+                    raise RemoteError(self.url, f"{path} has {number_of(size, 'byte')}, and not {max_bytes:,} at most")
                 self._read(path, source, parts.append, size)
         except FileNotFoundError:
             return None
@@ -318,7 +319,9 @@ class Place:
         try:
             with self._opened_file(path) as (source, found):
                 if found != size_bytes:
-                    raise RemoteError(self.url, f"{path} has {found} bytes, where {size_bytes} were put", _NOT_OURS)
+                    raise RemoteError(
+                        self.url, f"{path} has {number_of(found, 'byte')}, where {size_bytes:,} were put", _NOT_OURS
+                    )
                 self._read(path, source, sink, size_bytes)
         except FileNotFoundError:
             self.check_folder(path.partition("/")[0])
@@ -345,7 +348,7 @@ class Place:
             with self._telling(f"read {path}"):
                 data = bytes(self._call(read))
             if not data:
-                raise RemoteError(self.url, f"{path} broke off {left} bytes before its end", _RUN_AGAIN)
+                raise RemoteError(self.url, f"{path} broke off {number_of(left, 'byte')} before its end", _RUN_AGAIN)
             left -= len(data)
             sink(data)
 

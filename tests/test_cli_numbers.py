@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 import diskstream
 from diskstream.cli import main
-from diskstream.cli.output import number_of
+from diskstream.plurals import number_of
 
 _MISMATCHED = re.compile(
     r"(?<![\d,.])1 (?:\w+ ){0,2}(?:entries|streams|segments|files|groups|consumers|rows|bytes|faults)"

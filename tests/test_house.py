@@ -18,7 +18,7 @@ FORBIDDEN_STEMS = {"common", "helpers", "misc", "util", "utils"}
 # The layers, and which of them each may import: the arrows of CONTRIBUTING.md. A module of diskstream/ that is not
 # named here belongs to "streams". The folders beside diskstream/ are layers of their own.
 LAYERS = {
-    "words": {"errors", "ids", "options"},  # what every layer speaks in
+    "words": {"errors", "ids", "options", "plurals"},  # what every layer speaks in
     "engine": {"engine"},
     "commands": {"commands"},
     "operations": {"archiving", "backups", "cold", "exporting", "ingest", "replaying"},  # whole streams, moved

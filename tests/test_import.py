@@ -175,7 +175,7 @@ BAD = b"t,v\n1000000001,a\n1000000002\nnever,c\n1000000004,d\n"
 
 def test_a_bad_row_stops_the_import_and_is_named(tmp_path: Path, directory: Path, run: Import) -> None:
     result = run(written(tmp_path / "a.csv", BAD), code=1)
-    assert "a.csv:3: has 1 columns where the header has 2" in result.stderr
+    assert "a.csv:3: has 1 column where the header has 2" in result.stderr
     assert "hint: nothing was imported; --on-error skip leaves out bad rows" in result.stderr
     assert entries(directory) == []
 
@@ -215,7 +215,7 @@ def test_bad_rows_can_be_skipped_and_kept_elsewhere(tmp_path: Path, directory: P
     file = written(tmp_path / "a.csv", BAD)
     result = run(file, "--timestamp", "t", "--on-error", "skip", "--rejects", rejects)
     assert [dict(pairs)[b"v"] for _, pairs in entries(directory)] == [b"a", b"d"]
-    assert "a.csv:3: has 1 columns where the header has 2" in result.stderr
+    assert "a.csv:3: has 1 column where the header has 2" in result.stderr
     assert "a.csv:4: has the timestamp 'never', which cannot be read" in result.stderr
     assert "2 bad rows skipped" in result.stderr
     kept = [json.loads(line) for line in rejects.read_text().splitlines()]

@@ -88,7 +88,7 @@ def test_a_file_without_rows() -> None:
 def test_a_wrong_number_of_columns_is_a_bad_row_and_the_next_is_read() -> None:
     rows = read(b"a,b\n1\n1,2,3\n1,2\n")
     assert faults(rows) == [
-        (2, "has 1 columns where the header has 2"),
+        (2, "has 1 column where the header has 2"),
         (3, "has 3 columns where the header has 2"),
     ]
     assert isinstance(rows[2], Row)

@@ -13,6 +13,7 @@ from diskstream.archiving.server import Server
 from diskstream.digests import NOTHING, Digest
 from diskstream.errors import ChangedError
 from diskstream.ids import MIN_ID, EntryID
+from diskstream.plurals import number_of
 from diskstream.stream import Stream
 
 __all__ = ["compare", "compare_entries"]
@@ -65,7 +66,8 @@ def compare(
     if ours != theirs:
         alone = compare_entries(reader.server, copy, start, end)
         if alone:
-            report.note(f"{alone:,} entries that an earlier run copied are not at the source any more")
+            gone = number_of(alone, "entry that an earlier run copied is", "entries that an earlier run copied are")
+            report.note(f"{gone} not at the source any more")
     return ours
 
 

@@ -11,6 +11,7 @@ from diskstream.archiving.server import Server, SourceEntry, StreamFacts
 from diskstream.checkpoints import Checkpoints
 from diskstream.errors import ChangedError
 from diskstream.ids import MIN_ID
+from diskstream.plurals import number_of
 from diskstream.stream import Stream
 
 __all__ = ["check_copy", "check_kept", "check_reached", "check_samples", "check_server_is_same", "check_source"]
@@ -155,7 +156,8 @@ def check_source(
         what = (
             f"its last ID is {facts.last_id} and was {mark.drained_to} before"
             if behind
-            else f"{facts.entries_added:,} entries were ever added and {mark.drained_added:,} before"
+            else f"{number_of(facts.entries_added or 0, 'entry was', 'entries were')} ever added and "
+            f"{mark.drained_added:,} before"
         )
         hint = _start_anew(checkpoints, mark.stream)
         if not behind:

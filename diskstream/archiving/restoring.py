@@ -40,6 +40,7 @@ from diskstream.copying import GroupState, PendingState, StreamState, state_of
 from diskstream.digests import NOTHING, Digest
 from diskstream.errors import ArgumentError, ChangedError, NoSuchStreamError, RemoteError
 from diskstream.ids import MAX_ID, MIN_ID, EntryID, IDLike, parse_end, parse_start
+from diskstream.plurals import number_of
 from diskstream.redis_link import telling
 from diskstream.stream import Stream
 
@@ -355,13 +356,13 @@ class _Restore:
                 )
             missing = len(group.pending) - len(there.pending)
             if missing:
-                self.report.notes.append(
-                    f"{missing:,} pending entries of the group {group.name!r} are not in the stream any more: a Redis "
-                    "keeps none of those"
-                )
+                whose = f"of the group {group.name!r}"
+                gone = number_of(missing, f"pending entry {whose} is", f"pending entries {whose} are")
+                self.report.notes.append(f"{gone} not in the stream any more: a Redis keeps none of those")
             unowned = sum(row.consumer < 0 for row in group.pending)
             if unowned:
-                self.report.notes.append(f"{unowned:,} entries that nobody had are with the consumer {GIVEN_BACK!r}")
+                given = number_of(unowned, "entry that nobody had is", "entries that nobody had are")
+                self.report.notes.append(f"{given} with the consumer {GIVEN_BACK!r}")
             self.report.pending += len(there.pending)
         self.report.groups = len(state.groups)
 
@@ -410,7 +411,7 @@ class _Restore:
         found = 0 if facts is None else facts.length
         if found != wanted:
             raise self._another_is_at_work(
-                f"{self._building!r} has {found:,} entries instead of the {wanted:,} of the stream"
+                f"{self._building!r} has {number_of(found, 'entry')} instead of the {wanted:,} of the stream"
             )
         if facts is None:
             raise self._another_is_at_work(f"{self._building!r} is gone")

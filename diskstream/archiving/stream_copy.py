@@ -52,6 +52,7 @@ from diskstream.digests import NOTHING, Digest
 from diskstream.errors import ChangedError, IDOrderError, NoSuchStreamError, RemoteError
 from diskstream.ids import MAX_ID, MIN_ID, EntryID
 from diskstream.mirroring import mirror_groups
+from diskstream.plurals import number_of
 from diskstream.store import Store
 from diskstream.wire_adding import PackedRows
 
@@ -177,7 +178,9 @@ class StreamCopy:
         if mark is None:
             added = None if facts.entries_added is None else facts.entries_added - facts.length
             if added:
-                self.report.note(f"{added:,} entries were gone from the source before the archive began")
+                self.report.note(
+                    f"{number_of(added, 'entry was', 'entries were')} gone from the source before the archive began"
+                )
             mark = Mark(
                 self.key,
                 self._server.shown,
@@ -278,10 +281,11 @@ class StreamCopy:
         if found != sent:
             check_kept(self.copy)
             self._check_copy()
+            back = f"read back from {after} to {upto}"
+            what = number_of(found.entries, f"entry {back} is", f"entries {back} are")
             raise ChangedError(
                 f"the copy of {self.key!r}",
-                f"the {found.entries:,} entries read back from {after} to {upto} are not the {sent.entries:,} that the "
-                "source sent; nothing was trimmed",
+                f"the {what} not the {sent.entries:,} that the source sent; nothing was trimmed",
                 "somebody else may be changing the copy; otherwise run diskstream verify, and suspect the disk",
             )
         self._verified(upto, sent)
@@ -342,14 +346,14 @@ class StreamCopy:
                 if facts.max_deleted_id is not None and facts.max_deleted_id > mark.drained_to
                 else "trimmed"
             )
-            self.report.find(
-                f"a gap: {missed:,} entries between {mark.drained_to} and {facts.last_id} were {how} at the source by "
-                "others before they were copied"
-            )
+            where, by = f"between {mark.drained_to} and {facts.last_id}", f"{how} at the source by others before"
+            what = number_of(missed, f"entry {where} was {by} it was", f"entries {where} were {by} they were")
+            self.report.find(f"a gap: {what} copied")
         elif missed < 0:
             self.report.find(
-                f"{-missed:,} more entries came between {mark.drained_to} and {facts.last_id} than were added: the "
-                "source was made anew since, or lost some; the copy has those of before and of after"
+                f"{number_of(-missed, 'more entry', 'more entries')} came between {mark.drained_to} and "
+                f"{facts.last_id} than were added: the source was made anew since, or lost some; the copy has those of "
+                "before and of after"
             )
         fresh = replace(
             mark,

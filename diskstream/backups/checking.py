@@ -9,6 +9,7 @@ from diskstream.backups.manifest import NAME, Manifest, read_manifest
 from diskstream.backups.parts import stores_in
 from diskstream.backups.repository import Backup
 from diskstream.errors import DiskstreamError
+from diskstream.plurals import number_of
 from diskstream.store_files import digest_file, directory_of
 from diskstream.system_calls import are_short
 
@@ -121,7 +122,7 @@ def _wrong_files(backup: Backup, manifest: Manifest, seen: Seen, on_bytes: Calla
         try:
             size = path.stat().st_size
             if size != kept.size_bytes:
-                yield Finding(backup.name, kept.path, f"it has {size} bytes, and had {kept.size_bytes}")
+                yield Finding(backup.name, kept.path, f"it has {number_of(size, 'byte')}, and had {kept.size_bytes:,}")
             elif (digest := seen.digest(path, on_bytes)) != kept.sha256:
                 yield Finding(backup.name, kept.path, f"its SHA-256 is {digest}, and was {kept.sha256}")
         except (DiskstreamError, OSError) as error:

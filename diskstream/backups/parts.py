@@ -10,6 +10,7 @@ from typing import Final
 
 from diskstream.backups.manifest import is_of_backup
 from diskstream.errors import StorageError
+from diskstream.plurals import number_of
 from diskstream.store_files import Files, copy_file
 from diskstream.system_calls import read_small, wrapped
 
@@ -72,7 +73,7 @@ def _refuse_giant(path: Path) -> None:
     with wrapped(path, "look at"), contextlib.suppress(FileNotFoundError):
         size = path.lstat().st_size
         if size > _MAX_MANIFEST_BYTES:
-            why = f"it has {size} bytes, and not {_MAX_MANIFEST_BYTES} at most"
+            why = f"it has {number_of(size, 'byte')}, and not {_MAX_MANIFEST_BYTES:,} at most"
             raise StorageError(str(path), "copy", errno.EFBIG, why)
 
 

@@ -19,7 +19,7 @@ from diskstream.cli.archive_report import archive_progress, say_away, say_remark
 from diskstream.cli.consent import ask, consent_options
 from diskstream.cli.failure import Failure
 from diskstream.cli.options import as_bytes, checked, json_option, not_empty
-from diskstream.cli.output import number_of
+from diskstream.plurals import number_of
 from diskstream.redis_link import check_url
 
 

@@ -12,7 +12,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from diskstream.archiving import ArchiveReport, ArchiveResult, Plan
-from diskstream.cli.output import attributes, console, error_console, number_of, text, write_json
+from diskstream.cli.output import attributes, console, error_console, text, write_json
+from diskstream.plurals import number_of
 
 
 class Callbacks(TypedDict, total=False):

@@ -10,10 +10,11 @@ from rich.filesize import decimal
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
 import diskstream
-from diskstream.cli.output import attributes, error_console, number_of, text, write_json
+from diskstream.cli.output import attributes, error_console, text, write_json
 from diskstream.exporting import ExportReport, ExportRequest
 from diskstream.exporting.report import Progress as Count
 from diskstream.exporting.report import ignore
+from diskstream.plurals import number_of
 
 
 @contextmanager

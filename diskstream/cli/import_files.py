@@ -20,7 +20,6 @@ from diskstream.cli.failure import Failure
 from diskstream.cli.import_failing import told_to_stop, told_what_is_safe, told_when_over
 from diskstream.cli.import_report import import_progress, write_report
 from diskstream.cli.options import FSYNC, directory_option, json_option
-from diskstream.cli.output import number_of
 from diskstream.cli.standard_files import check_input
 from diskstream.exporting.placing import check_outside
 from diskstream.ingest import (
@@ -42,6 +41,7 @@ from diskstream.ingest import (
     table_format,
     version_of,
 )
+from diskstream.plurals import number_of
 
 LINE_COLUMN = "line"
 

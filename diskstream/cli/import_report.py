@@ -10,8 +10,9 @@ import click
 from rich.filesize import decimal
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
-from diskstream.cli.output import error_console, number_of, text, write_json
+from diskstream.cli.output import error_console, text, write_json
 from diskstream.ingest import LoadReport, Source
+from diskstream.plurals import number_of
 
 Count = Callable[[int], None]
 

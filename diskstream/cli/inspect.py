@@ -11,8 +11,9 @@ import click
 
 from diskstream.cli.failure import Failure
 from diskstream.cli.options import as_bytes, json_option, none_missing, optional_directory_option
-from diskstream.cli.output import number_of, plain, text, write_json
+from diskstream.cli.output import plain, text, write_json
 from diskstream.dissecting import Depth, Line, Row, dump_bytes, inspect_file, inspect_store, inspect_stream
+from diskstream.plurals import number_of
 
 __all__ = ["command"]
 

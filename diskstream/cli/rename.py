@@ -19,7 +19,8 @@ from diskstream.cli.options import (
     not_empty,
     stream_argument,
 )
-from diskstream.cli.output import number_of, text, write_json
+from diskstream.cli.output import text, write_json
+from diskstream.plurals import number_of
 
 
 @click.command("rename")

@@ -10,8 +10,9 @@ import click
 
 from diskstream.cli.consent import ask, consent_options
 from diskstream.cli.options import as_bytes, directory_option, json_option, none_missing
-from diskstream.cli.output import number_of, plain, text, write_json
+from diskstream.cli.output import plain, text, write_json
 from diskstream.cli.progress import reading_progress
+from diskstream.plurals import number_of
 from diskstream.repairing import Loss, Repair, check_repairable, repair
 from diskstream.verifying import bytes_to_verify
 

@@ -25,10 +25,11 @@ from diskstream.cli.duration import duration
 from diskstream.cli.failure import Failure
 from diskstream.cli.moments import check_order, end_bound, start_bound
 from diskstream.cli.options import as_bytes, checked, json_option, optional_directory_option
-from diskstream.cli.output import entry_facts, error_console, number_of, text, write_json
+from diskstream.cli.output import entry_facts, error_console, text, write_json
 from diskstream.cli.progress import replay_progress
 from diskstream.cli.standard_files import check_open
 from diskstream.ids import parse_end, parse_start
+from diskstream.plurals import number_of
 from diskstream.redis_link import check_url, without_word
 from diskstream.replaying import SLOWEST, Job, Outcome, Pacer, ToCall, ToRedis, ToStream, measure, run_job
 from diskstream.replaying.conditions import parse_condition

@@ -17,10 +17,11 @@ from diskstream.cli.consent import consent_options
 from diskstream.cli.failure import Failure
 from diskstream.cli.moments import END, check_order, end_bound, start_bound
 from diskstream.cli.options import as_bytes, checked, json_option, not_empty, optional_directory_option
-from diskstream.cli.output import number_of, text, write_json
+from diskstream.cli.output import text, write_json
 from diskstream.cli.progress import bytes_progress
 from diskstream.cli.restore_redis import restore_to_redis
 from diskstream.cli.retention.wording import rule_facts
+from diskstream.plurals import number_of
 from diskstream.redis_link import check_url
 
 _RULES_TOLD = 5

@@ -15,8 +15,9 @@ from diskstream.cli.archive_report import archive_progress
 from diskstream.cli.consent import ask
 from diskstream.cli.failure import Failure
 from diskstream.cli.options import existing_store, existing_stream
-from diskstream.cli.output import attributes, number_of, text, write_json
+from diskstream.cli.output import attributes, text, write_json
 from diskstream.copying import is_unfinished
+from diskstream.plurals import number_of
 
 
 def restore_to_redis(

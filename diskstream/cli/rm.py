@@ -12,7 +12,8 @@ import diskstream
 from diskstream.cli.completing import complete_streams
 from diskstream.cli.consent import ask, consent_options
 from diskstream.cli.options import as_bytes, directory_option, existing_store, existing_stream, json_option
-from diskstream.cli.output import number_of, text, write_json
+from diskstream.cli.output import text, write_json
+from diskstream.plurals import number_of
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,9 @@ import diskstream
 from diskstream.cli.consent import ask, consent_options
 from diskstream.cli.moments import single_id
 from diskstream.cli.options import directory_option, existing_store, existing_stream, json_option, stream_argument
-from diskstream.cli.output import number_of, text, write_json
+from diskstream.cli.output import text, write_json
 from diskstream.ids import MIN_ID, parse_id
+from diskstream.plurals import number_of
 
 
 @click.command("trim")

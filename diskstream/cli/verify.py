@@ -11,8 +11,9 @@ from rich.filesize import decimal
 
 import diskstream
 from diskstream.cli.options import as_bytes, directory_option, json_option, none_missing
-from diskstream.cli.output import attributes, number_of, text, write_json
+from diskstream.cli.output import attributes, text, write_json
 from diskstream.cli.progress import reading_progress
+from diskstream.plurals import number_of
 from diskstream.verifying import bytes_to_verify, verify
 
 

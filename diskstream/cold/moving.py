@@ -20,6 +20,7 @@ from diskstream.cold_segments import HERE, STUB, ColdStream, Kept, Sound, Stub, 
 from diskstream.errors import ArgumentError, ChangedError, CorruptionError, NewerFormatError, RemoteError
 from diskstream.ids import EntryID, IDLike, parse_id
 from diskstream.objects import Place
+from diskstream.plurals import number_of
 from diskstream.store_files import store_uuid
 from diskstream.stream import Stream
 
@@ -207,7 +208,9 @@ class _Mover:
                     self._check(stub, segment)
                     return stub
         if left >= _MOST_LEFT:
-            what = f"{left} objects of segment {segment.number} are there, and of none is it known that it came whole"
+            where = f"of segment {segment.number}"
+            there = number_of(left, f"object {where} is", f"objects {where} are")
+            what = f"{there} there, and of none is it known that it came whole"
             hint = "find out what spoils them; diskstream cold sweep removes what no stub names"
             raise ChangedError(self._place.url, what, hint)
         new = partial(catalogue.new_path, self._store, self._cold.uuid, which, sound.sha256)

@@ -11,6 +11,7 @@ from diskstream.commands.caller import Caller
 from diskstream.commands.failures import SYNTAX
 from diskstream.commands.replies import NIL_ARRAY, Failure, Map, Reply
 from diskstream.commands.waiting import Waiting
+from diskstream.plurals import number_of
 
 __all__ = [
     "FEW",
@@ -164,7 +165,8 @@ def refuse_beyond(size: int, most: int) -> None:
     """
     if size > most:
         raise Failure(
-            f"ERR the reply would have more than {most} bytes (client-output-buffer-limit): read less, by COUNT"
+            f"ERR the reply would have more than {number_of(most, 'byte')} (client-output-buffer-limit): read less, by "
+            "COUNT"
         )
 
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 from diskstream.commands.replies import ErrorReply, Map, Reply, Status
+from diskstream.plurals import number_of
 
 __all__ = ["parse_all"]
 
@@ -42,7 +43,7 @@ def _parse(data: bytes, at: int) -> tuple[Reply, int]:
     match kind:
         case b"$":
             if data[at + count : at + count + 2] != b"\r\n":
-                raise ValueError(f"a string of {count} bytes does not end at {at + count}")
+                raise ValueError(f"a string of {number_of(count, 'byte')} does not end at {at + count}")
             return data[at : at + count], at + count + 2
         case b"*" | b"~" | b">":
             return _several(data, at, count)

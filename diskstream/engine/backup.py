@@ -18,6 +18,7 @@ from diskstream.engine.looks import children, is_there
 from diskstream.engine.page import Page
 from diskstream.errors import CorruptionError
 from diskstream.options import Options
+from diskstream.plurals import number_of
 
 __all__ = ["Copied", "Cut", "copy_file", "cut_log", "digest_file", "find_cut", "is_same", "name_stream", "uuid_of"]
 
@@ -186,7 +187,7 @@ def _frames(path: Path, end: int) -> Iterator[tuple[tuple[int, int], int, int, E
         while at < end:
             data = os.pread(file.fileno(), _FRAME_HEADER.size + 16, at)
             if len(data) < _FRAME_HEADER.size:
-                raise CorruptionError(str(path), "log", at, f"{end} bytes", "fewer: it was cut")
+                raise CorruptionError(str(path), "log", at, f"{number_of(end, 'byte')}", "fewer: it was cut")
             _, length, kind, _, _, entries, _, _, _, _, ms, seq, _, _ = _FRAME_HEADER.unpack_from(data)
             behind = at + _FRAME_HEADER.size + -(-length // 8) * 8
             yield (at, behind), kind, entries, EntryID(ms, seq), data[_FRAME_HEADER.size :]
@@ -211,7 +212,7 @@ def cut_log(cut: Cut, target: Path, files: Files) -> None:
         while left:
             data = file.read(min(left, _AT_ONCE))
             if not data:
-                what = f"{cut.end} bytes", f"{cut.end - left}: it was cut"
+                what = number_of(cut.end, "byte"), f"{cut.end - left:,}: it was cut"
                 raise CorruptionError(str(cut.path), "log", cut.end - left, *what)
             new.write(data)
             left -= len(data)
@@ -233,7 +234,9 @@ def _must_be_there(place: Path, view: SegmentView) -> None:
     if is_there(packed) or is_there(names.cold_path(place, view.number, view.generation)):
         return
     if view.generation or not is_there(names.log_path(place, view.number)):
-        raise CorruptionError(str(packed), "sealed segment", 0, f"a file with {view.entries} entries", "no file")
+        raise CorruptionError(
+            str(packed), "sealed segment", 0, f"a file with {number_of(view.entries, 'entry')}", "no file"
+        )
 
 
 def _as_of_before(header: bytes) -> bytes:

@@ -16,6 +16,7 @@ from diskstream._native import EntryID, Log, SegmentView
 from diskstream.engine import names
 from diskstream.engine.files import Files, reading, wrapped
 from diskstream.errors import CorruptionError, NewerFormatError
+from diskstream.plurals import number_of
 
 __all__ = [
     "MAGIC",
@@ -36,6 +37,7 @@ _VERSION = 1
 # The stream's uuid stands where the headers of log and segment have it: `recovery` and `audit` ask for it there.
 _HEADER = struct.Struct("<8sI4s16sQIHHQQ32sQQQQQ")
 _DIGEST_BYTES = 32
+_LEAST_BYTES = _HEADER.size + _DIGEST_BYTES
 MAX_URL_BYTES = 4096
 # A segment has 1 GiB of frames at most, and a copy of a snapshot of 3 GiB.
 MAX_OBJECT_BYTES = 8 << 30
@@ -89,8 +91,8 @@ def unpacked(path: Path, data: bytes) -> Stub:
     def fault(offset: int, expected: str, found: str) -> CorruptionError:
         return CorruptionError(str(path), "stub of a cold segment", offset, expected, found)
 
-    if len(data) < _HEADER.size + _DIGEST_BYTES or data[:8] != MAGIC:
-        raise fault(0, f"{_HEADER.size + _DIGEST_BYTES} bytes that begin with {MAGIC!r}", f"{len(data)} bytes")
+    if len(data) < _LEAST_BYTES or data[:8] != MAGIC:
+        raise fault(0, f"{_LEAST_BYTES:,} bytes that begin with {MAGIC!r}", number_of(len(data), "byte"))
     version = int.from_bytes(data[8:12], "little")
     if version > _VERSION:
         raise NewerFormatError(str(path), "the stub", _VERSION, version)
@@ -100,9 +102,13 @@ def unpacked(path: Path, data: bytes) -> Stub:
     _, _, zero, uuid, number, generation, url, at, size, entries, sha256, *rest = _HEADER.unpack_from(body)
     text = body[_HEADER.size :]
     if any(zero) or version < 1 or len(text) != url + at or max(url, at) > MAX_URL_BYTES:
-        raise fault(8, "a stub of version 1 that ends with its path", f"version {version}, {len(text)} bytes of text")
+        raise fault(
+            8,
+            "a stub of version 1 that ends with its path",
+            f"version {version}, {number_of(len(text), 'byte')} of text",
+        )
     if size > MAX_OBJECT_BYTES:
-        raise fault(48, f"a size of at most {MAX_OBJECT_BYTES} bytes", str(size))
+        raise fault(48, f"a size of at most {MAX_OBJECT_BYTES:,} bytes", str(size))
     first, last = EntryID(rest[0], rest[1]), EntryID(rest[2], rest[3])
     try:
         place, where = text[:url].decode(), text[url:].decode()

@@ -25,6 +25,7 @@ from diskstream.engine.cold import Stub
 from diskstream.engine.descriptors import are_short, listing, opened
 from diskstream.engine.files import Files, size_of, wrapped
 from diskstream.errors import CorruptionError, DiskFullError, RemoteError, storage_error
+from diskstream.plurals import number_of
 
 __all__ = ["ColdCache", "Fetch"]
 
@@ -172,7 +173,7 @@ class ColdCache:
                 nonlocal size
                 size += len(data)
                 if size > stub.size_bytes:
-                    raise RemoteError(stub.url, f"{stub.path} goes on behind its {stub.size_bytes} bytes")
+                    raise RemoteError(stub.url, f"{stub.path} goes on behind its {number_of(stub.size_bytes, 'byte')}")
                 digest.update(data)
                 new.write(data)
 
@@ -185,8 +186,8 @@ class ColdCache:
             except RemoteError as error:  # whoever reads has asked for entries, and knows nothing of objects
                 raise type(error)(error.where, f"{error.what}; {stub.path} holds {ids}", error.hint) from error
             if size != stub.size_bytes or digest.digest() != stub.sha256:
-                found = f"{size} bytes with {digest.hexdigest()}"
-                expected = f"{stub.size_bytes} bytes with SHA-256 {stub.sha256.hex()}"
+                found = f"{number_of(size, 'byte')} with {digest.hexdigest()}"
+                expected = f"{number_of(stub.size_bytes, 'byte')} with SHA-256 {stub.sha256.hex()}"
                 raise CorruptionError(stub.path, f"object in {stub.url}", 0, expected, found)
             new.sync()
         with wrapped(temporary, "open"):

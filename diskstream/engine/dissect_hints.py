@@ -11,6 +11,7 @@ from diskstream.engine.page import MAGIC
 from diskstream.engine.view_check import is_row
 from diskstream.engine.view_pages import MAGIC as LMDB_MAGIC
 from diskstream.engine.view_pages import PagesDamaged, read_rows
+from diskstream.plurals import number_of
 
 __all__ = ["CTL", "CTL_PLACES", "PAGE_HEAD", "PLACE", "is_view", "of_ctl", "of_view", "view_pages"]
 
@@ -67,7 +68,11 @@ def of_ctl(data: bytes) -> Iterator[Row]:
     """The page, and the places of its queue that are not free."""
     found = CTL.read(data)
     if found is None:
-        yield {"is": "damaged", "offset": 0, "why": f"{len(data)} bytes are no control page: it is made anew"}
+        yield {
+            "is": "damaged",
+            "offset": 0,
+            "why": f"{number_of(len(data), 'byte is', 'bytes are')} no control page: it is made anew",
+        }
         return
     positions = {
         name: {"segment": found[name] >> _OFFSET_BITS, "offset": found[name] & ((1 << _OFFSET_BITS) - 1)}

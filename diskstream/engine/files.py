@@ -18,6 +18,7 @@ from diskstream._native import CTL_BYTES, Ctl, LogFile
 from diskstream.engine.descriptors import opened, tried_again
 from diskstream.engine.moved import FORKS, ForkedError
 from diskstream.errors import CorruptionError, StorageError, storage_error
+from diskstream.plurals import number_of
 
 __all__ = [
     "MAX_LOG_BYTES",
@@ -163,7 +164,7 @@ def read_small(path: Path, max_bytes: int) -> bytes:
     with reading(path) as file:
         size = os.fstat(file.fileno()).st_size
         if size > max_bytes:
-            raise OSError(errno.EFBIG, f"it has {size} bytes, and not {max_bytes} at most", str(path))
+            raise OSError(errno.EFBIG, f"it has {number_of(size, 'byte')}, and not {max_bytes:,} at most", str(path))
         return file.read(size)
 
 
@@ -202,7 +203,8 @@ class Files:
             with wrapped(path, "look at"):
                 size = os.fstat(fd).st_size
             if size > MAX_LOG_BYTES:
-                raise CorruptionError(str(path), "log file", 0, f"at most {MAX_LOG_BYTES} bytes", f"{size} bytes")
+                most = f"at most {MAX_LOG_BYTES:,} bytes"
+                raise CorruptionError(str(path), "log file", 0, most, number_of(size, "byte"))
             return tried_again(lambda: LogFile(fd, str(path), writable))
         finally:
             os.close(fd)

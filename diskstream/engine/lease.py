@@ -27,6 +27,7 @@ from diskstream.engine.files import Files, open_regular, reading, wrapped
 from diskstream.engine.log import StreamLog
 from diskstream.engine.looks import children, is_folder, is_there, status
 from diskstream.errors import CorruptionError, NotAStoreError
+from diskstream.plurals import number_of
 
 __all__ = [
     "Moment",
@@ -209,7 +210,9 @@ def _link_segment(log: StreamLog, view: SegmentView, target: Path, files: Files,
             continue
         _link_if_there(names.audit_path(log.directory, view.number), target, files)
         return path.name
-    raise CorruptionError(str(packed), "sealed segment", 0, f"a file with {view.entries} entries", "no file")
+    raise CorruptionError(
+        str(packed), "sealed segment", 0, f"a file with {number_of(view.entries, 'entry')}", "no file"
+    )
 
 
 def _copy(fd: int, moment: Moment, target: Path) -> None:

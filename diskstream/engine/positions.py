@@ -12,6 +12,7 @@ from diskstream.engine.log import StreamLog
 from diskstream.engine.segment import SegmentGone
 from diskstream.errors import CorruptionError
 from diskstream.ids import MAX_ID, MIN_ID
+from diskstream.plurals import number_of
 
 __all__ = ["all_listed", "count_from", "id_at", "id_further", "listed", "opened", "position_of"]
 
@@ -120,7 +121,7 @@ def opened(log: StreamLog, view: SegmentView) -> SealedSegment | RowSegment:
     except SegmentGone:
         path = names.segment_path(log.directory, view.number, view.generation)
         raise CorruptionError(
-            str(path), "sealed segment", 0, f"a file with {view.entries} entries", "no file"
+            str(path), "sealed segment", 0, f"a file with {number_of(view.entries, 'entry')}", "no file"
         ) from None
 
 

@@ -10,6 +10,7 @@ from diskstream.engine.log import StreamLog
 from diskstream.engine.positions import id_at
 from diskstream.engine.segment import FEWEST_ROWS, ROWS_AT_ONCE, SegmentGone, at_once
 from diskstream.errors import CorruptionError
+from diskstream.plurals import number_of
 
 __all__ = [
     "blocks",
@@ -40,7 +41,7 @@ class _Stale(Exception):  # noqa: N818  # not an error: the segments have change
 
 def _missing(log: StreamLog, view: SegmentView) -> CorruptionError:
     path = names.segment_path(log.directory, view.number, view.generation)
-    return CorruptionError(str(path), "sealed segment", 0, f"a file with {view.entries} entries", "no file")
+    return CorruptionError(str(path), "sealed segment", 0, f"a file with {number_of(view.entries, 'entry')}", "no file")
 
 
 def blocks(

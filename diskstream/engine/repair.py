@@ -34,6 +34,7 @@ from diskstream.engine.segment import SegmentGone, Segments, open_sealed
 from diskstream.engine.verify import Progress, ignore
 from diskstream.errors import CorruptionError, DiskstreamError, NewerFormatError, StorageError
 from diskstream.options import Options
+from diskstream.plurals import number_of
 
 __all__ = ["Repair", "plan_stream", "repair_stream"]
 
@@ -386,7 +387,11 @@ class _StreamRepair:
     def _rewrite(self, view: SegmentView, path: Path, found: Salvaged, log: StreamLog) -> None:
         losses = list(found.losses(view.first, view.last))
         self.report.losses += losses
-        what = f"{found.entries} of {view.entries} entries can be read" if losses else "all its entries can be read"
+        what = (
+            f"{found.entries:,} of {number_of(view.entries, 'entry')} can be read"
+            if losses
+            else "all its entries can be read"
+        )
         self.report.actions.append(f"wrote segment {view.number} anew: {what}")
         if any(piece.before is None for piece in found.pieces):
             self.report.notes.append(
@@ -445,7 +450,7 @@ class _StreamRepair:
         entries, _, faults = written.verify_run(0, written.nodes)
         if faults or entries != sealer.entries:
             raise CorruptionError(
-                str(target), "sealed segment", 0, f"the {sealer.entries} entries just written", "fewer"
+                str(target), "sealed segment", 0, f"the {number_of(sealer.entries, 'entry')} just written", "fewer"
             )
         return written
 

@@ -26,6 +26,7 @@ from diskstream.errors import (
     storage_error,
 )
 from diskstream.options import Options
+from diskstream.plurals import number_of
 
 __all__ = ["Wishes", "must_be_store", "must_be_there", "nested_stores", "repair_store"]
 
@@ -114,7 +115,7 @@ def _one_store(
     if not dry_run:
         swept = directory.sweep(streams, files) if streams.is_dir() else 0
         if swept:
-            itself.actions.append(f"removed {swept} directories of an interrupted creation or removal")
+            itself.actions.append(f"removed {number_of(swept, 'directory')} of an interrupted creation or removal")
     found = _named(itself, streams, files, wishes, dry_run=dry_run)
     if view_check.check(path / "view") == "damaged":
         itself.actions.append("removed the view, which is damaged: it is made anew from the logs, nothing is lost")

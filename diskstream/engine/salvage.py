@@ -25,6 +25,7 @@ from diskstream.engine.salvage_places import Places
 from diskstream.engine.snapshots import read_meta
 from diskstream.engine.wire import ID, Cursor, WireError, put_varint
 from diskstream.options import Options
+from diskstream.plurals import number_of
 
 __all__ = ["Rebuilt", "Source", "rebuild"]
 
@@ -269,7 +270,7 @@ class _Salvage:
         if header is None or header.kind == GROUPS:
             self.groups.doubt_rule()
         if header is None:
-            known = "nothing says how much follows" if gap.lost is None else f"{gap.lost} frames"
+            known = "nothing says how much follows" if gap.lost is None else number_of(gap.lost, "frame")
             loss.what = f"damaged: {known}; entries, deletes, trims and changes of groups in them are lost"
             loss.first = after(last)
             self.places.lose(None)
@@ -282,7 +283,7 @@ class _Salvage:
         """One frame whose header is sound: it says what is lost."""
         kind = KINDS[header.kind]
         if header.kind == ENTRIES:
-            loss.what, loss.entries = f"a damaged frame of {header.entries} entries", header.entries
+            loss.what, loss.entries = f"a damaged frame of {number_of(header.entries, 'entry')}", header.entries
             loss.first = str(EntryID(*max(header.first, last)))
             self.places.lose(header.entries)
             self._open.append(loss)

@@ -18,6 +18,7 @@ from diskstream.engine.segment import SegmentGone, Segments
 from diskstream.engine.wire import ID, Row, WireError
 from diskstream.errors import DiskstreamError
 from diskstream.options import Options
+from diskstream.plurals import number_of
 
 if TYPE_CHECKING:
     from diskstream.engine.salvage_places import Places
@@ -206,7 +207,9 @@ class GroupsBehind:
                         )
             if given:
                 name = known[group].decode("utf-8", "backslashreplace")
-                self._notes.append(f"{given} entries that group {name} may have been given are pending again")
+                what = f"that group {name} may have been given"
+                said = number_of(given, f"entry {what} is", f"entries {what} are")
+                self._notes.append(f"{said} pending again")
 
     def _next_refusal(self, group: int) -> int:
         rows = self._native.pending_rows(group, _BY_TIME, (0, 0, 0), (_OWNED, 0, 0), None, 1 << 30)

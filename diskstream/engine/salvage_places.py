@@ -9,6 +9,7 @@ from pathlib import Path
 
 from diskstream.engine import names
 from diskstream.engine.wire import Cursor, WireError, put_id, put_runs, put_varint
+from diskstream.plurals import number_of
 
 __all__ = ["Places"]
 
@@ -103,7 +104,8 @@ class Places:
         except WireError:
             return b""
         if unknown:
-            notes.append(f"{unknown} entries that were deleted behind the damage may be there again")
+            deleted = number_of(unknown, "entry that was deleted", "entries that were deleted")
+            notes.append(f"{deleted} behind the damage may be there again")
         return put_id(greatest) + put_varint(len(parts)) + b"".join(parts)
 
     def trim(self, payload: bytes, notes: list[str]) -> bytes:

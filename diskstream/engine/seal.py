@@ -21,6 +21,7 @@ from diskstream.engine.looks import is_there
 from diskstream.engine.page import MAINTENANCE
 from diskstream.engine.segment import SegmentGone, open_sealed, read_back, whole_blocks
 from diskstream.errors import CorruptionError, ReadOnlyError, StorageError
+from diskstream.plurals import number_of
 
 __all__ = ["CompactReport", "Progress", "compact", "ignore", "reap", "seal_rolled", "snapshot_frame", "unsealed"]
 
@@ -122,7 +123,9 @@ def _seal_one(log: StreamLog, view: SegmentView, progress: Progress) -> bool:
     log.segments.forget(view.number, 0)
     sealed = open_sealed(log.directory, log.native, view)
     if sealed is None or read_back(sealed) != view.entries:
-        raise CorruptionError(str(target), "sealed segment", 0, f"the {view.entries} entries just written", "fewer")
+        raise CorruptionError(
+            str(target), "sealed segment", 0, f"the {number_of(view.entries, 'entry')} just written", "fewer"
+        )
     log.files.unlink(source)
     log.files.sync_dir(log.directory)
     return True

@@ -28,6 +28,7 @@ from diskstream.engine.files import open_regular, wrapped
 from diskstream.engine.looks import children, is_there
 from diskstream.errors import CorruptionError, RemoteError, StorageError
 from diskstream.options import Options
+from diskstream.plurals import number_of
 
 __all__ = [
     "FEWEST_ROWS",
@@ -148,8 +149,10 @@ def _opened(
     finally:
         os.close(fd)
     if sealed.entries != view.entries:
-        found = f"{sealed.entries} entries"
-        raise CorruptionError(str(path), "sealed segment", 0, f"{view.entries} entries, as the log lists", found)
+        found = number_of(sealed.entries, "entry")
+        raise CorruptionError(
+            str(path), "sealed segment", 0, f"{number_of(view.entries, 'entry')}, as the log lists", found
+        )
     return sealed
 
 

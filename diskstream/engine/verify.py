@@ -19,6 +19,7 @@ from diskstream.engine.page import Page
 from diskstream.engine.segment import SegmentGone, open_cold, open_sealed
 from diskstream.engine.verify_cold import Refusals, is_refusal
 from diskstream.errors import CorruptionError, FormatError, ReadOnlyError, RemoteError, StorageError
+from diskstream.plurals import number_of
 
 __all__ = ["Problem", "Progress", "VerifyReport", "ignore", "unless_removed", "verify_directory", "verify_log"]
 
@@ -233,7 +234,9 @@ def _verify_segment(
             progress(view.entries, size_bytes)
             if not audit.is_followed(log.directory, view.number, sealed):
                 what = "the log does not end where the next segment begins: frames at its end are damaged or missing"
-                meaning = f"an unknown number of the last of its {view.entries} entries cannot be read; {_REST}"
+                meaning = (
+                    f"an unknown number of the last of its {number_of(view.entries, 'entry')} cannot be read; {_REST}"
+                )
                 yield Problem(name, path, 0, what, str(view.first), str(view.last), None, meaning)
             return
     except SegmentGone:
@@ -241,7 +244,7 @@ def _verify_segment(
         now = next((listed for listed in log.segments.views() if listed.number == view.number), None)
         # Where it was compacted meanwhile, by itself or with others, what it became is read when all is listed again.
         if now is not None and now.generation <= view.generation:
-            meaning = f"its {view.live} entries are gone, unless the file turns up; {_REST}"
+            meaning = f"its {number_of(view.live, 'entry is', 'entries are')} gone, unless the file turns up; {_REST}"
             if cold_stub.is_any(log.directory):
                 meaning += ". Others of the stream are in object storage: `diskstream cold adopt` looks for it there"
             yield Problem(name, path, 0, "the file is missing", str(view.first), str(view.last), view.live, meaning)
@@ -249,7 +252,7 @@ def _verify_segment(
     except (CorruptionError, FormatError, RemoteError, StorageError) as error:
         path = next(filter(is_there, _files_of(log, view)), path)
         remedy = "a repair finds all that are sound" if path.suffix != ".cold" else _COLD
-        meaning = f"its {view.live} entries cannot be read as it is; {remedy}; {_REST}"
+        meaning = f"its {number_of(view.live, 'entry')} cannot be read as it is; {remedy}; {_REST}"
         yield _problem(name, path, error, meaning, view)
         return
     report.size_bytes += sealed.file_bytes
@@ -309,8 +312,8 @@ def _verify_nodes(
         for node, error in faults:
             offset, length, _, entries, first = sealed.node_row(node)
             last = sealed.node_row(node + 1)[4].prev() if node + 1 < sealed.nodes else sealed.last
-            meaning = f"these {entries} entries cannot be read; {_REST}"
-            what = f"{_problem(name, path, error, meaning).what} (node {node}, {length} bytes)"
+            meaning = f"{'this' if entries == 1 else 'these'} {number_of(entries, 'entry')} cannot be read; {_REST}"
+            what = f"{_problem(name, path, error, meaning).what} (node {node}, {number_of(length, 'byte')})"
             yield Problem(name, path, offset, what, str(first), str(last), entries, meaning)
 
 
@@ -392,7 +395,7 @@ def _look_around(name: bytes, directory: Path, log: StreamLog | None, report: Ve
         if path.name == "quarantine":
             with contextlib.suppress(OSError):
                 kept = sum(1 for _ in children(path))
-                report.notes.append(f"{path}: {kept} files, kept by a recovery or a repair")
+                report.notes.append(f"{path}: {number_of(kept, 'file')}, kept by a recovery or a repair")
         elif parsed is not None:
             _look_at(name, path, parsed, listed=listed, uuid=uuid, report=report)
         elif names.state_number(path.name) is not None:

@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from diskstream.plurals import number_of
+
 __all__ = [
     "ID",
     "Cursor",
@@ -52,7 +54,7 @@ class Cursor:
     def take(self, size: int) -> bytes:
         """That many bytes."""
         if size > self.left:
-            raise WireError(f"{size} bytes wanted, {self.left} left")
+            raise WireError(f"{number_of(size, 'byte')} wanted, {self.left:,} left")
         self.at += size
         return self.data[self.at - size : self.at]
 
@@ -122,7 +124,7 @@ class Cursor:
         count, form = self.varint(), self.byte()
         found: set[int] = set()
         if count > entries or form > 1:
-            raise WireError(f"{count} positions of {entries}, in form {form}")
+            raise WireError(f"{number_of(count, 'position')} of {entries:,}, in form {form}")
         if form == 1:
             bits = int.from_bytes(self.take(8 * self.count(entries // 64 + 1)), "little")
             found.update(at for at in range(min(entries, bits.bit_length())) if bits >> at & 1)

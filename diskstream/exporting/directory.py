@@ -18,6 +18,7 @@ from diskstream.exporting.single import columns_of
 from diskstream.exporting.span import check_same, spans
 from diskstream.exporting.writers import open_writer
 from diskstream.ids import EntryID
+from diskstream.plurals import number_of
 from diskstream.store import Store
 
 if TYPE_CHECKING:
@@ -170,7 +171,7 @@ def _check_parts(manifest: Manifest) -> None:
         with failing_at(path, "look at"):
             size = path.stat().st_size if path.exists() else None
         if size != part.size_bytes:
-            what = "is missing" if size is None else f"has {size:,} bytes, not {part.size_bytes:,}"
+            what = "is missing" if size is None else f"has {number_of(size, 'byte')}, not {part.size_bytes:,}"
             raise ArgumentError(f"{path} {what}: remove {manifest.directory} and begin anew")
 
 

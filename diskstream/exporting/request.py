@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 from diskstream.errors import ArgumentError
 from diskstream.ids import IDLike
+from diskstream.plurals import number_of
 
 __all__ = ["COMPRESSIONS", "FORMATS", "MAX_COLUMNS", "Column", "ExportRequest", "parse_columns"]
 
@@ -73,7 +74,9 @@ class ExportRequest:
         if len(set(names)) < len(names):
             raise ArgumentError("a column is named twice")
         if len(names) > MAX_COLUMNS:
-            raise ArgumentError(f"{len(names):,} columns are more than {MAX_COLUMNS:,}: name fewer")
+            raise ArgumentError(
+                f"{number_of(len(names), 'column is', 'columns are')} more than {MAX_COLUMNS:,}: name fewer"
+            )
         typed = next((column for column in self.columns if column.kind != "binary"), None)
         if typed is not None and self.format in ("csv", "jsonl"):
             raise ArgumentError(f"{self.format} is text and has no types: name the column without {typed.kind}")

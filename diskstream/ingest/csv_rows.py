@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from diskstream.ingest.errors import InputError
 from diskstream.ingest.lines import Lines
 from diskstream.ingest.rows import UTF8_BOM, BadRow, Row, without_newline
+from diskstream.plurals import number_of
 
 _QUOTE = 0x22
 _NO_HEADER = "mend it, or name the columns with --columns"
@@ -79,7 +80,7 @@ def csv_rows(
         if not body and (names is None or len(names) > 1):
             continue
         if len(line) > lines.max_bytes:
-            fields, raw, reason = list[bytes](), line, f"is longer than {lines.max_bytes:,} bytes"
+            fields, raw, reason = list[bytes](), line, f"is longer than {number_of(lines.max_bytes, 'byte')}"
         elif b'"' in line:
             fields, raw, reason = _quoted(lines, line, delimiter)
         else:
@@ -94,7 +95,7 @@ def csv_rows(
         elif reason:
             yield BadRow(start, reason, raw)
         elif len(fields) != len(names):
-            yield BadRow(start, f"has {len(fields)} columns where the header has {len(names)}", raw)
+            yield BadRow(start, f"has {number_of(len(fields), 'column')} where the header has {len(names):,}", raw)
         else:
             yield Row(start, list(zip(names, fields, strict=True)), raw)
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 
 from diskstream.ingest.lines import Lines
 from diskstream.ingest.rows import UTF8_BOM, BadRow, Pairs, Row
+from diskstream.plurals import number_of
 
 _SPACE = re.compile(r"[ \t\r\n]*")
 
@@ -39,7 +40,7 @@ def json_rows(lines: Lines, pairs_of: Callable[[str], Pairs]) -> Iterator[Row | 
     while line := lines.next_line():
         number = lines.number
         if len(line) > lines.max_bytes:
-            yield BadRow(number, f"is longer than {lines.max_bytes:,} bytes", line)
+            yield BadRow(number, f"is longer than {number_of(lines.max_bytes, 'byte')}", line)
             continue
         body = line.removeprefix(UTF8_BOM) if number == 1 else line
         try:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from diskstream.ingest.lines import Lines
 from diskstream.ingest.rows import UTF8_BOM, BadRow, Row
+from diskstream.plurals import number_of
 
 LINE_FIELD = b"line"
 
@@ -22,6 +23,6 @@ def line_rows(lines: Lines) -> Iterator[Row | BadRow]:
             if not line:  # and so the end: there is nothing else
                 return
         if len(line) > lines.max_bytes:
-            yield BadRow(lines.number, f"is longer than {lines.max_bytes:,} bytes", line)
+            yield BadRow(lines.number, f"is longer than {number_of(lines.max_bytes, 'byte')}", line)
         else:
             yield Row(lines.number, [(LINE_FIELD, line.removesuffix(b"\n"))], line)

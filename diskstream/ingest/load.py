@@ -21,6 +21,7 @@ from diskstream.ingest.resuming import Resumption, RowsDigest
 from diskstream.ingest.rows import BadRow, Pairs, Row
 from diskstream.ingest.sorting import sorted_by_time
 from diskstream.ingest.sources import Source, Timestamps, shown
+from diskstream.plurals import number_of
 
 MAX_BATCH_BYTES = 4 * 1024 * 1024
 """A batch is one frame: of long rows it holds fewer than of short ones."""
@@ -298,8 +299,10 @@ class Loader:
                 count += 1
         if (count, read.digest()) != (rows, self._digest.digest()):
             name = shown(self.report.stream)
+            back = f"read back from {name}"
+            what = number_of(count, f"entry {back} is", f"entries {back} are")
             raise InputError(
-                f"the {count:,} entries read back from {name} are not the {rows:,} rows imported",
+                f"the {what} not the {number_of(rows, 'row')} imported",
                 hint="another process may have appended, trimmed or deleted meanwhile; otherwise run diskstream verify",
             )
         self.report.checked = True

@@ -30,6 +30,7 @@ from diskstream.errors import LimitError
 from diskstream.ingest.errors import InputChangedError
 from diskstream.ingest.rows import Pairs
 from diskstream.ingest.sources import shown
+from diskstream.plurals import number_of
 
 __all__ = ["MAX_IMPORTS", "MAX_ROWS", "Resumption", "RowsDigest", "key_of", "version_of"]
 
@@ -197,8 +198,9 @@ class Resumption:
             self._stream.note_commit(self._now._replace(over=True).commit(self._key))
 
     def _changed(self) -> InputChangedError:
+        others = number_of(self.held, "row is not the one", "rows are not those")
         return InputChangedError(
-            f"the first {self.held:,} rows are not those that an import which was interrupted has added to "
+            f"the first {others} that an import which was interrupted has added to "
             f"{shown(self._stream.name)}: the files have changed since",
             hint="as they were, they are gone on with; --again imports all of them, beside what is there",
         )

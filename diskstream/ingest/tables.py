@@ -15,6 +15,7 @@ from diskstream.ingest.errors import InputError
 from diskstream.ingest.load import LoadOptions, LoadReport
 from diskstream.ingest.resuming import Resumption
 from diskstream.ingest.sources import Source
+from diskstream.plurals import number_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -204,4 +205,6 @@ def _streamed(file: pa.OSFile) -> Iterator[pa.RecordBatch]:
         raise EOFError("the mark of its end is not there")
     yield from opened
     if (behind := size - file.tell()) > 0:
-        raise EOFError(f"{behind:,} bytes follow the end of its stream: are they several files?")
+        raise EOFError(
+            f"{number_of(behind, 'byte follows', 'bytes follow')} the end of its stream: are they several files?"
+        )

@@ -15,6 +15,7 @@ from diskstream.arrow_rows import pack as packed_rows
 from diskstream.batches import Layout, as_batch
 from diskstream.errors import ArchiveError, ArgumentError, NotAStoreError
 from diskstream.ids import EntryID
+from diskstream.plurals import number_of
 from diskstream.spark import versions
 from diskstream.spark.collecting import spare_the_collector
 from diskstream.spark.jobs.manifest import FOLDER, ArchivedFile, Shape, latest
@@ -64,7 +65,8 @@ class ArchivePartition(InputPartition):
         self.version = versions.VERSION
 
     def __repr__(self) -> str:
-        return f"ArchivePartition({self.path}, {len(self.slices)} files, {sum(s.entries for s in self.slices)} entries)"
+        entries = sum(each.entries for each in self.slices)
+        return f"ArchivePartition({self.path}, {number_of(len(self.slices), 'file')}, {number_of(entries, 'entry')})"
 
 
 def is_archive(path: str) -> bool:

@@ -7,6 +7,7 @@ from typing import Protocol, TypeVar
 from pyspark.sql.datasource import InputPartition
 
 from diskstream.ids import EntryID
+from diskstream.plurals import number_of
 from diskstream.spark.versions import VERSION
 
 __all__ = ["EntriesPartition", "Slice", "pack", "spread"]
@@ -50,7 +51,7 @@ class EntriesPartition(InputPartition):
 
     def __repr__(self) -> str:
         entries = sum(each.entries for each in self.slices)
-        return f"EntriesPartition({self.given}, {len(self.slices)} slices, {entries} entries)"
+        return f"EntriesPartition({self.given}, {number_of(len(self.slices), 'slice')}, {number_of(entries, 'entry')})"
 
 
 class _Sized(Protocol):

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from diskstream.arrow_rows import MAX_FRAMES, pack
 from diskstream.ids import EntryID
+from diskstream.plurals import number_of
 from diskstream.spark.merging import Batch, Batches
 from diskstream.spark.names import as_bytes, as_text
 from diskstream.spark.staging import StagedFile
@@ -61,12 +62,13 @@ def what_is_missing(
     first = _id_of(dict(streams)[stream], added[stream])
     text = (
         f"stream {stream} has come to {last}, as others added to it while rows with given IDs were written: of "
-        f"{total[stream]} rows {added[stream]} were added, and {total[stream] - added[stream]}, from {first} on, were "
-        "not"
+        f"{number_of(total[stream], 'row')} {added[stream]:,} were added, and {total[stream] - added[stream]:,}, from "
+        f"{first} on, were not"
     )
     if others := [name for name in total if name != stream]:
         whole, none = (sum(added[name] == each.get(name, 0) for name in others) for each in (total, {}))
-        text += f"; of {len(others)} other streams {whole} have all their rows, {len(others) - whole - none} some"
+        text += f"; of {number_of(len(others), 'other stream')} {whole:,} have all their rows, "
+        text += f"{len(others) - whole - none:,} some"
     return (
         f"{text}. Nothing of it is added later: see that nothing else adds to a stream while rows with given IDs are "
         "written to it, and write what is missing to another stream, or with ids=auto"

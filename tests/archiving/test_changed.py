@@ -22,7 +22,7 @@ def test_a_gap_is_found_and_counted_once(world: World) -> None:
     assert world.archive()["s"]["findings"] == []
     world.fill("s", 5, first=21)
     world.client.xdel("s", "22-1")
-    assert "a gap: 1 entries between 20-1 and 25-1 were deleted or trimmed" in finding(world)
+    assert "a gap: 1 entry between 20-1 and 25-1 was deleted or trimmed" in finding(world)
     assert sorted(world.copy("s")) == sorted(f"{n}-1" for n in [*range(1, 11), *range(16, 22), 23, 24, 25])
     facts = json.loads(next((world.directory / "archives").glob("*.json")).read_text())
     assert facts["missed_entries"] == 6
@@ -145,7 +145,7 @@ def test_a_run_that_was_killed_before_it_read_back_compares_with_the_source(worl
     read_back_to(world, "5-1", 5)
     world.client.xdel("s", "7-1")
     report = world.archive("--trim")["s"]
-    assert "1 entries that an earlier run copied are not at the source any more" in report["notes"]
+    assert "1 entry that an earlier run copied is not at the source any more" in report["notes"]
     assert (report["verified_entries"], report["trimmed"]) == (20, 19)
 
 

@@ -135,7 +135,7 @@ def test_pending_entries_that_are_gone_and_those_that_nobody_has_are_told(world:
         group.nack("2-1")
         stream.delete("1-1")
     report = restore(world)
-    assert any("1 pending entries of the group b'g' are not in the stream any more" in each for each in report["notes"])
+    assert any("1 pending entry of the group b'g' is not in the stream any more" in each for each in report["notes"])
     assert any("given-back" in each for each in report["notes"])
     rows = world.client.xpending_range("s", "g", "-", "+", 10)
     assert [(row["message_id"], row["consumer"]) for row in rows] == [

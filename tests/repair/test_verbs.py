@@ -150,7 +150,7 @@ def test_what_lies_about_is_noted_and_no_fault(run: Run, folder: Path) -> None:
     (folder / "notes.txt").write_text("mine")
     (folder / "00000002.seg.tmp").write_text("half")
     shown = run("verify").stdout
-    assert all(word in shown for word in ("1 files, kept by", "notes.txt: no part", "00000002.seg.tmp"))
+    assert all(word in shown for word in ("1 file, kept by", "notes.txt: no part", "00000002.seg.tmp"))
 
 
 def test_a_missing_segment_and_a_missing_log_are_faults(run: Run, folder: Path) -> None:

@@ -169,7 +169,7 @@ def test_a_stream_larger_than_memory_is_not_one_reply(tmp_path: Path) -> None:
             ("XREVRANGE", "s", "+", "-"),
             ("XRANGE", "s", "-", "+", "COUNT", 5000),
         ):
-            assert "the reply would have more than 3145728 bytes" in str(client.call(*words)), words
+            assert "the reply would have more than 3,145,728 bytes" in str(client.call(*words)), words
         assert len(client.call("XRANGE", "s", "-", "+", "COUNT", 10)) == 10
         client.call("XGROUP", "CREATE", "s", "g", "0")
         group = ("XREADGROUP", "GROUP", "g", "c")
@@ -192,7 +192,7 @@ def test_an_entry_that_is_named_again_and_again_is_not_sent_as_often(tmp_path: P
         client.call("XGROUP", "CREATE", "s", "g", "0")
         claim = ("XCLAIM", "s", "g", "c", 0)
         told = client.call(*claim, *(["1-1"] * 200), "FORCE")
-        assert "the reply would have more than 3145728 bytes" in str(told)
+        assert "the reply would have more than 3,145,728 bytes" in str(told)
         assert client.call("XPENDING", "s", "g")[0] == 0  # nothing was claimed
         assert len(client.call(*claim, *(["1-1"] * 3), "FORCE")) == 3
         assert client.call(*claim, *(["1-1"] * 200), "JUSTID") == [b"1-1"] * 200

@@ -176,7 +176,7 @@ def test_where_it_is_too_late_before_the_first_row_no_stream_gets_a_half(
         patched.setattr(commits, "_put", put)
         with pytest.raises(
             ArgumentError,
-            match=r"b has come to 5-0.* of 4 rows 0 were added, and 4, from 2-0 on.* 1 other streams 0 ",
+            match=r"b has come to 5-0.* of 4 rows 0 were added, and 4, from 2-0 on.* 1 other stream 0 ",
         ):
             committed(at, manifest)
     assert (numbers(at, "a"), numbers(at, "b"), left(at)) == ([], [-1], [])

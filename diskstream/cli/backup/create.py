@@ -12,8 +12,9 @@ from diskstream.backups import Made, Settings, make_backup
 from diskstream.cli.amounts import SIZE
 from diskstream.cli.failure import Failure
 from diskstream.cli.options import as_bytes, directory_option, json_option
-from diskstream.cli.output import attributes, number_of, text, write_json
+from diskstream.cli.output import attributes, text, write_json
 from diskstream.cli.progress import bytes_progress
+from diskstream.plurals import number_of
 
 
 @click.command("create")

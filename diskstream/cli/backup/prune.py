@@ -12,7 +12,8 @@ from diskstream.backups import Backup, BackupError, Repository, check_clock, has
 from diskstream.cli.amounts import SPAN
 from diskstream.cli.consent import ask, consent_options
 from diskstream.cli.options import json_option
-from diskstream.cli.output import number_of, write_json
+from diskstream.cli.output import write_json
+from diskstream.plurals import number_of
 
 
 @click.command("prune")

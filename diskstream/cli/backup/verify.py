@@ -13,8 +13,9 @@ from rich.filesize import decimal
 import diskstream
 from diskstream.backups import Backup, Finding, Repository, Seen, check_backup, find_backup
 from diskstream.cli.options import json_option
-from diskstream.cli.output import attributes, number_of, write_json
+from diskstream.cli.output import attributes, write_json
 from diskstream.cli.progress import bytes_progress
+from diskstream.plurals import number_of
 from diskstream.verifying import bytes_to_verify
 
 

@@ -17,6 +17,7 @@ from diskstream.cli.failure import Failure
 from diskstream.cli.options import finite, json_option
 from diskstream.cli.output import console, error_console, write_json
 from diskstream.cli.stopping import stopping
+from diskstream.plurals import number_of
 
 _MAX_ENTRIES: Final = 10_000_000
 _OVERHEAD_BYTES: Final = 100
@@ -100,7 +101,8 @@ def _check_room(directory: Path, bounds: Bounds) -> None:
     free = shutil.disk_usage(directory).free
     if needed > free:
         raise Failure(
-            f"{bounds.entries:,} entries of {bounds.value_bytes:,} bytes may take {needed:,}, and {free:,} are free",
+            f"{number_of(bounds.entries, 'entry')} of {number_of(bounds.value_bytes, 'byte')} may take {needed:,}, and "
+            f"{free:,} are free",
             hint="--entries and --value-bytes make it less, --dir names another disk",
         )
 

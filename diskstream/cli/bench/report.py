@@ -11,6 +11,7 @@ from rich.table import Table
 
 from diskstream.cli.bench.cases import Bounds
 from diskstream.cli.bench.machine import NOT_A_DISK
+from diskstream.plurals import number_of
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ def show(outcomes: list[Outcome], machine: dict[str, str], bounds: Bounds, termi
     """Print the facts of the machine and a table."""
     for name, value in machine.items():
         terminal.print(f"{name}: {value}", markup=False, soft_wrap=True)
-    terminal.print(f"entries: one field of {bounds.value_bytes:,} bytes", markup=False)
+    terminal.print(f"entries: one field of {number_of(bounds.value_bytes, 'byte')}", markup=False)
     if machine["file system"] in NOT_A_DISK:
         terminal.print("This is memory, and no disk: --dir names one.", style="yellow", markup=False)
     table = Table("case", box=None, pad_edge=False)

@@ -8,10 +8,11 @@ import click
 
 from diskstream.cli.cold.amounts import chosen_streams, dry_run_option
 from diskstream.cli.options import checked, directory_option, existing_store, json_option, stream_argument
-from diskstream.cli.output import number_of, text, write_json
+from diskstream.cli.output import text, write_json
 from diskstream.cli.progress import bytes_progress
 from diskstream.cold import adopt
 from diskstream.object_address import Address
+from diskstream.plurals import number_of
 
 
 @click.command("adopt")

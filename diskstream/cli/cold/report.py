@@ -5,8 +5,9 @@ from __future__ import annotations
 import click
 from rich.filesize import decimal
 
-from diskstream.cli.output import attributes, number_of, text, write_json
+from diskstream.cli.output import attributes, text, write_json
 from diskstream.cold import MoveReport
+from diskstream.plurals import number_of
 
 
 def write_moved(report: MoveReport, doing: str, *, as_json: bool) -> None:

@@ -10,10 +10,11 @@ from rich.filesize import decimal
 from diskstream.cli.amounts import SPAN
 from diskstream.cli.consent import ask, consent_options
 from diskstream.cli.options import checked, directory_option, existing_store, json_option
-from diskstream.cli.output import number_of, write_json
+from diskstream.cli.output import write_json
 from diskstream.cli.progress import bytes_progress
 from diskstream.cold import sweep
 from diskstream.object_address import Address
+from diskstream.plurals import number_of
 
 
 @click.command("sweep")

@@ -20,7 +20,8 @@ from diskstream.cli.options import (
     json_option,
     stream_argument,
 )
-from diskstream.cli.output import entry_facts, entry_line, number_of
+from diskstream.cli.output import entry_facts, entry_line
+from diskstream.plurals import number_of
 
 _AT_ONCE: Final = 500
 

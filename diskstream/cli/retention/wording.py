@@ -6,7 +6,8 @@ from rich.filesize import decimal
 
 import diskstream
 from diskstream.cli.duration import duration
-from diskstream.cli.output import attributes, number_of
+from diskstream.cli.output import attributes
+from diskstream.plurals import number_of
 from diskstream.redis_link import shown
 
 __all__ = ["limits_of", "rule_facts", "what_goes"]

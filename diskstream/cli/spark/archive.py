@@ -12,7 +12,7 @@ from rich.text import Text
 
 from diskstream.cli.moments import check_order
 from diskstream.cli.options import directory_option, json_option
-from diskstream.cli.output import attributes, console, number_of, text, write_json
+from diskstream.cli.output import attributes, console, text, write_json
 from diskstream.cli.spark.garbage import tell_garbage
 from diskstream.cli.spark.options import (
     archive_option,
@@ -25,6 +25,7 @@ from diskstream.cli.spark.options import (
     started,
     streams_option,
 )
+from diskstream.plurals import number_of
 
 if TYPE_CHECKING:
     from diskstream.spark.jobs.archive import ArchiveSummary

@@ -8,7 +8,7 @@ import click
 from rich.filesize import decimal
 
 from diskstream.cli.options import json_option
-from diskstream.cli.output import attributes, number_of, write_json
+from diskstream.cli.output import attributes, write_json
 from diskstream.cli.spark.garbage import tell_garbage
 from diskstream.cli.spark.options import (
     archive_option,
@@ -19,6 +19,7 @@ from diskstream.cli.spark.options import (
     started,
     streams_option,
 )
+from diskstream.plurals import number_of
 
 
 @click.command("compact")

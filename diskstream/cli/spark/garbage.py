@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 from rich.filesize import decimal
 
-from diskstream.cli.output import number_of
+from diskstream.plurals import number_of
 
 if TYPE_CHECKING:
     from diskstream.spark.jobs.garbage import Garbage

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from diskstream.cli.moments import check_order
 from diskstream.cli.options import directory_option, json_option
-from diskstream.cli.output import attributes, console, number_of, text, write_json
+from diskstream.cli.output import attributes, console, text, write_json
 from diskstream.cli.spark.options import (
     archive_option,
     end_option,
@@ -22,6 +22,7 @@ from diskstream.cli.spark.options import (
     started,
     streams_option,
 )
+from diskstream.plurals import number_of
 
 if TYPE_CHECKING:
     from diskstream.spark.jobs.reconcile import ReconcileSummary

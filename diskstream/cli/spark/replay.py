@@ -8,7 +8,7 @@ import click
 
 from diskstream.cli.moments import check_order
 from diskstream.cli.options import directory_option, json_option
-from diskstream.cli.output import number_of, write_json
+from diskstream.cli.output import write_json
 from diskstream.cli.spark.options import (
     end_option,
     jobs_or_failure,
@@ -18,6 +18,7 @@ from diskstream.cli.spark.options import (
     started,
     streams_option,
 )
+from diskstream.plurals import number_of
 
 
 @click.command("replay")

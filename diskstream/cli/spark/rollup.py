@@ -10,9 +10,10 @@ from rich.table import Table
 from rich.text import Text
 
 from diskstream.cli.options import as_bytes, directory_option, json_option
-from diskstream.cli.output import console, number_of, text, write_json
+from diskstream.cli.output import console, text, write_json
 from diskstream.cli.spark.options import jobs_or_failure, session_options, started
 from diskstream.cli.spark.times import milliseconds, time_ms
+from diskstream.plurals import number_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

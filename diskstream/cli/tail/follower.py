@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable
 
 import diskstream
-from diskstream.cli.output import number_of
 from diskstream.cli.stopping import check_reader
 from diskstream.cli.tail.lines import Lines
 from diskstream.ids import MIN_ID, EntryID
+from diskstream.plurals import number_of
 
 # At most so much is read before it is written, of all streams together.
 _ENTRIES_AT_ONCE = 512

@@ -13,8 +13,9 @@ from rich.table import Table
 from rich.text import Text
 
 from diskstream.cli.duration import duration
-from diskstream.cli.output import number_of, text
+from diskstream.cli.output import text
 from diskstream.cli.top.pulse import GroupPulse, Pulse, StreamPulse
+from diskstream.plurals import number_of
 
 ORDERS: Final[dict[str, Callable[[StreamPulse], tuple[float, ...]]]] = {
     "in": lambda each: (-(each.entries_per_s or 0), -each.length),

@@ -9,6 +9,7 @@ from diskstream.arrow_digests import is_of_pairs
 from diskstream.batches import arrow_type, field_list_type
 from diskstream.errors import ArchiveError, StorageError
 from diskstream.ids import EntryID
+from diskstream.plurals import number_of
 from diskstream.spark.jobs.digest import Digest, digest_of
 from diskstream.spark.jobs.manifest import ArchivedFile, Shape
 from diskstream.spark.jobs.parts import CORRUPT, NAMES
@@ -182,6 +183,6 @@ def verify_part(place: Place, file: ArchivedFile, shape: Shape) -> None:
     found = digest_of(read_part(place, file.path, shape, among=True))
     if found != file.digest:
         raise ArchiveError(
-            f"{place.full(file.path)} is damaged: {file.rows} rows with digest {file.digest} were written, "
-            f"{found.rows} with {found} are read back"
+            f"{place.full(file.path)} is damaged: {number_of(file.rows, 'row')} with digest {file.digest} was written, "
+            f"{found.rows:,} with {found} are read back"
         )

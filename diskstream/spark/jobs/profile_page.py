@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from html import escape
 from typing import Any
 
+from diskstream.plurals import number_of
 from diskstream.spark.jobs.page_style import STYLE
 from diskstream.spark.jobs.svg import area, bars
 
@@ -150,9 +151,10 @@ def _stream(of: dict[str, Any], anchor: str) -> str:
     tiles = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in facts)
     cards = "".join(_card(each) for each in of["fields"][:_CARDS])
     more = len(of["fields"]) - _CARDS
-    rest = f"<p class=muted>and {more:,} fields more, in the JSON report</p>" if more > 0 else ""
+    rest = f"<p class=muted>and {number_of(more, 'field')} more, in the JSON report</p>" if more > 0 else ""
     if of["other_fields_values"]:
-        rest += f"<p class=muted>{of['other_fields_values']:,} values are of further fields, not profiled.</p>"
+        said = number_of(of["other_fields_values"], "value is", "values are")
+        rest += f"<p class=muted>{said} of further fields, not profiled.</p>"
     return f"""<section id="{anchor}"><h2>{_text(of["stream"])}</h2><dl class="tiles">{tiles}</dl>{_rates(of)}
 <div class="pair">{_gaps(of)}{_sizes(of)}</div>{_shapes(of)}
 <h3>Fields</h3><div class="cards">{cards}</div>{rest}</section>"""
@@ -161,7 +163,9 @@ def _stream(of: dict[str, Any], anchor: str) -> str:
 def _rates(of: dict[str, Any]) -> str:
     rates = of["rates"]
     length, counts = rates["bucket_ms"], rates["entries"]
-    titles = [f"{_time(rates['start_ms'] + at * length)}: {count:,} entries" for at, count in enumerate(counts)]
+    titles = [
+        f"{_time(rates['start_ms'] + at * length)}: {number_of(count, 'entry')}" for at, count in enumerate(counts)
+    ]
     chart = bars(counts, "entries over time", kind="big", titles=titles)
     first, last = of["first_ms"], of["last_ms"]
     steps = [first + (last - first) * part // 4 for part in range(5)] if last > first else [first]

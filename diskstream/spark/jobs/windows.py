@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from diskstream.errors import ArgumentError
+from diskstream.plurals import number_of
 from diskstream.spark.jobs.sketch import Points
 
 if TYPE_CHECKING:
@@ -160,7 +161,8 @@ def unite(parts: Iterable[Rows], field_count: int, *, limit: int = MAX_ROWS) -> 
     starts = _boundaries(windows, groups)
     if len(starts) > limit:
         raise ArgumentError(
-            f"more than {limit:,} windows and groups: choose a longer window, or fields with fewer values to group by"
+            f"more than {number_of(limit, 'window')} and groups: choose a longer window, or fields with fewer values "
+            "to group by"
         )
     row_of = np.empty(len(order), np.int64)
     row_of[order] = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(order))))
