@@ -3,7 +3,7 @@
 import contextlib
 import hashlib
 import os
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from diskstream.backups.parts import stores_in
 from diskstream.backups.placing import hidden, lock, must_be_empty, put_in_place
 from diskstream.backups.repository import Backup, BackupError, holds_backups
 from diskstream.backups.rewinding import RECORDS, Rewound, copy_until, rewind_files, rewind_records
+from diskstream.backups.taking_names import take_names
 from diskstream.copying import TEMPORARY, add_entries, is_unfinished
 from diskstream.errors import (
     ArgumentError,
@@ -407,7 +408,7 @@ def _into_store(backup: Backup, target: Path, streams: Sequence[KeptStream], wan
                 store.sync()
                 with others.held():
                     _must_be_free(store, others, list(unfinished))
-                    _name_all(store, unfinished)
+                    take_names(store, unfinished)
             except DiskstreamError:
                 for left in unfinished.values():
                     with contextlib.suppress(DiskstreamError):  # else the next restore does it
@@ -420,49 +421,3 @@ def _into_store(backup: Backup, target: Path, streams: Sequence[KeptStream], wan
     finally:
         os.close(fd)
     return restored
-
-
-def _name_all(store: stores.Store, unfinished: Mapping[bytes, bytes]) -> None:
-    """Gives all of them their names, or none.
-
-    Args:
-        store: where they are.
-        unfinished: for each name, the hidden one.
-
-    Raises:
-        BackupError: some have their names, others do not: they could not be taken back, or somebody has used them.
-    """
-    named: dict[bytes, object] = {}
-    try:
-        for name, hidden_name in unfinished.items():
-            named[name] = _state(store.stream(hidden_name))
-            store.rename(hidden_name, name, replace=False)
-    except BaseException as error:
-        stay = [name for name, state in named.items() if not _is_taken_back(store, name, unfinished[name], state)]
-        if stay:
-            names = ", ".join(name.decode("utf-8", "backslashreplace") for name in stay)
-            way_out = "remove what is there (diskstream rm) to restore all together, or restore the others"
-            raise BackupError(
-                store.path, f"{names} stayed, and the others could not follow ({error})", way_out
-            ) from error
-        raise
-
-
-def _is_taken_back(store: stores.Store, name: bytes, hidden_name: bytes, state: object) -> bool:
-    """Hides a stream that was named, unless somebody has used it by now. Returns whether it is hidden."""
-    if store.exists(hidden_name):
-        return True  # it was not named
-    try:
-        store.rename(name, hidden_name, replace=False)
-        if _state(store.stream(hidden_name)) == state:
-            return True
-        store.rename(hidden_name, name, replace=False)
-    except DiskstreamError:
-        return False
-    return False
-
-
-def _state(stream: Stream) -> object:
-    """What changes where a stream is used, or is another one."""
-    facts = stream.summary()
-    return stream.identity(), facts.entries_added, facts.length, facts.last_generated_id, facts.groups

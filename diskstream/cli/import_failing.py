@@ -7,7 +7,8 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 
 import diskstream
 from diskstream.cli.failure import Failure
-from diskstream.cli.output import number_of, text
+from diskstream.cli.output import text
+from diskstream.plurals import number_of
 
 __all__ = ["told_to_stop", "told_what_is_safe", "told_when_over"]
 

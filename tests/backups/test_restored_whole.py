@@ -1,6 +1,7 @@
 """A restore that fails at its last steps leaves what was there before it: no stream of several, no folder, no store."""
 
 import errno
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -76,36 +77,49 @@ def test_one_that_is_stopped_between_two_names_leaves_none_either(
     assert sorted(seen_at(tmp_path / "target")) == sorted([b"x", LONG])
 
 
-def test_what_somebody_added_to_meanwhile_is_not_taken_back_and_it_is_said(
-    backup: Backup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def added(store: Store) -> None:
+    store.stream("x").add({"n": "mine"}, "9999-0")
+
+
+def made_anew(store: Store) -> None:
+    store.delete("x")
+    added(store)
+
+
+def grouped(store: Store) -> None:
+    store.stream("x").create_group("mine", "0")
+
+
+@pytest.mark.parametrize("use", [added, made_anew, grouped])
+def test_what_somebody_used_meanwhile_is_not_taken_back_and_it_is_said(
+    backup: Backup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, use: Callable[[Store], None]
 ) -> None:
     renames = Renames(monkeypatch, LONG)
     with diskstream.open(tmp_path / "target") as store:
-        monkeypatch.setattr(renames, "before", lambda _: store.stream("x").add({"n": "mine"}))
+        monkeypatch.setattr(renames, "before", use)
         with pytest.raises(BackupError, match="x stayed") as told:
             restore(backup, store.path, BOTH)
         assert "diskstream rm" in str(told.value.hint)
         assert store.streams() == [b"x"]
-        assert next(store.stream("x").revrange())["n"] == b"mine"
+        if use is grouped:
+            assert b"mine" in [group.name for group in store.stream("x").groups()]
+        else:
+            assert next(store.stream("x").revrange())["n"] == b"mine"
 
 
 def test_one_that_cannot_be_taken_back_is_named(
     backup: Backup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    renames = Renames(monkeypatch, LONG)
-    real = Store.rename
+    Renames(monkeypatch, LONG)
 
-    def rename(store: Store, old: bytes, new: bytes, **options: Any) -> None:
-        if old == b"x":
-            raise failure(store.path, "rename", errno.EIO)
-        real(store, old, new, **options)
+    def refused(store: Store, *_: object) -> bool:
+        raise failure(store.path, "rename", errno.EIO)
 
-    monkeypatch.setattr(Store, "rename", rename)
-    assert renames.refused
+    monkeypatch.setattr(Store, "_delete", refused)
     with diskstream.open(tmp_path / "target") as store:
         with pytest.raises(BackupError, match="x stayed"):
             restore(backup, store.path, BOTH)
-        assert store.streams() == [b"x"]
+        assert [name for name in store.streams() if not is_unfinished(name)] == [b"x"]
 
 
 class Refused:

@@ -93,7 +93,7 @@ def test_one_that_cannot_be_removed_is_in_nobodys_way(
 
 
 def test_one_whose_stream_cannot_be_opened_keeps_its_time(tmp_path: Path, clock: Clock) -> None:
-    """The time was forgotten, and the stream stayed for good, though its header says that it is the one that expires."""
+    """The time was forgotten, and the stream stayed for good, though its header says that it is the one."""
     with Keyspace(tmp_path / "store", clock=clock) as keyspace:
         keyspace.stream(0, b"damaged").add({"f": "1"}, "1-1")
         keyspace.set_expiry(0, b"damaged", clock.now + 10)
