@@ -93,10 +93,7 @@ def test_it_tells_who_was_given_what_and_what_became_of_it(tmp_path: Path) -> No
             lambda group: group.stream.delete_entries("2-0", "4-0", ref="DELREF"),
             [("remove", "2-0", None, b"a"), ("delete", "4-0", None, None)],
         ),
-        (
-            lambda group: group.stream.trim(maxlen=2, ref="DELREF"),
-            [("remove", "2-0", None, b"a"), ("trim", None, None, None)],
-        ),
+        (lambda it: it.stream.trim(maxlen=2, ref="DELREF"), [("remove", "2-0", None, b"a"), ("trim", *(None,) * 3)]),
         (lambda group: group.consumer("a").read(noack=True), [("position", "4-0", None, None)]),
         (lambda group: group.set_id("1-0"), [("position", "1-0", None, None)]),
         (lambda group: group.destroy(), [("destroy", None, None, None)]),
