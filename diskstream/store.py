@@ -22,7 +22,7 @@ from diskstream.engine.files import Files
 from diskstream.engine.keeper import Keeper
 from diskstream.engine.log import StreamLog, StreamMoved
 from diskstream.engine.looks import is_folder, refuse_link
-from diskstream.engine.page import Page
+from diskstream.engine.page import POISONED, Page
 from diskstream.engine.recovery import RecoveryReport
 from diskstream.engine.segment import SharedCache
 from diskstream.engine.state import View, open_view
@@ -267,8 +267,8 @@ class Store(Naming, Upkeep):
 
     def _open_log(self, name: bytes, where: Path) -> StreamLog:
         refuse_link(where)
-        while len(self._logs) >= self.options.max_open_streams:
-            self._retire_one()
+        while len(self._logs) >= self.options.max_open_streams and self._retire_one():
+            pass
         try:
             log = StreamLog(
                 where, self._files, self.options, read_only=self.read_only, cache=self._cache, view=self._view
@@ -299,14 +299,24 @@ class Store(Naming, Upkeep):
             raise
         return self._keeper
 
-    def _retire_one(self) -> None:
-        # One that was not used since it was last passed over goes, as soon as no thread uses it any more: streams that
-        # are each looked at once do not close the one that is used all the time.
-        while self._logs[name := next(iter(self._logs))].was_used:
-            log = self._logs.pop(name)
+    def _retire_one(self) -> bool:
+        """Closes one log, as soon as no thread uses it any more; False where each has to stay.
+
+        One that was not used since it was last passed over goes: streams that are each looked at once do not close the
+        one that is used all the time. One whose flush failed stays: who uses it next, or closes, must learn of that.
+        """
+        for _ in range(2 * len(self._logs)):
+            name = next(iter(self._logs))
+            log = self._logs[name]
+            if not log.was_used:
+                with contextlib.suppress(DiskstreamError, StreamMoved):
+                    log.flush()
+                if log.read_only or not log.ctl.flags & POISONED:
+                    self._logs.pop(name).retire()
+                    return True
             log.was_used = False
-            self._logs[name] = log
-        self._logs.pop(name).retire()
+            self._logs[name] = self._logs.pop(name)
+        return False
 
     def _each_open(self) -> Iterator[StreamLog]:
         # One by one: those whose turn is yet to come may be closed meanwhile.

@@ -196,6 +196,35 @@ def test_a_failing_stream_does_not_take_others_with_it(tmp_path: Path) -> None:
         assert [entry["n"] for entry in again.stream("y").range()] == [b"0", b"1"]
 
 
+def test_a_stream_that_makes_room_for_another_does_not_hide_that_its_flush_failed(tmp_path: Path) -> None:
+    """It was closed all the same, and opened again with the next use; `sync` and `close` passed over it in silence."""
+
+    class One(Disk):
+        def __call__(self, kind: str, path: Path) -> None:
+            if path.parent.name == "x":
+                super().__call__(kind, path)
+
+    disk = One("flush")
+    store = opened(tmp_path / "s", disk, max_open_streams=1)
+    store.stream("x").add({"n": 0})
+    disk.ill = True
+    for name in ("y", "z", "y"):
+        store.stream(name).add({"n": 0})
+    disk.ill = False
+    with pytest.raises(PoisonedError):
+        store.sync()
+    with pytest.raises(PoisonedError):
+        store.stream("x").add({"n": 1})
+    assert numbers(store) == [0]
+    store.stream("z").add({"n": 1})
+    with pytest.raises(StorageError):
+        store.close()
+    with diskstream.open(tmp_path / "s", **SMALL) as again:
+        again.stream("x").add({"n": 2})
+        assert numbers(again) == [0, 2]
+        assert [len(again.stream(name)) for name in "yz"] == [2, 2]
+
+
 EVERY_STEP = frozenset(
     {
         "create",
