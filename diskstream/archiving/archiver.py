@@ -171,7 +171,11 @@ class Archiver:
                     self._begin_anew()
                 return self._rounds(pool, stop, outage)
             except RemoteError as error:
-                if not self._options.follow or stop.is_set():
+                if not self._options.follow:
+                    raise
+                if stop.is_set():
+                    if anew and is_passing(error):
+                        return True  # told to end while it asked again, as if it had rested
                     raise
                 anew = True
                 if not outage.rest(error):

@@ -140,6 +140,26 @@ def test_one_that_is_told_to_end_while_it_waits_ends_and_says_that_not_all_was_c
     assert run.result.stopped
 
 
+def test_one_that_is_told_to_end_while_it_asks_again_ends_as_one_that_rests(
+    behind: World, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ended with the error that the last look gave it, and without a report of what it had copied."""
+    behind.fill("s", 20)
+    begin_anew = Archiver._begin_anew
+
+    def told_to_end(archiver: Archiver) -> None:
+        run.stop.set()
+        begin_anew(archiver)
+
+    monkeypatch.setattr(Archiver, "_begin_anew", told_to_end)
+    with following(behind) as run:
+        until(lambda: has_come(behind, 20))
+        gateway.turn("loading")
+        assert run.stop.wait(30)
+    assert run.result.stopped
+    assert run.result.reports[0].entries == 20
+
+
 def test_one_that_is_refused_is_not_waited_for(
     behind: World, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
