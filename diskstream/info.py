@@ -6,9 +6,7 @@ from typing import Any
 
 from diskstream._native import Entry, EntryID, SegmentView
 from diskstream.engine import cold, names, reader
-from diskstream.engine.files import size_of
 from diskstream.engine.log import StreamLog, StreamMoved
-from diskstream.engine.looks import names_in
 from diskstream.errors import CorruptionError, FormatError, NewerFormatError, RemoteError
 from diskstream.ids import MIN_ID
 from diskstream.membership import now_ms
@@ -128,27 +126,23 @@ def describe(name: bytes, log: StreamLog) -> StreamInfo:
     views = log.segments.views()
     rule, error = _retention(log)
     try:
-        files = {each: log.directory / each for each in names_in(log.directory) if names.parse_file(each) is not None}
+        files = log.segments.file_sizes.now()
     except FileNotFoundError:
         raise StreamMoved from None
-    packed = [view for view in views if view.generation or names.log_path(log.directory, view.number).name not in files]
-    absent = [view for view in packed if _sealed_name(log, view) not in files]
+    packed = [view for view in views if view.generation or names.log_name(view.number) not in files]
+    absent = [view for view in packed if names.segment_name(view.number, view.generation) not in files]
     away = [stub for view in absent if (stub := _stub(log, view)) is not None]
     return StreamInfo(
         **summary,
         segments=len(views) + 1,
         sealed_segments=len(packed),
-        size_bytes=sum(size_of(path) for path in files.values()),
+        size_bytes=sum(files.values()),
         cold_segments=len(away),
         cold_bytes=sum(stub.size_bytes for stub in away),
         durable=log.native.is_durable,
         retention=rule,
         retention_error=error,
     )
-
-
-def _sealed_name(log: StreamLog, view: SegmentView) -> str:
-    return names.segment_path(log.directory, view.number, view.generation).name
 
 
 def _reached(end: Callable[[StreamLog], Entry | None], log: StreamLog) -> Entry | None:

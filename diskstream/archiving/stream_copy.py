@@ -377,7 +377,7 @@ class StreamCopy:
             self.copy.create_group(b"\0archiving", "0", mkstream=True)
             self.copy.group(b"\0archiving", create=False).destroy()
             self._identity = self.copy.identity()
-        info = self.copy.info()
+        info = self.copy.summary()
         added = facts.entries_added
         if added is not None and added < info.length:
             added = None

@@ -432,7 +432,7 @@ def _cold_of(stream: Stream) -> tuple[int, int]:
 def _described(store: stores.Store, name: bytes, found: _Found) -> KeptStream:
     kept = KeptStream(found.place, name.decode("utf-8", "surrogateescape"), found.uuid)
     try:
-        info = store.stream(name).info()
+        info = store.stream(name).summary()
     except DiskstreamError as error:
         if are_short(error):
             raise  # says nothing of the stream: a backup that calls it damaged would refuse to be restored

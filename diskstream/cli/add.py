@@ -35,7 +35,7 @@ def command(
         try:
             added = found.add(pairs, id=entry_id)
         except IDOrderError:
-            last = found.info().last_generated_id
+            last = found.summary().last_generated_id
             problem = f"{entry_id} is not above {last}, the last ID of stream {text(stream)} in {directory}"
             raise Failure(problem, hint="IDs only rise: without --id the store chooses the next one") from None
     if as_json:

@@ -33,8 +33,10 @@ __all__ = [
     "decode_plain",
     "encode_name",
     "is_long",
+    "log_name",
     "log_path",
     "parse_file",
+    "segment_name",
     "segment_path",
     "state_number",
     "state_path",
@@ -124,15 +126,24 @@ def decode_directory(directory: Path, encoded: str | None = None) -> bytes | Non
     return None
 
 
+def log_name(number: int) -> str:
+    """The name of the log file of segment `number`."""
+    return f"{number:08d}.log"
+
+
 def log_path(directory: Path, number: int) -> Path:
     """The log file of segment `number`."""
-    return directory / f"{number:08d}.log"
+    return directory / log_name(number)
+
+
+def segment_name(number: int, generation: int) -> str:
+    """The name of the sealed file of segment `number`."""
+    return f"{number:08d}.g{generation}.seg" if generation else f"{number:08d}.seg"
 
 
 def segment_path(directory: Path, number: int, generation: int) -> Path:
     """The sealed file of segment `number`."""
-    middle = f".g{generation}" if generation else ""
-    return directory / f"{number:08d}{middle}.seg"
+    return directory / segment_name(number, generation)
 
 
 def cold_path(directory: Path, number: int, generation: int) -> Path:

@@ -24,6 +24,7 @@ from diskstream._native import (
 from diskstream.engine import cold, names, spare
 from diskstream.engine.cold_cache import ColdCache
 from diskstream.engine.descriptors import offer, tried_again, uses
+from diskstream.engine.file_sizes import FileSizes
 from diskstream.engine.files import open_regular, wrapped
 from diskstream.engine.looks import children, is_there
 from diskstream.errors import CorruptionError, RemoteError, StorageError
@@ -271,6 +272,7 @@ class Segments:
         self._directory, self._native, self._options = directory, native, options
         self._asked = asked  # whether the directory still is the stream's, where something foreign is in it
         self.cache = cache or SharedCache(options.cache_bytes)
+        self.file_sizes = FileSizes(directory)
         self._owner = self.cache.new_owner()
         self._packed: set[tuple[int, int]] = set()
         self._views: tuple[int, list[SegmentView]] = (-1, [])

@@ -135,7 +135,7 @@ class Resumption:
         self._stream, self._key = stream, key
         self.held = self.rows = 0
         self._begun = False
-        self.behind = stream.info().last_generated_id if stream.exists() else diskstream.EntryID(0, 0)
+        self.behind = stream.summary().last_generated_id if stream.exists() else diskstream.EntryID(0, 0)
         self._start = f"import {key} start".encode()
         before = _Reached.of(stream, self._key)
         self._before = self._now = _Reached(version or 0)

@@ -1,12 +1,16 @@
 """`info`: every field of XINFO STREAM that makes sense here, and what is on disk. Streams without entries."""
 
 import dataclasses
+from os import DirEntry
 from pathlib import Path
 
 import pytest
 
 import diskstream
 from diskstream import EntryID, NoSuchStreamError, Store
+from diskstream.engine import file_sizes, names
+from diskstream.engine.file_sizes import FileSizes
+from diskstream.engine.seal import reap
 from tests.streams.layers import kinds, layered, log_of, small_store
 
 
@@ -67,13 +71,73 @@ def test_its_numbers_follow_what_is_done(small: Store) -> None:
 def test_the_summary_says_the_same_without_a_look_at_the_files(small: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     made = layered(small)
     info = dataclasses.asdict(made.stream.info())
-    for look in ("names_in", "size_of"):
-        monkeypatch.setattr(f"diskstream.info.{look}", lambda path: pytest.fail(f"looked at {path}"))
+    monkeypatch.setattr(FileSizes, "now", lambda self: pytest.fail(f"looked at the files of {self}"))
     summary = dataclasses.asdict(made.stream.summary())
     assert {name: info[name] for name in summary} == summary
     assert set(info) - set(summary) >= {"segments", "size_bytes", "durable"}
     with pytest.raises(NoSuchStreamError):
         small.stream("none").summary()
+
+
+def bytes_on_disk(store: Store) -> int:
+    files = [path for path in log_of(store).directory.iterdir() if path.suffix in (".seg", ".log", ".cold")]
+    return sum(path.stat().st_size for path in files)
+
+
+def test_the_size_of_a_sealed_file_is_asked_for_once(small: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of thousands that never change it took far longer than the rest."""
+    made = layered(small)
+    asked: list[str] = []
+    ask = file_sizes._size
+
+    def noted(entry: DirEntry[str]) -> int:
+        asked.append(entry.name)
+        return ask(entry)
+
+    monkeypatch.setattr(file_sizes, "_size", noted)
+    made.stream.info()
+    assert sorted(asked) == sorted(
+        path.name for path in log_of(small).directory.iterdir() if names.parse_file(path.name)
+    )
+    asked.clear()
+    made.stream.info()
+    assert asked
+    assert {name.rpartition(".")[2] for name in asked} == {"log"}
+
+
+def test_the_size_follows_what_is_done_with_the_files(small: Store) -> None:
+    made = layered(small)
+
+    def check() -> None:
+        info = made.stream.info()
+        assert info.size_bytes == bytes_on_disk(small)
+        assert info.sealed_segments == kinds(small).count("sealed") + kinds(small).count("compacted")
+
+    for change in (
+        lambda: made.add(500),
+        made.stream.seal,
+        lambda: made.add(300),
+        lambda: made.trim_to(700),
+        made.stream.compact,
+        lambda: made.trim_to(0),
+    ):
+        check()
+        change()
+        reap(log_of(small))  # what is dropped goes in the background
+        check()
+
+
+def test_the_size_of_a_sealed_file_beside_its_log_is_asked_for_again(small: Store) -> None:
+    """It may be made anew from the log."""
+    made = layered(small)
+    log = log_of(small)
+    rolled = next(view.number for view in log.segments.views() if log.segments.is_rows(view))
+    sealed = names.segment_path(log.directory, rolled, 0)
+    for size in (10, 20):
+        sealed.write_bytes(bytes(size))
+        assert made.stream.info().size_bytes == bytes_on_disk(small)
+    sealed.unlink()
+    assert made.stream.info().size_bytes == bytes_on_disk(small)
 
 
 def test_the_greatest_deleted_id_does_not_go_back(store: Store) -> None:
