@@ -3,6 +3,7 @@
 import contextlib
 import time
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -120,8 +121,6 @@ class Upkeep:
             log = self._log(name, create=False)
             if log is not None:
                 verify.verify_log(name, log, report, progress, cold=cold)
-        except StreamMoved:
-            return
         except DiskstreamError as error:
             if are_short(error):
                 raise  # says nothing of the stream
@@ -136,8 +135,8 @@ class Upkeep:
         report = VerifyReport()
         check_names(self._streams, report)
         for name in self.streams():
-            with verify.unless_removed(self._place(name), report):
-                self._verify_one(name, report, progress or verify.ignore, cold=cold)
+            read = partial(self._verify_one, name, report, progress or verify.ignore, cold=cold)
+            verify.unless_removed(self._place(name), report, read)
         check_view(self.path / "view", report)
         report.problems += work_faults(self.path)
         return report

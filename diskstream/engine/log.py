@@ -82,7 +82,7 @@ class StreamLog:
         self._dropped: list[tuple[int, int]] = []  # number and generation: until their files are gone
         self.owed: set[StreamLog] | None = None  # where flushes are put off: the logs that owe one
         with contextlib.ExitStack() as undo:
-            self._whereabouts = Whereabouts(directory)
+            self._whereabouts = Whereabouts(directory, is_reader=read_only)
             undo.callback(self._whereabouts.close)
             with self._whereabouts.asked():
                 self.page, file, self.native = self._open()

@@ -1,6 +1,7 @@
 """Reading everything, changing nothing: what is damaged, where, and which IDs it touches."""
 
 import contextlib
+import copy
 import os
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +19,7 @@ from diskstream.engine.looks import children, is_there
 from diskstream.engine.page import Page
 from diskstream.engine.segment import SegmentGone, open_cold, open_sealed
 from diskstream.engine.verify_cold import Refusals, is_refusal
+from diskstream.engine.whereabouts import changed_ns
 from diskstream.errors import CorruptionError, FormatError, ReadOnlyError, RemoteError, StorageError
 from diskstream.plurals import number_of
 
@@ -26,6 +28,8 @@ __all__ = ["Problem", "Progress", "VerifyReport", "ignore", "unless_removed", "v
 Progress = Callable[[int, int], None]  # entries, and bytes of files, just read
 SEGMENT_HEADER_BYTES = 64
 _NODES_AT_ONCE = 32  # of a segment: some megabytes, so that threads neither wait for each other nor hold much
+_READ_AGAIN = 10
+_COUNTED = ("streams", "segments", "entries", "size_bytes", "cold_segments", "cold_bytes", "raw_bytes")
 _PARTS = frozenset({"ctl", "name", "quarantine"})
 
 
@@ -113,10 +117,13 @@ def _problem(name: bytes, path: Path, error: Exception, meaning: str, view: Segm
     return Problem(name, path, 0, str(error), first, last, entries, meaning, place)
 
 
-@contextlib.contextmanager
-def unless_removed(directory: Path, report: VerifyReport) -> Iterator[None]:
-    """What is found of a stream counts only if that is still there in the end: else it was in the middle of going."""
-    problems, notes, streams = len(report.problems), len(report.notes), report.streams
+def unless_removed(directory: Path, report: VerifyReport, read: Callable[[], None]) -> None:
+    """Reads a stream. What is found of it counts only if it is still there in the end: else it was on its way out.
+
+    One that had another name meanwhile, and is back, is read again where that was in the way.
+    """
+    before = copy.copy(report)
+    problems, notes = len(report.problems), len(report.notes)
     fd = -1
     with contextlib.suppress(OSError):
         fd = opened(directory, os.O_RDONLY | os.O_DIRECTORY)  # so that no other gets its inode
@@ -125,16 +132,28 @@ def unless_removed(directory: Path, report: VerifyReport) -> Iterator[None]:
         if _is_there(directory, fd):
             return False
         del report.problems[problems:], report.notes[notes:]
-        report.streams = min(report.streams, streams + 1)  # as one that was begun, and not as one that cannot be opened
+        # as one that was begun, and not as one that cannot be opened
+        report.streams = min(report.streams, before.streams + 1)
         return True
 
     try:
-        yield
-        if len(report.problems) > problems or len(report.notes) > notes:
-            is_gone()
-    except FileNotFoundError:
-        if not is_gone():
-            raise
+        for left in reversed(range(_READ_AGAIN)):
+            seen = changed_ns(fd)
+            try:
+                read()
+                if len(report.problems) > problems or len(report.notes) > notes:
+                    is_gone()
+                return
+            except (FileNotFoundError, StreamMoved) as error:
+                if is_gone():
+                    return
+                if not left or changed_ns(fd) == seen:
+                    if isinstance(error, StreamMoved):
+                        return
+                    raise
+                del report.problems[problems:], report.notes[notes:]
+                for name in _COUNTED:
+                    setattr(report, name, getattr(before, name))
     finally:
         if fd != -1:
             os.close(fd)

@@ -1,6 +1,7 @@
 """Reading everything of a store that may be too damaged to open: description, streams, view, and the keys below it."""
 
 import contextlib
+from functools import partial
 from pathlib import Path
 
 from diskstream.engine import cold as cold_stub
@@ -8,7 +9,7 @@ from diskstream.engine import directory, names, replacing, verify, view_check
 from diskstream.engine.cold_cache import ColdCache
 from diskstream.engine.descriptors import are_short
 from diskstream.engine.files import Files
-from diskstream.engine.log import StreamLog, StreamMoved
+from diskstream.engine.log import StreamLog
 from diskstream.engine.looks import children, is_folder, is_there
 from diskstream.engine.repair_store import must_be_store, must_be_there, nested_stores
 from diskstream.engine.segment import SharedCache
@@ -98,8 +99,11 @@ def _one_store(
     for name in directory.list_streams(streams):
         if not wanted or name in wanted:
             folder = replacing.place_of(streams, name)
-            with verify.unless_removed(folder, report):
-                _one_stream(name, folder, options, report, progress, cold=cold)
+            read = partial(_one_stream, name, folder, options, report, progress, cold=cold)
+            try:
+                verify.unless_removed(folder, report, read)
+            except FileNotFoundError as error:
+                verify.verify_directory(name, folder, report, StorageError(str(folder), "read", 2, str(error)))
     state = view_check.check(path / "view")
     if state == "damaged":
         _report_view(path / "view", report)
@@ -141,9 +145,7 @@ def _one_stream(
             verify.verify_log(name, log, report, progress, cold=cold is not None)
         finally:
             log.close()
-    except StreamMoved:
-        return
-    except NewerFormatError:
+    except (FileNotFoundError, NewerFormatError):
         raise
     except (DiskstreamError, OSError) as error:
         if are_short(error):

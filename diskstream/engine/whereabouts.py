@@ -11,7 +11,12 @@ from diskstream.engine.looks import status
 from diskstream.engine.moved import StreamMoved
 from diskstream.errors import CorruptionError
 
-__all__ = ["StreamMoved", "Whereabouts"]
+__all__ = ["StreamMoved", "Whereabouts", "changed_ns"]
+
+
+def changed_ns(fd: int) -> int:
+    """When an open directory last changed, its name or what is in it; 0 of none that is open."""
+    return 0 if fd < 0 else os.fstat(fd).st_ctime_ns
 
 
 class Whereabouts:
@@ -24,8 +29,9 @@ class Whereabouts:
 
     _fd = -1  # also where it was interrupted as it began
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *, is_reader: bool) -> None:
         self._directory = directory
+        self._is_reader = is_reader  # nothing in the directory is changed by it
         self._is_told: Callable[[], bool] | None = None
         try:
             with wrapped(directory, "open"):
@@ -56,12 +62,15 @@ class Whereabouts:
         """What is missing or foreign where one looks may be so because the directory went meanwhile.
 
         Raises:
-            StreamMoved: it did.
+            StreamMoved: it did; or, for a reader, it changed since it was opened: it may have gone and come back.
         """
         try:
             yield
-        except (FileNotFoundError, CorruptionError):
+        except (FileNotFoundError, CorruptionError) as error:
             self.check()
+            has_changed = self._is_reader and changed_ns(self._fd) != self._held.st_ctime_ns
+            if has_changed and isinstance(error, FileNotFoundError):
+                raise StreamMoved from None
             raise
 
     def leave_to(self, is_told: Callable[[], bool]) -> None:

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 import diskstream
-from diskstream import Store, VerifyReport
+from diskstream import Store, Stream, VerifyReport
+from diskstream.engine import recovery
 from diskstream.engine import verify as verification
 from tests.engine.sample import SMALL
 
@@ -79,6 +80,55 @@ def test_a_stream_that_goes_just_before_its_active_segment_is_read_is_no_fault(
         report = verify(tmp_path / "s", lambda *_: None)
         assert report.problems == []
         assert report.streams == 2
+
+
+@pytest.mark.parametrize("verify", [inside, outside])
+def test_a_stream_that_goes_and_comes_back_is_read(
+    tmp_path: Path, verify: Verify, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`FileNotFoundError` came out of the verification, which found the stream where it had been."""
+    whole = recovery.look
+    with diskstream.open(tmp_path / "s", **SMALL) as store:
+        store.stream("a").add_many([{"n": number} for number in range(9)])
+        store.stream("a").seal()
+        expected = verify(tmp_path / "s", lambda *_: None)
+        asked = 0
+
+        def look(directory: Path, *given: Any) -> Any:
+            nonlocal asked
+            asked += 1
+            if asked == 1 + (verify is outside):  # there the first is that of the opening
+                (tmp_path / "s/streams/a").rename(tmp_path / "s/streams/b")
+                try:
+                    return whole(directory, *given)
+                finally:
+                    (tmp_path / "s/streams/b").rename(tmp_path / "s/streams/a")
+            return whole(directory, *given)
+
+        monkeypatch.setattr(recovery, "look", look)
+        assert verify(tmp_path / "s", lambda *_: None) == expected
+
+
+@pytest.mark.parametrize("use", [len, lambda stream: stream.get("1-0")])
+def test_a_stream_that_goes_and_comes_back_while_a_reader_opens_it_is_there(
+    tmp_path: Path, use: Callable[[Stream], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was an error of the disk: no such directory."""
+    whole = recovery.look
+    with diskstream.open(tmp_path / "s", **SMALL) as store:
+        store.stream("a").add({"n": 1}, "1-0")
+
+    def look(directory: Path, *given: Any) -> Any:
+        monkeypatch.undo()
+        directory.rename(directory.with_name("b"))
+        try:
+            return whole(directory, *given)
+        finally:
+            directory.with_name("b").rename(directory)
+
+    with diskstream.open(tmp_path / "s", read_only=True) as store:
+        monkeypatch.setattr(recovery, "look", look)
+        assert use(store.stream("a"))
 
 
 @pytest.mark.parametrize("verify", [inside, outside])
