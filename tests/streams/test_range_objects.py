@@ -1,6 +1,7 @@
 """A range uses its objects again where nobody holds them, and never those that somebody holds."""
 
 import copy
+import os
 import pickle
 import random
 import subprocess
@@ -175,6 +176,40 @@ def test_an_entry_that_is_kept_holds_its_own_block_in_memory_and_not_those_besid
     command = [sys.executable, "-c", KEEPER, str(tmp_path / "store"), str(at)]
     ran = subprocess.run(command, capture_output=True, check=True)
     assert int(ran.stdout) < 12 << 10  # 157 blocks of 16 KiB are 2.5 MiB; with all beside them they would be 39
+
+
+LATE_KEEPER = """
+import sys
+import diskstream
+
+def resident_kib():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * 4
+
+with diskstream.open(sys.argv[1], read_only=True, cache_bytes=0) as store:
+    stream = store.stream("s")
+    assert sum(len(entry["pad"]) for entry in stream.range()) == 32 << 20
+    before = resident_kib()
+    for at, entry in enumerate(stream.range()):
+        if at == 30:
+            kept = entry
+    entry = None
+    print(resident_kib() - before)
+"""
+
+
+def test_an_entry_that_is_kept_after_many_large_blocks_does_not_hold_those_before_it(tmp_path: Path) -> None:
+    """Only what is small stands on one shelf with others: who keeps an entry late is not known before."""
+    with diskstream.open(tmp_path / "store", fsync="os") as store:
+        stream = store.stream("s")
+        for _ in range(32):
+            stream.add({"pad": random.randbytes(1 << 20)})  # a block of its own
+        stream.seal()
+    command = [sys.executable, "-c", LATE_KEEPER, str(tmp_path / "store")]
+    # What is let go of goes back to the system at once, so that what is resident is what is held.
+    allocator = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "0"}
+    ran = subprocess.run(command, capture_output=True, check=True, env={**os.environ, **allocator})
+    assert int(ran.stdout) < 8 << 10  # its block has 1 MiB, all on a shelf without a limit 31
 
 
 def test_text_and_bytes_stay_apart(tmp_path: Path) -> None:
