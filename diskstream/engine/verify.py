@@ -138,7 +138,7 @@ def unless_removed(directory: Path, report: VerifyReport, read: Callable[[], Non
 
     try:
         for left in reversed(range(_READ_AGAIN)):
-            seen = changed_ns(fd)
+            seen = changed_ns(directory, fd)
             try:
                 read()
                 if len(report.problems) > problems or len(report.notes) > notes:
@@ -147,7 +147,7 @@ def unless_removed(directory: Path, report: VerifyReport, read: Callable[[], Non
             except (FileNotFoundError, StreamMoved) as error:
                 if is_gone():
                     return
-                if not left or changed_ns(fd) == seen:
+                if not left or changed_ns(directory, fd) == seen:
                     if isinstance(error, StreamMoved):
                         return
                     raise

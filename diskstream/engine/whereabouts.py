@@ -14,9 +14,14 @@ from diskstream.errors import CorruptionError
 __all__ = ["StreamMoved", "Whereabouts", "changed_ns"]
 
 
-def changed_ns(fd: int) -> int:
-    """When an open directory last changed, its name or what is in it; 0 of none that is open."""
-    return 0 if fd < 0 else os.fstat(fd).st_ctime_ns
+def changed_ns(directory: Path, fd: int) -> int:
+    """When an open directory last changed, its name or what is in it; 0 of none that is open.
+
+    Raises:
+        StorageError: nobody can say.
+    """
+    with wrapped(directory, "look at"):
+        return 0 if fd < 0 else os.fstat(fd).st_ctime_ns
 
 
 class Whereabouts:
@@ -68,7 +73,7 @@ class Whereabouts:
             yield
         except (FileNotFoundError, CorruptionError) as error:
             self.check()
-            has_changed = self._is_reader and changed_ns(self._fd) != self._held.st_ctime_ns
+            has_changed = self._is_reader and changed_ns(self._directory, self._fd) != self._held.st_ctime_ns
             if has_changed and isinstance(error, FileNotFoundError):
                 raise StreamMoved from None
             raise
