@@ -12,8 +12,9 @@ import pytest
 from tests.conftest import RedisServer
 from tests.groups.grammar import APART, COMMON
 from tests.groups.machine import run_machine
+from tests.groups.shares import run_share
 from tests.groups.their_side import TheirSide
-from tests.groups.trials import SHARES, Trials
+from tests.groups.trials import SHARES
 
 
 @pytest.fixture
@@ -25,8 +26,8 @@ def theirs(redis_server: RedisServer) -> Iterator[TheirSide]:
 
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("seeds", SHARES, ids=str)
-def test_any_sequence_from_a_seed_has_the_same_effect_on_both_sides(theirs: TheirSide, seeds: range) -> None:
-    Trials(COMMON, APART, theirs).run(seeds)
+def test_any_sequence_from_a_seed_has_the_same_effect_on_both_sides(redis_server: RedisServer, seeds: range) -> None:
+    run_share(seeds, redis_server)
 
 
 @pytest.mark.timeout(1800)  # where it fails, the shortest sequence that does is looked for

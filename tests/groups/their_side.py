@@ -26,11 +26,12 @@ _BENDING = ("xdel", "xtrim", "xsetid", "xgroup_setid")
 class TheirSide:
     """The server. It is told what a model of 8.x needs to have in common with it."""
 
-    def __init__(self, server: RedisServer) -> None:
-        self._server = Server(server.host, server.port)
+    def __init__(self, server: RedisServer, *database: int) -> None:
+        self._server = Server(server.host, server.port, *database)
         self._bent: set[str] = set()
 
     def close(self) -> None:
+        self._server.run("FLUSHDB")
         self._server.close()
 
     def begin(self) -> None:

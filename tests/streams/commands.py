@@ -37,9 +37,9 @@ def agree(ours: object, theirs: object) -> bool:
 class Server:
     """A connection to a Redis server."""
 
-    def __init__(self, host: str, port: int) -> None:
+    def __init__(self, host: str, port: int, database: int = _DATABASE) -> None:
         connection: Any = redis.Connection  # it has no types, and a client would reshape replies
-        self._connection = connection(host=host, port=port, db=_DATABASE, protocol=2)
+        self._connection = connection(host=host, port=port, db=database, protocol=2)
         self.run("FLUSHDB")
 
     def run(self, *words: Any) -> Any:
