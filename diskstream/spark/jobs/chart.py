@@ -156,7 +156,9 @@ def _captions(figure: Any, axes: Any, settings: Settings, counts: tuple[int, int
     what = f"{', '.join(settings.fields)} in windows of {_length(settings.window_ms)}"
     figure.text(0.07, 1 - 0.32 / height, _plain(what), fontsize=14, fontweight="bold", color=_INK, va="center")
     more = f"; the {_PANELS} largest of {panels:,} panels" if panels > _PANELS else ""
-    more += f"; {number_of(left_out, 'row')} outside the years 1 to 9998 left out" if left_out else ""
+    if left_out:
+        outside = "outside the years 1 to 9998"
+        more += f"; {number_of(left_out, f'row {outside} is', f'rows {outside} are')} left out"
     figure.text(0.07, 1 - 0.58 / height, f"{number_of(rows, 'row')}{more}", fontsize=9, color=_MUTED, va="center")
     locator = md.AutoDateLocator(tz="UTC")  # type: ignore[no-untyped-call]
     axes[-1].xaxis.set_major_locator(locator)

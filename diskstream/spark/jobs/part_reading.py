@@ -183,6 +183,6 @@ def verify_part(place: Place, file: ArchivedFile, shape: Shape) -> None:
     found = digest_of(read_part(place, file.path, shape, among=True))
     if found != file.digest:
         raise ArchiveError(
-            f"{place.full(file.path)} is damaged: {number_of(file.rows, 'row')} with digest {file.digest} was written, "
-            f"{found.rows:,} with {found} are read back"
+            f"{place.full(file.path)} is damaged: what was written had {number_of(file.rows, 'row')} and the digest "
+            f"{file.digest}, what is read back {found.rows:,} and {found}"
         )
