@@ -161,7 +161,7 @@ class StreamLog:
                 if page.ctl.written[0] != number:  # rolled before it was poisoned: what is to be cured is elsewhere
                     file.close()
                     return None
-                recovery.cure(page, file, native)
+                recovery.cure(self.directory, page, file, native, self.options)
         return file, native
 
     def _finish_leaving(self, page: Page) -> None:

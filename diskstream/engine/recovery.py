@@ -220,16 +220,12 @@ def recover(
         generation = page.renew()
         native, fault = _log_or_copy(directory, number, page.ctl, file, options)
         _check_owner(directory, there, number, native)
-        if fault is not None:
-            native.scan()
-            report.findings.append(Finding("rotten", path, fault.offset, 0, READ_ONLY, str(fault)))
-        found = None if fault is not None else settle_tail(directory, files, file, native)
-        if found is not None:
-            report.findings.append(found)
-            if found.kind == "rotten":
-                fault = fault_of(directory, number, native.scan())
+        fault = _settled(directory, files, file, native, fault=fault, report=report)
         if page.was_poisoned and fault is None:
             _rewrite(file, native)
+            # The kernel may have given up such a page between the look at it and its copy: believed is what was copied.
+            native, fault = _log_or_copy(directory, number, page.ctl, file, options)
+            fault = _settled(directory, files, file, native, fault=fault, report=report)
         file.flush()
         # A killed process may have left names that nobody has flushed yet.
         files.sync_dir(directory)
@@ -250,6 +246,29 @@ def recover(
         raise
     report.seconds = time.perf_counter() - began
     return file, native, report, fault, generation
+
+
+def _settled(
+    directory: Path,
+    files: Files,
+    file: LogFileLike,
+    native: Log,
+    *,
+    fault: CorruptionError | None,
+    report: RecoveryReport,
+) -> CorruptionError | None:
+    """Applies all frames, cuts what is torn, and reports what it found. Returns what is rotten, if anything is."""
+    number = native.tail[0]
+    if fault is not None:
+        native.scan()
+        path = names.log_path(directory, number)
+        report.findings.append(Finding("rotten", path, fault.offset, 0, READ_ONLY, str(fault)))
+        return fault
+    found = settle_tail(directory, files, file, native)
+    if found is None:
+        return None
+    report.findings.append(found)
+    return fault_of(directory, number, native.scan()) if found.kind == "rotten" else None
 
 
 def _scan_beside_writers(native: Log) -> dict[str, Any] | None:
@@ -315,12 +334,21 @@ def _rewrite(file: LogFileLike, native: Log) -> None:
         offset += size
 
 
-def cure(page: Page, file: LogFileLike, native: Log) -> None:
-    """Reopens a poisoned stream that others still have open; the caller holds the append lock."""
+def cure(directory: Path, page: Page, file: LogFileLike, native: Log, options: Options) -> None:
+    """Reopens a poisoned stream that others still have open; the caller holds the append lock.
+
+    Raises:
+        StorageError: what the others have seen is not all there any more, or cannot be written anew.
+    """
     if not page.ctl.flags & 1:
         return
     native.scan()
     _rewrite(file, native)
+    copied = native_log(directory, native.tail[0], page.ctl, file, options)
+    copied.scan()
+    if copied.tail != native.tail:
+        path, why = names.log_path(directory, native.tail[0]), "some of it is lost: close the stream everywhere first"
+        raise StorageError(str(path), "write anew", errno.EIO, why)
     file.flush()
     number, end, lsn, _ = native.tail
     page.ctl.publish(number, end, lsn)

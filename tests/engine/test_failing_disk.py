@@ -11,6 +11,8 @@ import pytest
 
 import diskstream
 from diskstream import DiskFullError, PoisonedError, StorageError, Store
+from diskstream._native import Log
+from diskstream.engine import recovery
 from diskstream.engine.files import Files, LogFileLike
 from tests.engine.careful import at_each_step, numbers
 from tests.engine.children import child, until
@@ -99,6 +101,67 @@ def test_a_stream_that_was_poisoned_is_written_anew_before_it_is_believed(tmp_pa
         assert numbers(store) == [0, 1, 2, 3, 4]
         assert "pwrite" in disk.done
         assert "flush" in disk.done[disk.done.index("pwrite") :]
+
+
+def losing(monkeypatch: pytest.MonkeyPatch, lost: bytes) -> None:
+    """The kernel gives up the page of a value after all was read, before it is written anew: as if never written."""
+    real = recovery._rewrite
+
+    def rewrite(file: LogFileLike, native: Log) -> None:
+        held = file.native.read(0, file.size_bytes)
+        file.pwrite(held.index(lost), bytes(len(lost)))
+        real(file, native)
+
+    monkeypatch.setattr(recovery, "_rewrite", rewrite)
+
+
+def left_poisoned(path: Path) -> Store:
+    """A store whose last entry was added before a flush that failed, on a disk that is well again."""
+    disk = Disk("flush")
+    store = opened(path, disk)
+    store.stream("x").add({"n": 0})
+    store.sync()
+    store.stream("x").add({"n": "4711"})
+    disk.ill = True
+    with pytest.raises(StorageError):
+        store.sync()
+    disk.ill = False
+    return store
+
+
+def test_what_is_given_up_while_a_poisoned_stream_is_written_anew_is_not_believed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was in the state, and not in the file: an entry that no read could give, and the next append behind a hole."""
+    with pytest.raises(StorageError):
+        left_poisoned(tmp_path / "s").close()
+    with monkeypatch.context() as patched:
+        losing(patched, b"4711")
+        with diskstream.open(tmp_path / "s", **SMALL) as store:
+            assert numbers(store) == [0]
+            store.stream("x").add({"n": 2})
+            assert numbers(store) == [0, 2]
+            assert store.verify().ok
+    with diskstream.open(tmp_path / "s", **SMALL) as store:
+        assert numbers(store) == [0, 2]
+
+
+def test_who_joins_a_poisoned_stream_does_not_cure_it_where_something_is_given_up_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The others have seen what is gone: nobody may write behind it before all have opened the stream anew."""
+    store = left_poisoned(tmp_path / "s")
+    with monkeypatch.context() as patched:
+        losing(patched, b"4711")
+        with diskstream.open(tmp_path / "s", **SMALL) as other, pytest.raises(StorageError, match="close the stream"):
+            other.stream("x").add({"n": 2})
+    assert poisoned(store)
+    with pytest.raises(StorageError):
+        store.close()
+    with diskstream.open(tmp_path / "s", **SMALL) as again:
+        assert numbers(again) == [0]
+        again.stream("x").add({"n": 2})
+        assert again.verify().ok
 
 
 def test_a_flush_that_fails_in_a_recovery_is_not_believed_the_next_time(tmp_path: Path) -> None:
