@@ -31,7 +31,7 @@ def test_more_segments_than_descriptors_are_kept_whole(store: Path, tmp_path: Pa
         assert user.hear() == "0"
 
 
-@pytest.mark.parametrize("where", ["info", "segments"])
+@pytest.mark.parametrize("where", ["summary", "segments"])
 def test_a_backup_without_descriptors_fails_and_has_no_name(
     store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
@@ -40,7 +40,7 @@ def test_a_backup_without_descriptors_fails_and_has_no_name(
     def refuse(*_: object, **__: object) -> None:
         raise StorageError("a file", "open", errno.EMFILE, os.strerror(errno.EMFILE))
 
-    target = {"info": "diskstream.stream.Stream.info", "segments": "diskstream.engine.verify.open_sealed"}[where]
+    target = {"summary": "diskstream.stream.Stream.summary", "segments": "diskstream.engine.verify.open_sealed"}[where]
     monkeypatch.setattr(target, refuse)
     with pytest.raises(StorageError, match="Too many open files"):
         make_backup(store, tmp_path / "backups")
