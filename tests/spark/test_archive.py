@@ -350,7 +350,7 @@ def test_what_cannot_be_read_back_does_not_count(
         return [batches[0].slice(1), *batches[1:]]
 
     monkeypatch.setattr("diskstream.spark.jobs.part_reading.read_part", spoilt)
-    with pytest.raises(ArchiveError, match=r"1000 rows .* were written, 999 with"):
+    with pytest.raises(ArchiveError, match=r"had 1,000 rows .* read back 999 and"):
         run(no_spark, settings(tmp_path))
     assert parts(tmp_path / "archive") == []
     assert run(no_spark, settings(tmp_path, verify=False)).entries == 1000
