@@ -282,7 +282,7 @@ def trim(log: StreamLog, keep: int | None, below: EntryID | None, ref: str) -> i
     if ref == ACKED:
         return trim_acknowledged(log, keep, below)
     planned = log.native.plan_trim(keep or 0, False, 0) if below is None else trimming.plan_below(log, below)
-    if planned is not None and _trim_at_once(log, *planned):
+    if planned is not None and _trim_at_once(log, planned[:2]):
         return planned[2]
     if below is not None:
         gone = trimming.trim_below(log, below, approximate=False, limit=0)
@@ -297,13 +297,13 @@ def trim(log: StreamLog, keep: int | None, below: EntryID | None, ref: str) -> i
     return gone
 
 
-def _trim_at_once(log: StreamLog, segment: int, position: int, _gone: int) -> bool:
+def _trim_at_once(log: StreamLog, place: tuple[int, int]) -> bool:
     """Trims to a place and ends what is pending before the first entry behind it, in one frame: both or neither.
 
     False, with nothing done, where nothing is pending, too much for one frame, or the first entry is not at hand.
     """
     holding = _holding(log)
-    first = trimming.first_behind(log, segment, position) if holding else None
+    first = trimming.first_behind(log, *place) if holding else None
     if first is None:
         return False
     until = (1, 0, 0) if first == MAX_ID else (0, first.ms, first.seq)
@@ -318,5 +318,5 @@ def _trim_at_once(log: StreamLog, segment: int, position: int, _gone: int) -> bo
             records.append(("end", group, old))
     if not records:
         return False
-    log.pending.change([*records, ("trim", segment, position)], now_ms(log))
+    log.pending.change([*records, ("trim", *place)], now_ms(log))
     return True
