@@ -192,3 +192,9 @@ def test_every_page_that_is_linked_to_exists(page: str) -> None:
     links = re.findall(r"\]\(([^)#]+)\)", (ROOT / page).read_text(encoding="utf-8"))
     assert links
     assert [link for link in links if not ((ROOT / page).parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("remark", sorted((ROOT / "bench" / "remarks").glob("*.md")), ids=lambda path: path.stem)
+def test_the_page_of_figures_has_each_remark_as_its_source_has_it(remark: Path) -> None:
+    page = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
+    assert remark.read_text(encoding="utf-8").strip() in page
