@@ -131,6 +131,8 @@ class Block:
     def entries_capped(self, limit: int, max_bytes: int, spent: int) -> tuple[list[Entry], int]:
         """Live entries until `spent` and their bytes reach `max_bytes`; and the sum."""
     def find(self, id: _IDLike) -> Entry | None: ...  # The live entry with this ID, or None
+    def find_many(self, ids: list[EntryID], at: int, found: dict[EntryID, Entry]) -> int:
+        """Puts what `ids`, rising from place `at` on, has here into `found`; where those behind the block begin."""
     def positions(self, ids: Sequence[_IDLike]) -> list[tuple[EntryID, int]]:
         """(ID, position in the segment) of those of `ids` that are live entries here."""
     def lower_bound(self, id: _IDLike) -> int: ...  # The position in the segment of the first entry not below `id`

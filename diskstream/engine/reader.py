@@ -241,22 +241,17 @@ def first_id(log: StreamLog) -> EntryID:
 def find_many(log: StreamLog, ids: list[EntryID]) -> dict[EntryID, Entry]:
     """Those of `ids` that are live entries."""
     found: dict[EntryID, Entry] = {}
-    rest = sorted(set(ids))
-    enough = 1 if len(rest) <= FEWEST_ROWS else len(rest)  # neighbours are in one piece; others are few a piece
-    while rest:
-        found_blocks = blocks(log, rest[0], rest[-1], enough=enough)
+    wanted = sorted(set(ids))
+    at = 0
+    enough = 1 if len(wanted) <= FEWEST_ROWS else len(wanted)  # neighbours are in one piece; others are few a piece
+    while at < len(wanted):
+        found_blocks = blocks(log, wanted[at], wanted[-1], enough=enough)
         # A node may end before the first ID that is wanted: the next one begins behind it.
-        block = next((each for each in found_blocks if each.id_at(each.row_count - 1) >= rest[0]), None)
+        block = next((each for each in found_blocks if each.id_at(each.row_count - 1) >= wanted[at]), None)
         if block is None:
             break
-        last = block.id_at(block.row_count - 1)
-        here = [entry_id for entry_id in rest if entry_id <= last]
-        for entry_id in here:
-            entry = block.find(entry_id)
-            if entry is not None:
-                found[entry_id] = entry
-        rest = rest[len(here) :]
-        enough = 1 if len(rest) <= FEWEST_ROWS else ROWS_AT_ONCE
+        at = block.find_many(wanted, at, found)
+        enough = 1 if len(wanted) - at <= FEWEST_ROWS else ROWS_AT_ONCE
     return found
 
 

@@ -410,6 +410,22 @@ impl Block {
         self.find_one(parse(id, 0)?)
     }
 
+    /// Puts the live entries of this block that are among `ids`, which rise, into `found`, by their IDs; begins with
+    /// the ID at `at`. Returns where those begin that are behind the block.
+    fn find_many(&self, ids: &Bound<'_, PyList>, at: usize, found: &Bound<'_, PyDict>) -> PyResult<usize> {
+        for place in at..ids.len() {
+            let wanted = ids.get_item(place)?;
+            let id = parse(&wanted, 0)?;
+            if self.block.ids.last().is_none_or(|last| id > *last) {
+                return Ok(place);
+            }
+            if let Some(entry) = self.find_one(id)? {
+                found.set_item(wanted, entry)?;
+            }
+        }
+        Ok(ids.len())
+    }
+
     /// The position in the segment of each of these IDs that is a live entry here.
     fn positions(&self, ids: Vec<Bound<'_, PyAny>>) -> PyResult<Vec<(EntryId, u64)>> {
         let mut found = Vec::new();
