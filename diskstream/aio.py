@@ -9,8 +9,9 @@
             ...
 
 Appends and looks at what is in memory cost microseconds and are made at once, except where they wait for a flush
-(``fsync="always"``, ``durable=True``). What reads a disk or waits runs in a thread. What is not here
-(columns, tables, the audit, leases) is a method of ``store.sync_store`` and its streams, for `asyncio.to_thread`.
+(``fsync="always"``, ``durable=True``): what many tasks `Stream.add` then shares flushes. What reads a disk or waits
+runs in a thread. What is not here (columns, tables, the audit, leases) is a method of ``store.sync_store`` and its
+streams, for `asyncio.to_thread`.
 """
 
 import asyncio
@@ -19,9 +20,11 @@ import os
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, overload
+from weakref import WeakValueDictionary
 
 from diskstream import store as _store
 from diskstream._native import Delivery, Entry, EntryID
+from diskstream.aio_adding import Adding
 from diskstream.aio_groups import Consumer, Group
 from diskstream.aio_waits import Listening, waited
 from diskstream.commits import AddOptions, Commit, EntryOptions
@@ -57,6 +60,7 @@ class Store:
 
     def __init__(self, sync_store: _store.Store) -> None:
         self.sync_store = sync_store
+        self._adding: WeakValueDictionary[bytes, Adding] = WeakValueDictionary()
 
     async def __aenter__(self) -> Self:
         return self
@@ -72,7 +76,11 @@ class Store:
 
     def stream(self, name: str | bytes) -> "Stream":
         """The stream of that name."""
-        return Stream(self.sync_store.stream(name))
+        stream = self.sync_store.stream(name)
+        adding = self._adding.get(stream.name)
+        if adding is None:
+            adding = self._adding[stream.name] = Adding(stream)
+        return Stream(stream, adding)
 
     async def streams(self, pattern: str | bytes | None = None) -> list[bytes]:
         """The names of all streams: see `diskstream.Store.streams`."""
@@ -159,8 +167,9 @@ async def _blocking(read: Callable[[float | None], _T], block: float | None) -> 
 class Stream:
     """A stream, for asyncio. `sync_stream` is the one behind it."""
 
-    def __init__(self, sync_stream: _Stream) -> None:
+    def __init__(self, sync_stream: _Stream, adding: Adding | None = None) -> None:
         self.sync_stream = sync_stream
+        self._adding = adding or Adding(sync_stream)
 
     @property
     def name(self) -> bytes:
@@ -185,8 +194,15 @@ class Stream:
     async def add(
         self, fields: Fields, id: IDLike = "*", *, nomkstream: bool = False, **options: Unpack[EntryOptions]
     ) -> EntryID | None:
-        """Adds one entry: see `diskstream.Stream.add`."""
+        """Adds one entry: see `diskstream.Stream.add`.
+
+        Where it waits for the disk, and the ID is automatic, what tasks add meanwhile shares the next flush. An add
+        that is cancelled while it waits may have been made all the same.
+        """
         durable = options.get("durable", False)
+        waits = durable or self.sync_stream.waits_for_disk
+        if waits and id == "*" and not nomkstream and not options.keys() - {"durable"}:
+            return await self._adding.add(fields)
         return await self._append(
             lambda: self.sync_stream.add(fields, id, nomkstream=nomkstream, **options), durable=durable
         )

@@ -3,13 +3,14 @@
 The bare loop is `pwrite` of 96 bytes and `fdatasync`, one after the other, on a file of 8 MiB whose zeros were written
 and flushed before, on the same file system: what one flush at a time can reach. `Stream.add` runs in one thread, in 32
 threads of one process, and in 8 processes with one store open in each, all on one stream; the last two may share
-flushes. Rates count from the common start to the last return. For comparison: the loop with `RWF_DSYNC` in place of
-`fdatasync`, Redis with `appendfsync always` (redis-py on one connection; `redis-benchmark` with 32 connections), and
-SQLite in WAL mode with `synchronous=FULL`.
+flushes, and so may `aio.Stream.add` in 32 tasks of one loop. Rates count from the common start to the last return. For
+comparison: the loop with `RWF_DSYNC` in place of `fdatasync`, Redis with `appendfsync always` (redis-py on one
+connection; `redis-benchmark` with 32 connections), and SQLite in WAL mode with `synchronous=FULL`.
 """
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections.abc import Callable
@@ -23,6 +24,7 @@ from bench.model import Figure, Result, Row, Target
 from bench.peers import bare, redis_server, sqlite
 from bench.procs import child
 from bench.rounds import Contender, rate, take_turns
+from diskstream import aio
 
 NAME = "always"
 RATE = "entries/s"
@@ -34,6 +36,7 @@ BARE = "bare pwrite + fdatasync"
 DSYNC = "bare pwritev RWF_DSYNC"
 ONE = "Stream.add, one thread"
 THREADED = f"Stream.add, {THREADS} threads"
+TASKED = f"aio.Stream.add, {THREADS} tasks"
 SPREAD = f"Stream.add, {PROCESSES} processes"
 REDIS = "redis-py xadd, one connection"
 BENCHMARK = f"redis-benchmark, {THREADS} connections"
@@ -47,6 +50,7 @@ def run(context: Context, result: Result) -> None:
             Contender(BARE, lambda: _bare(context, bare.flush_step)),
             Contender(ONE, lambda: _one(context)),
             Contender(THREADED, lambda: _threads(context)),
+            Contender(TASKED, lambda: _tasks(context)),
             Contender(SPREAD, lambda: _processes(context)),
             Contender(DSYNC, lambda: _bare(context, bare.dsync_step)),
             Contender(SQLITE, lambda: _sqlite(context)),
@@ -67,7 +71,15 @@ def run(context: Context, result: Result) -> None:
     }
     for case, target in gates.items():
         result.rows.append(Row(case, figures[case], BARE, figures[BARE], target))
-    for case, peer in ((ONE, DSYNC), (ONE, SQLITE), (ONE, REDIS), (THREADED, BENCHMARK)):
+    informational = (
+        (TASKED, BARE),
+        (ONE, DSYNC),
+        (ONE, SQLITE),
+        (ONE, REDIS),
+        (THREADED, BENCHMARK),
+        (TASKED, BENCHMARK),
+    )
+    for case, peer in informational:
         if peer in figures:
             result.rows.append(Row(case, figures[case], peer, figures[peer]))
 
@@ -107,6 +119,27 @@ def _threads(context: Context) -> float:
         took = time.monotonic() - begin
         if len(counts) != THREADS:
             raise RuntimeError(f"{THREADS - len(counts)} of {THREADS} threads failed")
+        ours.must_hold(stream, len(ROWS) + sum(counts))
+        return sum(counts) / took
+
+
+def _tasks(context: Context) -> float:
+    async def add(stream: aio.Stream, deadline: float) -> int:
+        done = 0
+        while time.monotonic() < deadline:
+            await stream.add(ROWS[done % len(ROWS)])
+            done += 1
+        return done
+
+    async def whole(stream: aio.Stream) -> list[int]:
+        deadline = time.monotonic() + context.seconds
+        return await asyncio.gather(*(add(stream, deadline) for _ in range(THREADS)))
+
+    with ours.fresh_stream(context, "always") as stream:
+        ours.add_step(stream, ROWS)()
+        begin = time.monotonic()
+        counts = asyncio.run(whole(aio.Stream(stream)))
+        took = time.monotonic() - begin
         ours.must_hold(stream, len(ROWS) + sum(counts))
         return sum(counts) / took
 
