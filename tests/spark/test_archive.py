@@ -396,7 +396,7 @@ def test_garbage_that_cannot_be_removed_fails_nothing_that_was_committed(
     def refused(place: Place, path: str) -> None:
         raise StorageError(path, "remove", 5, "Input/output error")
 
-    stray = tmp_path / "archive" / "stream=s" / "part-of-nobody.parquet"
+    stray = tmp_path / "archive" / "stream=s" / "date=2024-10-04" / f"part-1-0-2-0-{'0123456789abcdef' * 2}.parquet"
     stray.parent.mkdir(parents=True)
     stray.touch()
     os.utime(stray, (0, 0))
@@ -408,7 +408,7 @@ def test_garbage_that_cannot_be_removed_fails_nothing_that_was_committed(
     tell_garbage(summary.garbage, dry_run=False)
     assert "was not removed: " in capsys.readouterr().err
     fill(tmp_path / "store", "s", days(1, 10, first=1))
-    assert run(no_spark, settings(tmp_path)).garbage.removed == ("stream=s/part-of-nobody.parquet",)
+    assert run(no_spark, settings(tmp_path)).garbage.removed == (f"stream=s/date=2024-10-04/{stray.name}",)
 
 
 def test_another_store_and_a_stream_made_anew_are_refused(no_spark: Any, tmp_path: Path) -> None:

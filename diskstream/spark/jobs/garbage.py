@@ -17,8 +17,14 @@ __all__ = ["Garbage", "Marker", "check_grace", "collect", "collect_behind", "run
 
 _JOBS = "_jobs"
 _BEAT_S = 20.0
-_PART = re.compile(r".*\.(?:parquet|tmp)")
-_OF_JOB = re.compile(r".*?([0-9a-f]{16})[0-9a-f]{16}\.(?:parquet|tmp)")
+# Nothing is removed but by a name that only a job of an archive gives, where it gives it: a folder may be others' too.
+_MARK = re.compile(rf"{_JOBS}/[0-9a-f]{{16}}(?:\.[0-9a-f]{{16}}\.tmp)?")
+_PART = re.compile(
+    r"stream=[^/]+/date=[^/]+(?:/hour=[^/]+)?/"
+    r"(?:part-\d+-\d+-\d+-\d+-(?P<done>[0-9a-f]{16})[0-9a-f]{16}\.parquet|\.(?P<begun>[0-9a-f]{16})[0-9a-f]{16}\.tmp)",
+    re.DOTALL,
+)
+_NEW_VERSION = re.compile(rf"{FOLDER}/\d{{12}}\.json\.[0-9a-f]{{16}}\.tmp")
 # A job that was not heard of for so many beats is dead.
 _LEAST_GRACE_S = 3 * _BEAT_S
 
@@ -117,19 +123,19 @@ def collect(place: Place, grace_s: float, *, dry_run: bool = False) -> Garbage:
     # Files first, then jobs, then manifests: what a job commits meanwhile was of a running job or is in the manifest.
     found = place.list()
     until = time.time() - grace_s
-    alive = {each.path.rpartition("/")[2] for each in found if each.path.startswith(f"{_JOBS}/")}
-    dead = [each for each in found if each.path.startswith(f"{_JOBS}/") and each.changed_s < until]
-    alive -= {each.path.rpartition("/")[2] for each in dead}
+    marks = [each for each in found if _MARK.fullmatch(each.path)]
+    dead = [each for each in marks if each.changed_s < until]
+    alive = {each.path.rpartition("/")[2] for each in marks} - {each.path.rpartition("/")[2] for each in dead}
     old = _replaced(place, found, until)
     kept = _kept(place, old)
     needed = {each.path for made in kept for each in made.files}
     current = {each.path for each in kept[-1].files} if kept else set()
     gone, waiting = list[Found](), list[Found]()
     for each in found:
-        if each.path in current or each.path.startswith(f"{_JOBS}/") or not _PART.fullmatch(each.path):
+        part = _PART.fullmatch(each.path)
+        if each.path in current or not (part or _NEW_VERSION.fullmatch(each.path)):
             continue
-        job = _OF_JOB.fullmatch(each.path)
-        if job and job[1] in alive:
+        if part and (part["done"] or part["begun"]) in alive:
             continue
         (waiting if each.path in needed or each.changed_s > until else gone).append(each)
     if not dry_run:
