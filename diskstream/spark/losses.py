@@ -11,7 +11,7 @@ from diskstream.spark.names import as_text
 from diskstream.store import Store
 from diskstream.stream import Stream
 
-__all__ = ["RUN_AGAIN", "WITHOUT_LEASE", "check_loss", "check_same", "check_there", "whole"]
+__all__ = ["RUN_AGAIN", "WITHOUT_LEASE", "check_loss", "check_same", "check_there", "is_same", "whole"]
 
 _T = TypeVar("_T")
 
@@ -78,6 +78,11 @@ def check_same(stream: Stream, within: tuple[EntryID, EntryID], identity: bytes 
         found = "another one is in its place"
     if found:
         raise DataLossError(as_text(stream.name), f"{found}: it was deleted or replaced", f"{first} to {last}", advice)
+
+
+def is_same(stream: Stream, identity: bytes | None) -> bool:
+    """Whether a stream still is the one of that identity, or it is not known of which it was."""
+    return identity in (None, stream.identity())
 
 
 def whole(

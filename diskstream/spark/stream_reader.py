@@ -14,7 +14,7 @@ from diskstream.ids import MIN_ID, EntryID
 from diskstream.spark import offsets
 from diskstream.spark.acknowledge import acknowledge
 from diskstream.spark.admission import Admission
-from diskstream.spark.losses import check_same
+from diskstream.spark.losses import check_same, is_same
 from diskstream.spark.names import as_text
 from diskstream.spark.options import Bounds, ReadOptions
 from diskstream.spark.partitions import EntriesPartition
@@ -80,6 +80,12 @@ class EntriesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return earliest
         # A time may be before all that there is; an ID that was trimmed away is missed.
         return at if self.options.starting_timestamp is None else max(at, earliest)
+
+    def _begin_later(self, stream: Stream) -> EntryID:
+        """The same for a stream that was not there when the query began: all of it came later than that."""
+        named = self.options.starting_ids.by_stream if self.options.starting_ids else {}
+        at = named.get(stream.name)
+        return self._begin(stream) if isinstance(at, EntryID) else stream.trimmed_to() or MIN_ID
 
     def _end(self, stream: Stream) -> EntryID:
         if self.options.include_tail:
@@ -147,9 +153,9 @@ class EntriesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._target is not None:
             latest = {name: min(at, self._target.get(name, MIN_ID)) for name, at in latest.items()}
         for name in list(latest):
-            # A stream that was not there before is read from its beginning.
+            # A stream that was not there before is read from its beginning, unless it was named with an ID.
             if name not in begun:
-                new[name] = begun[name] = store.stream(name).trimmed_to() or MIN_ID
+                new[name] = begun[name] = self._begin_later(store.stream(name))
             latest[name] = max(latest[name], begun[name])
         ends = self._admission.end(store, begun, latest, draining=self._target is not None)
         ended = self._offset(ends, known, {name: at for name, at in new.items() if name in ends})
@@ -184,9 +190,11 @@ class EntriesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         store, begun = self._opened(), {**offsets.decode(start), **offsets.new_ones(end)}
         ranges: list[tuple[bytes, EntryID, EntryID]] = []
+        meant = offsets.identities(end)
         for name, last in offsets.decode(end).items():
             first = begun.get(name, MIN_ID).next()
-            if first is not None and first <= last:
+            # What has the name of a stream that is gone is read by a later batch, from its beginning, and not here too.
+            if first is not None and first <= last and is_same(store.stream(name), meant.get(name)):
                 ranges.append((name, first, last))
         path = str(store.path)
         self._check_losses(store, begun, start, end)

@@ -3,7 +3,7 @@
 import json
 import logging
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,7 @@ from diskstream.ids import EntryID
 from diskstream.spark import versions
 from diskstream.spark.collecting import spare_the_collector
 from diskstream.spark.kept_stores import STORES
-from diskstream.spark.losses import check_there, whole
+from diskstream.spark.losses import check_there, is_same, whole
 from diskstream.spark.names import as_text
 from diskstream.spark.options import ReadOptions
 from diskstream.spark.partitions import EntriesPartition, Slice
@@ -74,16 +74,20 @@ def read_entries(partition: EntriesPartition, plan: Plan, options: ReadOptions) 
             if partition.leased or options.fail_on_data_loss:
                 found = whole(store, each.stream, each.range, read, identity=each.identity)
             else:
-                found = _what_is_left(read(store.stream(each.stream)))
+                found = _what_is_left(store.stream(each.stream), each, read)
             for batch in found:
                 yield assemble(text, batch)
     spare_the_collector()
 
 
-def _what_is_left(found: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
-    """Where losses are allowed, a stream that goes while it is read is at its end."""
-    with suppress(ChangedError):
-        yield from found
+def _what_is_left(
+    stream: Stream, each: Slice, read: "Callable[[Stream], Iterator[pa.RecordBatch]]"
+) -> "Iterator[pa.RecordBatch]":
+    """Where losses are allowed, a stream that goes while it is read is at its end, and of another one that has its name
+    nothing was planned."""
+    if is_same(stream, each.identity):
+        with suppress(ChangedError):
+            yield from read(stream)
 
 
 def _scan(stream: Stream, each: Slice, plan: Plan, options: ReadOptions) -> "Iterator[pa.RecordBatch]":

@@ -73,6 +73,17 @@ def test_what_was_trimmed_before_a_stream_was_found_is_not_missed(store: Store) 
     assert query.numbers() == [100]
 
 
+@pytest.mark.parametrize(("named", "first"), [("5-0", 5), ("earliest", 1), ("latest", 1)])
+def test_a_stream_that_comes_later_begins_where_it_was_named_to(store: Store, named: str, first: int) -> None:
+    """With a word it begins at its beginning: all of it came after the query."""
+    bounds = f'{{"s2": "{named}", "*": "earliest"}}'
+    query = Query(store.path, streampattern="*", streams=None, startingids=bounds)
+    fill(store, range(1, 10), "s2")
+    assert query.numbers() == list(range(first, 10))
+    fill(store, range(10, 11), "s2")
+    assert query.numbers() == [10]
+
+
 def replaced(store: Store) -> None:
     store.delete("x")
     fill(store, range(1000, 1001))
@@ -174,6 +185,29 @@ def test_the_new_one_is_read_from_its_beginning(store: Store, limit: int | None)
     assert found == list(range(1, 13))
     fill(store, range(20, 22))
     assert query.numbers() == [20, 21]
+
+
+def test_of_the_new_one_a_batch_that_was_planned_of_the_old_has_nothing(store: Store) -> None:
+    """It comes again after a restart; a later one reads the new stream from its beginning, and each entry once."""
+    fill(store, range(1, 10))
+    query = Query(store.path, failondataloss="false")
+    start, end = query.offset, query.latest()
+    with_lesser_ids(store)
+    again = Query(store.path, start, failondataloss="false")
+    assert again.read(start, end) == []
+    again.offset = end
+    assert again.numbers() == list(range(1, 13))
+
+
+def test_of_the_new_one_a_task_that_was_planned_of_the_old_has_nothing(store: Store) -> None:
+    fill(store, range(1, 10))
+    query = Query(store.path, failondataloss="false")
+    end = query.latest()
+    planned = query.reader.partitions(query.offset, end)
+    with_lesser_ids(store)
+    assert [batch for each in planned for batch in query.reader.read(each)] == []
+    query.offset = end
+    assert query.numbers() == list(range(1, 13))
 
 
 def test_the_new_one_may_be_empty_at_first(store: Store) -> None:
