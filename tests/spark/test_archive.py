@@ -171,6 +171,20 @@ def test_a_range_is_archived_and_then_the_rest_without_a_gap(no_spark: Any, tmp_
     assert kept(tmp_path / "archive", "s") == stored(store, "s")
 
 
+def test_each_run_says_what_is_before_the_archives_first_id(no_spark: Any, tmp_path: Path) -> None:
+    """The first run decides where it begins. Who trims up to where it ends would lose what is before."""
+    fill(tmp_path / "store", "s", days(3, 10))
+    begin = BASE + DAY
+    wanted = f"10 entries before {begin}-0 not in the archive"
+    for given in ({"start": str(begin), "dry_run": True}, {"start": str(begin)}, {}, {"start": str(BASE)}):
+        (stream,) = run(no_spark, settings(tmp_path, **given)).streams
+        assert stream.note == wanted
+    with diskstream.open(tmp_path / "store") as store:
+        store.stream("s").trim(minid=str(begin))
+    (stream,) = run(no_spark, settings(tmp_path)).streams
+    assert stream.note == ""
+
+
 def test_typed_columns_keep_what_does_not_parse(no_spark: Any, tmp_path: Path) -> None:
     fill(tmp_path / "store", "s", [(f"{BASE}-0", {"n": "7", "word": "x"}), (f"{BASE}-1", {"n": "seven"})])
     columns = (("n", "int32"), ("word", "string"))

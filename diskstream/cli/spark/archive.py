@@ -66,7 +66,8 @@ def command(
 ) -> None:
     """Archive entries to Parquet, each once: every run goes on where the last one ended.
 
-    Nothing is trimmed: it says up to which ID each stream is in the archive, and diskstream trim may take that away.
+    Nothing is trimmed: it says up to which ID each stream is in the archive, and how much before its first ID is not;
+    the rest diskstream trim may take away.
     """
     check_order(start, end)
     jobs_or_failure()

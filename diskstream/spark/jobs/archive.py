@@ -57,7 +57,7 @@ class StreamArchived:
         stream: its name.
         entries, files, size_bytes: what was added to the archive; in a dry run `entries` counts deleted ones too.
         archived_from, archived_to: everything that was live between these IDs is in the archive: the store may be
-            trimmed up to `archived_to`. None where nothing is.
+            trimmed up to `archived_to` where no note tells of entries before `archived_from`. None where nothing is.
         note: what an operator should know.
     """
 

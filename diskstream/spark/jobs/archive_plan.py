@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from diskstream.errors import ArchiveError, ArgumentError
+from diskstream.errors import ArchiveError, ArgumentError, CorruptionError, RemoteError
 from diskstream.ids import MIN_ID, EntryID, parse_end, parse_start
+from diskstream.plurals import number_of
 from diskstream.spark.jobs.manifest import Manifest, Reach, Shape
 from diskstream.spark.jobs.parts import CORRUPT
 from diskstream.spark.names import as_text
@@ -151,6 +152,8 @@ def plan_streams(
     for name in names:
         stream, before = store.stream(name), base.streams.get(name)
         last = stream.last_id()
+        if left_out := _left_out(stream, before.first if before else low):
+            notes[name] = left_out
         if before is not None:
             _check(stream, before, low, last)
             if before.last >= min(high, last):
@@ -163,11 +166,22 @@ def plan_streams(
             continue
         trimmed = stream.trimmed_to()
         if before is not None and trimmed is not None and trimmed > before.last:
-            notes[name] = f"entries from {low_here} to {trimmed} were trimmed before they were archived"
+            trimmed_away = f"entries from {low_here} to {trimmed} were trimmed before they were archived"
+            notes[name] = "; ".join(filter(None, (notes.get(name), trimmed_away)))
         reaches[name] = Reach(before.first if before else low_here, until, stream.identity())
         limits = settings.max_entries, settings.max_bytes
         slices.extend(slices_of(stream, low_here, until, (min(limits[0], _LEAST_ENTRIES), limits[1])))
     return ArchivePlan(base, shape, identity, tuple(slices), reaches, notes)
+
+
+def _left_out(stream: Stream, first: EntryID) -> str:
+    """What is said of entries before the first ID of the archive: who trims up to the last one would lose them."""
+    until = first.prev()
+    try:
+        entries = 0 if until is None else stream.count("-", until)
+    except (CorruptionError, RemoteError):  # of a segment that this run need not read
+        return f"entries before {first} may not be in the archive"
+    return f"{number_of(entries, 'entry')} before {first} not in the archive" if entries else ""
 
 
 def _check(stream: Stream, before: Reach, low: EntryID, last: EntryID) -> None:

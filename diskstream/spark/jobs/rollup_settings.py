@@ -28,7 +28,8 @@ class Settings:
         time_field: the field with the entry's time, ISO 8601 or ms since 1970; none: the time of its ID.
         quantiles: from 0 to 1; none of them: the fastest way.
         since_ms, until_ms: only entries with IDs from, and before, these times.
-        lateness_ms: with a `time_field`: how long after its end a window is waited for until it counts as complete.
+        lateness_ms: how long after its end a window is waited for until it counts as complete: for a `time_field`, or
+            IDs that are given, as of a copy that is behind.
         output: Parquet file to write, in a directory that is there.
         to_stream: stream of the same store to add complete windows to, an entry each.
         chart: picture (PNG) to draw.
