@@ -113,6 +113,25 @@ def test_a_damaged_file_is_a_finding(no_spark: Any, tmp_path: Path) -> None:
     assert "is missing, though the manifest names it" in summary.findings[0].note
 
 
+@pytest.mark.parametrize("lost", ["the first day", "all entries", "the stream"])
+def test_a_damaged_file_of_what_the_store_has_no_longer_is_a_finding(no_spark: Any, tmp_path: Path, lost: str) -> None:
+    """There is no other copy."""
+    settings = filled(no_spark, tmp_path)
+    first, second, _ = latest(Place(tmp_path / "archive")).files
+    (tmp_path / "archive" / first.path).write_bytes((tmp_path / "archive" / second.path).read_bytes())
+    with diskstream.open(tmp_path / "store") as store:
+        if lost == "the stream":
+            store.delete("s")
+        else:
+            store.stream("s").trim(maxlen=200 if lost == "the first day" else 0)
+    summary = run(no_spark, settings)
+    assert [(each.stream, each.kind, each.entries) for each in summary.findings] == [(b"s", "damaged", 100)]
+    assert summary.streams[0].stored == summary.streams[0].archived == (200 if lost == "the first day" else 0)
+    assert run(no_spark, replace(settings, start=str(BASE + DAY))).ok  # as far as it was asked for
+    assert run(no_spark, replace(settings, pattern="other*")).ok
+    assert run(no_spark, replace(settings, dry_run=True)).streams[0].archived == summary.streams[0].archived
+
+
 def test_typed_archives_are_compared_by_their_columns(no_spark: Any, tmp_path: Path) -> None:
     columns = (("n", "int32"), ("day", "string"), ("none", "double"))
     fill(tmp_path / "store", "s", [(f"{BASE - 5}-0", {"n": "bad"}), (f"{BASE - 5}-1", {"n": "4", "other": "x"})])

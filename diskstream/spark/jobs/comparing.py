@@ -37,14 +37,15 @@ _Rows = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class SideTask:
-    """What one task sums: either slices of the lease, or a file of the archive."""
+    """What one task sums: either slices of the lease, or a file of the archive, of which `within` is compared; of one
+    without any, as the store has nothing of it any more, the file's own digest is looked at."""
 
     store: str
     archive: str
     shape: Shape
     slices: tuple[Slice, ...] = ()
     file: ArchivedFile | None = None
-    within: tuple[tuple[int, int], tuple[int, int]] = ((0, 0), (0, 0))
+    within: tuple[tuple[int, int], tuple[int, int]] | None = None
 
 
 @dataclass(frozen=True)
@@ -107,11 +108,11 @@ def sum_side(task: SideTask) -> Side:
 
 
 def _sum_file(days: dict[tuple[bytes, int], Digest], task: SideTask, file: ArchivedFile) -> str:
-    first, last = EntryID(*task.within[0]), EntryID(*task.within[1])
     place, whole = Place(task.archive), Digest()
     for batch in read_part(place, file.path, task.shape, among=True):
         whole += digest_of([batch])
-        _add(days, file.stream, [rows_within(batch, first, last)])
+        if task.within is not None:
+            _add(days, file.stream, [rows_within(batch, *(EntryID(*each) for each in task.within))])
     if whole == file.digest:
         return ""
     return f"{place.full(file.path)} is damaged: its digest is {whole}, not {file.digest}"

@@ -1,8 +1,9 @@
 """The job `reconcile`: an archive against its store, by count and digest of each stream and day.
 
 Compared is what both can have: from the store's first live entry (what was trimmed before it is the archive's alone) to
-where the archive ends. Each file of the archive is read and held against its own digest too. Where a day differs, its
-rows are compared one by one, and what is missing, extra or different is told by segment of the store.
+where the archive ends. Each file of the archive is read and held against its own digest too, also one before that
+range, of which there is no other copy, unless a start leaves it out. Where a day differs, its rows are compared one by
+one, and what is missing, extra or different is told by segment of the store.
 """
 
 import time
@@ -168,7 +169,7 @@ def run(spark: "SparkSession | None", settings: ReconcileSettings) -> ReconcileS
         with leased(store, names, settings.lease_ttl_s) as lease:
             with diskstream.open(lease, read_only=True) as moment:
                 ranges, notes = _ranges(settings, base, moment, names)
-                tasks = _tasks(settings, base, moment, ranges)
+                tasks = _tasks(settings, base, moment, ranges, names)
             sides = done(run_tasks(spark, "summing up", tasks, Guarded(sum_side), quiet=settings.quiet))
             sums, findings = _sums(tasks, sides)
             differing = _differing(settings, base, str(lease), ranges, sums)
@@ -185,9 +186,9 @@ def _planned(
     """What would be compared: what indexes and the manifest say of it."""
     ranges, notes = _ranges(settings, base, store, names)
     sums: tuple[_Sums, _Sums] = {}, {}
-    for task in _tasks(settings, base, store, ranges):
+    for task in _tasks(settings, base, store, ranges, names):
         pieces = [(each.stream, each.first[0], each.entries) for each in task.slices]
-        pieces += [(task.file.stream, task.file.first.ms, task.file.rows)] if task.file else []
+        pieces += [(task.file.stream, task.file.first.ms, task.file.rows)] if task.file and task.within else []
         for stream, ms, rows in pieces:
             into, key = sums[1 if task.file else 0], (stream, ms // DAY_MS)
             into[key] = into.get(key, Digest()) + Digest(rows)
@@ -203,8 +204,7 @@ def _all_compared(
     sums: tuple[_Sums, _Sums],
 ) -> tuple[StreamCompared, ...]:
     ranges, notes = planned
-    everything = not (settings.streams or settings.pattern)
-    lost = sorted({each.stream for each in base.files} - set(names)) if everything else []
+    lost = _lost(settings, base, names)
     compared = [_compared(base, name, ranges.get(name), sums, notes.get(name, "")) for name in names]
     return (*compared, *(_compared(base, name, None, sums, "the store has no such stream") for name in lost))
 
@@ -238,18 +238,30 @@ def _first_live(stream: Stream) -> EntryID | None:
     return None if entry is None else entry.id
 
 
-def _tasks(settings: ReconcileSettings, base: Manifest, store: Store, ranges: Mapping[bytes, Reach]) -> list[SideTask]:
+def _tasks(
+    settings: ReconcileSettings, base: Manifest, store: Store, ranges: Mapping[bytes, Reach], names: list[bytes]
+) -> list[SideTask]:
     slices: list[Slice] = []
     for name, reach in ranges.items():
         slices.extend(slices_of(store.stream(name), reach.first, reach.last, (_TASK_ENTRIES, _TASK_BYTES)))
     lease = str(store.path)
     tasks = [SideTask(lease, settings.archive, base.shape, run) for run in pack(slices, _TASK_BYTES, _TASK_ENTRIES)]
+    low, high, chosen = parse_start(settings.start), parse_end(settings.end), {*names, *_lost(settings, base, names)}
     for file in base.files:
-        both = ranges.get(file.stream)
+        if file.stream not in chosen or file.last < low or file.first > high:
+            continue
+        both, within = ranges.get(file.stream), None
         if both is not None and file.last >= both.first and file.first <= both.last:
             within = (both.first.ms, both.first.seq), (both.last.ms, both.last.seq)
-            tasks.append(SideTask(lease, settings.archive, base.shape, file=file, within=within))
+        # What the store has trimmed is nowhere else: the file is read all the same.
+        tasks.append(SideTask(lease, settings.archive, base.shape, file=file, within=within))
     return tasks
+
+
+def _lost(settings: ReconcileSettings, base: Manifest, names: list[bytes]) -> list[bytes]:
+    """Streams that the archive alone has, where all are compared."""
+    everything = not (settings.streams or settings.pattern)
+    return sorted({each.stream for each in base.files} - set(names)) if everything else []
 
 
 def _sums(tasks: list[SideTask], sides: list[Side]) -> tuple[tuple[_Sums, _Sums], list[Finding]]:
