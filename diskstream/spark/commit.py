@@ -41,7 +41,7 @@ from typing import Any
 
 from diskstream.checked_json import checked, with_check
 from diskstream.commits import Commit
-from diskstream.errors import ArgumentError, DiskstreamError, IDOrderError, StorageError, storage_error
+from diskstream.errors import ArgumentError, DiskstreamError, IDOrderError, LimitError, StorageError, storage_error
 from diskstream.spark.merging import Batches, ordered
 from diskstream.spark.names import as_bytes
 from diskstream.spark.passed import PARTS, passed_before, what_is_missing
@@ -65,6 +65,8 @@ _log = logging.getLogger("diskstream.spark")
 JOB = "job:"
 _MAX_DONE_BYTES = 1 << 20
 _MAX_MANIFEST_BYTES = 256 << 20
+# Of one stream in one version: a part is a number of 32 bits, of which the greatest says that there are no more.
+_MAX_BATCHES = (1 << 32) // PARTS - 1
 
 
 @dataclass(frozen=True)
@@ -274,12 +276,22 @@ def _to_decide(store: Store, manifest: Manifest, done: _Done) -> Manifest:
     """
     again = done.given_up == manifest.version
     try:
-        ordered(store, manifest.files, given=manifest.given, check=True)
+        streams = ordered(store, manifest.files, given=manifest.given, check=True)
     except ArgumentError as error:
         if again:
             raise ArgumentError(f"{error}. An attempt before this one was given up: {done.why}") from error
         raise
-    return replace(manifest, after=done.after) if again else manifest
+    decided = replace(manifest, after=done.after) if again else manifest
+    batches = decided.after + max((len(each) for _, each in streams), default=0)
+    for what, limit, found in (
+        ("batches of a stream in one write", _MAX_BATCHES, batches),
+        ("bytes of a manifest", _MAX_MANIFEST_BYTES, len(decided.as_json().encode())),
+    ):
+        if found > limit:
+            raise LimitError(
+                what, limit, found, "Nothing was added; choose a greater batchRows, or write in several parts"
+            )
+    return decided
 
 
 def _check_same(manifest: Manifest, by: str) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 import diskstream
 from diskstream import DiskFullError, Store, Stream
-from diskstream.errors import storage_error
+from diskstream.errors import LimitError, storage_error
 from tests.engine.children import child, hear, say
 
 pa = pytest.importorskip("pyarrow")
@@ -265,6 +265,21 @@ def test_what_a_task_staged_and_lost_is_not_decided_on(at: Path) -> None:
         committed(at, Manifest("query:q", 0, False, files))
     assert committed(at, Manifest("query:q", 0, False, staged(at, [2, 4])))
     assert numbers(at, "even") == [2, 4]
+
+
+@pytest.mark.parametrize(("limit", "greatest"), [("_MAX_BATCHES", 2), ("_MAX_MANIFEST_BYTES", 500)])
+def test_more_than_can_be_carried_out_is_not_decided_on(
+    at: Path, monkeypatch: pytest.MonkeyPatch, limit: str, greatest: int
+) -> None:
+    """The number of a batch would be too great for the rows behind it, or the manifest too long to be read again."""
+    files = staged(at, range(40), rows=4)
+    with monkeypatch.context() as patch:
+        patch.setattr(commits, limit, greatest)
+        with pytest.raises(LimitError, match="choose a greater batchRows"):
+            committed(at, Manifest("w", 0, False, files))
+    assert (numbers(at, "even"), numbers(at, "odd")) == ([], [])
+    assert committed(at, Manifest("w", 0, False, files))
+    assert len(numbers(at, "even")) == 20
 
 
 def test_of_two_spellings_of_one_stream_no_rows_are_dropped(at: Path) -> None:
