@@ -81,11 +81,14 @@ class EntriesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         # A time may be before all that there is; an ID that was trimmed away is missed.
         return at if self.options.starting_timestamp is None else max(at, earliest)
 
-    def _begin_later(self, stream: Stream) -> EntryID:
-        """The same for a stream that was not there when the query began: all of it came later than that."""
+    def _begin_later(self, stream: Stream, reached: Mapping[bytes, EntryID]) -> EntryID:
+        """The same for a stream that had not the name when the query began: one that was renamed goes on, and all of
+        another came later than that."""
         named = self.options.starting_ids.by_stream if self.options.starting_ids else {}
-        at = named.get(stream.name)
-        return self._begin(stream) if isinstance(at, EntryID) else stream.trimmed_to() or MIN_ID
+        before = reached.get(stream.identity() or b"")
+        if before is None and isinstance(named.get(stream.name), EntryID):
+            return self._begin(stream)
+        return before or stream.trimmed_to() or MIN_ID
 
     def _end(self, stream: Stream) -> EntryID:
         if self.options.include_tail:
@@ -147,7 +150,8 @@ class EntriesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 f"the checkpoint is of a query that read the stream {as_text(dropped[0])} too, which is none of those "
                 "that are named or match now: name it, or begin with a new checkpoint"
             )
-        store, new = self._opened(), self._made_anew(known)
+        store, reached = self._opened(), self._reached(begun, known)
+        new = self._made_anew(begun, known, reached)
         begun |= new
         latest = self._latest(begun)
         if self._target is not None:
@@ -155,7 +159,7 @@ class EntriesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for name in list(latest):
             # A stream that was not there before is read from its beginning, unless it was named with an ID.
             if name not in begun:
-                new[name] = begun[name] = self._begin_later(store.stream(name))
+                new[name] = begun[name] = self._begin_later(store.stream(name), reached)
             latest[name] = max(latest[name], begun[name])
         ends = self._admission.end(store, begun, latest, draining=self._target is not None)
         ended = self._offset(ends, known, {name: at for name, at in new.items() if name in ends})
@@ -163,16 +167,30 @@ class EntriesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         same = ends == offsets.decode(start) and (not known or offsets.identities(ended) == known)
         return start if same else ended
 
-    def _made_anew(self, known: Mapping[bytes, bytes]) -> dict[bytes, EntryID]:
-        """Where streams begin that are others than the query knows by their names.
+    def _reached(self, begun: Mapping[bytes, EntryID], known: Mapping[bytes, bytes]) -> dict[bytes, EntryID]:
+        """How far those streams were read that have their names no longer."""
+        found: dict[bytes, EntryID] = {}
+        for name, identity in known.items():
+            if self._opened().stream(name).identity() != identity:
+                found[identity] = max(found.get(identity, MIN_ID), begun[name])
+        return found
+
+    def _made_anew(
+        self, begun: Mapping[bytes, EntryID], known: Mapping[bytes, bytes], reached: Mapping[bytes, EntryID]
+    ) -> dict[bytes, EntryID]:
+        """Where streams begin that are others than the query knows by their names, or were read on under another one.
 
         Where a loss is an error there are none: behind the old position it is found when the batch is planned.
         """
         if self.options.fail_on_data_loss:
             return {}
-        streams = [self._opened().stream(name) for name in known]
-        found = [each for each in streams if each.identity() not in (None, known[each.name])]
-        return {each.name: each.trimmed_to() or MIN_ID for each in found}
+        found = {}
+        for name, before in known.items():
+            stream = self._opened().stream(name)
+            now = stream.identity()
+            if now is not None and (now != before or reached.get(now, MIN_ID) > begun[name]):
+                found[name] = reached.get(now) or stream.trimmed_to() or MIN_ID
+        return found
 
     def reportLatestOffset(self) -> dict[str, str] | None:  # noqa: N802  # Spark's name
         """Where the streams end now: what the progress of a query shows as the latest offset."""

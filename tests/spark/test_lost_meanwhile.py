@@ -210,6 +210,24 @@ def test_of_the_new_one_a_task_that_was_planned_of_the_old_has_nothing(store: St
     assert query.numbers() == list(range(1, 13))
 
 
+def test_one_that_was_renamed_goes_on_under_its_new_name(store: Store) -> None:
+    """It is the same stream: what was read of it under a name before does not come again, there and back."""
+    fill(store, range(1, 6), "a")
+    query = Query(store.path, streampattern="*", streams=None, failondataloss="false")
+    assert len(query.batch()) == 5
+    for number, (old, new) in enumerate([("a", "b"), ("b", "a"), ("a", "b")], 6):
+        store.rename(old, new)
+        fill(store, range(number, number + 1), new)
+        query.reader._listed = (0.0, [])
+        assert query.batch() == [(new, number)]
+        assert query.batch() == []
+    fill(store, range(1, 3), "a")
+    assert query.batch() == [("a", 1), ("a", 2)]
+    store.rename("b", "a")  # which takes its place
+    fill(store, range(9, 10), "a")
+    assert query.batch() == [("a", 9)]
+
+
 def test_the_new_one_may_be_empty_at_first(store: Store) -> None:
     fill(store, range(1, 10))
     query = Query(store.path, failondataloss="false")
