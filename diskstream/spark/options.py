@@ -137,7 +137,8 @@ def _time_ms(value: str) -> int:
     except ValueError:
         raise ValueError("milliseconds since 1970, or a time as 2026-11-21T10:00:00Z") from None
     since = (at if at.tzinfo else at.replace(tzinfo=UTC)) - datetime.fromtimestamp(0, UTC)
-    return max(0, since // timedelta(milliseconds=1))  # no ID is of a time before 1970
+    # The first of an ID that is not before it, which is what a start and an end that is not included both ask for.
+    return max(0, -(-since // timedelta(milliseconds=1)))  # no ID is of a time before 1970
 
 
 def _option(parse: Callable[[str], Any], default: Any) -> Any:

@@ -77,6 +77,22 @@ def test_options_come_in_lower_case_and_are_known_in_any() -> None:
     assert options(minpartitions="3").min_partitions == 3
 
 
+@pytest.mark.parametrize(
+    ("time", "ms"),
+    [
+        ("1970-01-01T00:00:01Z", 1000),
+        ("1970-01-01T00:00:01.0005Z", 1001),
+        ("1970-01-01T09:00:01.001+09:00", 1001),
+        ("1969-12-31T23:59:59.9995Z", 0),
+        ("1001", 1001),
+    ],
+)
+def test_a_time_between_two_milliseconds_is_that_of_the_first_id_behind_it(time: str, ms: int) -> None:
+    """So an entry of before is neither behind a start nor left out before an end."""
+    assert options(startingtimestamp=time).starting_timestamp == ms
+    assert options(endingtimestamp=time).ending_timestamp == ms
+
+
 def test_what_spark_adds_is_passed_over() -> None:
     assert options(path="p", checkpointLocation="/c", queryName="q").path == "p"
 
