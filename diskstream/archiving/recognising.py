@@ -14,7 +14,7 @@ from diskstream.ids import MIN_ID
 from diskstream.plurals import number_of
 from diskstream.stream import Stream
 
-__all__ = ["check_copy", "check_kept", "check_reached", "check_samples", "check_server_is_same", "check_source"]
+__all__ = ["check_copy", "check_entries", "check_kept", "check_reached", "check_server_is_same", "check_source"]
 
 
 def _start_anew(checkpoints: Checkpoints, stream: bytes) -> str:
@@ -45,8 +45,7 @@ def check_copy(server: Server, copy: Stream, mark: Mark | None, facts: StreamFac
             "restored from an older state or made anew, or entries were added to the copy",
             _start_anew(checkpoints, copy.name),
         )
-    upto = server.entry_upto(copy.name, last) if last > MIN_ID else None
-    check_samples(server, copy, mark, (facts.first, upto))
+    check_entries(server, copy, mark, facts)
 
 
 def check_reached(copy: Stream, mark: Mark, checkpoints: Checkpoints, identity: bytes | None = None) -> None:
@@ -75,12 +74,20 @@ def check_reached(copy: Stream, mark: Mark, checkpoints: Checkpoints, identity: 
     )
 
 
-def check_samples(server: Server, copy: Stream, mark: Mark, samples: Iterable[SourceEntry | None]) -> None:
-    """Whether some entries of the source are in the copy, as far as it goes. One that the copy lost is no matter.
+def check_entries(server: Server, copy: Stream, mark: Mark, facts: StreamFacts) -> None:
+    """Whether the first and the last entry that both should have are the same. One that the copy lost is no matter.
 
     Raises:
         ChangedError: they are others: the source is another stream, under the same key.
+        RemoteError: the source failed or refused.
     """
+    last, newest = copy.last_id(), facts.last
+    if newest is not None and newest.id > last:
+        newest = server.entry_upto(copy.name, last) if last > MIN_ID else None
+    _check_samples(server, copy, mark, (facts.first, newest))
+
+
+def _check_samples(server: Server, copy: Stream, mark: Mark, samples: Iterable[SourceEntry | None]) -> None:
     last = copy.last_id()
     for sample in samples:
         if sample is None or sample.id > last:

@@ -37,9 +37,9 @@ from diskstream.archiving.options import ArchiveOptions
 from diskstream.archiving.pace import Pace
 from diskstream.archiving.recognising import (
     check_copy,
+    check_entries,
     check_kept,
     check_reached,
-    check_samples,
     check_server_is_same,
     check_source,
 )
@@ -156,7 +156,7 @@ class StreamCopy:
             check_source(self._server, self._mark, facts, self._options, self._checkpoints)
             self._check_copy()
         if self._mark is not None and (facts.first, facts.last) != self._samples:
-            check_samples(self._server, self.copy, self._mark, (facts.first, facts.last))
+            check_entries(self._server, self.copy, self._mark, facts)
             self._samples = facts.first, facts.last
         self._copy(reader, facts)
         self._check_copy()
@@ -175,6 +175,7 @@ class StreamCopy:
         if mark is not None:
             mark = check_source(self._server, mark, facts, self._options, self._checkpoints)
         check_copy(self._server, self.copy, mark, facts, self._checkpoints)
+        self._samples = facts.first, facts.last
         if mark is None:
             added = None if facts.entries_added is None else facts.entries_added - facts.length
             if added:
@@ -195,6 +196,12 @@ class StreamCopy:
         first = MAX_ID if self._lease is None or facts.first is None else facts.first.id
         if first <= mark.verified_to and self._compare(reader, first, mark.verified_to) is None:
             return False
+        if first <= mark.trimmed_to:
+            self.report.note(
+                f"entries from {first} on that were trimmed are at the source again: it was restored, or a replica that "
+                "had not heard of the trim took its place; they are trimmed again"
+            )
+            mark = replace(mark, trimmed_to=first.prev() or MIN_ID)
         last, following = self.copy.last_id(), mark.verified_to.next()
         tail = following is not None and following <= last
         compared = self._compare(reader, following, last) if tail and following else NOTHING
@@ -323,7 +330,8 @@ class StreamCopy:
         if done.to is not None and done.to > mark.trimmed_to:
             self._mark = mark = replace(mark, trimmed_to=done.to, trimmed=mark.trimmed + done.entries)
             save(self._checkpoints, mark)
-        if mark.trimmed_to.next() == MAX_ID and self.copy.get(MAX_ID) is not None:
+        newest = self._samples[1]
+        if mark.trimmed_to.next() == MAX_ID and newest is not None and newest.id == MAX_ID:
             self.report.note(
                 f"its entry {MAX_ID} is not trimmed: a trim names the first ID that stays; XDEL takes it away"
             )

@@ -8,6 +8,7 @@ import redis
 
 import diskstream
 from diskstream.stream import Stream
+from tests.archiving.test_copy_gone import followed
 from tests.archiving.test_refused import finding
 from tests.archiving.world import World
 
@@ -96,6 +97,23 @@ def test_a_stream_made_anew_behind_the_copy_is_told_by_what_was_added(world: Wor
     assert "10 more entries came between 10-1 and 31-1 than were added" in finding(world)
     world.fill("s", 3, first=40)
     assert world.archive()["s"]["findings"] == []
+
+
+def test_a_source_that_forgot_what_was_copied_last_and_went_on_is_found_out_between_two_rounds(world: World) -> None:
+    """A replica that was behind, say: its count is as high as it should be, and it begins with what it began with."""
+    made = world.fill("s", 30)
+
+    def forget() -> None:
+        with world.client.pipeline(transaction=True) as pipeline:
+            pipeline.delete("s")
+            for number in range(1, 41):
+                fields = dict(made.get(f"{number}-1", [])) if number < 21 else {"another": number}
+                pipeline.xadd("s", fields, f"{number}-1")
+            pipeline.execute()
+
+    report = followed(world, [forget], trim=False)
+    assert "its entry 30-1 is another one" in (report.error or ""), report
+    assert world.copy("s") == made
 
 
 def test_an_entry_that_was_deleted_from_the_copy_is_no_other_stream(world: World) -> None:

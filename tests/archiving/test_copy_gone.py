@@ -36,7 +36,7 @@ def rename(world: World) -> None:
 CHANGES = pytest.mark.parametrize("change", [remove, replace, rename])
 
 
-def followed(world: World, rounds: list[Callable[[], None]], **options: Any) -> ArchiveReport:
+def followed(world: World, rounds: list[Callable[[], None]], *, trim: bool = True, **options: Any) -> ArchiveReport:
     """`archive --follow`, with something done behind each round but the last; what became of the stream."""
     stop, real, left = threading.Event(), StreamCopy.round, list(rounds)
 
@@ -54,7 +54,7 @@ def followed(world: World, rounds: list[Callable[[], None]], **options: Any) -> 
         diskstream.open(world.directory) as store,
     ):
         patch.setattr(StreamCopy, "round", counted)
-        archiver = Archiver(server, store, [b"s"], ArchiveOptions(follow=True, trim=True, batch=10, **options))
+        archiver = Archiver(server, store, [b"s"], ArchiveOptions(follow=True, trim=trim, batch=10, **options))
         (report,) = archiver.run(stop).reports
     assert not left
     return report

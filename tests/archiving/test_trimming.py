@@ -232,3 +232,27 @@ def test_before_the_greatest_id_all_is_trimmed_and_what_stays_is_noted(
         assert f"its entry {greatest} is not trimmed" in " ".join(report["notes"])
         assert set(world.source("s")) == {greatest}
     assert len(world.copy("s")) == 31
+    world.client.xdel("s", greatest)
+    assert greatest not in " ".join(world.archive("--trim", "--force")["s"]["notes"]), "it was taken away as it was said"
+
+
+def test_what_was_trimmed_and_is_there_again_is_trimmed_again(world: World) -> None:
+    """After a failover to a replica that had not heard of the trim, say. It stayed, and not a word was said of it."""
+    made = world.fill("s", 30)
+    dumped = world.client.dump("s")
+    assert world.archive("--trim")["s"]["trimmed"] == 30
+    world.client.restore("s", 0, dumped, replace=True)
+    report = world.archive("--trim")["s"]
+    assert (report["trimmed"], report["source_entries"], report["trimmed_to"]) == (30, 0, "30-1")
+    assert world.copy("s") == made
+
+
+def test_nor_is_it_where_it_is_not_what_was_copied(world: World) -> None:
+    world.fill("s", 30)
+    assert world.archive("--trim")["s"]["trimmed"] == 30
+    world.client.delete("s")
+    for number in range(1, 31):
+        world.client.xadd("s", {"another": number}, f"{number}-1")
+    report = world.archive("--trim", code=1)["s"]
+    assert "is another one" in report["error"]
+    assert len(world.source("s")) == 30
