@@ -39,6 +39,10 @@ class Checkpoints:
         """The file of a stream's checkpoint."""
         return self._folder / f"{hashlib.sha256(stream).hexdigest()}.json"
 
+    def has(self, stream: bytes) -> bool:
+        """Whether a stream has a checkpoint, be it one that can be read or not."""
+        return os.path.lexists(self.path(stream))
+
     def read(self, stream: bytes) -> dict[str, Any] | None:
         """A stream's checkpoint; None where there is none.
 

@@ -318,7 +318,7 @@ class Archiver:
                     continue
                 if kind != "none":
                     self._awaited.pop(key, None)
-                if kind == "stream" or (exact and kind == "none" and self._checkpoints.read(key) is not None):
+                if kind == "stream" or (exact and kind == "none" and self._checkpoints.has(key)):
                     self._add(key, stop)
                 elif exact and kind == "none" and self._options.follow:
                     self._await(self._awaited, key, "there is no such key")

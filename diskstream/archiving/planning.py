@@ -13,14 +13,18 @@ from diskstream.archiving.counting import left_to_copy
 from diskstream.archiving.leasing import OURS
 from diskstream.archiving.marks import load
 from diskstream.archiving.options import ArchiveOptions
-from diskstream.archiving.recognising import check_copy, check_source
+from diskstream.archiving.recognising import check_copy, check_reached, check_server_is_same, check_source
 from diskstream.archiving.server import Server, has_wildcard
 from diskstream.checkpoints import Checkpoints
-from diskstream.errors import ArgumentError, ChangedError, FormatError
+from diskstream.errors import ArgumentError, ChangedError, CorruptionError, FormatError, LimitError
 from diskstream.ids import MAX_ID, MIN_ID, EntryID
 from diskstream.store import Store
+from diskstream.store_files import check_target
 
 __all__ = ["Plan", "plan"]
+
+# What an archiver tells of one stream, and goes on with the others.
+_OF_ONE_STREAM = (ChangedError, CorruptionError, FormatError, ArgumentError)
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,7 @@ class Plan:
         groups: that would be carried.
         trim_to: entries up to here could be trimmed at the source, as far as groups allow; None without `trim`.
         error: why it would not be copied; None where it would.
+        gone: whether the source's key is not there any more; the copy stays as it is.
     """
 
     stream: bytes
@@ -44,6 +49,7 @@ class Plan:
     groups: int = 0
     trim_to: EntryID | None = None
     error: str | None = None
+    gone: bool = False
 
 
 def plan(url: str, directory: Path, patterns: Sequence[bytes], options: ArchiveOptions) -> list[Plan]:
@@ -56,7 +62,7 @@ def plan(url: str, directory: Path, patterns: Sequence[bytes], options: ArchiveO
 
     Raises:
         ArgumentError, RemoteError: as `Archiver`.
-        FormatError: the directory holds something else.
+        FormatError: the directory holds something else, or no store can be made there.
     """
     options.check()
     server = Server(url)
@@ -77,8 +83,11 @@ def plan(url: str, directory: Path, patterns: Sequence[bytes], options: ArchiveO
                     continue
                 if kind == "stream":
                     matched = True
-                    found[key] = _plan(server, store, key, options)
+                    found[key] = _plan(server, directory, store, key, options)
                 elif not has_wildcard(pattern):
+                    if kind == "none" and store is not None and Checkpoints(store).has(key):
+                        found[key] = _plan_of_gone(server, store, key, options)
+                        continue
                     what = "there is no such key" if kind == "none" else f"the key is a {kind}, not a stream"
                     found[key] = Plan(key, error=what)
             if has_wildcard(pattern) and not matched:
@@ -86,12 +95,29 @@ def plan(url: str, directory: Path, patterns: Sequence[bytes], options: ArchiveO
         return sorted([*found.values(), *unmatched.values()], key=lambda plan: plan.stream)
 
 
-def _plan(server: Server, store: Store | None, key: bytes, options: ArchiveOptions) -> Plan:
+def _plan_of_gone(server: Server, store: Store, key: bytes, options: ArchiveOptions) -> Plan:
+    copy, checkpoints = store.stream(key), Checkpoints(store)
+    try:
+        mark = load(checkpoints, key)
+        if mark is not None:
+            check_server_is_same(server, mark, options)
+            check_reached(copy, mark, checkpoints)
+        return Plan(key, 0, copy.last_id(), gone=True)
+    except _OF_ONE_STREAM as why:
+        return Plan(key, error=str(why), gone=True)
+
+
+def _plan(server: Server, directory: Path, store: Store | None, key: bytes, options: ArchiveOptions) -> Plan:
     facts = server.stream(key)
     if facts is None:
         return Plan(key, error="there is no such key any more")
     copied, copy, mark, error = MIN_ID, None, None, None
-    if store is not None:
+    if store is None:
+        try:
+            check_target(directory, key)
+        except LimitError as why:
+            error = str(why)
+    else:
         try:
             checkpoints = Checkpoints(store)
             copy, mark = store.stream(key), load(checkpoints, key)
@@ -99,7 +125,7 @@ def _plan(server: Server, store: Store | None, key: bytes, options: ArchiveOptio
                 mark = check_source(server, mark, facts, options, checkpoints)
             check_copy(server, copy, mark, facts, checkpoints)
             copied = copy.last_id()
-        except (ChangedError, ArgumentError) as why:
+        except _OF_ONE_STREAM as why:
             error = str(why)
     entries = None if error else left_to_copy(mark, facts, copy)
     trim_to = None

@@ -59,9 +59,11 @@ def check_reached(copy: Stream, mark: Mark, checkpoints: Checkpoints, identity: 
 
     Raises:
         ChangedError: it was deleted or replaced.
+        CorruptionError: it ends too early, as what follows is damaged.
     """
     last = copy.last_id()
     if last < mark.verified_to:
+        copy.read(last, count=1)  # one that ends with a damage says so where it is read behind that
         what = f"it ends at {last}, but was copied and read back up to {mark.verified_to}"
     elif identity not in (None, copy.identity()):
         what = f"it is not the stream that was copied to before, and read back up to {mark.verified_to}"

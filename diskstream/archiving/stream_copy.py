@@ -198,8 +198,8 @@ class StreamCopy:
             return False
         if first <= mark.trimmed_to:
             self.report.note(
-                f"entries from {first} on that were trimmed are at the source again: it was restored, or a replica that "
-                "had not heard of the trim took its place; they are trimmed again"
+                f"entries that were trimmed are at the source again, from {first} on: it was restored, or a replica "
+                "that had not heard of the trim took its place"
             )
             mark = replace(mark, trimmed_to=first.prev() or MIN_ID)
         last, following = self.copy.last_id(), mark.verified_to.next()

@@ -88,11 +88,12 @@ def write_result(result: ArchiveResult, seconds: float, *, as_json: bool) -> Non
             f"{report.pending:,}",
         )
     console().print(table)
-    if all(report.error for report in result.reports):
+    whole = [report for report in result.reports if report.error is None]
+    if not whole:
         return  # why, or that there is nothing, stands on standard error
-    entries = sum(report.entries for report in result.reports)
+    entries = sum(report.entries for report in whole)
     click.echo(
-        f"{number_of(entries, 'entry')} of {number_of(len(result.reports), 'stream')} in {seconds:.1f} s, read "
+        f"{number_of(entries, 'entry')} of {number_of(len(whole), 'stream')} in {seconds:.1f} s, read "
         "back and found the same"
     )
 
@@ -119,6 +120,10 @@ def write_plans(plans: list[Plan], *, as_json: bool, unacknowledged: bool = Fals
     for each in plans:
         if as_json:
             write_json(each)
+            continue
+        if each.gone and not each.error:
+            where = f"the copy, up to {each.copied_to}, stays"
+            click.echo(f"{text(each.stream)}: the key is not at the source any more; {where}")
             continue
         trims = "" if each.trim_to is None else f"; would trim up to {each.trim_to}{limit}"
         why = f"would not be copied: {each.error}" if each.error else f"would copy {_about(each)}{trims}"

@@ -233,7 +233,9 @@ def test_before_the_greatest_id_all_is_trimmed_and_what_stays_is_noted(
         assert set(world.source("s")) == {greatest}
     assert len(world.copy("s")) == 31
     world.client.xdel("s", greatest)
-    assert greatest not in " ".join(world.archive("--trim", "--force")["s"]["notes"]), "it was taken away as it was said"
+    assert greatest not in " ".join(world.archive("--trim", "--force")["s"]["notes"]), (
+        "it was taken away as it was said"
+    )
 
 
 def test_what_was_trimmed_and_is_there_again_is_trimmed_again(world: World) -> None:
