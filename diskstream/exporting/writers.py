@@ -42,7 +42,7 @@ def open_writer(sink: Any, request: ExportRequest, shape: Shape, *, streaming: b
         yield writer
         writer.close()
     except BaseException:
-        if isinstance(writer, _ParquetWriter):
+        if isinstance(writer, _ParquetWriter | _Packed):
             writer.give_up()
         raise
 
@@ -52,11 +52,16 @@ def _writer(sink: Any, request: ExportRequest, shape: Shape, *, streaming: bool)
         return _ArrowWriter(sink, request.chosen_compression, shape, streaming=streaming)
     if request.format == "parquet":
         return _ParquetWriter(sink, request.chosen_compression, shape)
+    if request.chosen_compression == "none":
+        return _text_writer(sink, request, shape)
     pa = import_arrow("an export")
-    packed = request.chosen_compression
-    sink = sink if packed == "none" else pa.CompressedOutputStream(sink, packed)
-    text = _CsvWriter(sink, shape) if request.format == "csv" else _JsonWriter(sink, request, shape)
-    return text if packed == "none" else _Packed(text, sink)
+    below = _Below(sink)
+    sink = pa.CompressedOutputStream(pa.PythonFile(below, mode="w"), request.chosen_compression)
+    return _Packed(_text_writer(sink, request, shape), sink, below)
+
+
+def _text_writer(sink: Any, request: ExportRequest, shape: Shape) -> Writer:
+    return _CsvWriter(sink, shape) if request.format == "csv" else _JsonWriter(sink, request, shape)
 
 
 class _ArrowWriter:
@@ -173,8 +178,8 @@ def _text(value: bytes) -> str:
 class _Packed:
     """A writer of text through a compressor, which has an end of its own."""
 
-    def __init__(self, text: Writer, sink: Any) -> None:
-        self._text, self._sink = text, sink
+    def __init__(self, text: Writer, sink: Any, below: _Below) -> None:
+        self._text, self._sink, self._below = text, sink, below
 
     def write(self, batch: pa.RecordBatch) -> None:
         self._text.write(batch)
@@ -182,3 +187,29 @@ class _Packed:
     def close(self) -> None:
         self._text.close()
         self._sink.close()
+
+    def give_up(self) -> None:
+        """Else the compressor would write its end when it is collected: what was cut off would unpack as if whole."""
+        self._below.is_given_up = True
+        self._sink.close()
+
+
+class _Below:
+    """What a compressor writes into: a sink, or nowhere any more."""
+
+    closed = False
+
+    def __init__(self, sink: Any) -> None:
+        self._sink = sink
+        self.is_given_up = False
+
+    def write(self, data: bytes) -> int:
+        return len(data) if self.is_given_up else int(self._sink.write(data))
+
+    def flush(self) -> None:
+        if not self.is_given_up:
+            self._sink.flush()
+
+    def close(self) -> None:
+        if not self.is_given_up:
+            self._sink.close()

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import threading
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,8 @@ from click.testing import CliRunner, Result
 
 import diskstream
 from diskstream.cli import main
-from diskstream.exporting import MAX_COLUMNS, ExportRequest, export_file, parse_columns, placing
+from diskstream.errors import ChangedError
+from diskstream.exporting import MAX_COLUMNS, ExportRequest, export_file, parse_columns, placing, single
 from tests.exporting.stored import numbered, rows_in, table_of
 
 
@@ -145,6 +147,31 @@ def test_text_is_compressed_into_files_parts_and_pipes_alike(
     for content in (piped, *(each.read_bytes() for each in written)):
         assert len(content) < len(plain) / 2
         assert pa.CompressedInputStream(pa.BufferReader(content), packed).read() == plain
+
+
+def test_what_was_cut_off_by_an_error_does_not_unpack_as_if_it_were_whole(path: Path) -> None:
+    """The compressor wrote its end as it was collected, and `gzip -t` liked that."""
+    program = "from diskstream.cli import main; main()"
+    words = ["export", "odd", "--columns", "a", "--format", "csv", "--compression", "gzip", "-d", str(path)]
+    done = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, check=False)
+    assert (done.returncode, done.stderr.count(b"\n")) == (1, 1)
+    packed = zlib.decompressobj(31)
+    packed.decompress(done.stdout)
+    assert not packed.eof
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+def test_a_compressor_says_nothing_of_a_file_that_was_given_up(
+    path: Path, tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def fails(*_words: object) -> None:
+        raise ChangedError("the stream 's'", "it was removed")
+
+    monkeypatch.setattr(single, "check_same", fails)
+    export(path, "s", "--format", kind, "--compression", "gzip", "-o", str(tmp_path / "x"), code=1)
+    gc.collect()
+    assert capfd.readouterr().err == ""
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_reader_that_has_enough_ends_it_quietly(path: Path) -> None:
