@@ -23,6 +23,8 @@ from diskstream.store_files import check_target
 
 __all__ = ["Plan", "plan"]
 
+_ANY_NAME = b"any"
+
 # What an archiver tells of one stream, and goes on with the others.
 _OF_ONE_STREAM = (ChangedError, CorruptionError, FormatError, ArgumentError)
 
@@ -62,18 +64,17 @@ def plan(url: str, directory: Path, patterns: Sequence[bytes], options: ArchiveO
 
     Raises:
         ArgumentError, RemoteError: as `Archiver`.
-        FormatError: the directory holds something else, or no store can be made there.
+        FormatError, StorageError: no store can be there, or it takes nothing, as a backup does.
     """
     options.check()
     server = Server(url)
     with ExitStack() as stack:
         stack.callback(server.close)
         check_server(server, trim=options.trim)
+        check_target(directory, _ANY_NAME)
         store: Store | None = None
         if (directory / "store.json").exists():
             store = stack.enter_context(diskstream.store.open(directory, read_only=True, create=False))
-        elif directory.is_dir() and any(directory.iterdir()):
-            raise FormatError(f"{directory} holds something else than a store; choose an empty directory")
         found: dict[bytes, Plan] = {}
         unmatched: dict[bytes, Plan] = {}  # patterns, beside which there may be keys of the very same names
         for pattern in patterns:

@@ -28,6 +28,20 @@ def test_a_dry_run_tells_of_a_name_that_no_store_can_have_before_there_is_a_stor
     assert not world.directory.exists()
 
 
+def test_a_dry_run_refuses_a_place_where_nothing_can_be_archived_to(world: World, tmp_path: Path) -> None:
+    """A backup was said to be copied to; what a killed making of a store left was refused, and a run takes it."""
+    world.fill("s", 3)
+    world.archive()
+    world.run("backup", "create", str(tmp_path / "backups"), "--dir", str(world.directory))
+    (backup,) = (tmp_path / "backups").glob("2*")
+    words = ["archive", "--from", world.url, "--key", "s", "--to"]
+    assert "it is a backup" in world.run(*words, str(backup), code=1).stderr
+    assert "it is a backup" in world.run(*words, str(backup), "--dry-run", code=1).stderr
+    (tmp_path / "begun" / "streams").mkdir(parents=True)
+    assert "would copy 3 entries" in world.run(*words, str(tmp_path / "begun"), "--dry-run").stdout
+    world.run(*words, str(tmp_path / "begun"))
+
+
 def newer(world: World) -> None:
     path = checkpoint(world, "s")
     path.write_text(path.read_text().replace('"format": 1', '"format": 2'))
