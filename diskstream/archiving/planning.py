@@ -16,7 +16,7 @@ from diskstream.archiving.options import ArchiveOptions
 from diskstream.archiving.recognising import check_copy, check_reached, check_server_is_same, check_source
 from diskstream.archiving.server import Server, has_wildcard
 from diskstream.checkpoints import Checkpoints
-from diskstream.errors import ArgumentError, ChangedError, CorruptionError, FormatError, LimitError
+from diskstream.errors import ArgumentError, ChangedError, CorruptionError, FormatError, LimitError, RemoteError
 from diskstream.ids import MAX_ID, MIN_ID, EntryID
 from diskstream.store import Store
 from diskstream.store_files import check_target
@@ -127,6 +127,9 @@ def _plan(server: Server, directory: Path, store: Store | None, key: bytes, opti
             check_copy(server, copy, mark, facts, checkpoints)
             copied = copy.last_id()
         except _OF_ONE_STREAM as why:
+            error = str(why)
+        except RemoteError as why:
+            server.call("ask whether it is there", "PING")  # then it is this stream alone, or where its copy is
             error = str(why)
     entries = None if error else left_to_copy(mark, facts, copy)
     trim_to = None

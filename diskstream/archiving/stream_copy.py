@@ -27,6 +27,7 @@ import threading
 import time
 from dataclasses import replace
 
+from diskstream.archiving.cold_parts import check_cold_parts
 from diskstream.archiving.comparing import compare
 from diskstream.archiving.counting import left_to_copy
 from diskstream.archiving.entries import EntriesReader
@@ -194,8 +195,10 @@ class StreamCopy:
             self._options.on_expected(left_to_copy(mark, facts, self.copy) or 0)
         # What this run may trim it has compared itself, whatever was done to the source since the last one.
         first = MAX_ID if self._lease is None or facts.first is None else facts.first.id
-        if first <= mark.verified_to and self._compare(reader, first, mark.verified_to) is None:
-            return False
+        if first <= mark.verified_to:
+            check_cold_parts(self.copy, first, mark.verified_to)
+            if self._compare(reader, first, mark.verified_to) is None:
+                return False
         if first <= mark.trimmed_to:
             self.report.note(
                 f"entries that were trimmed are at the source again, from {first} on: it was restored, or a replica "
