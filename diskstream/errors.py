@@ -279,6 +279,8 @@ class MissingPackageError(DiskstreamError, ImportError):
 class StorageError(DiskstreamError, OSError):
     """A system call on a file of the store failed."""
 
+    hint: str | None = None
+
     def __init__(self, path: str, action: str, code: int, text: str) -> None:
         DiskstreamError.__init__(self, code, text)
         self.errno, self.strerror, self.filename, self.action = code, text, path, action
@@ -392,6 +394,9 @@ class CorruptionError(DiskstreamError):
 
 
 _MOUNTED = "mount it for writing, or name another place; what only looks works there: range, tail, export, verify"
+_NO_LARGER = (
+    "this process, or the file system, may have no larger files: ulimit -f says (LimitFSIZE= in a unit of systemd)"
+)
 _NOT_PERMITTED = "be the user to whom it belongs (ls -l says who that is), or give it to this one: chown -R"
 
 
@@ -403,4 +408,7 @@ def storage_error(path: str, action: str, code: int, text: str) -> StorageError:
         return ReadOnlyError(path, action, "its file system is mounted for reading only", _MOUNTED)
     if code in (_errno.EACCES, _errno.EPERM):
         return ReadOnlyError(path, action, f"this user may not ({text})", _NOT_PERMITTED)
-    return StorageError(path, action, code, text)
+    error = StorageError(path, action, code, text)
+    if code == _errno.EFBIG:
+        error.hint = _NO_LARGER
+    return error

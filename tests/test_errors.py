@@ -1,6 +1,7 @@
 """Errors that go from one process to another: a worker's to its pool, a task's to Spark's driver."""
 
 import copy
+import errno
 import pickle
 from typing import Any
 
@@ -68,3 +69,9 @@ def test_an_error_comes_over_as_it_was(error: DiskstreamError) -> None:
     for again in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
         assert type(again) is type(error)
         assert _said(again) == _said(error)
+
+
+def test_a_file_that_may_not_grow_any_more_says_whose_limit_that_is() -> None:
+    error = errors.storage_error("store/00000001.log", "extend", errno.EFBIG, "File too large (os error 27)")
+    assert "ulimit -f" in (error.hint or "")
+    assert pickle.loads(pickle.dumps(error)).hint == error.hint
