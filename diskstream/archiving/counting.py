@@ -15,7 +15,7 @@ def left_to_copy(mark: Mark | None, facts: StreamFacts, copy: Stream | None) -> 
     if mark is None or copy is None:
         return facts.length
     copied = copy.last_id()
-    if copied == MIN_ID:
+    if copied == MIN_ID or facts.first is None or facts.first.id > copied:
         return facts.length
     if facts.entries_added is None or mark.drained_added is None:
         return None

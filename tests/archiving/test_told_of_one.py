@@ -109,3 +109,13 @@ def test_what_was_given_up_is_not_counted_as_read_back(world: World) -> None:
     words = ["archive", "--from", world.url, "--key", "*", "--to", str(world.directory)]
     assert "0 entries of 1 stream in" in world.run(*words, code=1).stdout
     assert json.loads(checkpoint(world, "s").read_text())["format"] == 2
+
+
+def test_a_dry_run_counts_what_is_there_where_all_of_it_is_new(world: World) -> None:
+    """What a failover took away was taken off what was to be copied: a replica that was behind has added less."""
+    world.fill("s", 30)
+    world.archive("--trim")
+    world.client.delete("s")
+    world.fill("s", 40, first=31)
+    assert planned(world)["s"]["entries"] == 40
+    assert world.archive(code=1)["s"]["entries"] == 40
