@@ -1,6 +1,7 @@
 """Keys of other types than stream: strings, lists and sets, as far as the rules about types and transactions need."""
 
 import math
+import re
 import time
 
 from diskstream.commands.arguments import INT_MAX, Words, as_int
@@ -11,6 +12,8 @@ from diskstream.commands.table import Command
 from diskstream.commands.waiting import Waiting
 
 __all__ = ["COMMANDS"]
+
+_DECIMAL = re.compile(rb"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|[+-]?inf(?:inity)?", re.IGNORECASE)
 
 
 def _values(caller: Caller, key: bytes, kind: str) -> tuple[bytes, ...]:
@@ -126,18 +129,23 @@ def _pop(caller: Caller, words: list[bytes]) -> Reply:
         raise Failure(f"ERR wrong number of arguments for '{'l' if left else 'r'}pop' command")
     count = as_int(words[2], "ERR value is out of range, must be positive", least=0)
     there = len(_values(caller, words[1], "list"))
-    return [_take(caller, words[1], left=left) for _ in range(min(count, there))] if there else None
+    return [_take(caller, words[1], left=left) for _ in range(min(count, there))] if there else NIL_ARRAY
 
 
-def _pop_or_wait(caller: Caller, words: list[bytes]) -> "Reply | Waiting":
-    try:
-        seconds = float(words[-1])
-    except ValueError:
-        seconds = math.nan
-    if not math.isfinite(seconds):
+def _timeout_s(word: bytes) -> float:
+    # `float` also takes blanks around a number and underscores within.
+    seconds = float(word) if _DECIMAL.fullmatch(word) else math.nan
+    if math.isnan(seconds):
         raise Failure("ERR timeout is not a float or out of range")
     if seconds < 0:
         raise Failure("ERR timeout is negative")
+    if seconds * 1000 > INT_MAX:
+        raise Failure("ERR timeout is out of range")
+    return seconds
+
+
+def _pop_or_wait(caller: Caller, words: list[bytes]) -> "Reply | Waiting":
+    seconds = _timeout_s(words[-1])
     database, keys, left = caller.database, tuple(words[1:-1]), words[0][1:2].upper() == b"L"
 
     def look(*, first: bool = False) -> Reply | None:

@@ -59,10 +59,10 @@ def _xadd(caller: Caller, given: list[bytes]) -> Reply:
             _producer(words, producer)
         else:
             break
-    if not words:
-        raise _arity("xadd")
-    entry_id = as_add_id(words.take())
+    entry_id = as_add_id(words.take()) if words else None
     trimming.check()
+    if entry_id is None:
+        raise _arity("xadd")
     if producer and entry_id != b"*":
         raise Failure("ERR syntax error, IDMP/IDMPAUTO can be used only with auto-generated IDs")
     fields = words.rest()

@@ -62,8 +62,21 @@ _NAMES: dict[bytes, str] = {}
 _MOST_NAMES = 1024
 
 
-def _shown(word: bytes) -> bytes:
-    return c_text(word[:128]).replace(b"\r", b" ").replace(b"\n", b" ")
+_SHOWN_BYTES = 128
+
+
+def _shown(word: bytes, most_bytes: int = _SHOWN_BYTES) -> bytes:
+    return c_text(word[:most_bytes]).replace(b"\r", b" ").replace(b"\n", b" ")
+
+
+def _beginning(words: list[bytes]) -> bytes:
+    """The first of these words, each in quotes: the last one is shortened, and its quotes come on top of the limit."""
+    shown = b""
+    for word in words:
+        if len(shown) >= _SHOWN_BYTES:
+            break
+        shown += b"'%s' " % _shown(word, _SHOWN_BYTES - len(shown))
+    return shown
 
 
 def find(table: Table, words: list[bytes]) -> Command:
@@ -75,8 +88,7 @@ def find(table: Table, words: list[bytes]) -> Command:
     name = _NAMES.get(words[0])
     command = table.get(words[0].decode("latin-1").lower() if name is None else name)
     if command is None:
-        shown = b"".join(b"'%s' " % _shown(word) for word in words[1:20])[:128]
-        text = b"ERR unknown command '%s', with args beginning with: %s" % (_shown(words[0]), shown)
+        text = b"ERR unknown command '%s', with args beginning with: %s" % (_shown(words[0]), _beginning(words[1:]))
         raise Failure(text)
     if command.subcommands and len(words) > 1:
         below = command.subcommands.get(words[1].decode("latin-1").lower())

@@ -79,6 +79,19 @@ _LINES = [
     "XAUTOCLAIM s g d 0 0 COUNT 576460752303423488 JUSTID",
     "none\0x a\0x b",
     "EXPIRE s 100 no\0x",
+    "none " + "a" * 200 + " b",
+    "none " + "'' " * 50,
+    f"none {'a' * 124} b",
+    f"none {'a' * 125} b",
+    "XADD s MAXLEN = 2 LIMIT 1",
+    "XADD s LIMIT 1 9-9",
+    "LPOP none 2",
+    "LPOP none 0",
+    "RPOP none 2",
+    "BLPOP none ' 1'",
+    "BLPOP none 1_0",
+    "BLPOP none 1e",
+    "BLPOP none -inf",
     "SELECT 2147483648",
     "MOVE s -2147483649",
     "COPY s new DB 2147483648",
@@ -151,3 +164,9 @@ def test_each_reply_of_a_transaction_is_in_the_protocol_of_its_moment(here: Ours
     entries = b"*1\r\n*2\r\n$3\r\n1-1\r\n*2\r\n$1\r\nf\r\n$1\r\nv\r\n"
     assert [encoded[at] for at in (0, 2, 3, 5)] == [b"$-1\r\n", b"_\r\n", b"%1\r\n$1\r\ns\r\n" + entries, b"$-1\r\n"]
     assert [encoded[at][:1] for at in (1, 4)] == [b"%", b"*"]
+
+
+@pytest.mark.parametrize("seconds", ["9223372036854775807", "1e300", "1e400", "inf"])
+def test_a_wait_beyond_the_clock_is_refused(here: Ours, seconds: str) -> None:
+    """In the words of newer versions: 7.0 takes it for a negative one."""
+    assert here.run(f"BLPOP none {seconds}") == b"ERR timeout is out of range"
