@@ -7,8 +7,9 @@ import secrets
 from diskstream.commands.arguments import as_int, c_text
 from diskstream.commands.caller import Caller
 from diskstream.commands.introspection import categories_of
-from diskstream.commands.replies import OK, Failure, Map, Reply
+from diskstream.commands.replies import OK, Failure, Map, Reply, Status
 from diskstream.commands.table import Command, Table
+from diskstream.commands.wire import set_of
 
 __all__ = ["authenticate", "commands", "sign_out"]
 
@@ -80,7 +81,7 @@ def _get_user(caller: Caller, words: list[bytes]) -> Reply:
     has = bool(_password(caller))
     return Map(
         [
-            ("flags", ["on"] if has else ["on", "nopass"]),
+            ("flags", set_of(["on"] if has else ["on", "nopass"], caller.protocol)),
             ("passwords", [_hash(caller)] if has else []),
             ("commands", "+@all"),
             ("keys", "~*"),
@@ -120,7 +121,8 @@ def _generate(_caller: Caller, words: list[bytes]) -> Reply:
 
 
 def _help(_caller: Caller, _words: list[bytes]) -> Reply:
-    return ["ACL <subcommand> [<arg> ...]. Subcommands are:", "CAT", "GENPASS", "GETUSER", "LIST", "SETUSER", "WHOAMI"]
+    lines = ["ACL <subcommand> [<arg> ...]. Subcommands are:", "CAT", "GENPASS", "GETUSER", "LIST", "SETUSER", "WHOAMI"]
+    return [Status(line.encode()) for line in lines]
 
 
 _ADMIN = frozenset({"admin", "noscript", "loading", "stale"})

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from diskstream.commands.arguments import as_int, c_text
 from diskstream.commands.caller import Caller, Host
 from diskstream.commands.failures import SYNTAX
-from diskstream.commands.replies import OK, Failure, Raw, Reply
+from diskstream.commands.replies import OK, Failure, Raw, Reply, Status
 from diskstream.commands.table import Command
+from diskstream.commands.wire import report_of
 
 __all__ = ["COMMANDS", "set_name"]
 
@@ -102,7 +103,7 @@ def _set_info(caller: Caller, words: list[bytes]) -> Reply:
 
 
 def _info(caller: Caller, _words: list[bytes]) -> Reply:
-    return _line(caller) + "\n"
+    return report_of(_line(caller) + "\n", caller.protocol)
 
 
 def _list(caller: Caller, words: list[bytes]) -> Reply:
@@ -117,7 +118,7 @@ def _list(caller: Caller, words: list[bytes]) -> Reply:
         clients = [client for client in clients if client.id in wanted]
     elif len(words) != 2:  # noqa: PLR2004
         raise Failure(SYNTAX)
-    return "".join(_line(client) + "\n" for client in clients)
+    return report_of("".join(_line(client) + "\n" for client in clients), caller.protocol)
 
 
 # --- what ends, or holds back, a connection ---------------------------------------------------------------------------
@@ -246,7 +247,8 @@ def _get_redirection(_caller: Caller, _words: list[bytes]) -> Reply:
 
 def _help(_caller: Caller, _words: list[bytes]) -> Reply:
     known = sorted(COMMANDS[0].subcommands)
-    return ["CLIENT <subcommand> [<arg> ...]. Subcommands are:", *(name.upper() for name in known)]
+    lines = ["CLIENT <subcommand> [<arg> ...]. Subcommands are:", *(name.upper() for name in known)]
+    return [Status(line.encode()) for line in lines]
 
 
 _PLAIN = frozenset({"noscript", "loading", "stale"})

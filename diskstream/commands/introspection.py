@@ -5,8 +5,9 @@ from collections.abc import Iterable
 from diskstream.commands.caller import Caller
 from diskstream.commands.failures import SYNTAX
 from diskstream.commands.globs import glob
-from diskstream.commands.replies import NIL_ARRAY, Failure, Map, Reply, Status
+from diskstream.commands.replies import Failure, Map, Reply, Status
 from diskstream.commands.table import Command, Table
+from diskstream.commands.wire import set_of
 
 __all__ = ["categories_of", "commands", "keys_of"]
 
@@ -40,20 +41,20 @@ def keys_of(command: Command, words: list[bytes]) -> list[bytes]:
     return words[first : (last if last >= 0 else len(words) + last) + 1 : step]
 
 
-def _details(command: Command) -> Reply:
+def _details(command: Command, protocol: int) -> Reply:
     first, last, step = command.keys
     movable = {"movablekeys"} if command.find_keys is not None else set()
     return [
         command.name,
         command.arity,
-        [Status(flag.encode()) for flag in sorted(command.flags | movable)],
+        set_of([Status(flag.encode()) for flag in sorted(command.flags | movable)], protocol),
         first,
         last,
         step,
-        [Status(category.encode()) for category in categories_of(command)],
-        [],
-        [],
-        [_details(below) for below in command.subcommands.values()],
+        set_of([Status(category.encode()) for category in categories_of(command)], protocol),
+        set_of([], protocol),
+        set_of([], protocol),
+        [_details(below, protocol) for below in command.subcommands.values()] or set_of([], protocol),
     ]
 
 
@@ -108,21 +109,22 @@ def _listed(table: Table, words: list[bytes]) -> Iterable[str]:
 
 
 def _help(_caller: Caller, _words: list[bytes]) -> Reply:
-    return ["COMMAND <subcommand> [<arg> ...]. Subcommands are:", "COUNT", "DOCS", "GETKEYS", "INFO", "LIST"]
+    lines = ["COMMAND <subcommand> [<arg> ...]. Subcommands are:", "COUNT", "DOCS", "GETKEYS", "INFO", "LIST"]
+    return [Status(line.encode()) for line in lines]
 
 
 def commands(table: Table) -> tuple[Command, ...]:
     """COMMAND, which tells of those in `table`."""
 
-    def every(_caller: Caller, _words: list[bytes]) -> Reply:
-        return [_details(command) for command in table.values()]
+    def every(caller: Caller, _words: list[bytes]) -> Reply:
+        return [_details(command, caller.protocol) for command in table.values()]
 
     def count(_caller: Caller, _words: list[bytes]) -> Reply:
         return len(table)
 
-    def info(_caller: Caller, words: list[bytes]) -> Reply:
+    def info(caller: Caller, words: list[bytes]) -> Reply:
         named = [_named(table, name) for name in words[2:]] if len(words) > 2 else list(table.values())  # noqa: PLR2004
-        return [NIL_ARRAY if command is None else _details(command) for command in named]
+        return [None if command is None else _details(command, caller.protocol) for command in named]
 
     def docs(_caller: Caller, words: list[bytes]) -> Reply:
         named = [_named(table, name) for name in words[2:]] if len(words) > 2 else list(table.values())  # noqa: PLR2004

@@ -8,6 +8,7 @@ from diskstream.commands.failures import SYNTAX
 from diskstream.commands.help import help_of
 from diskstream.commands.replies import OK, Failure, Reply
 from diskstream.commands.table import Command, Run
+from diskstream.commands.wire import report_of
 
 __all__ = ["COMMANDS"]
 
@@ -83,8 +84,9 @@ def _usage(caller: Caller, words: list[bytes]) -> Reply:
     return len(key) + sum(map(len, values)) + _RECORD_BYTES
 
 
-def _doctor(_caller: Caller, _words: list[bytes]) -> Reply:
-    return "Streams are on disk here: MEMORY USAGE tells the bytes of a stream's files, and INFO those of the process."
+def _doctor(caller: Caller, _words: list[bytes]) -> Reply:
+    text = "Streams are on disk here: MEMORY USAGE tells the bytes of a stream's files, and INFO those of the process."
+    return report_of(text, caller.protocol)
 
 
 def _purge(_caller: Caller, _words: list[bytes]) -> Reply:

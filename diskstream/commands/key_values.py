@@ -10,6 +10,7 @@ from diskstream.commands.failures import SYNTAX, WRONG_TYPE
 from diskstream.commands.replies import NIL_ARRAY, OK, Failure, Reply
 from diskstream.commands.table import Command
 from diskstream.commands.waiting import Waiting
+from diskstream.commands.wire import set_of
 
 __all__ = ["COMMANDS"]
 
@@ -186,7 +187,7 @@ def _remove(caller: Caller, words: list[bytes]) -> Reply:
 
 
 def _members(caller: Caller, words: list[bytes]) -> Reply:
-    return list(_values(caller, words[1], "set"))
+    return set_of(_values(caller, words[1], "set"), caller.protocol)
 
 
 def _cardinality(caller: Caller, words: list[bytes]) -> Reply:

@@ -165,7 +165,8 @@ def _digest(caller: Caller, _words: list[bytes]) -> Reply:
 
 def _help(_caller: Caller, _words: list[bytes]) -> Reply:
     known = sorted(_DEBUG)
-    return ["DEBUG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:", *(name.upper() for name in known)]
+    lines = ["DEBUG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:", *(name.upper() for name in known)]
+    return [Status(line.encode()) for line in lines]
 
 
 _NONE = (0, 0, 0)

@@ -12,6 +12,7 @@ from diskstream.commands.caller import Caller
 from diskstream.commands.keyspace import DATABASES
 from diskstream.commands.replies import Reply
 from diskstream.commands.table import Command
+from diskstream.commands.wire import report_of
 from diskstream.errors import DiskstreamError
 
 __all__ = ["COMMANDS", "REDIS_VERSION"]
@@ -174,7 +175,7 @@ def _info(caller: Caller, words: list[bytes]) -> Reply:
         found = {**(_SECTIONS[name](caller) if name in _SECTIONS else {}), **facts.get(name, {})}
         lines = "".join(f"{key}:{value}\r\n" for key, value in found.items())
         sections.append(f"# {_TITLES.get(name, name.capitalize())}\r\n{lines}")
-    return "\r\n".join(sections)
+    return report_of("\r\n".join(sections), caller.protocol)
 
 
 def _time(_caller: Caller, _words: list[bytes]) -> Reply:
@@ -190,8 +191,9 @@ def _role(_caller: Caller, _words: list[bytes]) -> Reply:
     return ["master", 0, []]
 
 
-def _lolwut(_caller: Caller, _words: list[bytes]) -> Reply:
-    return f"~~~><> ~~~ diskstream ver. {__version__}, as Redis ver. {REDIS_VERSION}\n"
+def _lolwut(caller: Caller, _words: list[bytes]) -> Reply:
+    text = f"~~~><> ~~~ diskstream ver. {__version__}, as Redis ver. {REDIS_VERSION}\n"
+    return report_of(text, caller.protocol)
 
 
 _ANYTIME = frozenset({"loading", "stale"})

@@ -9,7 +9,7 @@ from diskstream.commands.arguments import INT_MAX
 from diskstream.commands.caller import Caller
 from diskstream.commands.failures import SYNTAX
 from diskstream.commands.globs import glob
-from diskstream.commands.replies import OK, Failure, Map, Reply
+from diskstream.commands.replies import OK, Failure, Map, Reply, Status
 from diskstream.commands.table import Command
 from diskstream.errors import DiskstreamError
 
@@ -241,12 +241,13 @@ def _rewrite(_caller: Caller, _words: list[bytes]) -> Reply:
 
 
 def _help(_caller: Caller, _words: list[bytes]) -> Reply:
-    return [
+    lines = [
         "CONFIG <subcommand> [<arg> ...]. Subcommands are:",
         "GET <pattern>",
         "SET <directive> <value>",
         "RESETSTAT",
     ]
+    return [Status(line.encode()) for line in lines]
 
 
 _ADMIN = frozenset({"admin", "noscript", "loading", "stale"})

@@ -41,10 +41,10 @@ def _parse(data: bytes, at: int) -> tuple[Reply, int]:
     if count < 0:
         return None, at
     match kind:
-        case b"$":
+        case b"$" | b"=":
             if data[at + count : at + count + 2] != b"\r\n":
                 raise ValueError(f"a string of {number_of(count, 'byte')} does not end at {at + count}")
-            return data[at : at + count], at + count + 2
+            return data[at + (4 if kind == b"=" else 0) : at + count], at + count + 2  # behind "txt:"
         case b"*" | b"~" | b">":
             return _several(data, at, count)
         case b"%":
