@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from weakref import WeakKeyDictionary
 
-from diskstream._native import EntryID
+from diskstream._native import EntryID, check_rows
 from diskstream.errors import StorageError
 from diskstream.stream import Fields, Stream
 
@@ -103,8 +103,20 @@ def _added(stream: Stream, rows: list[Fields]) -> "Sequence[EntryID | Exception]
         except StorageError as error:
             return [error] * len(rows)
         except Exception:  # noqa: BLE001  # nothing was added: it is one row's fault, or they are too large together
-            pass
+            faults = [_fault(row) for row in rows]
+            sound = [row for row, fault in zip(rows, faults, strict=True) if fault is None]
+            if sound and len(sound) < len(rows):
+                added = iter(_added(stream, sound))
+                return [next(added) if fault is None else fault for fault in faults]
     return [_added_alone(stream, row) for row in rows]
+
+
+def _fault(row: Fields) -> Exception | None:
+    try:
+        check_rows([row])
+    except Exception as error:  # noqa: BLE001  # raised again in the task that adds
+        return error
+    return None
 
 
 def _added_alone(stream: Stream, row: Fields) -> EntryID | Exception:

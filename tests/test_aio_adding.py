@@ -83,7 +83,7 @@ def test_what_is_added_while_a_batch_is_under_way_is_the_next_one(
     assert calls == [1, 4]
 
 
-def test_an_entry_that_cannot_be_added_is_told_to_its_own_task(tmp_path: Path) -> None:
+def test_an_entry_that_cannot_be_added_is_told_to_its_own_task(tmp_path: Path, calls: list[int]) -> None:
     rows: list[Any] = [{"n": 1}, {}, iter([("n", 2), ("n", 3)]), 7, {"n": 4}]
 
     async def work(store: aio.Store) -> None:
@@ -95,6 +95,20 @@ def test_an_entry_that_cannot_be_added_is_told_to_its_own_task(tmp_path: Path) -
         assert kept == [[(b"n", b"1")], [(b"n", b"2"), (b"n", b"3")], [(b"n", b"4")]]
 
     run(tmp_path / "s", work)
+    assert calls == [5, 3], "the others share a flush all the same"
+
+
+def test_what_is_too_large_for_a_frame_is_added_one_by_one(tmp_path: Path, calls: list[int]) -> None:
+    large = b"x" * (13 << 20)
+
+    async def work(store: aio.Store) -> None:
+        added = await asyncio.gather(*(store.stream("s").add({"n": n, "large": large}) for n in range(5)))
+        assert [(entry.id, entry["n"]) async for entry in store.stream("s").range()] == [
+            (entry_id, b"%d" % n) for n, entry_id in enumerate(added)
+        ]
+
+    run(tmp_path / "s", work)
+    assert calls == [5, 1, 1, 1, 1, 1]
 
 
 def test_a_disk_that_says_no_says_so_to_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
