@@ -37,7 +37,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def run(path: Path, work: Callable[[aio.Store], Coroutine[Any, Any, None]], **options: Any) -> None:
     async def whole() -> None:
         async with await aio.open(path, **{"fsync": "always", **options}) as store:
-            await work(store)
+            await asyncio.wait_for(work(store), 60)  # where an answer never comes
 
     asyncio.run(whole())
 

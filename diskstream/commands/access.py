@@ -6,8 +6,9 @@ import secrets
 
 from diskstream.commands.arguments import as_int, c_text
 from diskstream.commands.caller import Caller
+from diskstream.commands.help import help_lines
 from diskstream.commands.introspection import categories_of
-from diskstream.commands.replies import OK, Failure, Map, Reply, Status
+from diskstream.commands.replies import OK, Failure, Map, Reply
 from diskstream.commands.table import Command, Table
 from diskstream.commands.wire import set_of
 
@@ -122,7 +123,7 @@ def _generate(_caller: Caller, words: list[bytes]) -> Reply:
 
 def _help(_caller: Caller, _words: list[bytes]) -> Reply:
     lines = ["ACL <subcommand> [<arg> ...]. Subcommands are:", "CAT", "GENPASS", "GETUSER", "LIST", "SETUSER", "WHOAMI"]
-    return [Status(line.encode()) for line in lines]
+    return help_lines(lines)
 
 
 _ADMIN = frozenset({"admin", "noscript", "loading", "stale"})

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from diskstream.commands.arguments import as_int, c_text
 from diskstream.commands.caller import Caller, Host
 from diskstream.commands.failures import SYNTAX
-from diskstream.commands.replies import OK, Failure, Raw, Reply, Status
+from diskstream.commands.help import help_lines
+from diskstream.commands.replies import OK, Failure, Raw, Reply
 from diskstream.commands.table import Command
 from diskstream.commands.wire import report_of
 
@@ -248,7 +249,7 @@ def _get_redirection(_caller: Caller, _words: list[bytes]) -> Reply:
 def _help(_caller: Caller, _words: list[bytes]) -> Reply:
     known = sorted(COMMANDS[0].subcommands)
     lines = ["CLIENT <subcommand> [<arg> ...]. Subcommands are:", *(name.upper() for name in known)]
-    return [Status(line.encode()) for line in lines]
+    return help_lines(lines)
 
 
 _PLAIN = frozenset({"noscript", "loading", "stale"})

@@ -1,10 +1,17 @@
 """The subcommand HELP that each container has."""
 
+from collections.abc import Iterable
+
 from diskstream.commands.caller import Caller
 from diskstream.commands.replies import Reply, Status
 from diskstream.commands.table import Command
 
-__all__ = ["help_of"]
+__all__ = ["help_lines", "help_of"]
+
+
+def help_lines(lines: Iterable[str]) -> Reply:
+    """What a HELP answers with: lines that are no data."""
+    return [Status(line.encode()) for line in lines]
 
 
 def help_of(container: str, lines: str, *, group: str = "stream", since: str = "5.0.0") -> Command:
@@ -13,7 +20,7 @@ def help_of(container: str, lines: str, *, group: str = "stream", since: str = "
     said = [head, *lines.splitlines(), "HELP", "    Print this help."]
 
     def run(_: Caller, __: list[bytes]) -> Reply:
-        return [Status(line.encode()) for line in said]
+        return help_lines(said)
 
     summary = "Says what there is."
     flags = frozenset({"loading", "stale"})

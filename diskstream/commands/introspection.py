@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from diskstream.commands.caller import Caller
 from diskstream.commands.failures import SYNTAX
 from diskstream.commands.globs import glob
+from diskstream.commands.help import help_lines
 from diskstream.commands.replies import Failure, Map, Reply, Status
 from diskstream.commands.table import Command, Table
 from diskstream.commands.wire import set_of
@@ -110,7 +111,7 @@ def _listed(table: Table, words: list[bytes]) -> Iterable[str]:
 
 def _help(_caller: Caller, _words: list[bytes]) -> Reply:
     lines = ["COMMAND <subcommand> [<arg> ...]. Subcommands are:", "COUNT", "DOCS", "GETKEYS", "INFO", "LIST"]
-    return [Status(line.encode()) for line in lines]
+    return help_lines(lines)
 
 
 def commands(table: Table) -> tuple[Command, ...]:

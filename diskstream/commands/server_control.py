@@ -8,6 +8,7 @@ from diskstream.commands.arguments import as_int
 from diskstream.commands.caller import Caller
 from diskstream.commands.dumps import digest
 from diskstream.commands.failures import SYNTAX, no_key
+from diskstream.commands.help import help_lines
 from diskstream.commands.keyspace import DATABASES
 from diskstream.commands.replies import OK, Failure, Raw, Reply, Status
 from diskstream.commands.table import Command, Run
@@ -166,7 +167,7 @@ def _digest(caller: Caller, _words: list[bytes]) -> Reply:
 def _help(_caller: Caller, _words: list[bytes]) -> Reply:
     known = sorted(_DEBUG)
     lines = ["DEBUG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:", *(name.upper() for name in known)]
-    return [Status(line.encode()) for line in lines]
+    return help_lines(lines)
 
 
 _NONE = (0, 0, 0)

@@ -9,7 +9,8 @@ from diskstream.commands.arguments import INT_MAX
 from diskstream.commands.caller import Caller
 from diskstream.commands.failures import SYNTAX
 from diskstream.commands.globs import glob
-from diskstream.commands.replies import OK, Failure, Map, Reply, Status
+from diskstream.commands.help import help_lines
+from diskstream.commands.replies import OK, Failure, Map, Reply
 from diskstream.commands.table import Command
 from diskstream.errors import DiskstreamError
 
@@ -247,7 +248,7 @@ def _help(_caller: Caller, _words: list[bytes]) -> Reply:
         "SET <directive> <value>",
         "RESETSTAT",
     ]
-    return [Status(line.encode()) for line in lines]
+    return help_lines(lines)
 
 
 _ADMIN = frozenset({"admin", "noscript", "loading", "stale"})
