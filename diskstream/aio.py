@@ -9,9 +9,9 @@
             ...
 
 Appends and looks at what is in memory cost microseconds and are made at once, except where they wait for a flush
-(``fsync="always"``, ``durable=True``): what many tasks `Stream.add` then shares flushes. What reads a disk or waits
-runs in a thread. What is not here (columns, tables, the audit, leases) is a method of ``store.sync_store`` and its
-streams, for `asyncio.to_thread`.
+(``fsync="always"``, ``durable=True``): what many tasks `Stream.add` or `Group.ack` then shares flushes. What reads a
+disk or waits runs in a thread. What is not here (columns, tables, the audit, leases) is a method of
+``store.sync_store`` and its streams, for `asyncio.to_thread`.
 """
 
 import asyncio
@@ -24,8 +24,8 @@ from weakref import WeakValueDictionary
 
 from diskstream import store as _store
 from diskstream._native import Delivery, Entry, EntryID
-from diskstream.aio_adding import Adding
 from diskstream.aio_groups import Consumer, Group
+from diskstream.aio_sharing import Sharing
 from diskstream.aio_waits import Listening, waited
 from diskstream.commits import AddOptions, Commit, EntryOptions
 from diskstream.engine.seal import CompactReport
@@ -60,7 +60,7 @@ class Store:
 
     def __init__(self, sync_store: _store.Store) -> None:
         self.sync_store = sync_store
-        self._adding: WeakValueDictionary[bytes, Adding] = WeakValueDictionary()
+        self._sharing: WeakValueDictionary[bytes, Sharing] = WeakValueDictionary()
 
     async def __aenter__(self) -> Self:
         return self
@@ -77,10 +77,10 @@ class Store:
     def stream(self, name: str | bytes) -> "Stream":
         """The stream of that name."""
         stream = self.sync_store.stream(name)
-        adding = self._adding.get(stream.name)
-        if adding is None:
-            adding = self._adding[stream.name] = Adding(stream)
-        return Stream(stream, adding)
+        sharing = self._sharing.get(stream.name)
+        if sharing is None:
+            sharing = self._sharing[stream.name] = Sharing(stream)
+        return Stream(stream, sharing)
 
     async def streams(self, pattern: str | bytes | None = None) -> list[bytes]:
         """The names of all streams: see `diskstream.Store.streams`."""
@@ -167,9 +167,9 @@ async def _blocking(read: Callable[[float | None], _T], block: float | None) -> 
 class Stream:
     """A stream, for asyncio. `sync_stream` is the one behind it."""
 
-    def __init__(self, sync_stream: _Stream, adding: Adding | None = None) -> None:
+    def __init__(self, sync_stream: _Stream, sharing: Sharing | None = None) -> None:
         self.sync_stream = sync_stream
-        self._adding = adding or Adding(sync_stream)
+        self._sharing = sharing or Sharing(sync_stream)
 
     @property
     def name(self) -> bytes:
@@ -202,7 +202,7 @@ class Stream:
         durable = options.get("durable", False)
         waits = durable or self.sync_stream.waits_for_disk
         if waits and id == "*" and not nomkstream and not options.keys() - {"durable"}:
-            return await self._adding.add(fields)
+            return await self._sharing.add(fields)
         return await self._append(
             lambda: self.sync_stream.add(fields, id, nomkstream=nomkstream, **options), durable=durable
         )
@@ -308,7 +308,7 @@ class Stream:
 
     async def group(self, name: str | bytes, **options: Any) -> Group:
         """The consumer group of that name: see `diskstream.Stream.group`."""
-        return Group(await asyncio.to_thread(lambda: self.sync_stream.group(name, **options)))
+        return Group(await asyncio.to_thread(lambda: self.sync_stream.group(name, **options)), self._sharing)
 
     async def retention(self) -> RetentionRule | None:
         """The rule by which the stream is kept: see `diskstream.Stream.retention`."""

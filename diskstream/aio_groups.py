@@ -1,10 +1,11 @@
-"""Consumer groups for asyncio: what waits, or may read a disk, runs in a thread."""
+"""Consumer groups for asyncio: what waits, or may read a disk, runs in a thread; of acknowledgements many in one."""
 
 import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
 from diskstream._native import Delivery, EntryID
+from diskstream.aio_sharing import Sharing
 from diskstream.aio_waits import Listening, waited
 from diskstream.consumer import Consumer as _Consumer
 from diskstream.group import Group as _Group
@@ -17,8 +18,9 @@ __all__ = ["Consumer", "Group"]
 class Group:
     """A consumer group, for asyncio. `sync_group` is the one behind it."""
 
-    def __init__(self, sync_group: _Group) -> None:
+    def __init__(self, sync_group: _Group, sharing: Sharing | None = None) -> None:
         self.sync_group = sync_group
+        self._sharing = sharing or Sharing(sync_group.stream)
 
     @property
     def name(self) -> bytes:
@@ -27,7 +29,7 @@ class Group:
 
     def consumer(self, name: str | bytes) -> "Consumer":
         """The consumer of that name."""
-        return Consumer(self.sync_group.consumer(name))
+        return Consumer(self.sync_group.consumer(name), self._sharing)
 
     async def exists(self) -> bool:
         """Whether it is there."""
@@ -58,8 +60,12 @@ class Group:
         return await asyncio.to_thread(self.sync_group.delete_consumer, name)
 
     async def ack(self, *ids: IDLike) -> int:
-        """Acknowledges entries. Returns how many were pending."""
-        return await asyncio.to_thread(self.sync_group.ack, *ids)
+        """Acknowledges entries. Returns how many were pending.
+
+        What tasks acknowledge meanwhile shares a thread, and under ``fsync="always"`` a flush. What is cancelled may
+        have been acknowledged all the same.
+        """
+        return await self._sharing.ack(self.sync_group.name, ids)
 
     async def ack_delete(self, *ids: IDLike, ref: str = "KEEPREF") -> list[int]:
         """Acknowledges and deletes: see `diskstream.Group.ack_delete`."""
@@ -83,8 +89,9 @@ class Group:
 class Consumer:
     """A consumer, for asyncio. `sync_consumer` is the one behind it."""
 
-    def __init__(self, sync_consumer: _Consumer) -> None:
+    def __init__(self, sync_consumer: _Consumer, sharing: Sharing | None = None) -> None:
         self.sync_consumer = sync_consumer
+        self._sharing = sharing or Sharing(sync_consumer.group.stream)
 
     @property
     def name(self) -> bytes:
@@ -136,8 +143,8 @@ class Consumer:
         return await asyncio.to_thread(lambda: self.sync_consumer.pending_range(start, end, count, **options))
 
     async def ack(self, *ids: IDLike) -> int:
-        """Acknowledges entries of the group. Returns how many were pending."""
-        return await asyncio.to_thread(self.sync_consumer.ack, *ids)
+        """Acknowledges entries of the group: see `Group.ack`."""
+        return await self._sharing.ack(self.sync_consumer.group.name, ids)
 
     async def entries(
         self, *, ack: bool = False, count: int = 100, block: float | None = 0, claim_ms: int | None = None
@@ -155,8 +162,7 @@ class Consumer:
                 if not entry.gone:
                     yield entry
                 if ack:
-                    consumer = self.sync_consumer
-                    await asyncio.to_thread(consumer.group._ack_own, consumer.name, entry.id)
+                    await self._sharing.ack(self.sync_consumer.group.name, (entry.id,), self.name)
             if position != ">":
                 position = found[-1].id if found else ">"
 

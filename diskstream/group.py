@@ -1,11 +1,11 @@
 """A consumer group of a stream: Redis's verbs."""
 
-import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
 from diskstream._native import Delivery, EntryID, delivery
+from diskstream.acknowledging import acknowledge
 from diskstream.claiming import Claimed, nack
 from diskstream.consumer import Consumer
 from diskstream.counts import check_count
@@ -35,7 +35,6 @@ from diskstream.membership import (
     now_ms,
 )
 from diskstream.references import ack_delete, check_ref
-from diskstream.taking import finish
 from diskstream.wire_delivering import WireGroup
 
 if TYPE_CHECKING:
@@ -45,7 +44,6 @@ __all__ = ["Group", "create_group", "group_infos"]
 
 _T = TypeVar("_T")
 _AT_ONCE = 1 << 20
-VIEW = 10  # a reason, as native/python/src/errors.rs numbers them
 
 
 def _start(log: StreamLog, given: IDLike, *, loose: bool) -> EntryID:
@@ -258,54 +256,11 @@ class Group(WireGroup):
     def ack(self, *ids: IDLike) -> int:
         """Acknowledges entries, as XACK. Returns how many were pending; 0 where there is no such group."""
         wanted = [given if type(given) is EntryID else parse_id(given) for given in ids]
-        if (done := finish(self, wanted)) is not None:
-            return done
-        return self._acknowledge(
-            lambda: wanted,
-            lambda: 0,
-            lambda log, group, asked: log.native.acknowledge(group, wanted, now_ms(log), asked),
-        )
-
-    def _acknowledge(
-        self,
-        wanted: Callable[[], list[EntryID]],
-        none: Callable[[], _T],
-        attempt: Callable[[StreamLog, int, bool], tuple[int, _T]],
-    ) -> _T:
-        """What `attempt` says, once it gives no reason any more; what `none` says where there is no such group."""
-
-        def acknowledge(log: StreamLog) -> _T | None:
-            group = log.native.group_number(self.name)
-            if group is None:
-                return None
-            asked = False
-            while True:
-                code, found = attempt(log, group, asked)
-                if code == 0:
-                    return found
-                if code == VIEW:
-                    log.pending.learn(group, wanted())
-                    asked = True
-                else:
-                    log.resolve(code, held=True)
-                    asked = False  # a roll begins the overlays anew
-
-        found = self.stream._use(lambda log: locked(log, acknowledge), None)
-        return none() if found is None else found
+        return acknowledge(self, [(wanted, None)])[0]
 
     def _ack_own(self, consumer: bytes, entry_id: EntryID) -> None:
         """Acknowledges an entry if that consumer still has it: not what was given back, or claimed by another."""
-        if finish(self, [entry_id], consumer) is not None:
-            return
-
-        def acknowledge(log: StreamLog, group: int) -> None:
-            log.pending.learn(group, [entry_id])
-            row = log.native.find_pending(group, [entry_id])[0]
-            if row is not None and row[1] == log.native.consumer_number(group, consumer):
-                log.pending.change([("end", group, [entry_id])], now_ms(log))
-
-        with contextlib.suppress(NoGroupError):  # removed meanwhile
-            self._change(acknowledge)
+        acknowledge(self, [([entry_id], consumer)])
 
     def ack_delete(self, *ids: IDLike, ref: str = "KEEPREF") -> list[int]:
         """Acknowledges entries and deletes them in the same step, as XACKDEL.

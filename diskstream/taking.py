@@ -6,6 +6,7 @@ It is gone where nothing else is to be done. Otherwise nothing was, and the call
 
 import contextlib
 import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from diskstream._native import Delivery, EntryID, Turn
@@ -15,7 +16,7 @@ from diskstream.errors import DiskstreamError
 if TYPE_CHECKING:
     from diskstream.group import Group
 
-__all__ = ["finish", "take"]
+__all__ = ["finish", "relieve", "take"]
 
 _MOST = 4096  # of one delivery: it holds up other threads
 
@@ -42,12 +43,17 @@ def take(
     except StreamMoved:  # in a child that a signal handler forked as this waited: it waits at its own opening
         return None, None
     if is_over:
-        _relieve(log)
+        relieve(log)
     return entries, turn
 
 
-def finish(group: "Group", ids: list[EntryID], consumer: bytes | None = None) -> int | None:
+def finish(
+    group: "Group", ids: list[EntryID], consumer: bytes | None = None, then: Callable[[StreamLog], object] | None = None
+) -> int | None:
     """Acknowledges entries, as `Group.ack`; with `consumer`, what it still has.
+
+    Args:
+        then: does `relieve` where it is due, which may take milliseconds; None does it here.
 
     Returns:
         How many were pending; None where the long way is to be gone.
@@ -62,7 +68,7 @@ def finish(group: "Group", ids: list[EntryID], consumer: bytes | None = None) ->
     if done is None:
         return None
     if done[1]:
-        _relieve(log)
+        (then or relieve)(log)
     return done[0]
 
 
@@ -72,7 +78,8 @@ def _log_of(group: "Group") -> StreamLog | None:
     return None if log is None or log.options.is_always else log
 
 
-def _relieve(log: StreamLog) -> None:
+def relieve(log: StreamLog) -> None:
+    """Writes to the view what the overlay has no room for."""
     # What was asked for is done, and stands in the log. What is wrong now, the next call meets and tells.
     with contextlib.suppress(StreamMoved, DiskstreamError), log.locked():
         log.prepare()

@@ -1,16 +1,16 @@
 """What a group does with commands as they came over the wire: pipelines of XREADGROUP and XACK, of many clients."""
 
 import contextlib
-from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, cast
 
-from diskstream._native import Block, CommandRun, EntryID
+from diskstream._native import Block, CommandRun
+from diskstream.acknowledging import acknowledge_by
 from diskstream.delivering import SEALED, VIEW, has_more, next_blocks
 from diskstream.engine import reader
 from diskstream.engine.fetching import fetching_outside
 from diskstream.engine.log import StreamLog, StreamMoved
 from diskstream.errors import NoGroupError, ReadOnlyError
-from diskstream.membership import as_member_name, consumer_number, group_number, now_ms
+from diskstream.membership import as_member_name, consumer_number, group_number, locked, now_ms
 
 if TYPE_CHECKING:
     from diskstream.group import Group
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Answers", "WireGroup"]
 
-_T = TypeVar("_T")
 # Entries that one call looks for, at most: what is beyond is left for the next.
 _MOST_ENTRIES = 4096
 
@@ -33,13 +32,6 @@ class WireGroup:
         stream: "Stream"
         name: bytes
 
-        def _acknowledge(
-            self,
-            wanted: Callable[[], list[EntryID]],
-            none: Callable[[], _T],
-            attempt: Callable[[StreamLog, int, bool], tuple[int, _T]],
-        ) -> _T: ...
-
     def ack_runs(self, runs: list[CommandRun]) -> list[bytes]:
         """Acknowledges what runs of XACK name, of one client or several, in one frame.
 
@@ -47,11 +39,20 @@ class WireGroup:
             The replies to each run: how many of each command's IDs were pending. An ID that two name counts for the
             first.
         """
-        return self._acknowledge(
-            lambda: [entry_id for run in runs for entry_id in run.ids()],
-            lambda: [b":0\r\n" * len(run) for run in runs],
-            lambda log, group, asked: log.native.acknowledge_runs(group, runs, now_ms(log), asked),
-        )
+
+        def acknowledge(log: StreamLog) -> list[bytes] | None:
+            group = log.native.group_number(self.name)
+            if group is None:
+                return None
+            return acknowledge_by(
+                log,
+                group,
+                lambda: [entry_id for run in runs for entry_id in run.ids()],
+                lambda asked: log.native.acknowledge_runs(group, runs, now_ms(log), asked),
+            )
+
+        found = self.stream._use(lambda log: locked(log, acknowledge), None)
+        return [b":0\r\n" * len(run) for run in runs] if found is None else found
 
     def read_runs(self, readers: list[tuple[CommandRun, bool]]) -> Answers | None:
         """Gives consumers what their runs of XREADGROUP ask for, in order, in one frame, as far as there is something.

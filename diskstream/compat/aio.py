@@ -14,7 +14,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from diskstream.aio_batches import Batches
 from diskstream.aio_waits import Listening, waited
+from diskstream.commands.adding_together import adds_from
 from diskstream.commands.caller import Caller
 from diskstream.commands.replies import Reply
 from diskstream.commands.waiting import Waiting
@@ -76,6 +78,7 @@ class Redis(Opened, StreamMethods, GroupMethods, KeyMethods):
         super().__init__(path, db, **options)
         self._waits = _Waits()
         self._free: list[Caller] = []
+        self._adds: Batches[tuple[Caller, list[bytes]], Reply | Waiting] = Batches(self._link.run_adds)
 
     def __await__(self) -> Generator[Any, None, Self]:
         return self.__aenter__().__await__()
@@ -101,23 +104,30 @@ class Redis(Opened, StreamMethods, GroupMethods, KeyMethods):
             RedisError: it was refused.
         """
         link, words = self._link, self._link.words(args)
-        caller, found = await asyncio.to_thread(self._begin, words)
+        if adds_from([words], 0):  # what tasks add meanwhile shares a thread, a frame and its flush
+            caller = self._take_caller()
+            found = await self._adds.ask((caller, words))
+        else:
+            caller, found = await asyncio.to_thread(self._begin, words)
         reply = await _answer(link, self._waits, found)
         # Not where the task was cancelled: then a thread may still be in the middle of a command of this caller.
         self._free.append(caller)
         return link.finish(reply, args[0], options)
 
     def _begin(self, words: list[bytes]) -> "tuple[Caller, Reply | Waiting]":
-        """Runs a command. Its caller is taken as redis-py takes a connection from its pool.
+        caller = self._take_caller()
+        return caller, self._link.run(caller, words)
+
+    def _take_caller(self) -> Caller:
+        """A caller for a command, as redis-py takes a connection from its pool.
 
         It is the one that was free last: commands that come one after the other have the same, and with it what SELECT
         or MULTI said.
         """
         try:
-            caller = self._free.pop()
+            return self._free.pop()
         except IndexError:
-            caller = self._link.new_caller()
-        return caller, self._link.run(caller, words)
+            return self._link.new_caller()
 
     async def scan_iter(
         self, match: Any = None, count: int | None = None, _type: str | None = None, **kwargs: Any

@@ -6,10 +6,11 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
+from itertools import groupby
 from typing import Any, TypeAlias
 
 from diskstream import EntryID
-from diskstream.commands.adding_together import add_together, adds_from
+from diskstream.commands.adding_together import add_together, adds_from, place_of
 from diskstream.commands.all_commands import table
 from diskstream.commands.caller import Caller
 from diskstream.commands.dispatch import dispatch
@@ -151,6 +152,25 @@ class Link:
             else:
                 yield from replies
                 at += count
+
+    def run_adds(self, asked: list[tuple[Caller, list[bytes]]]) -> "list[Reply | Waiting | Exception]":
+        """Runs plain XADDs of several callers; those in a row for the same stream are one frame.
+
+        Returns:
+            The replies, and where a command was not run the error.
+        """
+        found: list[Reply | Waiting | Exception] = []
+        for _, same in groupby(asked, lambda each: place_of(*each)):
+            given = list(same)
+            together = self._add_together(given[0][0], [words for _, words in given]) if len(given) > 1 else None
+            found += together or [self._run_alone(caller, words) for caller, words in given]
+        return found
+
+    def _run_alone(self, caller: Caller, words: list[bytes]) -> "Reply | Waiting | Exception":
+        try:
+            return self.run(caller, words)
+        except Exception as error:  # noqa: BLE001  # raised again in the task that asked
+            return error
 
     def _add_together(self, caller: Caller, commands: list[list[bytes]]) -> list[Reply] | None:
         if self.closed:

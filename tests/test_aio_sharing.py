@@ -1,7 +1,9 @@
-"""Tasks that add and wait for the disk share flushes, and each learns of its own entry alone."""
+"""Tasks that add or acknowledge, and wait for the disk, share flushes; each learns of its own alone."""
 
 import asyncio
+import gc
 import threading
+import weakref
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,8 @@ import pytest
 
 import diskstream
 from diskstream import ArgumentError, EntryID, StorageError, aio
+from diskstream.engine.log import StreamLog
+from diskstream.engine.pending import StreamPending
 from diskstream.stream import Stream
 
 TASKS = 200
@@ -189,5 +193,143 @@ def test_adding_to_a_store_that_was_closed_meanwhile_is_an_error(tmp_path: Path)
         await store.close()
         found = await asyncio.gather(*(stream.add({"n": n}) for n in range(3)), return_exceptions=True)
         assert all(isinstance(each, diskstream.ClosedError) for each in found)
+
+    run(tmp_path / "s", work)
+
+
+def test_a_loop_that_was_closed_over_adds_is_let_go_of(tmp_path: Path) -> None:
+    with diskstream.open(tmp_path / "s", fsync="always") as behind:
+        stream = aio.Store(behind).stream("s")
+
+        async def leave() -> None:
+            under_way = asyncio.ensure_future(stream._sharing._adds.ask({"n": 1}))
+            await asyncio.wait([under_way], timeout=0)
+            _ = stream._sharing._adds.ask({"n": 2})
+
+        threads = set(threading.enumerate())
+        loop = asyncio.new_event_loop()
+        loop.run_until_complete(leave())
+        loop.close()
+        for thread in set(threading.enumerate()) - threads:
+            thread.join(60)
+        closed = weakref.ref(loop)
+        del loop
+        asyncio.run(asyncio.wait_for(stream.add({"n": 3}), 60))
+        gc.collect()
+        assert closed() is None
+
+
+@pytest.fixture
+def flushes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """One for each flush that was asked for."""
+    found: list[int] = []
+    flush = StreamLog.flush
+
+    def counted(self: StreamLog) -> None:
+        found.append(1)
+        flush(self)
+
+    monkeypatch.setattr(StreamLog, "flush", counted)
+    return found
+
+
+async def given(store: aio.Store, count: int, consumer: str = "c") -> tuple[aio.Group, list[EntryID]]:
+    """A group, and what one consumer of it was given."""
+    stream = store.stream("s")
+    await stream.add_many([{"n": n} for n in range(count)])
+    group = await stream.group("g", start="0")
+    return group, [entry.id for entry in await group.consumer(consumer).read(count=count)]
+
+
+def test_what_many_tasks_acknowledge_at_once_shares_a_flush(tmp_path: Path, flushes: list[int]) -> None:
+    async def work(store: aio.Store) -> None:
+        group, ids = await given(store, TASKS)
+        flushes.clear()
+        again = [group.ack(ids[0]), group.consumer("d").ack(ids[1], ids[2], ids[2], "7-7")]
+        assert await asyncio.gather(*map(group.ack, ids[1:]), *again) == [1] * (TASKS - 1) + [1, 0]
+        assert len(flushes) == 1
+        assert (await group.info()).pending == 0
+
+    run(tmp_path / "s", work)
+
+
+def test_groups_that_are_acknowledged_at_once_are_told_apart(tmp_path: Path) -> None:
+    async def work(store: aio.Store) -> None:
+        group, ids = await given(store, 6)
+        other = await store.stream("s").group("h", start="0")
+        await other.consumer("c").read(count=2)
+        none = await store.stream("s").group("gone")
+        await none.destroy()
+        asked = [each.ack(entry_id) for entry_id in ids for each in (group, other, none)]
+        assert await asyncio.gather(*asked) == [1, 1, 0] * 2 + [1, 0, 0] * 4
+
+    run(tmp_path / "s", work)
+
+
+def test_what_others_have_claimed_meanwhile_stays_theirs(tmp_path: Path) -> None:
+    async def work(store: aio.Store) -> None:
+        group, ids = await given(store, 4)
+        worker = group.consumer("c").entries(ack=True, block=None)
+        assert (await anext(worker)).id == ids[0]
+        assert len(await group.consumer("d").claim(ids[0])) == 1
+        assert [entry.id async for entry in worker] == ids[1:]
+        assert [(each.id, each.consumer) for each in await group.pending_range()] == [(ids[0], b"d")]
+
+    run(tmp_path / "s", work)
+
+
+def test_acknowledging_waits_for_nothing_where_there_is_nothing_to_wait_for(tmp_path: Path) -> None:
+    async def work(store: aio.Store) -> None:
+        group, ids = await given(store, 3)
+        await asyncio.get_running_loop().shutdown_default_executor()
+        assert await asyncio.gather(*map(group.ack, ids)) == [1, 1, 1], "a thread was asked for"
+
+    with diskstream.open(tmp_path / "s", fsync="os") as behind:
+        asyncio.run(work(aio.Store(behind)))
+
+
+def test_the_view_is_written_in_a_thread_where_acknowledgements_make_it_due(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[threading.Thread] = []
+    checkpoint = StreamPending.checkpoint
+
+    def noted(self: StreamPending) -> None:
+        threads.append(threading.current_thread())
+        checkpoint(self)
+
+    async def work(store: aio.Store) -> None:
+        group, ids = await given(store, 90)
+        monkeypatch.setattr(StreamPending, "checkpoint", noted)
+        log = store.sync_store._logs[b"s"]
+        monkeypatch.setattr(StreamPending, "most_rows", 80)  # as if more had been given meanwhile
+        assert await group.ack(ids[0]) == 1
+        await asyncio.get_running_loop().shutdown_default_executor()
+        assert len(threads) == 1
+        assert threading.current_thread() not in threads
+        assert log.native.overlay_rows == 0
+
+    with diskstream.open(tmp_path / "s", fsync="os", pending_rows=100) as behind:
+        asyncio.run(work(aio.Store(behind)))
+
+
+def test_a_bad_id_is_told_to_its_own_task(tmp_path: Path) -> None:
+    async def work(store: aio.Store) -> None:
+        group, ids = await given(store, 2)
+        found = await asyncio.gather(
+            group.ack(ids[0]), group.ack("nonsense"), group.ack(ids[1]), return_exceptions=True
+        )
+        assert (found[0], found[2]) == (1, 1)
+        assert isinstance(found[1], ArgumentError)
+
+    run(tmp_path / "s", work)
+
+
+def test_acknowledging_in_a_store_that_was_closed_meanwhile_is_an_error(tmp_path: Path) -> None:
+    async def work(store: aio.Store) -> None:
+        group, ids = await given(store, 3)
+        await store.close()
+        found = await asyncio.gather(*map(group.ack, ids), return_exceptions=True)
+        assert [type(each) for each in found] == [diskstream.ClosedError] * 3
 
     run(tmp_path / "s", work)
