@@ -145,7 +145,7 @@ class Reading:
             all_gone = at[is_owned] == max(noted[is_owned], (_FIRST, _OWNED_FIRST)[is_owned])
             rows = self.log.pending.rows(self.group, BY_TIME, at[is_owned], until)
             while some := list(itertools.islice(rows, at_once)):
-                before, is_last = len(made), bool(is_owned and len(some) < at_once)
+                before, are_all = len(made), len(some) < at_once
                 yield [row for row in some if row[0] >= first] if first is not None else []
                 given = len(made) - before
                 passed += len(some) - given
@@ -155,7 +155,7 @@ class Reading:
                     native.note_gone(self.group, at[is_owned], bool(is_owned))
                 if not given:  # to look for many at once costs little more
                     at_once = min(2 * at_once, _LOOKED_AT_ONCE)
-                if not is_last and (passed >= _GONE_AT_ONCE or time.perf_counter() >= ends):
+                if not are_all and (passed >= _GONE_AT_ONCE or time.perf_counter() >= ends):
                     self.goes_on = None if made else (at[0], at[1])
                     self.is_cut_short = True
                     return

@@ -35,6 +35,7 @@ from diskstream.membership import (
     now_ms,
 )
 from diskstream.references import ack_delete, check_ref
+from diskstream.taking import finish
 from diskstream.wire_delivering import WireGroup
 
 if TYPE_CHECKING:
@@ -256,11 +257,14 @@ class Group(WireGroup):
     def ack(self, *ids: IDLike) -> int:
         """Acknowledges entries, as XACK. Returns how many were pending; 0 where there is no such group."""
         wanted = [given if type(given) is EntryID else parse_id(given) for given in ids]
-        return acknowledge(self, [(wanted, None)])[0]
+        # Asked for here as well: this is what a consumer's loop does for each entry.
+        done = finish(self, wanted)
+        return acknowledge(self, [(wanted, None)])[0] if done is None else done
 
     def _ack_own(self, consumer: bytes, entry_id: EntryID) -> None:
         """Acknowledges an entry if that consumer still has it: not what was given back, or claimed by another."""
-        acknowledge(self, [([entry_id], consumer)])
+        if finish(self, [entry_id], consumer) is None:
+            acknowledge(self, [([entry_id], consumer)])
 
     def ack_delete(self, *ids: IDLike, ref: str = "KEEPREF") -> list[int]:
         """Acknowledges entries and deletes them in the same step, as XACKDEL.

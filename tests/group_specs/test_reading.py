@@ -354,6 +354,15 @@ def test_a_look_that_was_slow_gives_what_is_new_behind_the_last_that_is_ripe(
     assert ids(bob.read(count=5, claim_ms=10)) == ["1-0", "2-0", "3-0", "4-0", "5-0"]
 
 
+def test_so_does_one_behind_what_was_given_back(
+    stream: Stream, group: Group, alice: Consumer, bob: Consumer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delivering, "_HOLD_S", 0.0)
+    alice.read(count=2)
+    alice.nack("1-0", "2-0")
+    assert ids(bob.read(count=4, claim_ms=10)) == ["1-0", "2-0", "3-0", "4-0"]
+
+
 @pytest.mark.parametrize("is_slow", [False, True])
 def test_many_ripe_entries_are_all_found_before_those_that_are_new(
     stream: Stream,
