@@ -23,6 +23,7 @@ from diskstream._native_segments import ScanLayout as ScanLayout
 from diskstream._native_segments import SealedSegment as SealedSegment
 from diskstream._native_segments import Sealer as Sealer
 from diskstream._native_segments import SegmentView as SegmentView
+from diskstream._native_segments import segment_at as segment_at
 from diskstream._native_wire import AddRun as AddRun
 from diskstream._native_wire import CommandRun as CommandRun
 from diskstream._native_wire import EntriesReply as EntriesReply
@@ -38,8 +39,7 @@ __all__ += ["AuditFile", "AuditLog", "ColumnBatch", "NodeCache", "PackedRows", "
 __all__ += ["LOOK_MS", "SEEN_EVERY_MS", "RowDigests", "ScanBatch", "ScanLayout", "Unknown", "forked", "AddRun"]
 __all__ += ["SegmentView", "check_rows", "delivery", "first_segment", "pack_columns", "pack_pairs", "restore_entry"]
 __all__ += ["CommandRun", "EntriesReply", "Receiver", "ReplyEncoder", "RequestParser", "checksum", "entry_lists"]
-__all__ += ["unpack_node", "unpack_rows"]
-__all__ += ["send_each", "wait_bells", "wait_turns"]
+__all__ += ["segment_at", "send_each", "unpack_node", "unpack_rows", "wait_bells", "wait_turns"]
 
 CTL_BYTES: Final[int]
 FORMAT_VERSION: Final[int]

@@ -40,6 +40,9 @@ class SegmentView:
     def compacted(then: Sequence[SegmentView], now: Sequence[SegmentView | None], footer: SealedSegment) -> SegmentView:
         """The view of a compacted segment, with what went while it was written."""
 
+def segment_at(views: list[SegmentView], id: _IDLike) -> int:
+    """The place, among segments in order, of the first that ends at `id` or behind it; their number where none does."""
+
 @final
 class RowSegment:
     """A rolled log file that is not sealed yet."""

@@ -7,7 +7,7 @@ entry writes one frame a segment. A rule that does not move on trim takes it awa
 
 from bisect import bisect_left
 
-from diskstream._native import EntryID
+from diskstream._native import EntryID, segment_at
 from diskstream.engine.log import StreamLog
 from diskstream.errors import CorruptionError, InvalidIDError
 from diskstream.ids import parse_id
@@ -56,7 +56,7 @@ def raise_mark(log: StreamLog, maxlen: int | None, minid: EntryID | None) -> Non
     """
     views = log.segments.views()
     if minid is not None:
-        passed = bisect_left(views, (minid.ms, minid.seq), key=lambda view: (view.last.ms, view.last.seq))
+        passed = segment_at(views, minid)
     else:
         planned = log.native.plan_trim(maxlen or 0, False, 0)
         passed = 0 if planned is None else bisect_left(views, planned[0], key=lambda view: view.number)

@@ -1,11 +1,10 @@
 """Nobody's append waits for a storage: what is cold is fetched before, or again without, the append lock."""
 
 import contextlib
-from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from diskstream._native import EntryID
+from diskstream._native import EntryID, segment_at
 from diskstream.engine.log import StreamLog
 from diskstream.engine.segment import Away, SegmentGone
 
@@ -26,7 +25,7 @@ def fetch_ahead(log: StreamLog, ids: Iterable[EntryID]) -> None:
     for entry_id in ids:
         if not views or entry_id > views[-1].last:
             continue
-        low = bisect_left(views, (entry_id.ms, entry_id.seq), key=lambda view: (view.last.ms, view.last.seq))
+        low = segment_at(views, entry_id)
         # What went meanwhile is for the action itself to meet.
         with contextlib.suppress(SegmentGone):
             if not log.segments.is_here(views[low]):

@@ -1,9 +1,8 @@
 """How much of a stream lies within a limit of bytes or of age: found by counts, indexes and sizes of files."""
 
-from bisect import bisect_left
 from collections.abc import MutableMapping
 
-from diskstream._native import EntryID, SegmentView
+from diskstream._native import EntryID, SegmentView, segment_at
 from diskstream.engine import names, positions
 from diskstream.engine.files import size_of
 from diskstream.engine.log import StreamLog
@@ -26,7 +25,7 @@ def place_of(log: StreamLog, least: EntryID) -> tuple[int, int]:
     """
     number = log.native.tail[0]  # before the list, or what is rolled in between would be passed over
     views = log.segments.views()
-    low = bisect_left(views, (least.ms, least.seq), key=lambda view: (view.last.ms, view.last.seq))
+    low = segment_at(views, least)
     if low < len(views):
         view = views[low]
         if view.first >= least:

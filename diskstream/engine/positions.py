@@ -6,7 +6,7 @@ Entries that were deleted one by one count, those that were trimmed do not: noth
 from bisect import bisect_left
 from collections.abc import Iterator
 
-from diskstream._native import EntryID, RowSegment, SealedSegment, SegmentView
+from diskstream._native import EntryID, RowSegment, SealedSegment, SegmentView, segment_at
 from diskstream.engine import names
 from diskstream.engine.log import StreamLog
 from diskstream.engine.segment import SegmentGone
@@ -76,7 +76,7 @@ def listed(log: StreamLog, start: EntryID) -> Iterator[tuple[SegmentView, bool]]
     while True:
         number = log.native.active_view().number
         views = log.segments.views()
-        low = bisect_left(views, (start.ms, start.seq), key=lambda view: (view.last.ms, view.last.seq))
+        low = segment_at(views, start)
         for view in views[low:]:
             yield view, False
             start = max(start, view.last.next() or MAX_ID)

@@ -1,10 +1,10 @@
 """Reading a stream: from its sealed segments into the active one, while others append, roll, seal and trim."""
 
 import contextlib
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Iterator
 
-from diskstream._native import Block, ColumnBatch, Entry, EntryID, SegmentView
+from diskstream._native import Block, ColumnBatch, Entry, EntryID, SegmentView, segment_at
 from diskstream.engine import names
 from diskstream.engine.log import StreamLog
 from diskstream.engine.positions import id_at
@@ -98,7 +98,7 @@ def _pass(log: StreamLog, start: EntryID, end: EntryID, *, reverse: bool, enough
     """One pass over the segments as they are listed now."""
     active = log.native.tail[0]  # before the list: what is rolled in between is in it then, and never in neither
     views = log.segments.views()
-    low = bisect_left(views, (start.ms, start.seq), key=lambda view: (view.last.ms, view.last.seq))
+    low = segment_at(views, start)
     if not reverse:
         for view in views[low:]:
             if view.first > end:
@@ -192,7 +192,7 @@ def find(log: StreamLog, entry_id: EntryID) -> Entry | None:
     """The live entry with this ID: a bisection over segments, nodes and IDs."""
     log.refresh()
     views = log.segments.views()
-    low = bisect_left(views, (entry_id.ms, entry_id.seq), key=lambda view: (view.last.ms, view.last.seq))
+    low = segment_at(views, entry_id)
     if low < len(views):
         try:
             return log.segments.find(views[low], entry_id)
@@ -324,7 +324,7 @@ def locate(log: StreamLog, ids: list[EntryID]) -> list[tuple[EntryID, int, int]]
     active = log.native.tail[0]
     rest = sorted(set(ids))
     while rest:
-        low = bisect_left(views, (rest[0].ms, rest[0].seq), key=lambda view: (view.last.ms, view.last.seq))
+        low = segment_at(views, rest[0])
         if low < len(views):
             view = views[low]
             _, block = position_in(log, view, rest[0], _LOCATED_AT_ONCE)
@@ -350,7 +350,7 @@ def columns(
     end = min(end, log.native.counters()[1])
     while start <= end:
         views = log.segments.views()
-        low = bisect_left(views, (start.ms, start.seq), key=lambda view: (view.last.ms, view.last.seq))
+        low = segment_at(views, start)
         if low >= len(views):
             break
         view = views[low]

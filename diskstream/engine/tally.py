@@ -1,9 +1,8 @@
 """Counting live entries exactly: by counts of segments and the bitmaps of what is gone; at most two nodes are read."""
 
-from bisect import bisect_left
 from collections.abc import Callable
 
-from diskstream._native import EntryID
+from diskstream._native import EntryID, segment_at
 from diskstream.engine.log import StreamLog
 from diskstream.engine.positions import position_of
 from diskstream.engine.segment import SegmentGone
@@ -76,7 +75,7 @@ def _place(log: StreamLog, least: EntryID) -> tuple[int, int]:
     """Segment and position of the first entry not below `least`."""
     number = log.native.tail[0]
     views = log.segments.views()
-    low = bisect_left(views, (least.ms, least.seq), key=lambda view: (view.last.ms, view.last.seq))
+    low = segment_at(views, least)
     if low < len(views):
         view = views[low]
         return view.number, 0 if view.first >= least else position_of(log, view, least)

@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 
-from diskstream._native import TRIM_GRANULE_ENTRIES, EntryID, SegmentView
+from diskstream._native import TRIM_GRANULE_ENTRIES, EntryID, SegmentView, segment_at
 from diskstream.engine import reader
 from diskstream.engine.log import StreamLog
 from diskstream.engine.positions import all_listed, id_at
@@ -75,7 +75,7 @@ def first_behind(log: StreamLog, segment: int, position: int) -> EntryID | None:
 def _place(log: StreamLog, least: EntryID, *, approximate: bool) -> tuple[int, int]:
     """Where the first entry not below `least` stands; where it is about, nothing is fetched for it."""
     views = log.segments.views()
-    low = bisect_left(views, (least.ms, least.seq), key=lambda view: (view.last.ms, view.last.seq))
+    low = segment_at(views, least)
     if low < len(views):
         if approximate and log.segments.is_away(views[low]):
             return views[low].number, 0

@@ -128,6 +128,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(packing::pack_named_columns, module)?)?;
     module.add_function(wrap_pyfunction!(packing::pack_listed_pairs, module)?)?;
     module.add_function(wrap_pyfunction!(first_segment, module)?)?;
+    module.add_function(wrap_pyfunction!(segments::segment_at, module)?)?;
     module.add_function(wrap_pyfunction!(pieces::checksum, module)?)?;
     module.add_function(wrap_pyfunction!(pieces::unpack_node, module)?)?;
     module.add_function(wrap_pyfunction!(pieces::unpack_rows, module)?)?;

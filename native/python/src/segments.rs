@@ -8,12 +8,30 @@ use diskstream_core::state::{remap_deleted, SegmentMeta};
 use diskstream_core::tail::Tail;
 use diskstream_sys::map::Map;
 use pyo3::prelude::*;
+use pyo3::types::PyList;
 
 use crate::entry::Block;
 use crate::errors;
 use crate::file::LogFile;
 use crate::id::{parse, EntryId};
 use crate::sealed::SealedSegment;
+
+/// The place, among segments in order, of the first that ends at an ID or behind it; their number where none does.
+#[pyfunction]
+pub fn segment_at(views: &Bound<'_, PyList>, id: &Bound<'_, PyAny>) -> PyResult<usize> {
+    let id = parse(id, 0)?;
+    let (mut low, mut high) = (0, views.len());
+    while low < high {
+        let middle = low + (high - low) / 2;
+        let view = views.get_item(middle)?;
+        if view.cast::<SegmentView>()?.get().meta.last < id {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    Ok(low)
+}
 
 /// What the log says of one segment at one moment.
 #[pyclass(frozen, module = "diskstream._native")]
