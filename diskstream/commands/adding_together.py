@@ -1,10 +1,10 @@
-"""Plain XADDs that follow each other, of one caller or several: one frame, and one flush where there is one."""
+"""Plain XADDs that follow each other: one frame, and one flush where there is one."""
 
 from diskstream.commands.caller import Caller
 from diskstream.commands.replies import Failure, Reply
 from diskstream.errors import DiskstreamError
 
-__all__ = ["MOST_ADDS", "add_together", "adds_from", "place_of"]
+__all__ = ["MOST_ADDS", "add_together", "adds_from"]
 
 # Redis's pipelines are cut anywhere; a frame is read as a whole.
 MOST_ADDS = 4096
@@ -24,19 +24,9 @@ def adds_from(commands: list[list[bytes]], at: int) -> int:
     return end - at
 
 
-def place_of(caller: Caller, words: list[bytes]) -> tuple[object, ...]:
-    """Where a plain XADD goes: those of several callers that follow each other for the same place may be one frame."""
-    return caller.database, words[1], caller if _is_held_up(caller) else None
-
-
-def _is_held_up(caller: Caller) -> bool:
-    """Whether its commands are queued, or refused, and not run."""
-    return caller.transaction is not None or caller.user is None
-
-
 def add_together(caller: Caller, commands: list[list[bytes]]) -> list[Reply] | None:
-    """Runs such commands of one place as one. None where each must be run by itself, so that it has its own error."""
-    if _is_held_up(caller):
+    """Runs such commands as one. None where they must be run one by one, so that each has its own error."""
+    if caller.transaction is not None or caller.user is None:
         return None
     rows = [list(zip(words[3::2], words[4::2], strict=True)) for words in commands]
     try:

@@ -16,7 +16,7 @@ from typing import Any, Self, TypeVar
 
 from diskstream.aio_batches import Batches
 from diskstream.aio_waits import Listening, waited
-from diskstream.commands.adding_together import adds_from
+from diskstream.commands.alike import has_kin
 from diskstream.commands.caller import Caller
 from diskstream.commands.replies import Reply
 from diskstream.commands.waiting import Waiting
@@ -78,7 +78,7 @@ class Redis(Opened, StreamMethods, GroupMethods, KeyMethods):
         super().__init__(path, db, **options)
         self._waits = _Waits()
         self._free: list[Caller] = []
-        self._adds: Batches[tuple[Caller, list[bytes]], Reply | Waiting] = Batches(self._link.run_adds)
+        self._alike: Batches[tuple[Caller, list[bytes]], Reply | Waiting] = Batches(self._link.run_alike)
 
     def __await__(self) -> Generator[Any, None, Self]:
         return self.__aenter__().__await__()
@@ -104,9 +104,9 @@ class Redis(Opened, StreamMethods, GroupMethods, KeyMethods):
             RedisError: it was refused.
         """
         link, words = self._link, self._link.words(args)
-        if adds_from([words], 0):  # what tasks add meanwhile shares a thread, a frame and its flush
+        if has_kin(words):  # what tasks add or acknowledge meanwhile shares a thread, a frame and its flush
             caller = self._take_caller()
-            found = await self._adds.ask((caller, words))
+            found = await self._alike.ask((caller, words))
         else:
             caller, found = await asyncio.to_thread(self._begin, words)
         reply = await _answer(link, self._waits, found)

@@ -10,7 +10,8 @@ from itertools import groupby
 from typing import Any, TypeAlias
 
 from diskstream import EntryID
-from diskstream.commands.adding_together import add_together, adds_from, place_of
+from diskstream.commands.adding_together import add_together, adds_from
+from diskstream.commands.alike import Kin, kin_of, run_alike
 from diskstream.commands.all_commands import table
 from diskstream.commands.caller import Caller
 from diskstream.commands.dispatch import dispatch
@@ -153,18 +154,24 @@ class Link:
                 yield from replies
                 at += count
 
-    def run_adds(self, asked: list[tuple[Caller, list[bytes]]]) -> "list[Reply | Waiting | Exception]":
-        """Runs plain XADDs of several callers; those in a row for the same stream are one frame.
+    def run_alike(self, asked: list[tuple[Caller, list[bytes]]]) -> "list[Reply | Waiting | Exception]":
+        """Runs commands of several callers; those in a row that are alike are one.
 
         Returns:
             The replies, and where a command was not run the error.
         """
         found: list[Reply | Waiting | Exception] = []
-        for _, same in groupby(asked, lambda each: place_of(*each)):
+        for kin, same in groupby(asked, lambda each: kin_of(*each)):
             given = list(same)
-            together = self._add_together(given[0][0], [words for _, words in given]) if len(given) > 1 else None
+            together = None if kin is None else self._run_together(kin, given)
             found += together or [self._run_alone(caller, words) for caller, words in given]
         return found
+
+    def _run_together(self, kin: Kin, given: list[tuple[Caller, list[bytes]]]) -> list[Reply] | None:
+        if len(given) == 1 or self.closed:
+            return None
+        with self._shared.turn():
+            return run_alike(kin, given[0][0], [words for _, words in given])
 
     def _run_alone(self, caller: Caller, words: list[bytes]) -> "Reply | Waiting | Exception":
         try:

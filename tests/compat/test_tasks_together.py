@@ -1,4 +1,4 @@
-"""Many tasks of one client that add: they share frames, and each is answered as if it were alone."""
+"""Many tasks of one client that add, or acknowledge: they share flushes, and each is answered as if it were alone."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -9,6 +9,7 @@ import pytest
 import redis
 
 from diskstream.compat import aio
+from diskstream.engine.log import StreamLog
 from diskstream.stream import Stream
 
 TASKS = 100
@@ -97,5 +98,43 @@ def test_adding_by_a_client_that_is_closed_is_an_error(tmp_path: Path) -> None:
         await client.aclose()
         found = await asyncio.gather(*(client.xadd("s", {"n": n}) for n in range(3)), return_exceptions=True)
         assert [type(each) for each in found] == [redis.ConnectionError] * 3
+
+    run(tmp_path / "s", work)
+
+
+def test_what_tasks_acknowledge_at_once_is_flushed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    flushes: list[int] = []
+    flush = StreamLog.flush
+
+    def counted(self: StreamLog) -> None:
+        flushes.append(1)
+        flush(self)
+
+    async def work(client: aio.Redis) -> None:
+        ids = await asyncio.gather(*(client.xadd("s", {"n": n}) for n in range(TASKS)))
+        await client.xgroup_create("s", "g", "0")
+        await client.xreadgroup("g", "c", {"s": ">"}, count=TASKS)
+        monkeypatch.setattr(StreamLog, "flush", counted)
+        found = await asyncio.gather(
+            *(client.xack("s", "g", entry_id) for entry_id in ids), client.xack("s", "g", *ids)
+        )
+        assert found == [1] * TASKS + [0]
+        assert flushes == [1]
+        assert (await client.info("commandstats"))["cmdstat_xack"]["calls"] == TASKS + 1
+
+    run(tmp_path / "s", work, fsync="always")
+
+
+def test_an_acknowledgement_that_is_wrong_is_told_to_its_own_task(tmp_path: Path) -> None:
+    async def work(client: aio.Redis) -> None:
+        entry_id = await client.xadd("s", {"n": 1})
+        await client.xgroup_create("s", "g", "0")
+        await client.xreadgroup("g", "c", {"s": ">"})
+        groups = ("g", "none", "g")
+        asked = [client.xack("s", group, given) for group in groups for given in ("nonsense", entry_id)]
+        found = await asyncio.gather(*asked, return_exceptions=True)
+        assert found[1:4] == [1, 0, 0]
+        assert found[5] == 0
+        assert [type(each) for each in (found[0], found[4])] == [redis.ResponseError] * 2
 
     run(tmp_path / "s", work)
