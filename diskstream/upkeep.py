@@ -3,21 +3,19 @@
 import contextlib
 import time
 from collections.abc import Iterable, Iterator
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
-from diskstream.engine import lease, names, seal, verify
-from diskstream.engine.descriptors import are_short
+from diskstream.engine import lease, names, seal
 from diskstream.engine.files import Files
 from diskstream.engine.log import StreamLog, StreamMoved
 from diskstream.engine.seal import CompactReport, Progress
-from diskstream.engine.verify import VerifyReport
-from diskstream.engine.verify_store import check_names, check_view
-from diskstream.errors import DiskstreamError, NoSuchStreamError, ReadOnlyError
-from diskstream.work_files import work_faults
+from diskstream.errors import NoSuchStreamError, ReadOnlyError
 
 if TYPE_CHECKING:
+    from diskstream.engine.verify import Progress as Reading
+    from diskstream.engine.verify import VerifyReport
+    from diskstream.store import Store
     from diskstream.stream import Stream
 
 __all__ = ["Upkeep"]
@@ -116,27 +114,11 @@ class Upkeep:
                 reports.append(seal.compact(log, progress=progress or seal.ignore))
         return reports
 
-    def _verify_one(self, name: bytes, report: VerifyReport, progress: verify.Progress, *, cold: bool) -> None:
-        try:
-            log = self._log(name, create=False)
-            if log is not None:
-                verify.verify_log(name, log, report, progress, cold=cold)
-        except DiskstreamError as error:
-            if are_short(error):
-                raise  # says nothing of the stream
-            verify.verify_directory(name, self._place(name), report, error)
-
-    def verify(self, *, progress: verify.Progress | None = None, cold: bool = False) -> VerifyReport:
+    def verify(self, *, progress: "Reading | None" = None, cold: bool = False) -> "VerifyReport":
         """Reads everything, with `cold` in object storage too, changes nothing, and reports what is damaged.
 
         `progress` is called with the entries, and the bytes of files, just read.
         """
-        self._check_open()
-        report = VerifyReport()
-        check_names(self._streams, report)
-        for name in self.streams():
-            read = partial(self._verify_one, name, report, progress or verify.ignore, cold=cold)
-            verify.unless_removed(self._place(name), report, read)
-        check_view(self.path / "view", report)
-        report.problems += work_faults(self.path)
-        return report
+        from diskstream.verifying import verify_open  # the start of each program need not wait for it
+
+        return verify_open(cast("Store", self), progress, cold=cold)

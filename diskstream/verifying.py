@@ -1,19 +1,34 @@
-"""Reading a store against its checksums without opening it as a store: that works where it cannot be opened."""
+"""Reading a store against its checksums: an open one, or without opening it, which works where it cannot be opened."""
 
 import os
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from diskstream.cold_reads import cold_cache
 from diskstream.engine import names
+from diskstream.engine.descriptors import are_short
 from diskstream.engine.files import Files
 from diskstream.engine.repair_store import nested_stores
-from diskstream.engine.verify import Problem, VerifyReport, ignore
-from diskstream.engine.verify_store import bytes_to_read, verify_store
+from diskstream.engine.verify import (
+    Problem,
+    Progress,
+    VerifyReport,
+    ignore,
+    unless_removed,
+    verify_directory,
+    verify_log,
+)
+from diskstream.engine.verify_store import bytes_to_read, check_names, check_view, verify_store
+from diskstream.errors import DiskstreamError
 from diskstream.options import Options
 from diskstream.work_files import work_faults
 
-__all__ = ["Problem", "VerifyReport", "bytes_to_verify", "verify"]
+if TYPE_CHECKING:
+    from diskstream.store import Store
+
+__all__ = ["Problem", "VerifyReport", "bytes_to_verify", "verify", "verify_open"]
 
 
 def bytes_to_verify(path: str | os.PathLike[str], *, streams: Iterable[str | bytes] = (), cold: bool = False) -> int:
@@ -53,3 +68,27 @@ def verify(
         for store in (where, *nested_stores(where)):
             report.problems += work_faults(store)
     return report
+
+
+def verify_open(store: "Store", progress: Progress | None, *, cold: bool) -> VerifyReport:
+    """The same of a store that is open, by what it has open: see `Store.verify`."""
+    store._check_open()
+    report = VerifyReport()
+    check_names(store._streams, report)
+    for name in store.streams():
+        read = partial(_one_open, store, name, report, progress or ignore, cold=cold)
+        unless_removed(store._place(name), report, read)
+    check_view(store.path / "view", report)
+    report.problems += work_faults(store.path)
+    return report
+
+
+def _one_open(store: "Store", name: bytes, report: VerifyReport, progress: Progress, *, cold: bool) -> None:
+    try:
+        log = store._log(name, create=False)
+        if log is not None:
+            verify_log(name, log, report, progress, cold=cold)
+    except DiskstreamError as error:
+        if are_short(error):
+            raise  # says nothing of the stream
+        verify_directory(name, store._place(name), report, error)

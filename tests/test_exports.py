@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -26,6 +27,32 @@ def test_importing_the_package_loads_nothing_for_the_terminal_or_for_columns() -
     program = "import sys, diskstream; print([m for m in ('click', 'rich', 'pyarrow', 'numpy') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_program_that_adds_and_reads_loads_nothing_that_verifies_or_repairs(tmp_path: Path) -> None:
+    """That was a quarter of its start."""
+    program = """
+import sys
+import diskstream
+
+with diskstream.open(sys.argv[1]) as store:
+    store.stream("s").add({"n": 1})
+    assert len(list(store.stream("s").range())) == 1
+rare = ("verify", "repair", "salvage", "verify_store")
+print([name for name in rare if f"diskstream.engine.{name}" in sys.modules], "importlib.metadata" in sys.modules)
+from diskstream import *
+print(repair.__module__, verify(sys.argv[1]).ok, Repair.__name__, diskstream.__version__ > "0")
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path / "s")], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines() == ["[] False", "diskstream.repairing True Repair True"]
+
+
+def test_what_is_loaded_on_demand_is_named_like_everything_else() -> None:
+    assert set(diskstream.__all__) <= set(dir(diskstream))
+    with pytest.raises(AttributeError, match="module 'diskstream' has no attribute 'repare'"):
+        _ = diskstream.repare  # type: ignore[attr-defined]
 
 
 IMPORT_BARE = """
