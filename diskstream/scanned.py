@@ -64,6 +64,14 @@ class Scanned:
         """
         return self._use(reader.trimmed_to, None)
 
+    def written_to(self) -> EntryID:
+        """The greatest ID that an entry is known to have had, gone or not; 0-0 where there was none.
+
+        The last ID is this, or was set ahead of it (`Stream.set_id`): then what lies between may still be added, once
+        it is set back. Whoever reads on from where the last read ended reads on from here.
+        """
+        return self._use(reader.written_to, MIN_ID)
+
     def durable_id(self) -> EntryID:
         """The ID up to which all that was added is known to be on disk; 0-0 where nothing is. Nothing is flushed.
 

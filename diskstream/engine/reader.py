@@ -27,6 +27,7 @@ __all__ = [
     "numbered_blocks",
     "position_in",
     "trimmed_to",
+    "written_to",
 ]
 
 _BYTES_AT_ONCE = 1 << 20
@@ -186,6 +187,23 @@ def last_id(log: StreamLog) -> EntryID:
     """The last ID ever added, or set."""
     log.refresh()
     return log.native.counters()[1]
+
+
+def written_to(log: StreamLog) -> EntryID:
+    """The greatest ID that an entry is known to have had, gone or not; 0-0 where there was none.
+
+    The last ID may have been set ahead of it, and may be set back to it.
+    """
+    while True:
+        log.refresh()
+        active = log.native.active_view()
+        visible = log.native.visible_entries()
+        views = [view for view in log.segments.views() if view.entries and view.number < active.number]
+        if log.native.tail[0] != active.number:
+            continue  # they are the next segment's
+        _, last, _, deleted = log.native.counters()
+        stored = active.last if visible else views[-1].last if views else EntryID(0, 0)
+        return min(last, max(stored, deleted, log.native.trimmed_to or EntryID(0, 0)))
 
 
 def find(log: StreamLog, entry_id: EntryID) -> Entry | None:

@@ -74,7 +74,7 @@ class EntriesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Where the read of a stream begins: the ID behind which it reads."""
         at = self._first_id(stream.name)
         if at == "latest":
-            return self._end(stream)
+            return max(self._end(stream), stream.trimmed_to() or MIN_ID)  # of what is sealed nothing may be left
         earliest = stream.trimmed_to() or MIN_ID
         if isinstance(at, str):
             return earliest
@@ -92,7 +92,7 @@ class EntriesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _end(self, stream: Stream) -> EntryID:
         if self.options.include_tail:
-            return stream.last_id()
+            return stream.written_to()
         pieces = stream.splits(tail=False, damaged=self.options.on_corruption == "skip")
         return pieces[-1].last if pieces else MIN_ID
 

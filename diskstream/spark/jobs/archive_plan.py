@@ -149,25 +149,26 @@ def plan_streams(
     low, high = parse_start(settings.start), parse_end(settings.end)
     reaches, notes = dict[bytes, Reach](), dict[bytes, str]()
     slices: list[Slice] = []
+    ends = {each.stream: each.last for each in base.files}  # of a stream the last one: they are in order
     for name in names:
         stream, before = store.stream(name), base.streams.get(name)
-        last = stream.last_id()
+        last = stream.written_to()
         if left_out := _left_out(stream, before.first if before else low):
             notes[name] = left_out
+        low_here = low
         if before is not None:
-            _check(stream, before, low, last)
-            if before.last >= min(high, last):
+            done = _done(stream, before, ends.get(name), last)
+            _check(stream, done, before.identity, low, last)
+            if done >= min(high, last):
                 continue
-            low_here = before.last.next() or before.last
-        else:
-            low_here = low
+            low_here = done.next() or done
+            trimmed = stream.trimmed_to()
+            if trimmed is not None and trimmed > done:
+                trimmed_away = f"entries from {low_here} to {trimmed} were trimmed before they were archived"
+                notes[name] = "; ".join(filter(None, (notes.get(name), trimmed_away)))
         until = min(high, last)
         if last == MIN_ID or low_here > until:
             continue
-        trimmed = stream.trimmed_to()
-        if before is not None and trimmed is not None and trimmed > before.last:
-            trimmed_away = f"entries from {low_here} to {trimmed} were trimmed before they were archived"
-            notes[name] = "; ".join(filter(None, (notes.get(name), trimmed_away)))
         reaches[name] = Reach(before.first if before else low_here, until, stream.identity())
         limits = settings.max_entries, settings.max_bytes
         slices.extend(slices_of(stream, low_here, until, (min(limits[0], _LEAST_ENTRIES), limits[1])))
@@ -184,22 +185,37 @@ def _left_out(stream: Stream, first: EntryID) -> str:
     return f"{number_of(entries, 'entry')} before {first} not in the archive" if entries else ""
 
 
-def _check(stream: Stream, before: Reach, low: EntryID, last: EntryID) -> None:
+def _done(stream: Stream, before: Reach, kept: EntryID | None, last: EntryID) -> EntryID:
+    """The ID up to which nothing is left to be archived; `kept` is the last one that the archive has a row of.
+
+    Earlier versions took a last ID that was set ahead of all entries for that. Where it was set back, and others came
+    below it, the files tell how far the archive goes.
+    """
+    files = kept or before.first.prev() or MIN_ID
+    behind = files.next()
+    if files >= before.last or behind is None:
+        return before.last
+    return files if last < before.last or stream.count(behind, before.last) else before.last
+
+
+def _check(stream: Stream, done: EntryID, identity: bytes | None, low: EntryID, last: EntryID) -> None:
     name = stream.name
     # One that was made anew behind what is archived goes on: all of its entries are still to come.
-    if before.identity not in (None, stream.identity()) and stream.count("-", before.last):
+    if identity not in (None, stream.identity()) and stream.count("-", done):
         raise ArchiveError(
-            f"stream {as_text(name)} is archived up to {before.last}, but the store's is another one, made anew, with "
+            f"stream {as_text(name)} is archived up to {done}, but the store's is another one, made anew, with "
             "entries up to there that were never archived; archive it to another folder"
         )
-    if last < before.last:
+    if last < done:
+        is_same = identity is not None and identity == stream.identity()
+        why = "its last ID was set back, or a power cut took the rest" if is_same else "it was deleted and made anew"
         raise ArchiveError(
-            f"stream {as_text(name)} is archived up to {before.last}, and the store's ends at {last}: it was deleted "
-            "and made anew; archive it to another folder"
+            f"stream {as_text(name)} is archived up to {done}, and the store's ends at {last}: {why}; archive it to "
+            "another folder"
         )
-    if low > (before.last.next() or before.last):
+    if low > (done.next() or done):
         raise ArgumentError(
-            f"stream {as_text(name)} is archived up to {before.last}: a start at {low} would leave a gap; leave it "
+            f"stream {as_text(name)} is archived up to {done}: a start at {low} would leave a gap; leave it "
             "out, or archive to another folder"
         )
 
