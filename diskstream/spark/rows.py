@@ -63,11 +63,13 @@ class Target:
             ids = ["id"] if "id" in names else []
             if not ids:
                 raise ArgumentError("ids=columns wants the columns id_ms and id_seq (bigint), or id (string)")
-        return cls(options.stream, (*(ids if given else ()), *wanted), given, options.large_ids == "fail")
+        taken = (*(ids if given else ()), *wanted)
+        _check_left_out(names, taken if options.stream else (*taken, "stream"), given=given)
+        return cls(options.stream, taken, given, options.large_ids == "fail")
 
 
 def _fields_of(schema: st.StructType) -> list[str]:
-    """The columns that are fields, after a look at those that are not: what is left out is what a read gives.
+    """The columns that are fields, after a look at those that have the names of parts.
 
     Raises:
         ArgumentError: one that has the name of a part of an entry, but not its type; two that are one field.
@@ -85,6 +87,36 @@ def _fields_of(schema: st.StructType) -> list[str]:
             raise ArgumentError(f"two columns, {fields[bare]} and {column.name}, are one field: rename one")
         fields[bare] = column.name
     return list(fields.values())
+
+
+def _check_left_out(names: list[str], taken: tuple[str, ...], *, given: bool) -> None:
+    """Looks for columns that would go without a word: an order's `id`, say, which nobody meant for the entry's.
+
+    Beside the column `fields` all others are what a read gives, and beside `field:ts` the column `ts` is.
+
+    Args:
+        names: of all columns.
+        taken: those that the write makes something of.
+        given: whether the IDs are columns.
+
+    Raises:
+        ArgumentError: there is one.
+    """
+    if "fields" in names:
+        return
+    left = [name for name in names if name not in taken and f"{PREFIX}{name}" not in names]
+    if not left:
+        return
+    one = left[0]
+    ways = [f"rename what is a field to `{PREFIX}{one}`", f"drop what is not (.drop('{one}'))"]
+    if not given and {"id", *_ID_PARTS} & set(left):
+        ways.append("give ids=columns where it is to be the entry's ID")
+    if "stream" in left:
+        ways.append("leave out the option stream where the column is to name it")
+    raise ArgumentError(
+        f"{'columns' if len(left) > 1 else 'column'} {', '.join(left)} would not be written, as the name stands for "
+        f"part of an entry: {'; '.join(ways)}"
+    )
 
 
 def _says_the_same(column: st.StructField) -> bool:

@@ -18,6 +18,7 @@ from diskstream.spark.schemas import default_schema  # noqa: E402
 from diskstream.spark.writers import EntriesWriter  # noqa: E402
 from tests.spark.staged_rows import LONG, TEXT, options, schema  # noqa: E402
 
+CORRUPT = types.ArrayType(schema(name=types.BinaryType(), value=types.BinaryType()))
 BINARY, TIME, DOUBLE = types.BinaryType(), types.TimestampType(), types.DoubleType()
 PARTS = ["position", "segment", "size_bytes", "ts", "entry", "_corrupt", "id", "id_ms", "id_seq", "stream", "fields"]
 
@@ -45,7 +46,26 @@ def test_an_entry_as_it_is_stored_is_no_field() -> None:
     read: ReadOptions = ReadOptions.parse({"path": "unused", "layout": "raw"})
     with pytest.raises(ArgumentError, match=r"no column that could be a field.*layout=fields"):
         Target.of(default_schema(read), options())
-    assert Target.of(schema(entry=BINARY, n=LONG), options(stream="x")).columns == ("n",)
+
+
+@pytest.mark.parametrize(
+    ("columns", "given", "left"),
+    [
+        ({"id": TEXT}, {}, "column id would not be written.*`field:id`.*drop.*ids=columns"),
+        ({"id_ms": LONG, "id_seq": LONG}, {}, "columns id_ms, id_seq would not be written.*ids=columns"),
+        ({"ts": TIME, "id": TEXT}, {"ids": "columns"}, r"column ts would not be written.*\.drop\('ts'\)\)$"),
+        ({"id_ms": LONG, "id_seq": LONG, "id": TEXT}, {"ids": "columns"}, "column id would not"),
+        ({"position": LONG}, {}, "column position would not"),
+        ({"segment": LONG, "size_bytes": LONG}, {}, "columns segment, size_bytes would not"),
+        ({"entry": BINARY}, {}, "column entry would not"),
+        ({"_corrupt": CORRUPT}, {}, "column _corrupt would not"),
+        ({"stream": TEXT}, {}, "column stream would not.*leave out the option stream"),
+    ],
+)
+def test_no_column_goes_without_a_word(columns: dict[str, Any], given: dict[str, str], left: str) -> None:
+    """An order's `id` or `ts` was taken for the entry's, and was in no stream."""
+    with pytest.raises(ArgumentError, match=left):
+        Target.of(schema(**columns, n=LONG), options(stream="x", **given))
 
 
 @pytest.mark.parametrize(

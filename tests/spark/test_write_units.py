@@ -56,7 +56,7 @@ def at(tmp_path: Path) -> Path:
     [
         ({"n": LONG}, {}, "which stream"),
         ({"stream": TEXT}, {}, "no column that could be a field"),
-        ({"n": LONG, "id": TEXT, "ts": types.TimestampType()}, {"stream": "x", "ids": "columns"}, None),
+        ({"n": LONG, "id": TEXT}, {"stream": "x", "ids": "columns"}, None),
         ({"n": LONG, "id_ms": LONG}, {"stream": "x", "ids": "columns"}, "id_ms and id_seq"),
         (
             {"n": LONG, "fields": FIELDS},
