@@ -86,10 +86,9 @@ def _pending(stream: Stream) -> Iterator[tuple[Any, ...]]:
             rows = stream.group(group.name, create=False).pending_range(start, "+", _ROWS)
             for each in rows:
                 # Who has an entry says when it got it; one that was given back has been with nobody since.
-                delivered = _time(each.delivered_ms) if each.consumer else None
-                idle = each.idle_ms if each.consumer else None
-                consumer = as_text(each.consumer) if each.consumer else None
-                yield as_text(group.name), str(each.id), consumer, delivered, idle, each.deliveries
+                owner = (as_text(each.consumer), _time(each.delivered_ms), each.idle_ms)
+                owned = owner if each.idle_ms >= 0 else (None, None, None)  # a consumer's name may be empty
+                yield as_text(group.name), str(each.id), *owned, each.deliveries
             start = rows[-1].id.next() if len(rows) == _ROWS else None
 
 

@@ -58,6 +58,17 @@ def test_the_tables_say_what_the_group_says(path: Path) -> None:
     assert [row["deliveries"] for row in pending] == [each.deliveries for each in said]
 
 
+def test_a_consumer_without_a_name_is_not_taken_for_nobody(path: Path) -> None:
+    with diskstream.open(path) as store:
+        group = store.stream("jobs").group("g%", create=False)
+        (entry,) = group.consumer("").read(count=1)
+    found = {row["id"]: row for row in rows(path, "pending") if row["consumer"] in ("", None)}
+    own = found.pop(str(entry.id))
+    assert (own["consumer"], own["delivered"] is None, own["idle_ms"] is None) == ("", False, False)
+    (refused,) = found.values()
+    assert (refused["consumer"], refused["delivered"], refused["idle_ms"]) == (None, None, None)
+
+
 def test_the_audit_tells_who_got_what_across_the_sealing(path: Path) -> None:
     found = rows(path, "audit")
     actions = [(row["action"], row["consumer"]) for row in found if row["id"]]

@@ -154,7 +154,7 @@ def _stream(of: dict[str, Any], anchor: str) -> str:
     rest = f"<p class=muted>and {number_of(more, 'field')} more, in the JSON report</p>" if more > 0 else ""
     if of["other_fields_values"]:
         said = number_of(of["other_fields_values"], "value is", "values are")
-        rest += f"<p class=muted>{said} of further fields, not profiled.</p>"
+        rest += f"<p class=muted>{said} of fields that came when there were too many, and counted nowhere above.</p>"
     return f"""<section id="{anchor}"><h2>{_text(of["stream"])}</h2><dl class="tiles">{tiles}</dl>{_rates(of)}
 <div class="pair">{_gaps(of)}{_sizes(of)}</div>{_shapes(of)}
 <h3>Fields</h3><div class="cards">{cards}</div>{rest}</section>"""
