@@ -29,6 +29,14 @@ def _text(value: str) -> str:
     return value
 
 
+def _path(value: str) -> str:
+    """A path, also as Spark writes those of local files."""
+    local = re.fullmatch(r"file:(?://)?(/(?!/).*)", value, re.DOTALL)
+    if local is None and re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", value):
+        raise ValueError("a directory of this machine, as /data/store")
+    return local[1] if local else value
+
+
 def _flag(value: str) -> bool:
     if value.lower() not in ("true", "false"):
         raise ValueError("true or false")
@@ -182,7 +190,7 @@ class _Options:
 class ReadOptions(_Options):
     """What a read may be told: see docs/spark.md for each."""
 
-    path: str = _option(_text, "")
+    path: str = _option(_path, "")
     streams: tuple[bytes, ...] = _option(_names, ())
     stream_pattern: str = _option(_text, "")
     table: str = _option(_choice(*TABLES), "entries")
@@ -202,7 +210,7 @@ class ReadOptions(_Options):
     mode: str = _option(_choice("PERMISSIVE", "FAILFAST"), "PERMISSIVE")
     large_ids: str = _option(_choice("fail", "wrap"), "fail")
     on_corruption: str = _option(_choice("fail", "skip"), "fail")
-    corruption_path: str = _option(_text, "")
+    corruption_path: str = _option(_path, "")
     lease: bool = _option(_flag, True)
     lease_ttl: float = _option(parse_duration_s, 3600.0)
     max_entries_per_trigger: int | None = _option(_count, None)
@@ -237,7 +245,7 @@ class ReadOptions(_Options):
 class WriteOptions(_Options):
     """What a write may be told: see docs/spark.md for each."""
 
-    path: str = _option(_text, "")
+    path: str = _option(_path, "")
     stream: str = _option(_text, "")
     ids: str = _option(_choice("auto", "columns"), "auto")
     txn_id: str = _option(_text, "")

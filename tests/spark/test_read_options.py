@@ -248,3 +248,17 @@ def test_a_table_has_no_bounds_that_it_would_not_heed(table: str, given: dict[st
     with pytest.raises(ArgumentError, match=f"table={table} is read as a whole"):
         options(path="/s", table=table, **given).check()
     options(path="/s", table="audit", startingtimestamp=5).check()
+
+
+# --- paths ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [ReadOptions, WriteOptions])
+def test_a_path_may_be_a_url_of_this_machine_and_no_other(kind: type[ReadOptions] | type[WriteOptions]) -> None:
+    """A write made a store in a folder `s3:` of wherever the driver was started."""
+    for given in ("/data/a store", "file:///data/a store", "file:/data/a store"):
+        assert kind.parse({"path": given}).path == "/data/a store"
+    assert kind.parse({"path": "data:2024/s"}).path == "data:2024/s"
+    for given in ("s3://bucket/store", "hdfs://name/store", "file://data/store", "s3a:/bucket"):
+        with pytest.raises(ArgumentError, match=rf"option path='{given}': it takes a directory of this machine"):
+            kind.parse({"path": given})
