@@ -87,13 +87,13 @@ def command(
     summary = run(None if dry_run else started("replay", master, confs), settings)
     if as_json:
         write_json(summary.as_json())
+    elif summary.complete_before:
+        click.echo("this replay was complete before: nothing " + ("would be done" if dry_run else "was done"))
     elif dry_run:
         click.echo(
             f"up to {number_of(summary.entries, 'entry')} of {number_of(summary.streams, 'stream')} in "
             f"{number_of(summary.rounds, 'round')}"
         )
-    elif summary.complete_before:
-        click.echo("this replay was complete before: nothing was done")
     elif not summary.rounds:
         click.echo("nothing to replay: the streams have no entries in the range")
     else:

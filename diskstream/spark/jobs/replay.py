@@ -9,7 +9,8 @@ import hashlib
 import json
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from contextlib import suppress
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -25,7 +26,9 @@ from diskstream.spark.jobs.manifest import ArchivedFile, Shape, latest
 from diskstream.spark.jobs.outcome import Guarded, split
 from diskstream.spark.jobs.part_reading import checked_part, rows_within
 from diskstream.spark.jobs.place import Place
-from diskstream.spark.jobs.replaced_sources import REPLAY_THE_REST, Part, as_they_are, check_archive, check_streams
+from diskstream.spark.jobs.replaced_sources import REPLAY_THE_REST, as_they_are, check_archive, check_streams
+from diskstream.spark.jobs.replay_settings import ReplaySettings, ReplaySummary, Round, Work
+from diskstream.spark.jobs.replay_targets import check_targets
 from diskstream.spark.jobs.run import run_tasks
 from diskstream.spark.kept_stores import STORES
 from diskstream.spark.losses import WITHOUT_LEASE, whole
@@ -35,6 +38,7 @@ from diskstream.spark.partitions import Slice, pack
 from diskstream.spark.planning import chosen_streams, is_chosen, open_for_planning, slices_of
 from diskstream.spark.rows import Target
 from diskstream.spark.staging import StagedFile, discard, make_folders, stage
+from diskstream.store import Store
 from diskstream.stream import Stream
 from diskstream.system_calls import read_small
 
@@ -51,133 +55,6 @@ _LEASE_TTL_S: Final = 7 * 24 * 3600.0
 _ADVICE: Final = f"{REPLAY_THE_REST}; {WITHOUT_LEASE}"
 _PLAN, _COMPLETE = "plan.json", "complete"
 _MAX_PLAN_BYTES: Final = 256 << 20
-
-
-@dataclass(frozen=True)
-class ReplaySettings:
-    """What to replay, and where to.
-
-    Attributes:
-        source: the directory of a store, or of an archive.
-        target: the store to append to, made where it is missing.
-        streams: names; all that `pattern` matches where there are none.
-        pattern: a glob pattern.
-        start, end: the first and the last ID, as `Stream.range` takes them.
-        ids: ``original``, which must be above the last ID of each target stream, or ``new``.
-        to: the name of the target stream, where one stream is replayed; with several, what comes before each name.
-        name: what tells this replay from others into the same target; made from the settings where it is empty.
-        dry_run: only say what would be done.
-        max_entries: of one task.
-        tasks_per_round: between two commits; a replay that goes on keeps to what it was begun with.
-        quiet: show no progress, even on a terminal.
-    """
-
-    source: str
-    target: str
-    streams: tuple[bytes, ...] = ()
-    pattern: str = ""
-    start: str = "-"
-    end: str = "+"
-    ids: str = "original"
-    to: str = ""
-    name: str = ""
-    dry_run: bool = False
-    max_entries: int = 500_000
-    tasks_per_round: int = 8
-    quiet: bool = False
-
-    def check(self) -> None:
-        """What the settings say together.
-
-        Raises:
-            ArgumentError: they contradict each other.
-        """
-        if self.ids not in ("original", "new"):
-            raise ArgumentError(f"ids is 'original' or 'new', not {self.ids!r}")
-        if self.streams and self.pattern:
-            raise ArgumentError("name the streams, or give a pattern, not both")
-
-    @property
-    def words(self) -> dict[str, Any]:
-        """What is replayed, in the words of whoever asked: a name stands for these, and for no others."""
-        return {
-            "source": str(Path(self.source).absolute()),
-            "streams": sorted({as_text(name) for name in self.streams}),
-            "pattern": self.pattern,
-            "start": self.start,
-            "end": self.end,
-            "ids": self.ids,
-            "to": self.to,
-        }
-
-    @property
-    def writer(self) -> str:
-        """The name of the writer in the target's streams."""
-        if self.name:
-            return f"replay:{self.name}"
-        facts = [self.source, self.streams, self.pattern, self.start, self.end, self.ids, self.to]
-        return f"replay:{hashlib.sha256(repr(facts).encode()).hexdigest()[:32]}"
-
-
-@dataclass(frozen=True)
-class Work:
-    """What one task stages: slices of a store's lease, or files of an archive, by the names of their streams.
-
-    Attributes:
-        path: the store's, its lease's, or the archive's.
-        archive: whether it is one.
-        parts: what is staged.
-        entries: how many, about.
-        identities: in hex, what each part's stream is known by for life, or once, the store that the archive is of.
-            Plans of earlier versions have none.
-    """
-
-    path: str
-    archive: bool
-    parts: tuple[Part, ...]
-    entries: int
-    identities: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Round:
-    """What lies between two commits, and where a task of it stages; the files are those of an archive's parts."""
-
-    target: str
-    job: str
-    given: bool
-    number: int
-    work: Work
-    files: tuple[ArchivedFile, ...] = ()
-
-
-@dataclass(frozen=True)
-class ReplaySummary:
-    """What a run did.
-
-    Attributes:
-        entries: that were appended by this run; in a dry run, that would be (deleted ones count).
-        streams: source streams.
-        rounds: of the plan; 0 where the replay was complete before, or nothing is in the range.
-        rounds_before: how many of them an earlier run had completed.
-        seconds: how long it took.
-        dry_run: whether nothing was done.
-        writer: the replay's name: once complete under it, it will not be done again.
-        complete_before: whether an earlier run had completed it, so that there was nothing to do.
-    """
-
-    entries: int
-    streams: int
-    rounds: int
-    rounds_before: int
-    seconds: float
-    dry_run: bool
-    writer: str
-    complete_before: bool = False
-
-    def as_json(self) -> dict[str, Any]:
-        """For programs."""
-        return asdict(self)
 
 
 def replay_part(given: Round) -> StagedFile:
@@ -420,17 +297,18 @@ def run(spark: "SparkSession | None", settings: ReplaySettings) -> ReplaySummary
     settings.check()
     began = time.perf_counter()
     if spark is None or settings.dry_run:
-        settings = replace(settings, dry_run=True)
-        plan = _planned(settings)
-        return _summary(settings, plan, sum(work.entries for work in plan), (0, began))
+        return _dry(replace(settings, dry_run=True), began)
     if not (Path(settings.target) / "store.json").exists():
         _planned(replace(settings, dry_run=True))  # what cannot be replayed makes no store
     with diskstream.open(settings.target) as store:
-        folder = store.path / "replays" / hashlib.sha256(settings.writer.encode()).hexdigest()
+        folder = _folder(settings)
         if _is_complete(folder, settings):
             return replace(_summary(settings, [], 0, (0, began)), complete_before=True)
+        is_new = not (folder / _PLAN).exists()
         plan, tasks_per_round = _kept_plan(folder, settings)
         settings = replace(settings, tasks_per_round=tasks_per_round)
+        if is_new:
+            _begin(store, folder, settings, plan)
         rounds = [plan[at : at + tasks_per_round] for at in range(0, len(plan), tasks_per_round)]
         before = last_done(store, settings.writer) + 1
         entries = 0
@@ -445,6 +323,37 @@ def run(spark: "SparkSession | None", settings: ReplaySettings) -> ReplaySummary
         (folder / _PLAN).unlink(missing_ok=True)
     _release(plan)
     return _summary(settings, plan, entries, (min(before, len(rounds)), began))
+
+
+def _folder(settings: ReplaySettings) -> Path:
+    return Path(settings.target) / "replays" / hashlib.sha256(settings.writer.encode()).hexdigest()
+
+
+def _dry(settings: ReplaySettings, began: float) -> ReplaySummary:
+    if _is_complete(_folder(settings), settings):
+        return replace(_summary(settings, [], 0, (0, began)), complete_before=True)
+    plan = _planned(settings)
+    if (Path(settings.target) / "store.json").exists():
+        with diskstream.open(settings.target, read_only=True) as store:
+            _check_targets(store, settings, plan)
+    return _summary(settings, plan, sum(work.entries for work in plan), (0, began))
+
+
+def _begin(store: Store, folder: Path, settings: ReplaySettings, plan: list[Work]) -> None:
+    """Looks whether a new plan can be carried out; of one that cannot nothing is left."""
+    try:
+        _check_targets(store, settings, plan)
+    except BaseException:
+        (folder / _PLAN).unlink(missing_ok=True)
+        with suppress(OSError):
+            folder.rmdir()
+        _release(plan)
+        raise
+
+
+def _check_targets(store: Store, settings: ReplaySettings, plan: list[Work]) -> None:
+    if settings.ids == "original":
+        check_targets(store, settings.writer, _present(plan), settings.target)
 
 
 _Present = tuple[Work, tuple[ArchivedFile, ...]]
