@@ -19,6 +19,8 @@ __all__ = ["Target", "by_stream", "sort_order", "with_id_parts"]
 
 _ID_PARTS = ("id_ms", "id_seq")
 _DIGITS = 20  # of the greatest number of 64 bits
+# None of them has a text that a read takes.
+_NO_TEXT = (st.ArrayType, st.MapType, st.StructType, st.AnsiIntervalType, st.CalendarIntervalType, st.VariantType)
 _NUMBERS = (st.LongType, st.IntegerType, st.ShortType, st.ByteType)
 
 
@@ -72,7 +74,8 @@ def _fields_of(schema: st.StructType) -> list[str]:
     """The columns that are fields, after a look at those that have the names of parts.
 
     Raises:
-        ArgumentError: one that has the name of a part of an entry, but not its type; two that are one field.
+        ArgumentError: one that has the name of a part of an entry, but not its type, or a type that has no text; two
+            that are one field.
     """
     fields: dict[str, str] = {}
     for column in schema.fields:
@@ -81,6 +84,11 @@ def _fields_of(schema: st.StructType) -> list[str]:
                 check_part(column)
             if column.name != "fields":
                 continue
+        elif isinstance(column.dataType, _NO_TEXT):
+            raise ArgumentError(
+                f"column {column.name} is {column.dataType.simpleString()}, of which no field can be made: drop it, or "
+                "make text of it, as by to_json"
+            )
         _staged_name(column.name)
         bare = column.name.removeprefix(PREFIX)
         if bare in fields:

@@ -106,6 +106,24 @@ def test_a_column_named_as_a_part_but_of_another_type_is_refused(name: str, kind
 
 
 @pytest.mark.parametrize(
+    "kind",
+    [
+        types.ArrayType(TEXT),
+        types.MapType(TEXT, LONG),
+        schema(n=LONG),
+        types.DayTimeIntervalType(),
+        types.YearMonthIntervalType(),
+        types.VariantType(),
+    ],
+    ids=lambda kind: kind.typeName(),
+)
+def test_what_no_field_can_be_made_of_is_refused_before_any_task(kind: Any) -> None:
+    """Tasks found out when their rows were computed, and only where there were any."""
+    with pytest.raises(ArgumentError, match=r"column deep is .*, of which no field can be made: .*to_json"):
+        Target.of(schema(deep=kind, n=LONG), options(stream="x"))
+
+
+@pytest.mark.parametrize(
     ("kind", "column"),
     [
         (types.ArrayType(schema(name=TEXT, value=TEXT)), pa.array([[{"name": "a", "value": "1"}]])),
