@@ -198,11 +198,12 @@ def written_to(log: StreamLog) -> EntryID:
         log.refresh()
         active = log.native.active_view()
         visible = log.native.visible_entries()
-        views = [view for view in log.segments.views() if view.entries and view.number < active.number]
+        views = log.segments.views()
         if log.native.tail[0] != active.number:
             continue  # they are the next segment's
+        before = (view.last for view in reversed(views) if view.entries and view.number < active.number)
+        stored = active.last if visible else next(before, EntryID(0, 0))
         _, last, _, deleted = log.native.counters()
-        stored = active.last if visible else views[-1].last if views else EntryID(0, 0)
         return min(last, max(stored, deleted, log.native.trimmed_to or EntryID(0, 0)))
 
 
