@@ -186,6 +186,15 @@ class _Options:
         return cls(**values)
 
 
+_OF_QUERIES = (
+    "max_entries_per_trigger",
+    "max_bytes_per_trigger",
+    "min_entries_per_trigger",
+    "max_trigger_delay",
+    "group",
+)
+
+
 @dataclass(frozen=True)
 class ReadOptions(_Options):
     """What a read may be told: see docs/spark.md for each."""
@@ -238,6 +247,20 @@ class ReadOptions(_Options):
         for name in ("starting_ids", "ending_ids", *times) if self.table != "entries" else ():
             if getattr(self, name) is not None and not (self.table == "audit" and name in times):
                 raise ArgumentError(f"table={self.table} is read as a whole: it has no {_spelt(name)}")
+        return self
+
+    def check_batch(self) -> "ReadOptions":
+        """The same, of a batch read.
+
+        Raises:
+            ArgumentError: an option that it would not heed.
+        """
+        for each in fields(self):
+            if each.name in _OF_QUERIES and getattr(self, each.name) != each.default:
+                raise ArgumentError(
+                    f"option {_spelt(each.name)} is for streaming reads: a batch reads once, all that there is, and no "
+                    "group follows it"
+                )
         return self
 
 

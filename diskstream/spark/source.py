@@ -83,7 +83,7 @@ class DiskstreamSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A batch read."""
-        options = self._read_options()
+        options = self._read_options().check_batch()
         return EntriesReader(options, schema) if options.table == "entries" else TableReader(options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's name

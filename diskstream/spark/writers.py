@@ -62,6 +62,8 @@ class EntriesWriter(DataSourceArrowWriter):
 
     def __init__(self, options: WriteOptions, schema: StructType, *, overwrite: bool) -> None:
         self.options = options
+        if options.writer:
+            raise ArgumentError("writer is for streaming queries, whose batches have numbers: give a batch a txnId")
         self.path, self.target = _prepare(options, schema, overwrite=overwrite)
         self.version = versions.VERSION
         self.job = uuid.uuid4().hex

@@ -47,7 +47,7 @@ def replace_query(message: Any, query: str) -> Staged:
 
 
 def written(at: Path, *given: int, **said: str) -> None:
-    kinds = schema(stream=TEXT, n=LONG)
+    kinds = schema(n=LONG) if said["stream"] else schema(stream=TEXT, n=LONG)
     kind = EntriesWriter(options(path=str(at), **said), kinds, overwrite=False)
     message = kind.write(iter([rows(*given)]))
     try:

@@ -188,6 +188,24 @@ def test_reading_and_writing_have_options_of_their_own() -> None:
         options(path="p", txnId="7")
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("group", "g"),
+        ("maxEntriesPerTrigger", "5"),
+        ("maxBytesPerTrigger", "1k"),
+        ("minEntriesPerTrigger", "5"),
+        ("maxTriggerDelay", "1s"),
+    ],
+)
+@pytest.mark.parametrize("table", ["entries", "pending"])
+def test_a_batch_read_has_no_options_that_it_would_not_heed(name: str, value: str, table: str) -> None:
+    """A group that was to follow it stood still, and a limit was none."""
+    source = DiskstreamSource({"path": "p", name: value, "table": table})
+    with pytest.raises(ArgumentError, match=f"option {name} is for streaming reads"):
+        source.reader(source.schema())
+
+
 # --- schemas ----------------------------------------------------------------------------------------------------------
 
 

@@ -346,6 +346,12 @@ def test_a_transaction_is_written_once(at: Path) -> None:
     assert (numbers(at, "even"), left(at)) == ([2, 4, 6], [])
 
 
+def test_a_batch_write_takes_no_name_of_a_query(at: Path) -> None:
+    """It was not heeded, and a batch that was tried again was in twice."""
+    with pytest.raises(ArgumentError, match=r"writer is for streaming queries.*txnId"):
+        EntriesWriter(options(path=str(at), stream="x", writer="w"), schema(n=LONG), overwrite=False)
+
+
 def test_without_one_each_write_adds(at: Path) -> None:
     written(at, [2])
     written(at, [2])
