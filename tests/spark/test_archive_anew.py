@@ -1,15 +1,16 @@
 """The job `archive`, where a stream or a folder is not what it was: another stream, or none at all."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import diskstream
-from diskstream.errors import ArchiveError, ArgumentError, DiskstreamError
+from diskstream.errors import ArchiveError, ArgumentError, DiskstreamError, NewerFormatError
 from diskstream.spark.jobs.archive import ArchiveSettings, run
 from diskstream.spark.jobs.garbage import running
-from diskstream.spark.jobs.manifest import latest
+from diskstream.spark.jobs.manifest import Manifest, latest
 from diskstream.spark.jobs.place import Place
 from tests.spark.archives import days, fill, no_spark
 
@@ -83,3 +84,31 @@ def test_a_folder_that_an_ending_job_takes_away_is_made_again(tmp_path: Path, mo
         marker.check()
     assert missing == 0
     assert not place.there()
+
+
+def test_no_bit_of_a_manifest_may_be_another(no_spark: Any, tmp_path: Path) -> None:
+    """One in the name of a stream took a file's rows away without a word."""
+    fill(tmp_path / "store", "s", days(2, 3))
+    run(no_spark, settings(tmp_path))
+    (file,) = (tmp_path / "archive" / "_manifest").iterdir()
+    data = file.read_bytes()
+    made = Manifest.decode(data, "m")
+    for at in range(len(data)):
+        for bit in range(8):
+            flipped = bytearray(data)
+            flipped[at] ^= 1 << bit
+            try:
+                assert Manifest.decode(bytes(flipped), "m") == made
+            except (ArchiveError, NewerFormatError):
+                continue
+
+
+def test_a_manifest_of_an_earlier_version_is_read(no_spark: Any, tmp_path: Path) -> None:
+    fill(tmp_path / "store", "s", days(2, 3))
+    run(no_spark, settings(tmp_path))
+    (file,) = (tmp_path / "archive" / "_manifest").iterdir()
+    facts = json.loads(file.read_bytes())
+    made = latest(Place(tmp_path / "archive"))
+    del facts["check"]
+    file.write_text(json.dumps(facts))
+    assert latest(Place(tmp_path / "archive")) == made

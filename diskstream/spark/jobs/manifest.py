@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import diskstream
+from diskstream.checked_json import check_of, is_whole
 from diskstream.errors import ArchiveChangedError, ArchiveError, NewerFormatError
 from diskstream.ids import EntryID, parse_id
 from diskstream.spark.jobs.digest import Digest
@@ -168,7 +169,8 @@ class Manifest:
         }
         # A file a line: a difference between two versions can be read.
         lines = ",\n".join(json.dumps(each) for each in files)
-        return (json.dumps(whole, indent=1)[:-2] + f',\n "files": [\n{lines}\n]\n}}\n').encode()
+        head, check = json.dumps(whole, indent=1)[:-2], check_of({**whole, "files": files})
+        return f'{head},\n "files": [\n{lines}\n],\n "check": "{check}"\n}}\n'.encode()
 
     @classmethod
     def decode(cls, data: bytes, path: str) -> "Manifest":
@@ -182,6 +184,7 @@ class Manifest:
             found = json.loads(data)
             if found["format_version"] > FORMAT:
                 raise NewerFormatError(path, "the manifest", FORMAT, found["format_version"])
+            _check_whole(found)
             given = found["settings"]
             columns = tuple((str(name), str(kind)) for name, kind in given["columns"])
             return cls(
@@ -202,6 +205,11 @@ class Manifest:
             )
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             raise ArchiveError(f"{path}: the manifest is damaged ({error!r}): restore it from a copy") from error
+
+
+def _check_whole(found: dict[str, Any]) -> None:
+    if not is_whole(found):
+        raise ValueError("its checksum is another one")
 
 
 def _file(each: Mapping[str, Any]) -> ArchivedFile:
