@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Generic, TypeAlias, TypeVar
-from weakref import WeakKeyDictionary
+from weakref import ReferenceType, WeakKeyDictionary, ref
 
 __all__ = ["Answers", "Batches"]
 
@@ -30,23 +30,19 @@ class Batches(Generic[_Asked, _Found]):
 
     def __init__(self, do: Callable[[list[_Asked]], Answers[_Found]]) -> None:
         self._do = do
-        self._queues: WeakKeyDictionary[asyncio.AbstractEventLoop, _Queue[_Asked, _Found]] = WeakKeyDictionary()
+        # Answers know their loop. So a queue is kept by what is under way in that, and by nothing that may outlive it.
+        self._queues: WeakKeyDictionary[asyncio.AbstractEventLoop, ReferenceType[_Queue[_Asked, _Found]]]
+        self._queues = WeakKeyDictionary()
 
     def ask(self, asked: _Asked) -> "asyncio.Future[_Found]":
         """Has it done; a future of the running loop. What is cancelled may have been done all the same."""
         loop = asyncio.get_running_loop()
-        queue = self._queues.get(loop)
+        known = self._queues.get(loop)
+        queue = None if known is None else known()
         if queue is None:
-            self._forget_closed()
-            queue = self._queues[loop] = _Queue(self._do)
+            queue = _Queue(self._do)
+            self._queues[loop] = ref(queue)
         return queue.ask(asked)
-
-    def _forget_closed(self) -> None:
-        # What a loop left behind when it was closed holds that loop, which would never be collected.
-        for reference in self._queues.keyrefs():
-            loop = reference()
-            if loop is not None and loop.is_closed():
-                self._queues.pop(loop, None)
 
 
 class _Queue(Generic[_Asked, _Found]):

@@ -5,6 +5,7 @@ import gc
 import threading
 import weakref
 from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -197,26 +198,30 @@ def test_adding_to_a_store_that_was_closed_meanwhile_is_an_error(tmp_path: Path)
     run(tmp_path / "s", work)
 
 
-def test_a_loop_that_was_closed_over_adds_is_let_go_of(tmp_path: Path) -> None:
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_loop_that_was_closed_over_adds_is_kept_by_nobody(tmp_path: Path, begun: bool) -> None:
+    """Its answers kept it, and what it had made, for as long as the stream was used in other loops."""
+
+    async def add(stream: aio.Stream) -> EntryID:
+        return await stream.add({"n": 1})
+
     with diskstream.open(tmp_path / "s", fsync="always") as behind:
         stream = aio.Store(behind).stream("s")
-
-        async def leave() -> None:
-            under_way = asyncio.ensure_future(stream._sharing._adds.ask({"n": 1}))
-            await asyncio.wait([under_way], timeout=0)
-            _ = stream._sharing._adds.ask({"n": 2})
-
-        threads = set(threading.enumerate())
-        loop = asyncio.new_event_loop()
-        loop.run_until_complete(leave())
+        loop, threads = asyncio.new_event_loop(), ThreadPoolExecutor(1)
+        loop.set_default_executor(threads)
+        task = loop.create_task(add(stream))
+        for _ in range(1 + begun):  # the task comes to its add; and the batch begins
+            loop.call_soon(loop.stop)
+            loop.run_forever()
         loop.close()
-        for thread in set(threading.enumerate()) - threads:
-            thread.join(60)
-        closed = weakref.ref(loop)
-        del loop
-        asyncio.run(asyncio.wait_for(stream.add({"n": 3}), 60))
+        threads.shutdown()
+        task._log_destroy_pending = False  # type: ignore[attr-defined]
+        gone = weakref.ref(loop)
+        del loop, task
         gc.collect()
-        assert closed() is None
+        assert gone() is None
+        asyncio.run(add(stream))
+        assert len(behind.stream("s")) == 1 + begun
 
 
 @pytest.fixture
