@@ -7,7 +7,7 @@ from diskstream.engine.files import reading
 from diskstream.engine.layouts import FOOTER, LOG_HEADER, SEGMENT_HEADER
 from diskstream.engine.looks import names_in
 
-__all__ = ["Owner", "first_bytes", "identity_in", "owner_in", "owners_in"]
+__all__ = ["Owner", "first_bytes", "identity_in", "owner_in", "owner_of", "owners_in"]
 
 # Identity of the stream, number and generation of the segment.
 Owner = tuple[bytes, int, int]
@@ -25,10 +25,10 @@ def _last_bytes(path: Path, size_bytes: int) -> bytes:
         return file.read(size_bytes)
 
 
-def _owner_of(path: Path) -> Owner | None:
+def owner_of(path: Path, kind: str) -> Owner | None:
     """What the header of a file says, or the footer; None where neither is sound."""
     head = first_bytes(path, SEGMENT_HEADER.size)
-    layout = LOG_HEADER if path.suffix == ".log" else SEGMENT_HEADER
+    layout = LOG_HEADER if kind == "log" else SEGMENT_HEADER
     sound = layout.sound(head)
     if sound is None and layout is SEGMENT_HEADER:
         sound = FOOTER.sound(_last_bytes(path, FOOTER.size))
@@ -41,7 +41,8 @@ def owners_in(directory: Path) -> dict[Path, Owner]:
     """What the files of segments in a directory say, those that say anything."""
     found = {}
     for path in sorted(directory.iterdir()):
-        if names.parse_file(path.name) is not None and path.is_file() and (owner := _owner_of(path)) is not None:
+        parsed = names.parse_file(path.name)
+        if parsed is not None and path.is_file() and (owner := owner_of(path, parsed[0])) is not None:
             found[path] = owner
     return found
 
@@ -54,7 +55,7 @@ def identity_in(directory: Path) -> bytes | None:
     try:
         found = [(parsed[1], name) for name in names_in(directory) if (parsed := names.parse_file(name)) is not None]
         logs = [each for each in found if each[1].endswith(".log")]
-        owner = _owner_of(directory / max(logs)[1]) if logs else None
+        owner = owner_of(directory / max(logs)[1], "log") if logs else None
     except OSError:
         return None
     return None if owner is None else owner[0]

@@ -8,7 +8,7 @@ from diskstream.engine.frames import read_all
 from diskstream.engine.looks import is_folder, is_link, is_there, refuse_link, status
 from diskstream.errors import StorageError
 
-__all__ = ["keep", "move", "room"]
+__all__ = ["bring", "keep", "move", "room"]
 
 _COPY_BYTES = 1 << 20
 
@@ -59,16 +59,30 @@ def keep(path: Path, place: Path, files: Files) -> Path:
         except FileExistsError:
             pass
         except StorageError:
-            data, _ = read_all(path)
-            temporary = target.with_name(target.name + ".tmp")
-            files.unlink(temporary)
-            with files.create(temporary) as new:
-                for at in range(0, len(data), _COPY_BYTES):
-                    new.write(data[at : at + _COPY_BYTES])
-                new.sync()
-            files.rename(temporary, target)
+            _copy(path, target, files)
     files.sync_dir(place)
     return target
+
+
+def bring(path: Path, target: Path, files: Files) -> None:
+    """Puts a copy of a file where it belongs, durably, and leaves the file: a link would let two names be written to.
+
+    Raises:
+        StorageError: the disk said no; there is nothing at `target`.
+    """
+    _copy(path, target, files)
+    files.sync_dir(target.parent)
+
+
+def _copy(path: Path, target: Path, files: Files) -> None:
+    data, _ = read_all(path)
+    temporary = target.with_name(target.name + ".tmp")
+    files.unlink(temporary)
+    with files.create(temporary) as new:
+        for at in range(0, len(data), _COPY_BYTES):
+            new.write(data[at : at + _COPY_BYTES])
+        new.sync()
+    files.rename(temporary, target)
 
 
 def move(path: Path, place: Path, files: Files) -> Path:

@@ -23,6 +23,7 @@ from diskstream.engine.frames import read_all
 from diskstream.engine.layouts import AUDIT_HEADER
 from diskstream.engine.log import StreamLog
 from diskstream.engine.losses import Loss
+from diskstream.engine.misplaced import Misplaced, active_in
 from diskstream.engine.ownership import first_bytes, owner_in, owners_in
 from diskstream.engine.page import MAINTENANCE, Page
 from diskstream.engine.roll import INITIAL_BYTES
@@ -139,7 +140,8 @@ class _StreamRepair:
     def run(self, progress: Progress) -> Repair:
         """Both steps."""
         self._sweep()
-        self._put_aside_strangers()
+        self._misplaced = Misplaced(self._put_aside_strangers(), self.directory, self.streams, self.files)
+        self._bring_logs_back()
         self._active_log()
         log = StreamLog(self.directory, self.files, self.options, read_only=False)
         try:
@@ -170,8 +172,11 @@ class _StreamRepair:
                 self.report.actions.append(f"removed the unfinished {path.name}: it was never part of the stream")
                 self.files.unlink(path)
 
-    def _put_aside_strangers(self) -> None:
-        """Moves away files of segments that another stream's or another segment's header is in, where that is sound."""
+    def _put_aside_strangers(self) -> bytes | None:
+        """Moves away files of segments that another stream's or another segment's header is in, where that is sound.
+
+        Returns the identity of the stream whose directory it is, where any file says it.
+        """
         heads = owners_in(self.directory)
         ours = owner_in(self.directory, heads, self.streams)
         for path, (uuid, number, generation) in heads.items():
@@ -188,6 +193,22 @@ class _StreamRepair:
                 self.report.actions.append(f"renamed {path.name} to {right.name}: that is what it is")
                 self.files.rename(path, right)
                 self.files.sync_dir(self.directory)
+        return ours
+
+    def _bring_logs_back(self) -> None:
+        """Looks for the active log elsewhere, where it is missing or one behind it is."""
+        while True:
+            number, missing, successor_lost = active_in(self.directory)
+            if not missing and not successor_lost:
+                return
+            found = self._misplaced.bring_back("log", number + successor_lost, 0)
+            if not found:
+                return
+            self.report.actions.append(found)
+            self.report.notes.append(
+                f"{names.log_name(number + successor_lost)}: if what was found is an earlier copy, "
+                "what was added to the stream since is lost"
+            )
 
     def _put_aside(self, path: Path, why: str) -> None:
         self.report.actions.append(f"moved {path.name} to quarantine: {why}")
@@ -216,7 +237,7 @@ class _StreamRepair:
 
     def _active_log(self) -> None:
         """Makes the active log anew where it is damaged or missing."""
-        number, missing, successor_lost = self._which()
+        number, missing, successor_lost = active_in(self.directory)
         path = names.log_path(self.directory, number)
         if not missing and not successor_lost and self._is_sound(path, number):
             return
@@ -235,18 +256,6 @@ class _StreamRepair:
                 self._keep(other)  # the next opening removes what the log does not list
         self._note_down()
         self._write_log(path, rebuilt.image)
-
-    def _which(self) -> tuple[int, bool, bool]:
-        """The number of the active segment, whether its file is missing, whether that of the one behind it is."""
-        found = [parsed for path in self.directory.iterdir() if (parsed := names.parse_file(path.name)) is not None]
-        logs = [number for kind, number, _ in found if kind == "log"]
-        sealed = max((number for kind, number, _ in found if kind in ("seg", "cold")), default=0)
-        active = max(logs, default=0)
-        audits = (names.audit_number(path.name) or 0 for path in self.directory.iterdir())
-        kept = max(audits, default=0)  # of segments that were rolled: the active one is behind them
-        if active <= sealed or active < kept:
-            return max(sealed, kept) + 1, True, False
-        return active, False, recovery.is_left_behind(names.log_path(self.directory, active))
 
     def _is_sound(self, path: Path, number: int) -> bool:
         if read_all(path)[1]:
@@ -298,6 +307,7 @@ class _StreamRepair:
     def _segment(self, segments: Segments, view: SegmentView, log: StreamLog) -> None:
         sealed = names.segment_path(self.directory, view.number, view.generation)
         rows = names.log_path(self.directory, view.number)
+        self.report.actions += self._misplaced.look_for(view.number, view.generation)
         try:
             opened = open_sealed(self.directory, log.native, view)
             if opened is not None and self._reads(opened, view):

@@ -1,10 +1,12 @@
 """Files of another stream in a stream's directory: whose directory it is, and what is kept."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 
 import diskstream
+from diskstream.engine.files import Files, NewFile
 
 ENTRIES = 200
 
@@ -70,3 +72,122 @@ def test_of_as_many_files_those_are_right_that_are_what_their_names_say(tmp_path
     log_of(store, "a").write_bytes(log_of(other, "b").read_bytes())
     list(diskstream.repair(store))
     assert held(store, "a") == [b"a"] * ENTRIES
+
+
+# --- files that lie in each other's place -----------------------------------------------------------------------------
+
+
+def exchange(one: Path, other: Path) -> None:
+    aside = one.with_name("aside")
+    one.rename(aside)
+    other.rename(one)
+    aside.rename(other)
+
+
+def all_there(store: Path, sealed: int = 3) -> None:
+    """That both streams have all that `two_streams` wrote, and that a further repair finds nothing to do."""
+    for name in "ab":
+        assert held(store, name) == [name.encode()] * (ENTRIES * sealed + 1)
+    assert [report for report in diskstream.repair(store) if report.actions or report.losses] == []
+
+
+@pytest.mark.parametrize("streams", [[], ["b", "a"]])
+@pytest.mark.parametrize("kind", ["00000002.seg", "00000004.log"])
+def test_files_of_two_streams_that_were_exchanged_go_back(tmp_path: Path, kind: str, streams: list[str]) -> None:
+    """Each was put aside, and its stream said to have lost it, though it lay in the directory of the other."""
+    store = two_streams(tmp_path / "store", 3)
+    exchange(store / "streams" / "a" / kind, store / "streams" / "b" / kind)
+    planned = list(diskstream.repair(store, dry_run=True))
+    assert [loss for report in planned for loss in report.losses] == []
+    for only in [[name] for name in streams] or [[]]:
+        for report in diskstream.repair(store, streams=only):
+            assert (report.losses, report.failed) == ([], "")
+            assert any(kind in action and "brought" in action for action in report.actions)
+    all_there(store)
+
+
+def test_segments_of_a_stream_that_were_exchanged_go_back(tmp_path: Path) -> None:
+    """One of the two got its name back, and the other one was lost."""
+    store = two_streams(tmp_path / "store", 3)
+    folder = store / "streams" / "a"
+    exchange(folder / "00000002.seg", folder / "00000003.seg")
+    assert [report.losses for report in diskstream.repair(store, dry_run=True) if report.stream == b"a"] == [[]]
+    (report,) = [each for each in diskstream.repair(store) if each.stream == b"a"]
+    assert (report.losses, report.failed) == ([], "")
+    all_there(store)
+
+
+def test_a_log_found_elsewhere_is_copied_and_perhaps_not_the_last(tmp_path: Path) -> None:
+    """It may be a copy that somebody made before more was added: that is said. What is added now stays out of it."""
+    store = two_streams(tmp_path / "store", 3)
+    log_of(store, "a").rename(store / "streams" / "b" / "00000009.log")
+    (report,) = [each for each in diskstream.repair(store, streams=["a"]) if each.stream == b"a"]
+    assert any("00000004.log" in note and "copy" in note for note in report.notes)
+    with diskstream.open(store, seal="manual") as opened:
+        opened.stream("a").add({"who": "a"}, "10-1")
+    list(diskstream.repair(store))
+    assert held(store, "a") == [b"a"] * (ENTRIES * 3 + 2)
+    assert held(store, "b") == [b"b"] * (ENTRIES * 3 + 1)
+
+
+def test_what_a_repair_kept_of_a_damaged_log_does_not_come_back(tmp_path: Path) -> None:
+    """It is older than the one that is lost, and stood where it belongs: nothing of it was misplaced."""
+    store = two_streams(tmp_path / "store", 2)
+    log = log_of(store, "a")
+    log.write_bytes(log.read_bytes().replace(b"who", b"rot"))
+    list(diskstream.repair(store))
+    assert list((log.parent / "quarantine").glob(f"{log.name}-*"))
+    log.unlink()
+    (report,) = [each for each in diskstream.repair(store) if each.stream == b"a"]
+    assert report.losses
+    assert not any("brought" in action for action in report.actions)
+
+
+class _KilledError(Exception):
+    """Stands for SIGKILL: nothing of the repair runs any more."""
+
+
+class _Dying(Files):
+    """Files of a process that is killed in its call number `left`."""
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+
+    def _live(self) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise _KilledError
+
+    def create(self, path: Path) -> NewFile:
+        self._live()
+        return super().create(path)
+
+    def rename(self, source: Path, target: Path) -> None:
+        self._live()
+        super().rename(source, target)
+
+    def link(self, source: Path, target: Path) -> None:
+        self._live()
+        super().link(source, target)
+
+    def unlink(self, path: Path) -> None:
+        self._live()
+        super().unlink(path)
+
+
+def test_killed_in_any_call_while_files_go_back_it_is_finished_by_the_next(tmp_path: Path) -> None:
+    original = two_streams(tmp_path / "original", 5)
+    for kind in ("00000002.seg", "00000006.log"):
+        exchange(original / "streams" / "a" / kind, original / "streams" / "b" / kind)
+    exchange(original / "streams" / "a" / "00000001.seg", original / "streams" / "a" / "00000003.seg")
+    died = 0
+    for call in range(40):
+        store = tmp_path / str(call)
+        shutil.copytree(original, store)
+        try:
+            list(diskstream.repair(store, files=_Dying(call)))
+        except _KilledError:
+            died += 1
+        assert [report.losses for report in diskstream.repair(store) if report.losses] == []
+        all_there(store, 5)
+    assert 10 < died < 40
