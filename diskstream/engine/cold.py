@@ -15,6 +15,7 @@ from pathlib import Path
 from diskstream._native import EntryID, Log, SegmentView
 from diskstream.engine import names
 from diskstream.engine.files import Files, reading, wrapped
+from diskstream.engine.looks import is_there
 from diskstream.errors import CorruptionError, NewerFormatError
 from diskstream.plurals import number_of
 
@@ -26,7 +27,7 @@ __all__ = [
     "Stub",
     "check",
     "find",
-    "is_any",
+    "is_used",
     "read",
     "unpacked",
     "write",
@@ -161,9 +162,15 @@ def find(directory: Path, native: Log, view: SegmentView) -> Stub | None:
     return None if stub is None else check(path, stub, native, view)
 
 
-def is_any(directory: Path) -> bool:
-    """Whether some segment of a stream is in object storage, as far as its stubs tell."""
-    return next(directory.glob("*.cold"), None) is not None
+def is_used(streams: Path) -> bool:
+    """Whether anything of a store is in object storage, or was, as far as its stubs and its cache tell.
+
+    A stream may have lost all of its stubs: what they stood for is not gone because of that.
+
+    Args:
+        streams: where all streams of the store are.
+    """
+    return next(streams.glob("*/*.cold"), None) is not None or is_there(streams.parent / "cold-cache")
 
 
 def write(directory: Path, stub: Stub, files: Files) -> None:

@@ -326,9 +326,9 @@ class _StreamRepair:
         path = rows if rows.exists() and not sealed.exists() else sealed  # where neither is, verify names that one too
         if found is not None:
             found.place(view.entries, view.first, view.last)
-        if found is None and not self._give_up and cold.is_any(self.directory):
+        if found is None and not self._give_up and cold.is_used(self.streams):
             stub = names.cold_path(self.directory, view.number, view.generation)
-            self._undone.append(f"{stub.name}: it is missing, as is the segment; others of the stream are cold")
+            self._undone.append(f"{stub.name}: it is missing, as is the segment; others of the store are cold, or were")
             return
         if found is None or not found.pieces:
             self._drop(view, path, log)

@@ -157,6 +157,27 @@ def test_a_lost_log_behind_stubs_alone_is_made_with_the_number_that_it_had(tmp_p
         assert {entry.id.ms for entry in again.stream("x").range()} >= set(range(1, 101))
 
 
+@pytest.mark.parametrize("neighbour", [True, False])
+def test_a_stream_that_lost_all_its_stubs_has_not_lost_what_they_stood_for(tmp_path: Path, neighbour: bool) -> None:
+    """Where no stub of the stream was left its segments were taken off the list, for good."""
+    place = f"file://{tmp_path}/place"
+    with opened(tmp_path / "s") as made:
+        move_out(filled(made), place, keep_entries=100)
+        if neighbour:
+            move_out(filled(made, "y"), place, keep_entries=100)
+        else:  # what was read once left the cache behind
+            assert next(iter(made.stream("x"))).id.ms == 1
+    for stub in folder(tmp_path / "s").glob("*.cold"):
+        stub.unlink()
+    assert all("diskstream cold adopt" in fault.meaning for fault in diskstream.verify(tmp_path / "s").problems)
+    (report,) = [each for each in diskstream.repair(tmp_path / "s") if each.stream == b"x"]
+    assert report.losses == []
+    assert "diskstream cold adopt" in report.failed
+    with opened(tmp_path / "s", create=False) as again:
+        adopt(again.stream("x"), place)
+    assert_all_is_there(tmp_path / "s")
+
+
 def inspected(*words: str) -> list[dict[str, Any]]:
     result = CliRunner().invoke(main, ["inspect", "--json", *words])
     assert result.exit_code == 0, result.output
