@@ -66,6 +66,7 @@ __all__ = [
     "StoreBusyError",
     "StreamExistsError",
     "ZeroIDError",
+    "quoted",
     "storage_error",
 ]
 
@@ -185,7 +186,7 @@ class NoSuchStreamError(DiskstreamError, LookupError):
     """
 
     def __init__(self, name: bytes, why: str = "adding an entry creates it", *, words: str = "no such key") -> None:
-        super().__init__(f"{words.removesuffix('.')}: the store has no stream {name!r}; {why}")
+        super().__init__(f"{words.removesuffix('.')}: the store has no stream {quoted(name)}; {why}")
         self.name = name
 
 
@@ -193,7 +194,7 @@ class StreamExistsError(DiskstreamError):
     """The new name of a stream is taken."""
 
     def __init__(self, name: bytes) -> None:
-        super().__init__(f"the store already has a stream {name!r}: delete it first, or pass replace=True")
+        super().__init__(f"the store already has a stream {quoted(name)}: delete it first, or pass replace=True")
         self.name = name
 
 
@@ -398,6 +399,11 @@ _NO_LARGER = (
     "this process, or the file system, may have no larger files: ulimit -f says (LimitFSIZE= in a unit of systemd)"
 )
 _NOT_PERMITTED = "be the user to whom it belongs (ls -l says who that is), or give it to this one: chown -R"
+
+
+def quoted(name: bytes) -> str:
+    """A name as messages have it: in quotes, and escaped where a terminal should not be shown what it holds."""
+    return repr(name.decode("utf-8", "backslashreplace"))
 
 
 def storage_error(path: str, action: str, code: int, text: str) -> StorageError:

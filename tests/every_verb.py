@@ -33,6 +33,7 @@ WORDS = {
     "count": "s",
     "del": "s 1-0",
     "export": "s -o @/export.jsonl",
+    "group ack": "s g 1-0",
     "group claim": "s g d --min-idle 0",
     "group create": "s h",
     "group destroy": "s g",

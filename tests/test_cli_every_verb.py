@@ -22,6 +22,7 @@ TAKING = {
     "cold sweep",
     "consumer rm",
     "del",
+    "group ack",
     "group destroy",
     "rename",
     "repair",

@@ -14,7 +14,7 @@ from diskstream.cli import main
 from diskstream.cli.duration import duration
 
 Run = Callable[..., Result]
-GROUP_VERBS = ("claim", "create", "destroy", "info", "ls", "pending", "set-id")
+GROUP_VERBS = ("ack", "claim", "create", "destroy", "info", "ls", "pending", "set-id")
 CONSUMER_VERBS = ("ls", "rm")
 
 

@@ -104,7 +104,7 @@ def test_set_says_what_would_go_and_asks(run: Run, directory: Path) -> None:
     assert "70 entries" in said
     assert kept(directory) == (100, None)
     refused = run("set", "jobs", "--max-entries", "30", code=1, given="n\n")
-    assert "remove 70 entries of the 100 of stream jobs?" in refused.stderr
+    assert "Remove 70 entries of the 100 of stream jobs?" in refused.stderr
     run("set", "jobs", "--max-entries", "30", code=1, given="")
     assert kept(directory) == (100, None)
     run("set", "jobs", "--max-entries", "30", given="y\n")

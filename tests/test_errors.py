@@ -75,3 +75,9 @@ def test_a_file_that_may_not_grow_any_more_says_whose_limit_that_is() -> None:
     error = errors.storage_error("store/00000001.log", "extend", errno.EFBIG, "File too large (os error 27)")
     assert "ulimit -f" in (error.hint or "")
     assert pickle.loads(pickle.dumps(error)).hint == error.hint
+
+
+def test_names_in_messages_are_text_and_harmless() -> None:
+    """They were bytes as Python writes them: `b'gr\\xc3\\xb6\\xc3\\x9fe'`."""
+    assert "no stream 'größe';" in str(errors.NoSuchStreamError("größe".encode()))
+    assert errors.quoted(b"\x1b[31m\xff") == r"'\x1b[31m\\xff'"

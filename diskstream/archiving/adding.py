@@ -8,7 +8,7 @@ from typing import Any
 from diskstream import Entry
 from diskstream.archiving.entries import refusal
 from diskstream.archiving.server import Server
-from diskstream.errors import ChangedError
+from diskstream.errors import ChangedError, quoted
 from diskstream.redis_link import telling
 
 __all__ = ["EntriesWriter"]
@@ -44,7 +44,7 @@ class EntriesWriter:
         payload = b"".join(
             [pack(("XADD", key, bytes(each.id), *[word for pair in each.pairs for word in pair])) for each in entries]
         )
-        with telling(self._server.url, f"add to {self._key!r}"):
+        with telling(self._server.url, f"add to {quoted(self._key)}"):
             before = self._waiting
             self._connected().send_packed_command([payload], check_health=False)
             self._waiting += len(entries)
@@ -52,7 +52,7 @@ class EntriesWriter:
 
     def finish(self) -> None:
         """Returns when all is answered; raises as `add`."""
-        with telling(self._server.url, f"add to {self._key!r}"):
+        with telling(self._server.url, f"add to {quoted(self._key)}"):
             self._take(self._waiting)
 
     def _connected(self) -> Any:
@@ -88,7 +88,9 @@ class EntriesWriter:
                 text = str(reply)
                 if "equal or smaller" in text:
                     raise ChangedError(
-                        self._server.shown, f"somebody else adds to {self._key!r}", "let one restore run at a time"
+                        self._server.shown,
+                        f"somebody else adds to {quoted(self._key)}",
+                        "let one restore run at a time",
                     )
                 raise refusal(text)
             count -= 1

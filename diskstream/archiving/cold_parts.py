@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from diskstream.cold_segments import segments_of
-from diskstream.errors import RemoteError
+from diskstream.errors import RemoteError, quoted
 from diskstream.ids import EntryID
 from diskstream.objects import Place
 from diskstream.plurals import number_of
@@ -37,7 +37,7 @@ def check_cold_parts(copy: Stream, first: EntryID, last: EntryID) -> None:
         what = "is not there" if found is None else f"has {number_of(found, 'byte')}, and had {stub.size_bytes:,}"
         raise RemoteError(
             place.url,
-            f"{stub.path} {what}: it holds entries {segment.first} to {segment.last} of the copy of {copy.name!r}, "
-            "and the source has some of them still, so nothing was trimmed",
+            f"{stub.path} {what}: it holds entries {segment.first} to {segment.last} of the copy of "
+            f"{quoted(copy.name)}, and the source has some of them still, so nothing was trimmed",
             "bring the object back; diskstream verify --cold says what else is missing",
         )

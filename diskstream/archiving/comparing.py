@@ -11,7 +11,7 @@ from diskstream.archiving.pace import Pace
 from diskstream.archiving.reports import ArchiveReport
 from diskstream.archiving.server import Server
 from diskstream.digests import NOTHING, Digest
-from diskstream.errors import ChangedError
+from diskstream.errors import ChangedError, quoted
 from diskstream.ids import MIN_ID, EntryID
 from diskstream.plurals import number_of
 from diskstream.stream import Stream
@@ -98,13 +98,15 @@ def compare_entries(server: Server, copy: Stream, start: EntryID, end: EntryID) 
 def _theirs(
     server: Server, key: bytes, start: EntryID, end: EntryID, most: int
 ) -> list[tuple[EntryID, list[tuple[bytes, bytes]]]]:
-    reply: list[Any] = server.call(f"read the stream {key!r}", "XRANGE", key, bytes(start), bytes(end), "COUNT", most)
+    reply: list[Any] = server.call(
+        f"read the stream {quoted(key)}", "XRANGE", key, bytes(start), bytes(end), "COUNT", most
+    )
     return [(EntryID(each), list(zip(words[::2], words[1::2], strict=True))) for each, words in reply]
 
 
 def _differs(server: Server, copy: Stream, what: str) -> ChangedError:
     return ChangedError(
         server.shown,
-        f"the stream {copy.name!r} is not the one that was copied: {what}",
+        f"the stream {quoted(copy.name)} is not the one that was copied: {what}",
         "the source was made anew, or somebody changed the copy; archive to another directory, and compare the two",
     )

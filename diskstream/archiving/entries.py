@@ -8,7 +8,7 @@ from typing import Any
 
 from diskstream.archiving.server import Server
 from diskstream.digests import Digest
-from diskstream.errors import ArgumentError, RemoteError
+from diskstream.errors import ArgumentError, RemoteError, quoted
 from diskstream.ids import MAX_ID, EntryID
 from diskstream.redis_link import telling
 from diskstream.wire_adding import EntriesReply, PackedRows
@@ -72,7 +72,7 @@ class EntriesReader:
         try:
             self._ask(key, following, upto)
             while not finished:
-                with telling(self.server.url, f"read the stream {key!r}"):
+                with telling(self.server.url, f"read the stream {quoted(key)}"):
                     frames, batch = self._take(reply, key)
                 if batch is None:
                     yield frames, None
@@ -102,7 +102,7 @@ class EntriesReader:
             self._count = max(1, min(self._max_count, _REPLY_BYTES // each, _GROWTH * self._count))
 
     def _ask(self, key: bytes, start: EntryID, upto: EntryID) -> None:
-        with telling(self.server.url, f"read the stream {key!r}"):
+        with telling(self.server.url, f"read the stream {quoted(key)}"):
             if self._connection is None:
                 pool = self.server.client.connection_pool
                 connection = pool.connection_class(**{**pool.connection_kwargs, "protocol": 2})
@@ -129,7 +129,7 @@ class EntriesReader:
         except ArgumentError as error:
             raise RemoteError(
                 self.server.shown,
-                f"cannot copy the stream {key!r}: {error}",
+                f"cannot copy the stream {quoted(key)}: {error}",
                 "what was copied before it is safe; export or remove this entry at the source to go on",
             ) from error
         if whole is None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from diskstream.archiving.server import Server, members
 from diskstream.copying import ConsumerState, GroupState, PendingState
-from diskstream.errors import RemoteError
+from diskstream.errors import RemoteError, quoted
 from diskstream.ids import EntryID
 from diskstream.redis_link import telling
 
@@ -21,7 +21,7 @@ def groups_of(server: Server, key: bytes) -> list[GroupState]:
     Raises:
         RemoteError: the server failed or refused; also where the key is gone.
     """
-    listed = server.call(f"list the groups of {key!r}", "XINFO", "GROUPS", key)
+    listed = server.call(f"list the groups of {quoted(key)}", "XINFO", "GROUPS", key)
     found: list[GroupState] = []
     for each in listed:
         try:
@@ -46,7 +46,7 @@ def _group(server: Server, key: bytes, facts: dict[bytes, Any]) -> GroupState:
     now = _now_ms(server)
     consumers = [
         _consumer(members(each), now)
-        for each in server.call(f"list the consumers of {key!r}", "XINFO", "CONSUMERS", key, name)
+        for each in server.call(f"list the consumers of {quoted(key)}", "XINFO", "CONSUMERS", key, name)
     ]
     places = {consumer.name: place for place, consumer in enumerate(consumers)}
     pending: list[PendingState] = []
@@ -76,7 +76,7 @@ def _consumer(facts: dict[bytes, Any], now: int) -> ConsumerState:
 
 def _page(server: Server, key: bytes, group: bytes, start: EntryID) -> tuple[list[Any], int]:
     """Some pending entries, and the time of the server that their ages count from."""
-    with telling(server.url, f"list what is pending in {group!r} of {key!r}"):
+    with telling(server.url, f"list what is pending in {quoted(group)} of {quoted(key)}"):
         pipeline = server.client.pipeline(transaction=True)
         pipeline.execute_command("TIME")
         pipeline.execute_command("XPENDING", key, group, bytes(start), "+", _PENDING_AT_ONCE)

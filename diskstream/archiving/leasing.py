@@ -85,7 +85,7 @@ class Lease:
             who = held.decode("utf-8", "replace").split(" ", 1)[-1].rpartition(" ")[0]
             raise errors.ChangedError(
                 self._server.shown,
-                f"another archiver, {who}, trims the stream {key!r}",
+                f"another archiver, {who}, trims the stream {errors.quoted(key)}",
                 f"stop it; if it is gone already, its lease ends within {_LEASE_MS // 1000} seconds",
             )
         self._keys.add(key)
@@ -97,7 +97,7 @@ class Lease:
     def _ask(self, key: bytes) -> bytes | None:
         """Takes a lease. Returns whose it is, where it is another's."""
         words = "EVAL", _TAKE, 1, LEASE_PREFIX + key, self.value, self._identity, _LEASE_MS
-        held: bytes | None = self._server.call(f"take the lease of {key!r}", *words)
+        held: bytes | None = self._server.call(f"take the lease of {errors.quoted(key)}", *words)
         return held
 
     def _is_of_a_copy(self, held: bytes) -> bool:

@@ -9,7 +9,7 @@ from diskstream.archiving.marks import Mark
 from diskstream.archiving.options import ArchiveOptions
 from diskstream.archiving.server import Server, SourceEntry, StreamFacts
 from diskstream.checkpoints import Checkpoints
-from diskstream.errors import ChangedError
+from diskstream.errors import ChangedError, quoted
 from diskstream.ids import MIN_ID
 from diskstream.plurals import number_of
 from diskstream.stream import Stream
@@ -30,7 +30,7 @@ def check_copy(server: Server, copy: Stream, mark: Mark | None, facts: StreamFac
     Raises:
         ChangedError: it is not.
     """
-    where = f"the stream {copy.name!r} of the store"
+    where = f"the stream {quoted(copy.name)} of the store"
     if mark is None:
         if copy.exists():
             raise ChangedError(where, "it exists, and was not made by an archiver", "choose another directory (--to)")
@@ -70,7 +70,7 @@ def check_reached(copy: Stream, mark: Mark, checkpoints: Checkpoints, identity: 
     else:
         return
     raise ChangedError(
-        f"the stream {copy.name!r} of the store",
+        f"the stream {quoted(copy.name)} of the store",
         f"{what}: it was deleted or replaced",
         f"restore it from a backup; to begin anew remove its checkpoint, {checkpoints.path(copy.name)}",
     )
@@ -103,7 +103,7 @@ def _check_samples(server: Server, copy: Stream, mark: Mark, samples: Iterable[S
             continue
         raise ChangedError(
             server.shown,
-            f"the stream {copy.name!r} is not the one that was copied up to {last}: {what}",
+            f"the stream {quoted(copy.name)} is not the one that was copied up to {last}: {what}",
             "the source was made anew, or somebody changed the copy; archive to another directory, and compare the two",
         )
 
@@ -123,7 +123,7 @@ def check_kept(copy: Stream) -> None:
     rule = copy.retention if copy.exists() else None
     if rule is not None and rule.to is None:
         raise ChangedError(
-            f"the copy of {copy.name!r}",
+            f"the copy of {quoted(copy.name)}",
             f"it has a rule of retention ({rule}), which removes what was copied; nothing more is trimmed",
             "diskstream retention clear takes the rule away, and one with --to moves to cold storage instead; to have "
             "again what it has removed, archive to another directory",
@@ -143,7 +143,7 @@ def check_server_is_same(server: Server, mark: Mark, options: ArchiveOptions) ->
     if not same and not options.accept_changed:
         raise ChangedError(
             server.shown,
-            f"the copy of {mark.stream!r} was made from {mark.source}, which is another server",
+            f"the copy of {quoted(mark.stream)} was made from {mark.source}, which is another server",
             "archive to another directory (--to); if it is the same data at a new address, give --accept-changed once",
         )
 
@@ -173,7 +173,8 @@ def check_source(
             hint += "; to append what it has now all the same give --accept-changed"
         raise ChangedError(
             server.shown,
-            f"the stream {mark.stream!r} is not the one that was copied: {what}; it was deleted, flushed or restored",
+            f"the stream {quoted(mark.stream)} is not the one that was copied: {what}; "
+            "it was deleted, flushed or restored",
             hint,
         )
     if fewer and facts.entries_added is not None:

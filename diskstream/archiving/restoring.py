@@ -38,7 +38,7 @@ from diskstream.archiving.reports import RestorePlan, RestoreReport
 from diskstream.archiving.server import Server, StreamFacts
 from diskstream.copying import GroupState, PendingState, StreamState, state_of
 from diskstream.digests import NOTHING, Digest
-from diskstream.errors import ArgumentError, ChangedError, NoSuchStreamError, RemoteError
+from diskstream.errors import ArgumentError, ChangedError, NoSuchStreamError, RemoteError, quoted
 from diskstream.ids import MAX_ID, MIN_ID, EntryID, IDLike, parse_end, parse_start
 from diskstream.plurals import number_of
 from diskstream.redis_link import telling
@@ -227,7 +227,8 @@ class _Restore:
             return would != "leave"
         raise ChangedError(
             self._server.shown,
-            f"the key {self._key!r} is there, and holds something else" + ("" if kind == "stream" else f", a {kind}"),
+            f"the key {quoted(self._key)} is there, and holds something else"
+            + ("" if kind == "stream" else f", a {kind}"),
             "give it another name there, or take --replace",
         )
 
@@ -296,14 +297,14 @@ class _Restore:
     # --- what is not entries ------------------------------------------------------------------------------------------
 
     def _call(self, *words: Any) -> Any:
-        return self._server.call(f"restore {self._key!r}", *words)
+        return self._server.call(f"restore {quoted(self._key)}", *words)
 
     def _state(self, identity: bytes | None) -> StreamState:
         """What is not entries, of the stream whose entries were restored."""
         state = state_of(self._stream)
         if self._stream.identity() != identity:
             what = "it was removed or made anew while it was restored"
-            raise ChangedError(f"the stream {self._stream.name!r} of the store", what, "run this again")
+            raise ChangedError(f"the stream {quoted(self._stream.name)} of the store", what, "run this again")
         return state
 
     def _put_state(self, state: StreamState) -> None:
@@ -337,7 +338,7 @@ class _Restore:
 
         runs = ((common, [bytes(row.id) for row in rows]) for common, rows in groupby(group.pending, shared))
         while some := list(islice(runs, _AT_ONCE)):
-            with telling(self._server.url, f"restore what is pending in {group.name!r}"):
+            with telling(self._server.url, f"restore what is pending in {quoted(group.name)}"):
                 pipeline = self._server.client.pipeline(transaction=False)
                 for (owner, at, deliveries), ids in some:
                     for part in range(0, len(ids), _AT_ONCE):
@@ -352,17 +353,17 @@ class _Restore:
             there = found.get(group.name)
             if there is None or there.last_delivered_id != group.last_delivered_id:
                 raise self._another_is_at_work(
-                    f"the group {group.name!r} of {self._building!r} is not what was restored"
+                    f"the group {quoted(group.name)} of {quoted(self._building)} is not what was restored"
                 )
             missing = len(group.pending) - len(there.pending)
             if missing:
-                whose = f"of the group {group.name!r}"
+                whose = f"of the group {quoted(group.name)}"
                 gone = number_of(missing, f"pending entry {whose} is", f"pending entries {whose} are")
                 self.report.notes.append(f"{gone} not in the stream any more: a Redis keeps none of those")
             unowned = sum(row.consumer < 0 for row in group.pending)
             if unowned:
                 given = number_of(unowned, "entry that nobody had is", "entries that nobody had are")
-                self.report.notes.append(f"{given} with the consumer {GIVEN_BACK!r}")
+                self.report.notes.append(f"{given} with the consumer {quoted(GIVEN_BACK)}")
             self.report.pending += len(there.pending)
         self.report.groups = len(state.groups)
 
@@ -372,7 +373,7 @@ class _Restore:
         """Reads back what was built, and renames it if nobody has changed it since that began."""
         import redis
 
-        with telling(self._server.url, f"put {self._key!r} in place"), self._server.client.pipeline() as pipeline:
+        with telling(self._server.url, f"put {quoted(self._key)} in place"), self._server.client.pipeline() as pipeline:
             try:
                 pipeline.watch(self._building)
                 self._read_back(wanted, pipeline)
@@ -387,7 +388,7 @@ class _Restore:
             except redis.WatchError as error:
                 if isinstance(error.__context__, redis.RedisError):  # nothing changed: the connection broke off
                     raise error.__context__ from None
-                raise self._another_is_at_work(f"{self._building!r} was changed after it was read back") from None
+                raise self._another_is_at_work(f"{quoted(self._building)} was changed after it was read back") from None
         if not done:
             raise self._taken(replace=replace)
 
@@ -403,7 +404,7 @@ class _Restore:
 
         self._check_built(wanted.entries)
         if self._there(self._building, ask_meanwhile) != wanted:
-            raise self._another_is_at_work(f"the entries of {self._building!r} are not those of the stream")
+            raise self._another_is_at_work(f"the entries of {quoted(self._building)} are not those of the stream")
 
     def _check_built(self, wanted: int) -> None:
         """Looks, without reading it, whether it is what was added: it may have been evicted, or flushed, since."""
@@ -411,21 +412,25 @@ class _Restore:
         found = 0 if facts is None else facts.length
         if found != wanted:
             raise self._another_is_at_work(
-                f"{self._building!r} has {number_of(found, 'entry')} instead of the {wanted:,} of the stream"
+                f"{quoted(self._building)} has {number_of(found, 'entry')} instead of the {wanted:,} of the stream"
             )
         if facts is None:
-            raise self._another_is_at_work(f"{self._building!r} is gone")
+            raise self._another_is_at_work(f"{quoted(self._building)} is gone")
         last = None if facts.last is None else facts.last.id
         if last is not None and last != self.report.last_id:
-            raise self._another_is_at_work(f"{self._building!r} ends with {last}, and did with {self.report.last_id}")
+            raise self._another_is_at_work(
+                f"{quoted(self._building)} ends with {last}, and did with {self.report.last_id}"
+            )
         if not self._is_whole and last is not None and not _has_entries_alone(facts, last):
-            raise self._another_is_at_work(f"{self._building!r} has groups or counters by now, which a range has not")
+            raise self._another_is_at_work(
+                f"{quoted(self._building)} has groups or counters by now, which a range has not"
+            )
 
     def _another_is_at_work(self, what: str) -> ChangedError:
         return ChangedError(
             self._server.shown,
-            f"{what}, so nothing was put in place: another restore is at work on the key {self._key!r}, somebody else "
-            "changes that one, or the stream of the store, or the Redis made room",
+            f"{what}, so nothing was put in place: another restore is at work on the key "
+            f"{quoted(self._key)}, somebody else changes that one, or the stream of the store, or the Redis made room",
             "let one restore of a key run at a time; when the other has ended, run this again",
         )
 
@@ -433,13 +438,13 @@ class _Restore:
         if replace:
             return ChangedError(
                 self._server.shown,
-                f"the key {self._key!r} was added to or made by somebody else meanwhile, so it was not replaced",
+                f"the key {quoted(self._key)} was added to or made by somebody else meanwhile, so it was not replaced",
                 "stop what writes to it, archive what it has, and run this again",
             )
         return ChangedError(
             self._server.shown,
-            f"the key {self._key!r} was made by somebody else meanwhile",
-            f"what was restored is in {self._building!r}; take --replace to put it there",
+            f"the key {quoted(self._key)} was made by somebody else meanwhile",
+            f"what was restored is in {quoted(self._building)}; take --replace to put it there",
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Self
 
-from diskstream.errors import RemoteError
+from diskstream.errors import RemoteError, quoted
 from diskstream.ids import EntryID
 from diskstream.redis_link import connect, shown, telling
 
@@ -160,7 +160,7 @@ class Server:
 
     def kind(self, key: bytes) -> str:
         """The type of a key; ``none`` where there is none."""
-        reply = self.call(f"look at {key!r}", "TYPE", key)
+        reply = self.call(f"look at {quoted(key)}", "TYPE", key)
         return reply.decode() if isinstance(reply, bytes) else str(reply)
 
     def named(self, pattern: bytes, *, others: bool = True) -> list[tuple[bytes, str]]:
@@ -203,7 +203,7 @@ class Server:
         """
         import redis
 
-        with telling(self.url, f"look at the stream {key!r}"):
+        with telling(self.url, f"look at the stream {quoted(key)}"):
             pipeline = self.client.pipeline(transaction=False)
             pipeline.execute_command("XINFO", "STREAM", key)
             pipeline.execute_command("PTTL", key)
@@ -226,7 +226,7 @@ class Server:
 
     def entry_upto(self, key: bytes, upto: EntryID) -> SourceEntry | None:
         """The last entry of a stream that is not behind an ID; None where there is none."""
-        found = self.call(f"read the stream {key!r}", "XREVRANGE", key, bytes(upto), "-", "COUNT", 1)
+        found = self.call(f"read the stream {quoted(key)}", "XREVRANGE", key, bytes(upto), "-", "COUNT", 1)
         return _entry(found[0] if found else None)
 
 

@@ -50,7 +50,7 @@ from diskstream.archiving.trimming import trim_source
 from diskstream.checkpoints import Checkpoints
 from diskstream.copying import GroupState
 from diskstream.digests import NOTHING, Digest
-from diskstream.errors import ChangedError, IDOrderError, NoSuchStreamError, RemoteError
+from diskstream.errors import ChangedError, IDOrderError, NoSuchStreamError, RemoteError, quoted
 from diskstream.ids import MAX_ID, MIN_ID, EntryID
 from diskstream.mirroring import mirror_groups
 from diskstream.plurals import number_of
@@ -257,7 +257,7 @@ class StreamCopy:
         except IDOrderError:
             self._check_copy()
             raise ChangedError(
-                f"the copy of {self.key!r}",
+                f"the copy of {quoted(self.key)}",
                 "somebody else adds entries to it",
                 "a copy is for reading: move what was added elsewhere, and archive to a new directory",
             ) from None
@@ -294,7 +294,7 @@ class StreamCopy:
             back = f"read back from {after} to {upto}"
             what = number_of(found.entries, f"entry {back} is", f"entries {back} are")
             raise ChangedError(
-                f"the copy of {self.key!r}",
+                f"the copy of {quoted(self.key)}",
                 f"the {what} not the {sent.entries:,} that the source sent; nothing was trimmed",
                 "somebody else may be changing the copy; otherwise run diskstream verify, and suspect the disk",
             )

@@ -24,7 +24,7 @@ from diskstream import Entry
 from diskstream.archiving.comparing import compare_entries
 from diskstream.archiving.leasing import LEASE_PREFIX, Lease
 from diskstream.archiving.server import Server
-from diskstream.errors import ChangedError
+from diskstream.errors import ChangedError, quoted
 from diskstream.ids import EntryID
 from diskstream.stream import Stream
 
@@ -169,7 +169,7 @@ def trim_source(
     def ask(bound: EntryID, checksum: str, step: _Step) -> list[Any]:
         most = STEP_ENTRIES, _STEP_BYTES, step.entries, step.at_once
         given = (key, LEASE_PREFIX + key, lease.value, bytes(bound), *words, checksum, *most)
-        reply: list[Any] = server.call(f"trim the stream {key!r}", "EVAL", _TRIM, 2, *given)
+        reply: list[Any] = server.call(f"trim the stream {quoted(key)}", "EVAL", _TRIM, 2, *given)
         return reply
 
     with ThreadPoolExecutor(1, thread_name_prefix="diskstream trim") as beside:
@@ -184,7 +184,7 @@ def trim_source(
                 checksum = _looked(server, copy, [EntryID(each) for each in ids[0]], told)
                 status, told, found, *ids = ask(EntryID(found), checksum, step)
             else:
-                what = f"others remove entries of the stream {key!r} all the time"
+                what = f"others remove entries of the stream {quoted(key)} all the time"
                 raise ChangedError(server.shown, what, "stop them")
             if status == b"gone":
                 break  # deleted, or expired: there is nothing to trim, and the next round says so
@@ -283,10 +283,10 @@ def _named(copy: Stream, ids: list[EntryID]) -> Iterator[Entry]:
 def _check(server: Server, key: bytes, status: bytes, found: bytes) -> None:
     if status == b"leased":
         who = found.decode("utf-8", "replace").split(" ", 1)[-1].rpartition(" ")[0]
-        raise ChangedError(server.shown, f"another archiver, {who}, trims the stream {key!r}", "stop one of them")
+        raise ChangedError(server.shown, f"another archiver, {who}, trims the stream {quoted(key)}", "stop one of them")
     if status == b"changed":
         raise ChangedError(
             server.shown,
-            f"the stream {key!r} is not the one that was copied: its last ID is {found.decode()}",
+            f"the stream {quoted(key)} is not the one that was copied: its last ID is {found.decode()}",
             "somebody deleted or restored it meanwhile; nothing of it was trimmed",
         )

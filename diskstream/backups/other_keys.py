@@ -12,6 +12,7 @@ from typing import Final
 
 from diskstream import store as stores
 from diskstream.backups.repository import BackupError
+from diskstream.errors import quoted
 from diskstream.ids import MIN_ID, EntryID
 from diskstream.stream import Stream
 from diskstream.system_calls import exclusively
@@ -50,7 +51,7 @@ class OtherKeys:
                 if name in kinds:
                     raise BackupError(
                         self._store,
-                        f"the server's key {name!r} there is a {kinds[name]}, and hides a stream of that name",
+                        f"the server's key {quoted(name)} there is a {kinds[name]}, and hides a stream of that name",
                         "--as gives the restored one another name; or remove that key by DEL",
                     )
 

@@ -16,7 +16,7 @@ import click
 
 import diskstream
 from diskstream.cli.failure import Failure
-from diskstream.cli.standard_files import buffer_output, check_open, fill_closed, forget_output, print_anything
+from diskstream.cli.standard_files import OUTPUT, buffer_output, check_open, fill_closed, forget_output, print_anything
 from diskstream.cli.stopping import told_to_end
 from diskstream.errors import storage_error
 
@@ -102,24 +102,38 @@ class _Verbs(click.Group):
         with told_to_end():
             return super().main(*args, **extra)
 
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        try:
+            return super().make_context(info_name, args, parent, **extra)
+        except OSError as error:  # --help and --version print before anything is invoked
+            raise _failed(error) from error
+
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
             raise Failure("it was stopped before it was done", hint=_AGAIN.get(ctx.invoked_subcommand or "")) from None
-        except BrokenPipeError:
-            forget_output()  # of which the interpreter would speak at its end
-            raise  # whoever read has had enough: click ends it without a word
         except diskstream.InvalidIDError as error:
             raise click.UsageError(f"{error.given} is no ID, such as 1714521600000-0 or 1714521600000", ctx) from error
         except diskstream.DiskstreamError as error:
             forget_output()
             raise Failure(str(error), hint=getattr(error, "hint", None)) from error
         except OSError as error:
-            forget_output()
-            where = "" if error.filename is None else f"{error.filename}: "
-            ours = storage_error(where, "open", error.errno or errno.EIO, str(error))
-            raise Failure(f"{where}{error.strerror or error}", hint=getattr(ours, "hint", None)) from error
+            raise _failed(error) from error
+
+
+def _failed(error: OSError) -> Exception:
+    """What ends a verb that the system did not let go on; whoever read and has had enough ends it without a word."""
+    forget_output()  # of which the interpreter would speak at its end
+    if isinstance(error, BrokenPipeError):
+        return error
+    if error.filename == OUTPUT:
+        return Failure(str(storage_error(OUTPUT, "write to", error.errno or errno.EIO, str(error.strerror))))
+    where = "" if error.filename is None else f"{error.filename}: "
+    ours = storage_error(where, "open", error.errno or errno.EIO, str(error))
+    return Failure(f"{where}{error.strerror or error}", hint=getattr(ours, "hint", None))
 
 
 @click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})

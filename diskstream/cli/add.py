@@ -9,6 +9,7 @@ import click
 import diskstream
 from diskstream import IDOrderError
 from diskstream.cli.failure import Failure
+from diskstream.cli.moments import new_id
 from diskstream.cli.options import FSYNC, as_bytes, directory_option, json_option, stream_argument
 from diskstream.cli.output import text, write_json
 
@@ -16,7 +17,9 @@ from diskstream.cli.output import text, write_json
 @click.command("add")
 @stream_argument()
 @click.argument("fields", metavar="NAME=VALUE...", type=as_bytes, nargs=-1, required=True)
-@click.option("--id", "entry_id", default="*", show_default=True, help="Its ID: whole, ms-* or *.")
+@click.option(
+    "--id", "entry_id", default="*", show_default=True, type=new_id, metavar="ID", help="Its ID: whole, ms-* or *."
+)
 @click.option("--fsync", type=FSYNC, default="always", show_default=True, help="When it has to be on disk.")
 @directory_option
 @json_option
@@ -28,7 +31,7 @@ def command(
     for field in fields:
         name, equals, value = field.partition(b"=")
         if not equals:
-            raise click.UsageError(f"{field!r} is not NAME=VALUE")
+            raise click.UsageError(f"{text(field)} is not NAME=VALUE")
         pairs.append((name, value))
     with diskstream.open(directory, fsync=fsync) as store:
         found = store.stream(stream)

@@ -160,7 +160,7 @@ def _delimiter(_: click.Context, __: click.Parameter, value: str | None) -> byte
 @click.option("--again", is_flag=True, help="Begin anew, also where an earlier run of the same was interrupted.")
 @json_option
 def command(files: tuple[str, ...], directory: Path, stream: str, as_json: bool, fsync: str, **options: Any) -> None:
-    """Read CSV, JSON lines or plain log lines into a stream.
+    """Read CSV, JSON lines, plain log lines, Arrow or Parquet into a stream.
 
     \b
     CSV     the header names the fields; each value keeps its bytes, without the quotes around it

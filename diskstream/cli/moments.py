@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Callable
 from typing import Final
 
 import click
 
 import diskstream
-from diskstream.ids import EntryID, parse_end, parse_start
+from diskstream.ids import MAX_ID, MIN_ID, EntryID, parse_add_id, parse_end, parse_id, parse_start
 from diskstream.ingest import TimeParser
 
 _ID: Final = re.compile(r"\(?\d+(-\d+)?|[-+]")
@@ -63,7 +64,57 @@ def single_id(given: str) -> str:
     return start_bound(given)
 
 
-single_id.__name__ = "ID or time"
+def known_id(given: str) -> str:
+    """The ID of an entry that is there.
+
+    Raises:
+        click.BadParameter: it is none.
+    """
+    return _checked(parse_id, given)
+
+
+def new_id(given: str) -> str:
+    """The ID of a new entry: whole, `ms-*` or `*`.
+
+    Raises:
+        click.BadParameter: none of these.
+    """
+    return _checked(parse_add_id, given)
+
+
+def place_of_group(given: str) -> str:
+    """Where a group is put: `-`, `+`, `$`, an ID, or just before a time.
+
+    Raises:
+        click.BadParameter: none of these.
+    """
+    return given if given in ("-", "+") else start_of_group(given)
+
+
+def start_of_group(given: str) -> str:
+    """Where a group begins: `$`, an ID, or just before a time.
+
+    Raises:
+        click.BadParameter: none of these.
+    """
+    if given == "$":
+        return given
+    first = single_id(given)
+    if _ID.fullmatch(given):
+        return given
+    return str(EntryID(parse_start(first).ms - 1, MAX_ID.seq)) if parse_start(first).ms else str(MIN_ID)
+
+
+def _checked(check: Callable[[str], object], given: str) -> str:
+    try:
+        check(given)
+    except diskstream.InvalidIDError:
+        raise click.BadParameter(f"{given!r} is no ID, such as 1714521600000-0 or 1714521600000") from None
+    return given
+
+
+known_id.__name__ = new_id.__name__ = "ID"
+single_id.__name__ = place_of_group.__name__ = start_of_group.__name__ = "ID or time"
 start_bound.__name__ = end_bound.__name__ = "ID or time"
 
 

@@ -86,6 +86,18 @@ def json_option(function: _F) -> _F:
     return click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")(function)
 
 
+def ref_option(function: _F) -> _F:
+    """`--ref`, as `ref`: KEEPREF, DELREF or ACKED."""
+    return click.option(
+        "--ref",
+        type=click.Choice(["KEEPREF", "DELREF", "ACKED"], case_sensitive=False),
+        default="KEEPREF",
+        show_default=True,
+        help="Of groups: what is pending of what goes stays so (keepref), or ends in each of them (delref); acked: "
+        "only what each was given and has acknowledged goes.",
+    )(function)
+
+
 def stream_argument(*, required: bool = True) -> Callable[[_F], _F]:
     """The name of a stream, as bytes."""
     return click.argument(

@@ -6,12 +6,17 @@ import contextlib
 import io
 import os
 import sys
+from typing import TYPE_CHECKING
 
 from diskstream.cli.failure import Failure
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 _STANDARD = (0, 1, 2)
 _INPUT = 0
 _OUTPUT = 1
+OUTPUT = "standard output"
 _closed: set[int] = set()
 
 
@@ -56,17 +61,29 @@ def check_input() -> None:
         raise Failure("standard input is closed: there is nothing to read", hint="< /dev/null is an empty one")
 
 
-def buffer_output() -> None:
-    """Have all be written, or an error be raised, where Python was told to leave standard output without a buffer.
+class _Output(io.FileIO):
+    """Standard output, whose errors say that it is this that cannot be written to."""
 
-    Nobody would look how much of it a single write has taken: a pipe whose reader goes takes a part, and so does one
-    that is set not to block.
+    def write(self, data: ReadableBuffer, /) -> int:
+        try:
+            return super().write(data)
+        except OSError as error:
+            error.filename = OUTPUT
+            raise
+
+
+def buffer_output() -> None:
+    """Have all be written to standard output, or an error be raised that names it.
+
+    Where Python was told to leave it without a buffer, nobody would look how much of it a single write has taken: a
+    pipe whose reader goes takes a part, and so does one that is set not to block.
     """
     bare = sys.stdout
-    if isinstance(bare, io.TextIOWrapper) and isinstance(bare.buffer, io.RawIOBase):
+    if isinstance(bare, io.TextIOWrapper) and isinstance(bare.buffer, io.RawIOBase | io.BufferedWriter):
         bare.flush()
-        whole = io.BufferedWriter(io.FileIO(bare.fileno(), "w", closefd=False))
-        sys.stdout = io.TextIOWrapper(whole, encoding=bare.encoding, errors=bare.errors, line_buffering=True)
+        whole = io.BufferedWriter(_Output(bare.fileno(), "w", closefd=False))
+        lines = bare.line_buffering or isinstance(bare.buffer, io.RawIOBase)
+        sys.stdout = io.TextIOWrapper(whole, encoding=bare.encoding, errors=bare.errors, line_buffering=lines)
 
 
 def print_anything() -> None:

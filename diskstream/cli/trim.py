@@ -9,7 +9,14 @@ import click
 import diskstream
 from diskstream.cli.consent import ask, consent_options
 from diskstream.cli.moments import single_id
-from diskstream.cli.options import directory_option, existing_store, existing_stream, json_option, stream_argument
+from diskstream.cli.options import (
+    directory_option,
+    existing_store,
+    existing_stream,
+    json_option,
+    ref_option,
+    stream_argument,
+)
 from diskstream.cli.output import text, write_json
 from diskstream.ids import MIN_ID, parse_id
 from diskstream.plurals import number_of
@@ -23,6 +30,7 @@ from diskstream.plurals import number_of
 @click.option(
     "--limit", type=click.IntRange(0, 2**63 - 1), metavar="N", help="With --approximate: look at no more than N."
 )
+@ref_option
 @consent_options
 @directory_option
 @json_option
@@ -33,6 +41,7 @@ def command(
     minid: str | None,
     approximate: bool,
     limit: int | None,
+    ref: str,
     dry_run: bool,
     force: bool,
     directory: Path,
@@ -52,7 +61,7 @@ def command(
         dropped = found.count("-", f"({parse_id(minid)}") if minid is not None and parse_id(minid) > MIN_ID else 0
         if maxlen is not None:
             dropped = max(0, length - maxlen)
-        most = "at most " if approximate else ""
+        most = "at most " if approximate or ref == "ACKED" else ""
         would = f"would drop {most}{dropped:,} of {number_of(length, 'entry')}"
         question = f"Drop {most}{dropped:,} of the {number_of(length, 'entry')} of stream {text(stream)}?"
         moves = _moves(found)
@@ -62,7 +71,7 @@ def command(
             question = f"Have sealed {passed} of stream {text(stream)} moved to cold storage, as its rule says?"
         if not dry_run and dropped:
             ask(question, force=force)
-            dropped = found.trim(maxlen=maxlen, minid=minid, approximate=approximate, limit=limit)
+            dropped = found.trim(maxlen=maxlen, minid=minid, approximate=approximate, limit=limit, ref=ref)
             store.sync()
         elif moves:
             dropped = 0

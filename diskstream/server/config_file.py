@@ -95,5 +95,7 @@ def read_config(path: Path) -> ConfigFile:
         elif _IGNORED.fullmatch(name):
             ignored.append(name)
         else:
-            raise ServeError(f"{path}:{number}: there is no setting {name}", hint="docs/server.md lists all of them")
+            raise ServeError(
+                f"{path}:{number}: there is no setting {name}", hint="diskstream serve --help lists all of them"
+            )
     return ConfigFile(settings, tuple(ignored))

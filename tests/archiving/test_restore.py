@@ -87,7 +87,7 @@ def test_what_is_there_is_left_refused_or_replaced(world: World) -> None:
     assert restore(world)["already_there"]
     world.client.xadd("s", {"new": "entry"})
     said = restore(world, code=1)["said"]
-    assert "the key b's' is there, and holds something else" in said
+    assert "the key 's' is there, and holds something else" in said
     assert "--replace" in said
     assert "nothing was done" in restore(world, "--replace", given="n\n", code=1)["said"]
     assert world.client.xlen("s") == 49
@@ -135,7 +135,7 @@ def test_pending_entries_that_are_gone_and_those_that_nobody_has_are_told(world:
         group.nack("2-1")
         stream.delete("1-1")
     report = restore(world)
-    assert any("1 pending entry of the group b'g' is not in the stream any more" in each for each in report["notes"])
+    assert any("1 pending entry of the group 'g' is not in the stream any more" in each for each in report["notes"])
     assert any("given-back" in each for each in report["notes"])
     rows = world.client.xpending_range("s", "g", "-", "+", 10)
     assert [(row["message_id"], row["consumer"]) for row in rows] == [
@@ -295,7 +295,7 @@ def test_another_restore_of_the_key_that_begins_anew_is_not_put_in_place(
     with monkeypatch.context() as patch:
         patch.setattr(_Restore, when, then_another)
         said = restore(world, *words, code=1)["said"]
-    assert "another restore is at work on the key b's'" in said
+    assert "another restore is at work on the key 's'" in said
     assert "when the other has ended, run this again" in said
     assert not world.client.exists("s")
     assert restore(world, *words)["resumed"] == 0

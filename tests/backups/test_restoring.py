@@ -28,7 +28,7 @@ from diskstream.backups.rewinding import copy_until
 from diskstream.cli import main
 from diskstream.commands.keyspace import Keyspace
 from diskstream.copying import is_unfinished, temporary_name
-from diskstream.errors import ArgumentError, StorageError
+from diskstream.errors import ArgumentError, StorageError, quoted
 from tests.backups.processes import kill_restores
 from tests.backups.world import LONG, bulky, filled, flip_in_place, seen, seen_at
 from tests.commands.world import Ours
@@ -296,7 +296,7 @@ def test_a_name_that_a_servers_other_key_has_is_not_free(
         ours.run("SET elsewhere 1")
         for name, kind in ((b"str", "string"), (b"list", "list")):
             for act in (plan, restore):
-                with pytest.raises(BackupError, match=f"key {name!r} there is a {kind}") as refused:
+                with pytest.raises(BackupError, match=f"key {quoted(name)} there is a {kind}") as refused:
                     act(backup, target, Wanted((b"x",), name))
                 assert "--as" in str(refused.value.hint)
         assert list(seen_at(target)) == [b"own"]

@@ -41,7 +41,7 @@ def command(*, place: str, older_than_ms: int, dry_run: bool, force: bool, direc
         if not dry_run:
             if report.removed:
                 size = decimal(report.size_bytes)
-                ask(f"remove {number_of(len(report.removed), 'object')} ({size}) at {report.place}?", force=force)
+                ask(f"Remove {number_of(len(report.removed), 'object')} ({size}) at {report.place}?", force=force)
             with bytes_progress("removing") as (on_total, progress):
                 on_total(report.size_bytes)
                 report = sweep(store, place, older_than_ms=older_than_ms, progress=progress)

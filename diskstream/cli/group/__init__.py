@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from diskstream.cli.group.ack import command as ack_verb
 from diskstream.cli.group.claim import command as claim_verb
 from diskstream.cli.group.create import command as create_verb
 from diskstream.cli.group.destroy import command as destroy_verb
@@ -18,5 +19,5 @@ def command() -> None:
     """Consumer groups: list, make, move and remove them, and see what is pending."""
 
 
-for _each in (claim_verb, create_verb, destroy_verb, info_verb, ls_verb, pending_verb, set_id_verb):
+for _each in (ack_verb, claim_verb, create_verb, destroy_verb, info_verb, ls_verb, pending_verb, set_id_verb):
     command.add_command(_each)

@@ -11,6 +11,7 @@ import click
 
 import diskstream
 from diskstream.cli.completing import complete_consumers
+from diskstream.cli.moments import known_id
 from diskstream.cli.options import (
     as_bytes,
     directory_option,
@@ -32,7 +33,7 @@ Claimed = diskstream.Delivery | diskstream.EntryID
 @stream_argument()
 @group_argument
 @click.argument("consumer", type=as_bytes, shell_complete=complete_consumers)
-@click.argument("ids", metavar="[ID...]", nargs=-1)
+@click.argument("ids", metavar="[ID...]", type=known_id, nargs=-1)
 @click.option(
     "--min-idle", type=click.IntRange(0, 2**63 - 1), metavar="MS", help="Only what was delivered so long ago."
 )

@@ -9,6 +9,7 @@ import click
 import diskstream
 from diskstream.cli.failure import Failure
 from diskstream.cli.group.placed import entries_read_option, write_place
+from diskstream.cli.moments import start_of_group
 from diskstream.cli.options import directory_option, existing_store, group_argument, json_option, stream_argument
 from diskstream.cli.output import text
 
@@ -16,7 +17,14 @@ from diskstream.cli.output import text
 @click.command("create")
 @stream_argument()
 @group_argument
-@click.option("--start", default="$", show_default=True, metavar="ID", help="What is after it is new; 0 for all.")
+@click.option(
+    "--start",
+    default="$",
+    show_default=True,
+    type=start_of_group,
+    metavar="ID|TIME",
+    help="What is after this ID, or from this time on, is new; 0 for all.",
+)
 @click.option("--mkstream", is_flag=True, help="Make the stream where it is not there.")
 @entries_read_option
 @directory_option

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from diskstream.cli.group.placed import entries_read_option, write_place
+from diskstream.cli.moments import place_of_group
 from diskstream.cli.options import (
     directory_option,
     existing_group,
@@ -20,7 +21,7 @@ from diskstream.cli.options import (
 @click.command("set-id")
 @stream_argument()
 @group_argument
-@click.argument("last_id", metavar="ID")
+@click.argument("last_id", metavar="ID|TIME", type=place_of_group)
 @entries_read_option
 @directory_option
 @json_option
@@ -29,6 +30,7 @@ def command(
 ) -> None:
     """Move a group: what is after ID is new to it. Print that ID.
 
+    With a TIME, what is from then on is new.
     ID may be `-` (everything is new), `$` (nothing that is there now) or `+` (nothing ever). What is pending stays so.
     """
     with existing_store(directory) as store:

@@ -29,7 +29,7 @@ def command(
 
     For streams that no process has open, and to see what a rule does. It goes by the clock as it is now.
     """
-    failed = 0
+    failed = ruled = 0
     # No background of its own: what goes is what was asked about.
     with diskstream.open(directory, read_only=dry_run, create=False, retention_interval_ms=0) as store:
         if stream is not None:
@@ -42,10 +42,11 @@ def command(
                     if stream is not None:
                         click.echo(f"{text(name)}: it has no rule, so everything is kept", err=True)
                     continue
+                ruled += 1
                 looks = dry_run or rule.to is None  # a move takes nothing away that it would have to ask for
                 beyond = found.apply_retention(dry_run=True) if looks else diskstream.RetentionReport()
                 if not dry_run and beyond.removed:
-                    ask(f"remove {what_goes(beyond)} of stream {text(name)}?", force=force)
+                    ask(f"Remove {what_goes(beyond)} of stream {text(name)}?", force=force)
                 report = beyond if dry_run else _apply(found, beyond)
             except diskstream.NoSuchStreamError:
                 continue  # removed meanwhile
@@ -58,6 +59,8 @@ def command(
                 write_json({"stream": name, **facts, "dry_run": dry_run})
             else:
                 click.echo(f"{text(name)}: {'would go' if dry_run else 'gone'}: {what_goes(report)}")
+        if stream is None and not ruled and not failed:
+            click.echo("no stream has a rule, so everything is kept", err=True)
     ctx.exit(1 if failed else 0)
 
 

@@ -9,12 +9,10 @@ import click
 import diskstream
 from diskstream.cli.amounts import AGE, SIZE
 from diskstream.cli.consent import ask, consent_options
-from diskstream.cli.options import checked, directory_option, existing_stream, json_option, stream_argument
+from diskstream.cli.options import checked, directory_option, existing_stream, json_option, ref_option, stream_argument
 from diskstream.cli.output import attributes, text, write_json
 from diskstream.cli.retention.wording import limits_of, rule_facts, what_goes
 from diskstream.object_address import Address
-
-_REFS = click.Choice(["KEEPREF", "DELREF", "ACKED"], case_sensitive=False)
 
 
 @click.command("set")
@@ -22,7 +20,7 @@ _REFS = click.Choice(["KEEPREF", "DELREF", "ACKED"], case_sensitive=False)
 @click.option("--max-age", "max_age_ms", type=AGE, metavar="SPAN", help="Entries older than this go: 90s, 1h30m, 7d.")
 @click.option("--max-bytes", type=SIZE, metavar="SIZE", help="Keep so many bytes of the newest: 500MB, 10GiB.")
 @click.option("--max-entries", type=click.IntRange(min=1), metavar="N", help="Keep the newest N.")
-@click.option("--ref", type=_REFS, default="KEEPREF", show_default=True, help="What of groups, as XTRIM has it.")
+@ref_option
 @click.option(
     "--to",
     metavar="URL",
@@ -68,7 +66,7 @@ def command(
         length = len(found)
         if not dry_run:
             if preview.removed:
-                ask(f"remove {what_goes(preview)} of the {length:,} of stream {text(stream)}?", force=force)
+                ask(f"Remove {what_goes(preview)} of the {length:,} of stream {text(stream)}?", force=force)
             found.set_retention(**attributes(rule))
     if as_json:
         beyond = None if rule.to is not None else preview.removed

@@ -61,4 +61,6 @@ def command(ctx: click.Context, *, stream: bytes | None, directory: Path, as_jso
                 )
     if not as_json and table.row_count:
         console().print(table)
+    elif not as_json and stream is None and not failed:
+        click.echo("no stream has a rule, so everything is kept", err=True)
     ctx.exit(1 if failed else 0)
