@@ -7,7 +7,7 @@ from typing import Any
 from diskstream._native import Entry, EntryID, SegmentView
 from diskstream.engine import cold, names, reader
 from diskstream.engine.log import StreamLog, StreamMoved
-from diskstream.errors import CorruptionError, FormatError, NewerFormatError, RemoteError
+from diskstream.errors import CorruptionError, DiskFullError, FormatError, NewerFormatError, RemoteError
 from diskstream.ids import MIN_ID
 from diskstream.membership import now_ms
 from diskstream.retaining import memory_of
@@ -146,10 +146,10 @@ def describe(name: bytes, log: StreamLog) -> StreamInfo:
 
 
 def _reached(end: Callable[[StreamLog], Entry | None], log: StreamLog) -> Entry | None:
-    """An entry at an end of a stream; what can be said without a storage is said without it."""
+    """An entry at an end of a stream; what can be said without a storage, or room for what it has, is said."""
     try:
         return end(log)
-    except RemoteError:
+    except (RemoteError, DiskFullError):
         return None
     except CorruptionError:
         views = log.segments.views()

@@ -23,7 +23,7 @@ from pathlib import Path
 
 from diskstream.engine.cold import Stub
 from diskstream.engine.descriptors import are_short, listing, opened
-from diskstream.engine.files import Files, size_of, wrapped
+from diskstream.engine.files import Files, nameless_file, size_of, wrapped
 from diskstream.errors import CorruptionError, DiskFullError, RemoteError, storage_error
 from diskstream.plurals import number_of
 
@@ -34,6 +34,7 @@ Fetch = Callable[[Stub, Callable[[bytes], object]], None]
 
 _AT_ONCE = 1 << 20
 _UNFINISHED_S = 3600
+_IN_MEMORY_BYTES = 256 << 20
 
 
 def _no_storage(stub: Stub, _: Callable[[bytes], object]) -> None:
@@ -120,10 +121,17 @@ class ColdCache:
     def open_fresh(self, stub: Stub, fetch: Fetch | None = None) -> int:
         """The same, fetched now, and kept nowhere: to see what the storage has.
 
+        On a disk without room for it, it is read into memory: who moves a segment away makes room there.
+
         Raises:
             As `open`.
         """
-        temporary, fd = self._fetched(stub, fetch or self._fetch)
+        try:
+            temporary, fd = self._fetched(stub, fetch or self._fetch)
+        except DiskFullError:
+            if stub.size_bytes > _IN_MEMORY_BYTES:
+                raise
+            return _in_memory(stub, fetch or self._fetch)
         self._files.unlink(temporary)
         return fd
 
@@ -166,29 +174,8 @@ class ColdCache:
             raise
 
     def _write(self, stub: Stub, temporary: Path, fetch: Fetch) -> int:
-        digest, size = hashlib.sha256(), 0
         with self._files.create(temporary) as new:
-
-            def sink(data: bytes) -> None:
-                nonlocal size
-                size += len(data)
-                if size > stub.size_bytes:
-                    raise RemoteError(stub.url, f"{stub.path} goes on behind its {number_of(stub.size_bytes, 'byte')}")
-                digest.update(data)
-                new.write(data)
-
-            ids = f"entries {stub.first} to {stub.last}"
-            try:
-                fetch(stub, sink)
-            except FileNotFoundError:
-                hint = "put it back there, or find a backup of the store"
-                raise RemoteError(stub.url, f"{stub.path} is not there any more: it holds {ids}", hint) from None
-            except RemoteError as error:  # whoever reads has asked for entries, and knows nothing of objects
-                raise type(error)(error.where, f"{error.what}; {stub.path} holds {ids}", error.hint) from error
-            if size != stub.size_bytes or digest.digest() != stub.sha256:
-                found = f"{number_of(size, 'byte')} with {digest.hexdigest()}"
-                expected = f"{number_of(stub.size_bytes, 'byte')} with SHA-256 {stub.sha256.hex()}"
-                raise CorruptionError(stub.path, f"object in {stub.url}", 0, expected, found)
+            _receive(stub, fetch, new.write)
             new.sync()
         with wrapped(temporary, "open"):
             return opened(temporary, os.O_RDONLY)
@@ -211,6 +198,43 @@ class ColdCache:
                 break
             self._files.unlink(path)
             held -= size
+
+
+def _receive(stub: Stub, fetch: Fetch, put: Callable[[bytes], object]) -> None:
+    """Gives an object's bytes to `put`; raises where they are not those that the stub tells of."""
+    digest, size = hashlib.sha256(), 0
+
+    def sink(data: bytes) -> None:
+        nonlocal size
+        size += len(data)
+        if size > stub.size_bytes:
+            raise RemoteError(stub.url, f"{stub.path} goes on behind its {number_of(stub.size_bytes, 'byte')}")
+        digest.update(data)
+        put(data)
+
+    ids = f"entries {stub.first} to {stub.last}"
+    try:
+        fetch(stub, sink)
+    except FileNotFoundError:
+        hint = "put it back there, or find a backup of the store"
+        raise RemoteError(stub.url, f"{stub.path} is not there any more: it holds {ids}", hint) from None
+    except RemoteError as error:  # whoever reads has asked for entries, and knows nothing of objects
+        raise type(error)(error.where, f"{error.what}; {stub.path} holds {ids}", error.hint) from error
+    if size != stub.size_bytes or digest.digest() != stub.sha256:
+        found = f"{number_of(size, 'byte')} with {digest.hexdigest()}"
+        expected = f"{number_of(stub.size_bytes, 'byte')} with SHA-256 {stub.sha256.hex()}"
+        raise CorruptionError(stub.path, f"object in {stub.url}", 0, expected, found)
+
+
+def _in_memory(stub: Stub, fetch: Fetch) -> int:
+    fd = nameless_file()
+    try:
+        with wrapped(Path(f"the memory for {stub.path}"), "write to"), os.fdopen(fd, "wb", closefd=False) as file:
+            _receive(stub, fetch, file.write)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
 
 
 def _digest(fd: int, size_bytes: int) -> bytes:
