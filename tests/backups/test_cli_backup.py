@@ -152,6 +152,14 @@ def test_what_cannot_be_says_what_and_what_to_do(run: Run, tmp_path: Path, words
     assert set(before) >= {path.name for path in tmp_path.iterdir()} - {"kept"}
 
 
+def test_where_no_backup_was_ever_finished_there_is_no_sound_one(run: Run, tmp_path: Path) -> None:
+    """It said 0 faults, and ended with 0: whoever looks at that each night believed to have backups."""
+    run("backup", "kept")
+    (made,) = (each for each in (tmp_path / "kept").iterdir() if each.is_dir())
+    made.rename(tmp_path / "kept" / ".new-0123456789abcdef")
+    assert "there is no backup in it yet" in run("backup", "verify", "kept", code=1).stderr
+
+
 @pytest.mark.parametrize(
     "words",
     [

@@ -85,5 +85,8 @@ def _to_read(backups: list[Backup], *, cold: bool) -> int:
 def _backups(target: Path) -> list[Backup]:
     if (target / "backups.json").exists():
         found = Repository.open(target).backups()
-        return sorted(found, key=lambda backup: backup.header is not None)  # the newest that can be read is the last
-    return [find_backup(target)]
+        if found:
+            return sorted(
+                found, key=lambda backup: backup.header is not None
+            )  # the newest that can be read is the last
+    return [find_backup(target)]  # which says so where there is none: nothing is no sound backup
