@@ -7,7 +7,7 @@ from diskstream.engine.files import reading
 from diskstream.engine.layouts import FOOTER, LOG_HEADER, SEGMENT_HEADER
 from diskstream.engine.looks import names_in
 
-__all__ = ["Owner", "first_bytes", "identity_in", "owner_in", "owner_of", "owners_in"]
+__all__ = ["Owner", "first_bytes", "identity_in", "is_doubtful", "owner_in", "owner_of", "owners_in"]
 
 # Identity of the stream, number and generation of the segment.
 Owner = tuple[bytes, int, int]
@@ -73,18 +73,34 @@ def owner_in(directory: Path, files: dict[Path, Owner], streams: Path) -> bytes 
         files: what `owners_in` found there.
         streams: where all streams of the store are.
     """
-    count: dict[bytes, int] = {}
+    count = _at_home(directory, files, streams)
     rightly: dict[bytes, int] = {}
     for path, (identity, *which) in files.items():
         parsed = names.parse_file(path.name)
-        count[identity] = count.get(identity, 0) + 1
         rightly[identity] = rightly.get(identity, 0) + (parsed is not None and [*parsed[1:]] == which)
-    if len(count) > 1:
-        strange = {identity for identity in count if _lives_elsewhere(identity, directory.name, streams)}
-        count = {identity: each for identity, each in count.items() if identity not in strange} or count
     newest = max((path for path in files if path.suffix == ".log"), default=None, key=lambda path: path.name)
     active = None if newest is None else files[newest][0]
     return max(count, default=None, key=lambda identity: (count[identity], rightly[identity], identity == active))
+
+
+def is_doubtful(directory: Path, files: dict[Path, Owner], streams: Path) -> bool:
+    """Whether as many of the files are another stream's as are of the one that `owner_in` says.
+
+    Then nobody can know which of the two had the name of the directory: which files were exchanged looks the same.
+    """
+    most = sorted(_at_home(directory, files, streams).values())[-2:]
+    return len(most) > 1 and most[0] == most[1]
+
+
+def _at_home(directory: Path, files: dict[Path, Owner], streams: Path) -> dict[bytes, int]:
+    """How many of the files are each stream's, without those that live elsewhere."""
+    count: dict[bytes, int] = {}
+    for identity, *_ in files.values():
+        count[identity] = count.get(identity, 0) + 1
+    if len(count) > 1:
+        strange = {identity for identity in count if _lives_elsewhere(identity, directory.name, streams)}
+        return {identity: each for identity, each in count.items() if identity not in strange} or count
+    return count
 
 
 def _lives_elsewhere(identity: bytes, name: str, streams: Path) -> bool:

@@ -24,7 +24,7 @@ from diskstream.engine.layouts import AUDIT_HEADER
 from diskstream.engine.log import StreamLog
 from diskstream.engine.losses import Loss
 from diskstream.engine.misplaced import Misplaced, active_in
-from diskstream.engine.ownership import first_bytes, owner_in, owners_in
+from diskstream.engine.ownership import first_bytes, is_doubtful, owner_in, owners_in
 from diskstream.engine.page import MAINTENANCE, Page
 from diskstream.engine.roll import INITIAL_BYTES
 from diskstream.engine.salvage import rebuild
@@ -179,6 +179,10 @@ class _StreamRepair:
         """
         heads = owners_in(self.directory)
         ours = owner_in(self.directory, heads, self.streams)
+        if is_doubtful(self.directory, heads, self.streams):
+            self.report.notes.append(
+                "as many files here are another stream's: if their names are exchanged, rename both"
+            )
         for path, (uuid, number, generation) in heads.items():
             parsed = names.parse_file(path.name)
             assert parsed is not None

@@ -117,6 +117,17 @@ def test_segments_of_a_stream_that_were_exchanged_go_back(tmp_path: Path) -> Non
     all_there(store)
 
 
+def test_where_nobody_can_know_whose_directory_it_is_that_is_said(tmp_path: Path) -> None:
+    """With one sealed segment each, logs that were exchanged look as segments do: nothing is lost but who is who."""
+    store = two_streams(tmp_path / "store", 1)
+    exchange(log_of(store, "a"), log_of(store, "b"))
+    reports = list(diskstream.repair(store))
+    assert [loss for report in reports for loss in report.losses] == []
+    assert any("rename both" in note for report in reports for note in report.notes)
+    assert sorted(held(store, "a") + held(store, "b")) == [b"a"] * (ENTRIES + 1) + [b"b"] * (ENTRIES + 1)
+    assert len(set(held(store, "a"))) == 1
+
+
 def test_a_log_found_elsewhere_is_copied_and_perhaps_not_the_last(tmp_path: Path) -> None:
     """It may be a copy that somebody made before more was added: that is said. What is added now stays out of it."""
     store = two_streams(tmp_path / "store", 3)

@@ -86,7 +86,6 @@ def _backups(target: Path) -> list[Backup]:
     if (target / "backups.json").exists():
         found = Repository.open(target).backups()
         if found:
-            return sorted(
-                found, key=lambda backup: backup.header is not None
-            )  # the newest that can be read is the last
+            # The newest that can be read is the last.
+            return sorted(found, key=lambda backup: backup.header is not None)
     return [find_backup(target)]  # which says so where there is none: nothing is no sound backup
