@@ -181,7 +181,7 @@ class _StreamRepair:
         ours = owner_in(self.directory, heads, self.streams)
         if is_doubtful(self.directory, heads, self.streams):
             self.report.notes.append(
-                "as many files here are another stream's: if their names are exchanged, rename both"
+                "as many files are another stream's: if names are exchanged now, rename both"
             )
         for path, (uuid, number, generation) in heads.items():
             parsed = names.parse_file(path.name)
