@@ -180,9 +180,7 @@ class _StreamRepair:
         heads = owners_in(self.directory)
         ours = owner_in(self.directory, heads, self.streams)
         if is_doubtful(self.directory, heads, self.streams):
-            self.report.notes.append(
-                "as many files are another stream's: if names are exchanged now, rename both"
-            )
+            self.report.notes.append("as many files are another stream's: if names are exchanged now, rename both")
         for path, (uuid, number, generation) in heads.items():
             parsed = names.parse_file(path.name)
             assert parsed is not None
