@@ -27,14 +27,14 @@ from diskstream.engine.files import Files, nameless_file, size_of, wrapped
 from diskstream.errors import CorruptionError, DiskFullError, RemoteError, storage_error
 from diskstream.plurals import number_of
 
-__all__ = ["ColdCache", "Fetch"]
+__all__ = ["MAX_IN_MEMORY_BYTES", "ColdCache", "Fetch"]
 
 # Sends all bytes of a stub's object to a sink, or raises a RemoteError.
 Fetch = Callable[[Stub, Callable[[bytes], object]], None]
 
 _AT_ONCE = 1 << 20
 _UNFINISHED_S = 3600
-_IN_MEMORY_BYTES = 256 << 20
+MAX_IN_MEMORY_BYTES = 256 << 20
 
 
 def _no_storage(stub: Stub, _: Callable[[bytes], object]) -> None:
@@ -129,7 +129,7 @@ class ColdCache:
         try:
             temporary, fd = self._fetched(stub, fetch or self._fetch)
         except DiskFullError:
-            if stub.size_bytes > _IN_MEMORY_BYTES:
+            if stub.size_bytes > MAX_IN_MEMORY_BYTES:
                 raise
             return _in_memory(stub, fetch or self._fetch)
         self._files.unlink(temporary)

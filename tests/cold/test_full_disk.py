@@ -39,7 +39,7 @@ def test_what_is_read_back_wants_no_room_on_the_disk_that_is_full(tmp_path: Path
 
 
 def test_what_is_too_large_for_memory_waits_for_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cold_cache, "_IN_MEMORY_BYTES", 100)
+    monkeypatch.setattr(cold_cache, "MAX_IN_MEMORY_BYTES", 100)
     with opened(tmp_path / "s", files=NoRoom()) as store:
         stream = filled(store)
         with pytest.raises(diskstream.DiskFullError):

@@ -11,7 +11,7 @@ from diskstream import _native
 from diskstream.backups import manifest as backup_manifest
 from diskstream.cold import catalogue
 from diskstream.commands import dispatch, dumps, globs, key_records, statistics
-from diskstream.engine import cold, directory, files, layouts, lease, names
+from diskstream.engine import cold, cold_cache, directory, files, layouts, lease, names
 from diskstream.exporting import manifest as export_manifest
 from diskstream.ingest import resuming, rows
 from diskstream.object_address import MAX_URL_CHARS
@@ -88,6 +88,7 @@ def limits() -> list[tuple[str, str]]:
         ("`lease.json` of a lease", size(lease._MAX_LEASE_BYTES)),
         ("a stub of a cold segment", size(cold.MAX_STUB_BYTES)),
         ("an object of a cold segment", size(cold.MAX_OBJECT_BYTES)),
+        ("what is read back of one into memory, on a disk without room for it", size(cold_cache.MAX_IN_MEMORY_BYTES)),
         ("a record of the catalogue of cold segments", size(catalogue.MAX_RECORD_BYTES)),
         ("the URL of a place; a path below it", f"{MAX_URL_CHARS:,} characters; {MAX_PATH_CHARS}"),
         ("a line of a backup's manifest", size(backup_manifest._MAX_LINE_BYTES)),
