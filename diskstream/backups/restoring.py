@@ -45,7 +45,8 @@ class Wanted:
         streams: their names; all, and all else that the backup has, where there are none.
         name: another name, for one stream; None is its own.
         until: the last ID that is to be there; None is as it is in the backup.
-        damaged: take streams that were damaged when the backup was made.
+        damaged: take streams that are damaged, as far as they are there: since the backup was made, or before. With
+            `until`, and into a store, those alone that can be read.
         on_total: called with how many bytes there are, once.
         on_bytes: called with bytes just copied or read back.
     """
@@ -83,6 +84,7 @@ class Restored:
         files, size_bytes: what was copied as it is.
         entries: how many there are in what was restored.
         rules: by name, the rules of retention that came along: whoever opens the store for writing goes by them.
+        faults: by name, what is wrong with streams that were taken though they are damaged: a repair is next.
         cold_segments, cold_bytes: what is in object storage, where the store that was backed up has the same objects.
     """
 
@@ -92,6 +94,7 @@ class Restored:
     size_bytes: int = 0
     entries: int = 0
     rules: dict[bytes, RetentionRule] = field(default_factory=dict)
+    faults: dict[bytes, list[str]] = field(default_factory=dict)
     cold_segments: int = 0
     cold_bytes: int = 0
 
@@ -225,11 +228,14 @@ class _Making:
         self._backup, self._manifest, self._fresh, self._wanted = backup, manifest, fresh, wanted
         self._files = Files()
         self._restored = Restored(fresh)
-        self._copied: list[tuple[Path, Kept]] = []
+        self._copied: list[tuple[Path, str]] = []
+        self._names: dict[str, bytes] = {}  # of streams, by their places in the backup
 
     def run(self, streams: Sequence[KeptStream]) -> Restored:
         """Copies, goes back in time where that is wanted, reads back, and makes it durable."""
         moved = {stream.path: self._place(stream) for stream in streams}
+        self._names = {stream.path: self._wanted.named(stream.raw_name) for stream in streams}
+        self._restored.faults = {self._names[each.path]: list(each.faults) for each in streams if each.faults}
         listed = [kept for kept in self._manifest.files.values() if _is_wanted(kept.path, moved, self._wanted)]
         if self._wanted.on_total is not None:
             self._wanted.on_total(2 * sum(kept.size_bytes for kept in listed))
@@ -248,7 +254,7 @@ class _Making:
             self._rewind(streams, moved, self._wanted.until)
         else:
             self._restored.streams = {place: Rewound("whole") for place in moved.values()}
-        self._check({moved[stream.path] for stream in streams if stream.faults})
+        self._check({moved[path] for path, name in self._names.items() if name in self._restored.faults})
         for folder in sorted({path.parent for path in self._fresh.rglob("*")}, reverse=True):
             self._files.sync_dir(folder)
         return self._restored
@@ -268,12 +274,26 @@ class _Making:
         try:
             copied = copy_file(source, target, self._files, self._handled)
         except FileNotFoundError:
-            raise BackupError(source, "it is missing", _WAY_OUT) from None
+            self._is_damaged(source, place, "it is missing")
+            return
         if (copied.size_bytes, copied.sha256) != (kept.size_bytes, kept.sha256):
-            raise BackupError(source, f"its SHA-256 is {copied.sha256}, and was {kept.sha256}", _WAY_OUT)
-        self._copied.append((target, kept))
+            self._is_damaged(source, place, f"its SHA-256 is {copied.sha256}, and was {kept.sha256}")
+        self._copied.append((target, copied.sha256))
         self._restored.files += 1
-        self._restored.size_bytes += kept.size_bytes
+        self._restored.size_bytes += copied.size_bytes
+
+    def _is_damaged(self, source: Path, place: str, what: str) -> None:
+        """Notes what has become of a file since the backup was made, where it is taken all the same.
+
+        Raises:
+            BackupError: it is not: nobody said so, or nothing can be read without it, or not at an earlier moment.
+        """
+        takes = self._wanted.damaged and self._wanted.until is None
+        if place not in self._names or source.name == "name":
+            raise BackupError(source, what, _WAY_OUT)
+        if not takes:
+            raise BackupError(source, what, f"{_WAY_OUT}; {_TAKEN}")
+        self._restored.faults.setdefault(self._names[place], []).append(f"{source.name}: {what}")
 
     def _folder(self, folder: Path) -> None:
         missing = [each for each in (folder, *folder.parents) if not each.exists()]
@@ -285,8 +305,8 @@ class _Making:
             self._wanted.on_bytes(size_bytes)
 
     def _read_back(self) -> None:
-        for path, kept in self._copied:
-            if digest_file(path, self._handled).sha256 != kept.sha256:
+        for path, sha256 in self._copied:
+            if digest_file(path, self._handled).sha256 != sha256:
                 raise BackupError(path, "what was read back is not what was written", "the disk is not to be trusted")
 
     def _rewind(self, streams: Sequence[KeptStream], moved: dict[str, str], until: EntryID) -> None:
@@ -373,6 +393,7 @@ def _length(stream: Stream) -> int:
 
 
 _WAY_OUT = "diskstream backup verify says what else is damaged; an older backup may be sound"
+_TAKEN = "--damaged takes what is there, without --until"
 
 
 # --- streams of a store -----------------------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ from diskstream.plurals import number_of
 from diskstream.redis_link import check_url
 
 _RULES_TOLD = 5
+_FAULTS_TOLD = 5
 
 
 @click.command("restore")
@@ -50,7 +51,7 @@ _RULES_TOLD = 5
     help="Another name for the one stream.",
 )
 @click.option("--until", type=END, metavar="ID|TIME", help="Leave out what was added later (to a directory).")
-@click.option("--damaged", is_flag=True, help="Take also what was damaged when the backup was made (to a directory).")
+@click.option("--damaged", is_flag=True, help="Take also what is damaged, as it is (to a directory).")
 @optional_directory_option("The store to take from, instead of a backup (to a Redis).")
 @click.option(
     "--start", type=start_bound, metavar="ID|TIME", help="The first ID; ( before it leaves it out (to a Redis)."
@@ -137,6 +138,7 @@ def _restore_to_directory(backup: Path, target: str, name: bytes | None, given: 
             "expiry. Its log does not go back to that ID",
             err=True,
         )
+    _tell_faults(restored)
     _tell_rules(restored)
     if restored.cold_segments:
         click.echo(
@@ -159,6 +161,18 @@ def _say_plan(planned: Planned, found: Backup, path: Path, given: SimpleNamespac
         f"would restore to {kind} {path}: {number_of(len(planned.streams), 'stream')}, "
         f"{number_of(planned.entries, 'entry')}{most}, {decimal(planned.size_bytes)} of files, from {_from(found)}"
     )
+
+
+def _tell_faults(restored: Restored) -> None:
+    """Says what was taken though it is damaged, and what to do with it."""
+    for stream, faults in restored.faults.items():
+        for fault in faults[:_FAULTS_TOLD]:
+            click.echo(f"{text(stream)} is damaged: {fault}", err=True)
+        left = len(faults) - _FAULTS_TOLD
+        if left > 0:
+            click.echo(f"{text(stream)} has {number_of(left, 'more fault')}", err=True)
+    if restored.faults:
+        click.echo(f"`diskstream repair --dir {restored.path}` keeps what can be read of it", err=True)
 
 
 def _tell_rules(restored: Restored) -> None:
@@ -192,5 +206,6 @@ def _facts(backup: Backup, restored: Restored) -> dict[str, object]:
         "size_bytes": restored.size_bytes,
         "cold_segments": restored.cold_segments,
         "cold_bytes": restored.cold_bytes,
+        "damaged": restored.faults,
         "retention": {name: rule_facts(rule) for name, rule in restored.rules.items()},
     }
