@@ -189,6 +189,15 @@ def _header(path: Path, found: dict[str, Any]) -> Header:
     return Header(**{**found, "patterns": tuple(found["patterns"])})
 
 
+def _damaged(path: Path, error: Exception) -> CorruptionError:
+    found = CorruptionError(str(path), "manifest", 0, "the manifest of a backup", str(error))
+    found.hint = (
+        f"the streams are there all the same: copy the directory of the backup, remove {NAME} from the copy, "
+        "which is a store then, and verify that"
+    )
+    return found
+
+
 def read_header(folder: Path) -> Header:
     """The first line of a manifest.
 
@@ -202,7 +211,7 @@ def read_header(folder: Path) -> Header:
             return _header(path, found)
         raise ValueError("it is empty")  # noqa: TRY301  # one way out of a damaged file
     except (OSError, ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
-        raise CorruptionError(str(path), "manifest", 0, "the manifest of a backup", str(error)) from error
+        raise _damaged(path, error) from error
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -237,7 +246,7 @@ def read_manifest(folder: Path) -> Manifest:
         if manifest is None or end != digest.hexdigest():
             raise ValueError("its checksum is another")  # noqa: TRY301
     except (OSError, ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
-        raise CorruptionError(str(path), "manifest", 0, "the manifest of a backup", str(error)) from error
+        raise _damaged(path, error) from error
     return manifest
 
 

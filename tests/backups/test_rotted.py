@@ -1,5 +1,6 @@
 """A backup that rots on its own disk, and is all that is left: what is sound of it can be had."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -72,3 +73,14 @@ def test_without_a_description_there_is_no_store(backups: Path, tmp_path: Path) 
     next(backups.glob("2*/store.json")).write_text("{")
     with pytest.raises(BackupError, match="its SHA-256 is"):
         restore(find_backup(backups), tmp_path / "again", Wanted(damaged=True))
+
+
+def test_of_a_damaged_manifest_the_way_out_is_said_and_is_one(backups: Path, tmp_path: Path) -> None:
+    """The hint was to repair it, which a backup refuses."""
+    (found,) = backups.glob("2*")
+    flip_in_place(found / "backup.jsonl", 300)
+    done = CliRunner().invoke(main, ["restore", str(found), "--to", str(tmp_path / "again")])
+    assert "remove backup.jsonl from the copy, which is a store then" in done.stderr
+    shutil.copytree(found, tmp_path / "copy")
+    (tmp_path / "copy" / "backup.jsonl").unlink()
+    assert len(held(tmp_path / "copy")) == ENTRIES
