@@ -106,3 +106,25 @@ def test_where_no_stream_has_a_rule_that_is_said(path: Path) -> None:
     for words in (["show"], ["apply", "--force"]):
         assert run(path, "retention", *words).stderr == "no stream has a rule, so everything is kept\n"
     assert run(path, "retention", "show", "--json").output == ""
+
+
+@pytest.mark.parametrize("given", ["0", "0ms", "0s"])
+def test_how_long_something_is_idle_is_said_in_ms_or_with_a_unit(path: Path, given: str) -> None:
+    assert "3000-0" in run(path, "group", "pending", "jobs", "g", "--idle", given).stdout
+    assert "3000-0" not in run(path, "group", "pending", "jobs", "g", "--idle", "7d").stdout
+    assert "3000-0" not in run(path, "group", "pending", "jobs", "g", "--idle", "999999999").stdout
+    assert run(path, "group", "claim", "jobs", "g", "d", "--min-idle", given, "--justid").stdout == "3000-0\n"
+
+
+@pytest.mark.parametrize("given", ["-1", "1h30", "soon", "9223372036854775808"])
+def test_what_is_no_length_of_time_is_wrong_usage(path: Path, given: str) -> None:
+    assert "--idle" in run(path, "group", "pending", "jobs", "g", "--idle", given, code=2).stderr
+
+
+@pytest.mark.parametrize(
+    ("option", "said"), [("--dir", "ls --dir STORE"), ("-d", "ls -d STORE"), ("--json", "ls --json")]
+)
+def test_an_option_before_the_verb_is_told_where_it_stands(option: str, said: str) -> None:
+    failed = CliRunner().invoke(main, [option, "ls"])
+    assert failed.exit_code == 2
+    assert f"{option} stands behind the verb: diskstream {said}" in failed.stderr

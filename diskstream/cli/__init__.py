@@ -68,6 +68,9 @@ _AGAIN = {
 }
 
 
+# Options that all verbs have, or nearly all, and an example of what follows them.
+_OF_VERBS = {"-d": " STORE", "--dir": " STORE", "--json": ""}
+
 # They do nothing but print: with nowhere to print to they have failed.
 _ONLY_PRINT = {"count", "info", "inspect", "len", "ls", "range", "tail", "top"}
 
@@ -109,6 +112,11 @@ class _Verbs(click.Group):
             return super().make_context(info_name, args, parent, **extra)
         except OSError as error:  # --help and --version print before anything is invoked
             raise _failed(error) from error
+        except click.NoSuchOption as error:
+            if error.option_name not in _OF_VERBS:
+                raise
+            shown = f"{error.option_name} stands behind the verb: diskstream ls {error.option_name}"
+            raise click.UsageError(f"{shown}{_OF_VERBS[error.option_name]}", error.ctx) from None
 
     def invoke(self, ctx: click.Context) -> Any:
         try:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import click
 
-__all__ = ["AGE", "RATE", "SIZE", "SIZE_OR_NOTHING", "SPAN"]
+__all__ = ["AGE", "IDLE", "RATE", "SIZE", "SIZE_OR_NOTHING", "SPAN"]
 
 _MOST: Final = (1 << 63) - 1
 _PART: Final = re.compile(r"(\d{1,19})(?:\.(\d{1,9}))?([a-z]*)", re.ASCII)
@@ -54,6 +54,19 @@ def _exact(part: re.Match[str], unit: int) -> int:
     return int(part[1] + decimals) * unit // whole
 
 
+class _Idle(_Amount):
+    """A length of time that is in milliseconds, as in Redis's commands, where no unit is said."""
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The amount.
+
+        Raises:
+            click.BadParameter: it is none, or too little, or over 2^63.
+        """
+        bare = isinstance(value, str) and value.isascii() and value.isdecimal()
+        return super().convert(f"{value}ms" if bare else value, param, ctx)
+
+
 class _Rate(click.FloatRange):
     """So much a second: a number that is neither about zero nor infinite."""
 
@@ -74,4 +87,5 @@ RATE: Final = _Rate(min=1e-6)
 SIZE: Final = _Amount("size", _BYTES, "500MB or 10GiB", least=1, parts=1)
 SIZE_OR_NOTHING: Final = _Amount("size", _BYTES, "500MB or 10GiB", least=0, parts=1)
 SPAN: Final = _Amount("length of time", _MS, "90s, 1h30m or 7d", least=0, parts=8)
+IDLE: Final = _Idle("length of time", _MS, "60000, which are ms, 90s or 1h30m", least=0, parts=8)
 AGE: Final = _Amount("length of time", _MS, "90s, 1h30m or 7d", least=1, parts=8)

@@ -10,6 +10,7 @@ from typing import Final
 import click
 
 import diskstream
+from diskstream.cli.amounts import IDLE
 from diskstream.cli.completing import complete_consumers
 from diskstream.cli.moments import known_id
 from diskstream.cli.options import (
@@ -34,9 +35,7 @@ Claimed = diskstream.Delivery | diskstream.EntryID
 @group_argument
 @click.argument("consumer", type=as_bytes, shell_complete=complete_consumers)
 @click.argument("ids", metavar="[ID...]", type=known_id, nargs=-1)
-@click.option(
-    "--min-idle", type=click.IntRange(0, 2**63 - 1), metavar="MS", help="Only what was delivered so long ago."
-)
+@click.option("--min-idle", type=IDLE, metavar="MS|SPAN", help="Only what was delivered so long ago: 60000, 90s, 1h.")
 @click.option("-n", "--count", type=click.IntRange(min=1), help="At most so many. Not with IDs.")
 @click.option("--justid", is_flag=True, help="Print IDs only, and do not count it as a delivery.")
 @directory_option

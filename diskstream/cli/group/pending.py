@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 import diskstream
+from diskstream.cli.amounts import IDLE
 from diskstream.cli.duration import duration
 from diskstream.cli.moments import check_order, end_bound, start_bound
 from diskstream.cli.options import (
@@ -35,7 +36,7 @@ _AT_ONCE: Final = 1000
 @click.argument("start", type=start_bound, default="-")
 @click.argument("end", type=end_bound, default="+")
 @click.option("-c", "--consumer", type=as_bytes, metavar="NAME", help="Only what this consumer has.")
-@click.option("--idle", type=click.IntRange(0, 2**63 - 1), metavar="MS", help="Only what was delivered so long ago.")
+@click.option("--idle", type=IDLE, metavar="MS|SPAN", help="Only what was delivered so long ago: 60000, 90s, 1h.")
 @click.option("-n", "--count", type=click.IntRange(0, sys.maxsize), help="At most so many.")
 @click.option("--summary", is_flag=True, help="How many there are, and who has them.")
 @directory_option
