@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from diskstream.archiving import ArchiveReport, ArchiveResult, Plan
-from diskstream.cli.output import attributes, console, error_console, text, write_json
+from diskstream.cli.output import attributes, error_console, print_table, text, write_json
 from diskstream.plurals import number_of
 
 
@@ -87,7 +87,7 @@ def write_result(result: ArchiveResult, seconds: float, *, as_json: bool) -> Non
             f"{report.groups:,}",
             f"{report.pending:,}",
         )
-    console().print(table)
+    print_table(table)
     whole = [report for report in result.reports if report.error is None]
     if not whole:
         return  # why, or that there is nothing, stands on standard error

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from diskstream.cli.options import directory_option, existing_store, existing_stream, json_option, stream_argument
-from diskstream.cli.output import attributes, console, text, write_json
+from diskstream.cli.output import attributes, print_table, text, write_json
 from diskstream.cli.progress import entries_progress
 
 
@@ -39,4 +39,4 @@ def command(*, stream: bytes | None, directory: Path, as_json: bool) -> None:
                     f"{report.entries_dropped:,}",
                 )
     if not as_json and table.row_count:
-        console().print(table)
+        print_table(table)

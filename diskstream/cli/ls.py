@@ -13,7 +13,7 @@ import diskstream
 from diskstream.cli.completing import complete_streams
 from diskstream.cli.failure import Failure
 from diskstream.cli.options import as_bytes, directory_option, existing_store, json_option
-from diskstream.cli.output import console, text, write_json
+from diskstream.cli.output import print_table, text, write_json
 from diskstream.copying import is_unfinished
 
 
@@ -44,5 +44,5 @@ def command(ctx: click.Context, *, pattern: bytes | None, directory: Path, as_js
             else:
                 table.add_row(Text(text(name)), f"{info.length:,}", str(first or ""), str(last), f"{info.size_bytes:,}")
     if not as_json and table.row_count:
-        console().print(table)
+        print_table(table)
     ctx.exit(1 if damaged else 0)

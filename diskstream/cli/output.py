@@ -16,10 +16,12 @@ from typing import IO, Any
 
 import click
 from rich.console import Console
+from rich.table import Table
 
 import diskstream
 
 _LINES_AT_ONCE = 512
+_WIDEST = 1 << 16  # a name of 4,096 bytes, each of them escaped, and some more of those
 
 
 def console() -> Console:
@@ -28,6 +30,14 @@ def console() -> Console:
     What is in brackets is no markup: names have brackets.
     """
     return Console(width=None if sys.stdout.isatty() else 200, highlight=False, markup=False)
+
+
+def print_table(table: Table) -> None:
+    """A table on standard output, as wide as what is in it: a narrow terminal goes on in its next line.
+
+    Cut to its width, IDs could be neither read nor copied, and long names went from what is piped too.
+    """
+    Console(width=_WIDEST, highlight=False, markup=False).print(table)
 
 
 def error_console(file: IO[Any] | None = None) -> Console:

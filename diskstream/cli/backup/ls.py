@@ -11,7 +11,7 @@ from rich.table import Table
 from diskstream.backups import Repository
 from diskstream.cli.failure import Failure
 from diskstream.cli.options import json_option
-from diskstream.cli.output import attributes, console, text, write_json
+from diskstream.cli.output import attributes, print_table, text, write_json
 
 
 @click.command("ls")
@@ -41,7 +41,7 @@ def command(ctx: click.Context, *, target: Path, as_json: bool) -> None:
         only = ", ".join(map(text, header.patterns))
         table.add_row(backup.name, f"{header.streams:,}", f"{header.entries:,}", *sizes, damaged, only)
     if not as_json and table.row_count:
-        console().print(table)
+        print_table(table)
     if left := len(repository.unfinished()):
         click.echo(f"{left:,} unfinished: the next backup takes over what it has copied", err=True)
     ctx.exit(1 if unreadable else 0)

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from diskstream.cli.cold.amounts import chosen_streams
 from diskstream.cli.options import checked, directory_option, existing_store, json_option, stream_argument
-from diskstream.cli.output import console, text, write_json
+from diskstream.cli.output import print_table, text, write_json
 from diskstream.cold.listing import Line, catalogued, local
 from diskstream.object_address import Address
 
@@ -48,7 +48,7 @@ def command(*, stream: bytes | None, place: str | None, directory: Path, as_json
             else:
                 table.add_row(*_row(line))
     if not as_json and table.row_count:
-        console().print(table)
+        print_table(table)
 
 
 def _row(line: Line) -> list[Text]:

@@ -17,7 +17,7 @@ from diskstream.cli.options import (
     json_option,
     stream_argument,
 )
-from diskstream.cli.output import attributes, console, text, write_json
+from diskstream.cli.output import attributes, print_table, text, write_json
 
 
 @click.command("ls")
@@ -43,4 +43,4 @@ def command(*, stream: bytes, group: bytes, directory: Path, as_json: bool) -> N
             inactive = "never active" if info.inactive_ms is None else duration(info.inactive_ms)
             table.add_row(Text(text(info.name)), f"{info.pending:,}", duration(info.idle_ms), inactive)
     if not as_json and table.row_count:
-        console().print(table)
+        print_table(table)

@@ -16,7 +16,7 @@ from diskstream.cli.options import (
     json_option,
     stream_argument,
 )
-from diskstream.cli.output import attributes, console, text, write_json
+from diskstream.cli.output import attributes, print_table, text, write_json
 
 
 @click.command("info")
@@ -36,7 +36,7 @@ def command(*, stream: bytes, group: bytes, directory: Path, as_json: bool) -> N
     table = Table(show_header=False, box=None, pad_edge=False)
     for name, value in facts.items():
         table.add_row(name.replace("_", " "), Text(_shown(name, value)))
-    console().print(table)
+    print_table(table)
 
 
 def _shown(name: str, value: object) -> str:

@@ -11,7 +11,7 @@ from rich.text import Text
 import diskstream
 from diskstream.cli.failure import Failure
 from diskstream.cli.options import directory_option, existing_store, existing_stream, json_option, stream_argument
-from diskstream.cli.output import attributes, console, text, write_json
+from diskstream.cli.output import attributes, print_table, text, write_json
 
 
 @click.command("ls")
@@ -47,7 +47,7 @@ def command(ctx: click.Context, *, stream: bytes | None, directory: Path, as_jso
                 else:
                     table.add_row(Text(text(name)), *_row(info))
     if not as_json and table.row_count:
-        console().print(table)
+        print_table(table)
     ctx.exit(1 if damaged else 0)
 
 

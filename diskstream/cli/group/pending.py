@@ -25,7 +25,7 @@ from diskstream.cli.options import (
     json_option,
     stream_argument,
 )
-from diskstream.cli.output import attributes, console, text, write_json
+from diskstream.cli.output import attributes, print_table, text, write_json
 
 _AT_ONCE: Final = 1000
 
@@ -115,4 +115,4 @@ def _write_summary(pending: diskstream.PendingSummary, *, as_json: bool) -> None
     for name, held in pending.consumers.items():
         table.add_row(Text(text(name)), f"{held:,}")
     if table.row_count:
-        console().print(table)
+        print_table(table)

@@ -11,7 +11,7 @@ from rich.text import Text
 import diskstream
 from diskstream.cli.failure import Failure
 from diskstream.cli.options import directory_option, existing_store, existing_stream, json_option, stream_argument
-from diskstream.cli.output import console, text, write_json
+from diskstream.cli.output import print_table, text, write_json
 from diskstream.cli.retention.wording import limits_of, rule_facts, what_goes
 from diskstream.redis_link import shown
 
@@ -60,7 +60,7 @@ def command(ctx: click.Context, *, stream: bytes | None, directory: Path, as_jso
                     "" if beyond is None else what_goes(beyond),
                 )
     if not as_json and table.row_count:
-        console().print(table)
+        print_table(table)
     elif not as_json and stream is None and not failed:
         click.echo("no stream has a rule, so everything is kept", err=True)
     ctx.exit(1 if failed else 0)
