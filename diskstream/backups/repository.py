@@ -136,7 +136,11 @@ class Repository:
             version, store = int(found["format"]), str(uuid.UUID(found["store"]))
         except FileNotFoundError:
             what = "it holds no backups" if path.is_dir() else "there is no such directory"
-            raise BackupError(path, what, "diskstream backup makes one there") from None
+            hint = "diskstream backup create makes one there"
+            if (path / "store.json").exists():
+                what = "it is a store, and holds no backups"
+                hint = f"diskstream backup create DEST --dir {path} makes one of it; a Redis gets its streams by --dir"
+            raise BackupError(path, what, hint) from None
         except OSError as error:
             raise BackupError(path, f"its {_DESCRIPTION} cannot be read: {error.strerror or error}") from error
         except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
@@ -335,7 +339,7 @@ def find_backup(path: Path, streams: Sequence[bytes] = ()) -> Backup:
         return Backup(resolved, read_header(resolved))
     found = [backup for backup in Repository.open(path).backups() if backup.header is not None]
     if not found:
-        raise BackupError(path, "there is no backup in it yet", "diskstream backup makes one")
+        raise BackupError(path, "there is no backup in it yet", "diskstream backup create makes one")
     for backup in reversed(found):
         if backup.header is not None and backup.header.covers(streams):
             return backup

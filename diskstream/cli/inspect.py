@@ -98,8 +98,13 @@ def _rows(file: Path | None, directory: Path | None, target: bytes | None, depth
     if file is not None:
         return inspect_file(file, depth)
     assert directory is not None
-    with none_missing(directory):
-        return inspect_store(directory) if target is None else inspect_stream(directory, target, depth)
+    try:
+        with none_missing(directory):
+            return inspect_store(directory) if target is None else inspect_stream(directory, target, depth)
+    except Failure as failure:
+        if target is not None and Path(os.fsdecode(target)).is_file():
+            failure.hint = f"a file is named with a slash: ./{text(target)}"
+        raise
 
 
 def _dump(lines: Iterable[Line], *, as_json: bool) -> None:

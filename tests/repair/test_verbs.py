@@ -245,6 +245,14 @@ def test_inspect_shows_the_store_its_streams_and_their_parts(run: Run) -> None:
     assert "there is no stream rase" in run("inspect", "rase", code=1).stderr
 
 
+def test_inspect_of_a_file_that_is_taken_for_a_stream_says_how_files_are_named(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("00000001.seg").write_bytes(b"")
+    assert "a file is named with a slash: ./00000001.seg" in run("inspect", "00000001.seg", code=1).stderr
+
+
 def test_inspect_shows_frames_and_entries_of_a_log(run: Run, folder: Path) -> None:
     log = str(folder / "00000003.log")
     frames = [row for row in objects(run("inspect", log, "--frames", "--json")) if row["is"] == "frame"]
