@@ -302,6 +302,32 @@ def test_the_rights_that_the_page_lists_are_enough(world: World) -> None:
     assert len(world.source("s")) == 16
 
 
+def test_the_rights_that_the_page_lists_are_enough_to_restore(world: World) -> None:
+    page = (ROOT / "docs" / "archiving.md").read_text(encoding="utf-8")
+    said = page.partition("A user of the Redis wants the rights")[2].partition("\n\n")[0]
+    plain, _, replacing = said.partition("for `--replace`")
+    world.fill("s", 30)
+    world.client.xgroup_create("s", "g", "0")
+    world.client.xreadgroup("g", "c", {"s": ">"}, count=20)
+    world.archive()
+    world.client.delete("s")
+    url = world.url.replace("redis://", "redis://mover:pw@")
+    words = ["restore", "--to", url, "--dir", str(world.directory), "--stream", "s"]
+    rights = re.findall(r"\+[a-z|]+", plain)
+    world.client.execute_command("ACL", "SETUSER", "mover", "reset", "on", ">pw", "~*", *rights)
+    try:
+        world.run(*words)
+        world.run(*words, "--key", "part", "--start", "5")
+        world.client.execute_command("ACL", "SETUSER", "mover", *re.findall(r"\+[a-z|]+", replacing))
+        world.client.xadd("s", {"n": "more"})
+        world.client.set("text", "x")
+        for key in ("s", "text"):
+            world.run(*words, "--key", key, "--replace", "--force")
+    finally:
+        world.client.execute_command("ACL", "DELUSER", "mover")
+    assert len(world.source("s")) == len(world.source("text")) == 30
+
+
 def test_a_cluster_is_refused(world: World, tmp_path: Path, redis_server: RedisServer) -> None:
     process, port = _start_redis("redis-server", tmp_path, {"save": "", "cluster-enabled": "yes"})
     try:
