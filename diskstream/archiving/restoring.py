@@ -177,6 +177,7 @@ class _Restore:
     def run(self, *, replace: bool, stop: threading.Event, on_expected: Callable[[int], None] | None) -> bool:
         identity = self._stream.identity()
         wanted = self._stream.digest(self._start, self._end)
+        replace = replace and not self._server.facts.is_ours
         if not self._may_begin(wanted, replace=replace):
             self.report.already_there, self.report.digest = True, str(wanted)
             self.report.notes.append("the key holds these entries already: it was left as it is")
@@ -207,7 +208,11 @@ class _Restore:
         wanted = self._stream.digest(self._start, self._end)
         kind = self._server.kind(self._key)
         return RestorePlan(
-            self._stream.name, self._key, wanted.entries, kind, self._would(kind, wanted, replace=replace)
+            self._stream.name,
+            self._key,
+            wanted.entries,
+            kind,
+            self._would(kind, wanted, replace=replace and not self._server.facts.is_ours),
         )
 
     def _would(self, kind: str, wanted: Digest, *, replace: bool) -> str:
@@ -229,7 +234,9 @@ class _Restore:
             self._server.shown,
             f"the key {quoted(self._key)} is there, and holds something else"
             + ("" if kind == "stream" else f", a {kind}"),
-            "give it another name there, or take --replace",
+            "give it another name there, or remove it: a diskstream serve runs no script, by which a key is replaced"
+            if self._server.facts.is_ours
+            else "give it another name there, or take --replace",
         )
 
     def _resumed(self) -> EntryID:

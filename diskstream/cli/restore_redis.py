@@ -50,7 +50,11 @@ def restore_to_redis(
                 _say_plans(plans, as_json=as_json)
                 return
             keys = {name: name if key is None else key for name in wanted}
-            taken = [each for each in keys.values() if server.kind(each) != "none"] if replace else []
+            taken = (
+                [each for each in keys.values() if server.kind(each) != "none"]
+                if replace and not server.facts.is_ours
+                else []
+            )
             if taken:
                 ask(f"Replace {', '.join(map(text, taken[:10]))} in {server.shown}?", force=force)
             refused = 0

@@ -407,3 +407,18 @@ def test_the_program_in_tools_is_the_verb(world: World) -> None:
     assert done.returncode == 0, done.stderr
     assert "3 entries of 1 stream " in done.stdout
     assert done.stderr == ""
+
+
+def test_in_a_server_of_ours_no_key_is_replaced_and_what_to_do_is_said(world: World, tmp_path: Path) -> None:
+    """The hint was to name a store as a replay does, which no restore can."""
+    with diskstream.open(world.directory) as store:
+        store.stream("s").add({"a": 1}, id="1-0")
+    with serving(tmp_path / "served") as server:
+        url = f"redis://127.0.0.1:{server.port}"
+        words = ["restore", "--to", url, "--dir", str(world.directory), "--stream", "s", "--replace", "--force"]
+        world.run(*words)  # there is nothing to be replaced
+        with redis.Redis(port=server.port) as client:
+            client.xadd("s", {"more": 1})
+            told = world.run(*words, code=1)
+            assert "a diskstream serve runs no script, by which a key is replaced" in told.stderr
+            assert client.xlen("s") == 2
