@@ -124,7 +124,7 @@ def _said_otherwise(url: str, said: str) -> tuple[str, str] | None:
     if "unknown command" in said.lower():
         return (
             "it does not know a command that this needs",
-            "name a Redis; a diskstream serve has streams alone: a replay names its store instead (stream:NAME@STORE)",
+            "name a Redis; a diskstream serve has streams alone: to replay, name its store instead (stream:NAME@STORE)",
         )
     return None
 

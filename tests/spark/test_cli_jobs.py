@@ -95,7 +95,7 @@ def test_wrong_usage_and_failures_say_what_to_do(told: Any, tmp_path: Path, monk
     assert "FIELD:TYPE" in told("archive", "--layout", "typed", "--column", "n", status=2).stderr
     assert "--grace" in told("compact", "--grace", "soon", status=2).stderr
     assert "there is no archive in" in told("compact", status=1).stderr
-    assert "no stream b'none'" in told("archive", "--stream", "none", status=1).stderr
+    assert "no stream 'none'" in told("archive", "--stream", "none", status=1).stderr
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     result = told("archive", status=1)
     assert "jobs on Spark need pyspark" in result.stderr

@@ -273,7 +273,7 @@ def test_a_field_that_must_be_there_and_is_not_is_told(spark: "SparkSession", st
     ("options", "schema", "says"),
     [
         ({"stream": "x"}, "", "has no option stream; did you mean streams\\?"),
-        ({"streams": "none"}, "", "the store has no stream b'none'"),
+        ({"streams": "none"}, "", "the store has no stream 'none'"),
         ({"layout": "typed"}, "", "layout=typed needs the columns"),
         ({}, "id_ms string", "column id_ms is string, but it stands for part of an entry"),
         ({"startingIds": "x"}, "", "option startingIds='x': it takes earliest, latest, an ID"),

@@ -215,7 +215,7 @@ def test_no_such_path_is_told_as_what_it_may_be(tmp_path: Path) -> None:
 
 
 def test_no_such_stream_is_told_before_anything_is_read(made: Layered) -> None:
-    with pytest.raises(NoSuchStreamError, match="the store has no stream b'X'"):
+    with pytest.raises(NoSuchStreamError, match="the store has no stream 'X'"):
         plan_entries(options(path=made.store.path, streams="x,X"))
 
 

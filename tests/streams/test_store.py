@@ -222,7 +222,7 @@ def test_renaming_a_stream_takes_all_of_it_along(tmp_path: Path) -> None:
 def test_renaming_replaces_what_has_the_name_unless_told_not_to(store: Store) -> None:
     store.stream("a").add({"n": 1}, "1-0")
     store.stream("b").add({"n": 2}, "2-0")
-    with pytest.raises(StreamExistsError, match="already has a stream b'b'"):
+    with pytest.raises(StreamExistsError, match="already has a stream 'b'"):
         store.rename("a", "b", replace=False)
     assert store.streams() == [b"a", b"b"]
     store.rename("a", "b")
