@@ -63,7 +63,11 @@ def verify(
     wanted = frozenset(names.as_name(name) for name in streams)
     where, options = Path(path).absolute(), Options()
     fetched = cold_cache(where, options, Files(), read_only=True) if cold else None
-    verify_store(where, options, report, progress or ignore, wanted, cold=fetched)
+    try:
+        verify_store(where, options, report, progress or ignore, wanted, cold=fetched)
+    finally:
+        if fetched is not None:
+            fetched.close()
     if not wanted:
         for store in (where, *nested_stores(where)):
             report.problems += work_faults(store)

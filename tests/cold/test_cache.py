@@ -91,10 +91,11 @@ def test_a_read_only_store_keeps_its_cache_elsewhere(
     monkeypatch.setattr("tempfile.tempdir", str(temporary))
     with diskstream.open(tmp_path / "store", read_only=True, **SMALL) as store:
         assert rows(store.stream("x")) == before
+        (folder,) = temporary.iterdir()
+        assert folder.stat().st_mode & 0o077 == 0
     assert list((tmp_path / "store" / "cold-cache").iterdir()) == []
-    (folder,) = temporary.iterdir()
-    assert folder.stat().st_mode & 0o077 == 0
     # One that others may write to is not used.
+    folder.mkdir()
     folder.chmod(0o777)
     with diskstream.open(tmp_path / "store", read_only=True, **SMALL) as store:
         assert rows(store.stream("x")) == before
