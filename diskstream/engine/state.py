@@ -46,9 +46,15 @@ _MAX_EPOCH_BYTES = 64
 # Address space, not memory or disk: the file grows with what is in it. Rarely more is needed.
 _FIRST_MAP_BYTES = 64 << 30
 _MAX_MAP_BYTES = 1 << 44
+# With so much a process can begin that may have little address space (RLIMIT_AS, ``ulimit -v``).
+_LEAST_MAP_BYTES = 1 << 20
+# Who is killed within a transaction keeps LMDB from using the pages anew that were freed since. He is looked for each
+# time so many transactions have written.
+_WRITES_BETWEEN_LOOKS = 256
 # Processes and threads that read the view at the same time: each needs a slot of 64 bytes.
 _MAX_READERS = 2048
 _TOO_MANY = "Too many processes and threads look at what is pending, and each is alive: close some"
+_NO_SPACE = "the view is mapped, and this process may have no more address space (RLIMIT_AS): raise what ulimit -v says"
 _WITHIN = "this is a signal handler that interrupted another call of the same thread: do it when that has returned"
 _UNWRITABLE = (
     "groups with much pending need the view there, which is mounted for reading only or somebody else's: mend that, or "
@@ -57,7 +63,7 @@ _UNWRITABLE = (
 
 # LMDB must not be opened twice by one process: a lock that one opening closes is closed for the other. So there is one
 # View for each directory in each process, shared by whoever opens the store; it goes when the last one lets go.
-_OPEN: "weakref.WeakValueDictionary[tuple[int, str], View]" = weakref.WeakValueDictionary()
+_OPEN: "weakref.WeakValueDictionary[tuple[int, object], View]" = weakref.WeakValueDictionary()
 _OPENING = threading.Lock()
 # Environments of the parent in which a thread was as it forked: closing one would wait for that thread for ever.
 _LEFT: list[lmdb.Environment] = []
@@ -69,11 +75,22 @@ _PATIENCE_S, _TURN_S, _LOOK_S = 5.0, 0.1, 0.0005
 def open_view(path: Path) -> "View":
     """The view in directory `path`, as this process has it open; nothing is made before it is used."""
     with _OPENING:
-        key = (os.getpid(), os.path.realpath(path))
+        key = (os.getpid(), _place(path.parent))
         view = _OPEN.get(key)
         if view is None:
             view = _OPEN[key] = View(path)
+        elif _place(view.path.parent) != key[1]:  # the store has been moved
+            view.path = path
         return view
+
+
+def _place(store: Path) -> object:
+    """What a store's directory is, by whatever path: links, mounts and renamings are no matter."""
+    try:
+        found = store.stat()
+    except OSError:
+        return os.path.realpath(store)
+    return found.st_dev, found.st_ino
 
 
 # Views into which no thread comes while this process forks.
@@ -131,6 +148,7 @@ class View:
         self._gate = threading.RLock()
         self._inside: dict[object, int] = {}  # of each transaction under way its thread
         self._made_at = FORKS.count
+        self._writes = 0
 
     # --- life ---------------------------------------------------------------------------------------------------------
 
@@ -239,8 +257,7 @@ class View:
             try:
                 data = self.path / "data.mdb"
                 size = status(data).st_size if is_there(data) else 0
-                map_bytes = max(_FIRST_MAP_BYTES, 2 * size)
-                env = tried_again(functools.partial(_environment, self.path, map_bytes))
+                env = tried_again(functools.partial(_environment, self.path, size))
             except (lmdb.InvalidError, lmdb.CorruptedError, lmdb.VersionMismatchError, lmdb.DiskError) as error:
                 # Not an environment of ours: a view is never worth an error. Others that have it open hold a flock.
                 if attempt or not users.is_alone():
@@ -357,7 +374,10 @@ class View:
             try:
                 with self._gate:
                     self._inside[key] = threading.get_ident()
-                with self._environment().begin(write=write) as txn:
+                env = self._environment()
+                if write:
+                    self._look_for_killed(env)
+                with env.begin(write=write) as txn:
                     return action(txn)
             except lmdb.MapFullError:
                 again = self._grow
@@ -412,34 +432,55 @@ class View:
                 env.close()  # one that somebody is still in goes with him
             self._leave_users()
 
+    def _look_for_killed(self, env: lmdb.Environment) -> None:
+        self._writes += 1
+        if self._writes % _WRITES_BETWEEN_LOOKS == 0:
+            env.reader_check()
+
     def _follow_growth(self) -> None:
-        self._environment().set_mapsize(0)  # another process has grown it
+        with contextlib.suppress(lmdb.MemoryError):  # opened anew with as much as there is
+            self._map_anew(self._environment(), 0)  # another process has grown it
 
     def _grow(self) -> None:
         env = self._environment()
         size = env.info()["map_size"] * 2
         if size > _MAX_MAP_BYTES:
             raise LimitError("the size of the view", _MAX_MAP_BYTES, size)
-        env.set_mapsize(size)
+        self._map_anew(env, size)
+
+    def _map_anew(self, env: lmdb.Environment, size_bytes: int) -> None:
+        try:
+            env.set_mapsize(size_bytes)
+        except lmdb.MemoryError:
+            self._close_unflushed()  # LMDB has let go of the map that it had
+            raise
 
 
-def _environment(path: Path, map_bytes: int) -> lmdb.Environment:
-    try:
-        return lmdb.open(
-            str(path),
-            map_size=map_bytes,
-            max_readers=_MAX_READERS,
-            sync=False,
-            metasync=False,
-            readahead=False,
-            mode=0o600,
-            lib_version=0,  # the format of LMDB 0.9, whatever the environment says
-        )
-    except lmdb.Error as error:
-        code = getattr(error, "code", None)
-        if code in (errno.EMFILE, errno.ENFILE):
-            raise OSError(code, os.strerror(code), str(path)) from error  # as others say it
-        raise
+def _environment(path: Path, size_bytes: int) -> lmdb.Environment:
+    """Opens the environment whose file has so many bytes, with as much address space as the process may have."""
+    map_bytes = max(_FIRST_MAP_BYTES, 2 * size_bytes)
+    least_bytes = max(_LEAST_MAP_BYTES, size_bytes)
+    while True:
+        try:
+            return lmdb.open(
+                str(path),
+                map_size=map_bytes,
+                max_readers=_MAX_READERS,
+                sync=False,
+                metasync=False,
+                readahead=False,
+                mode=0o600,
+                lib_version=0,  # the format of LMDB 0.9, whatever the environment says
+            )
+        except lmdb.MemoryError:
+            if map_bytes <= least_bytes:
+                raise
+            map_bytes = max(map_bytes // 4, least_bytes)
+        except lmdb.Error as error:
+            code = getattr(error, "code", None)
+            if code in (errno.EMFILE, errno.ENFILE):
+                raise OSError(code, os.strerror(code), str(path)) from error  # as others say it
+            raise
 
 
 def _as_ours(path: Path, error: lmdb.Error) -> StorageError:
@@ -447,4 +488,6 @@ def _as_ours(path: Path, error: lmdb.Error) -> StorageError:
         return ReadOnlyError(str(path), why=_UNWRITABLE)
     if "space" in str(error).lower():
         return DiskFullError(str(path), "write the view in", 28, str(error))
+    if isinstance(error, lmdb.MemoryError):
+        return StorageError(str(path), "map the view in", errno.ENOMEM, _NO_SPACE)
     return StorageError(str(path), "use the view in", 5, str(error))

@@ -1,0 +1,57 @@
+"""The room that a view takes: address space, where that is limited, and the file, where somebody was killed."""
+
+from pathlib import Path
+
+import diskstream
+from diskstream.engine.state import _WRITES_BETWEEN_LOOKS, open_view
+from tests.engine import view_users
+from tests.engine.children import child
+from tests.engine.sample import SMALL
+
+
+def test_a_process_with_little_address_space_has_groups_too(tmp_path: Path) -> None:
+    """With less than 64 GiB (`ulimit -v`) nothing that was pending could be looked at or acknowledged."""
+    with child(view_users.deliver, tmp_path / "s") as process:
+        assert process.rest() == [str(view_users.PENDING), "10", "True"]
+
+
+def test_a_view_that_finds_no_address_space_to_grow_says_so_and_is_used_on(tmp_path: Path) -> None:
+    """LMDB has let go of its map by then, and in that process the view could not be used any more."""
+    with child(view_users.grow, tmp_path) as process:
+        said = process.rest()
+        assert process.wait() == 0
+    assert "ulimit -v" in said[0]
+    assert said[1:] == ["True", "True"]
+
+
+def test_pages_that_were_freed_are_used_anew_though_somebody_was_killed_while_he_looked(tmp_path: Path) -> None:
+    """The file grew by each write, until somebody opened the view anew."""
+    view = open_view(tmp_path / "view")
+
+    def write() -> int:
+        for _ in range(2 * _WRITES_BETWEEN_LOOKS):
+            view.write(lambda txn: txn.put(b"key", bytes(20_000)))
+        return (tmp_path / "view" / "data.mdb").stat().st_size
+
+    write()
+    with child(view_users.die_within, tmp_path) as process:
+        assert process.hear() == "looks"
+        process.process.wait()
+    assert write() == write()
+    view.close()
+
+
+def test_a_store_that_is_open_by_two_paths_has_one_view(tmp_path: Path) -> None:
+    """A mount, or a store that was moved while it was open: LMDB opens nothing twice, and refused the second."""
+    with diskstream.open(tmp_path / "s", **{**SMALL, "pending_rows": 1}) as store:
+        stream = store.stream("x")
+        stream.add_many([{"n": "x"}] * 50)
+        group = stream.group("g", start="0")
+        group.consumer("c").read(count=30)
+        store.path.rename(tmp_path / "moved")
+        with diskstream.open(tmp_path / "moved", **{**SMALL, "pending_rows": 1}) as again:
+            assert again._view is store._view
+            other = again.stream("x").group("g", create=False)
+            assert len(other.pending_range(count=50)) == 30
+            other.consumer("c").read(count=10)
+            assert len(group.pending_range(count=50)) == 40
