@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_house import PYTHON_FILES, ROOT, at, tree
+from tests.test_house import PYTHON_FILES, ROOT, RUST_FILES, at, tree
 
 _PLURAL = re.compile(
     r" (?!streams must )"
@@ -44,7 +44,17 @@ def _may_say_one(path: Path) -> Iterator[str]:
                 yield f"{at(path, text.lineno)}: {{{ast.unparse(part.value)}}}{follows[0]}"
 
 
+def _rust_may_say_one(path: Path) -> Iterator[str]:
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        if not line.lstrip().startswith("//"):
+            for part in re.finditer(r"\{([^{}]*)\}(?=( .*))", line):
+                follows = _PLURAL.match(part[2])
+                if follows:
+                    yield f"{at(path, number)}: {part[0]}{follows[0]}"
+
+
 def test_a_number_before_a_plural_may_be_one() -> None:
     found = [offence for path in _SAYS for offence in _may_say_one(path)]
+    found += [offence for path in RUST_FILES if "fuzz" not in path.parts for offence in _rust_may_say_one(path)]
     if found:
         pytest.fail("\n".join(found), pytrace=False)

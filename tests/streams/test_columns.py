@@ -114,7 +114,9 @@ def test_a_repeated_name_is_refused_unless_told_which_of_its_values_counts(mixed
     if sealed:
         mixed.seal()
     for call in (mixed.columns, mixed.to_arrow):
-        with pytest.raises(ArgumentError, match=r"entry .* holds the field .* twice: choose 'first' or 'last'"):
+        with pytest.raises(
+            ArgumentError, match=r"entry .* holds the field .* twice: duplicates 'first' or 'last' says"
+        ):
             call()
     for policy, value in (("first", b"1"), ("last", b"2")):
         assert both(mixed, duplicates=policy, fields=["twice"]) == [{b"twice": [None, value, None, None]}] * 2

@@ -153,7 +153,7 @@ def test_a_repeated_name_may_be_refused(store: Store, layout: str, *, sealed: bo
     }
     assert table(stream.scan(end="1-0", **wanted)).num_rows == 1
     assert table(stream.scan("3-0", **wanted)).num_rows == 1
-    with pytest.raises(ArgumentError, match="entry 2-0 holds the field a twice: choose 'first' or 'last'"):
+    with pytest.raises(ArgumentError, match="entry 2-0 holds the field a twice: duplicates 'first' or 'last' says"):
         list(stream.scan(**wanted))
     stream.delete("2-0")
     assert table(stream.scan(**wanted)).num_rows == 2

@@ -28,6 +28,7 @@ use crate::audit_rows::{rows_of, Names};
 use crate::error::{Error, Result};
 use crate::group_ops::{read_ops, Op};
 use crate::pending::{unzigzag, zigzag};
+use crate::plurals::number_of;
 use crate::wire::{put_u32, put_u64, put_varint, Reader};
 use crate::{checksum, zstd_could_unpack, FORMAT_VERSION};
 
@@ -85,7 +86,7 @@ fn check(bytes: &[u8], size: usize, what: &'static str) -> Result<()> {
     let (body, stored) = bytes
         .get(..size)
         .and_then(|bytes| bytes.split_at_checked(size - 4))
-        .ok_or_else(|| Error::corrupt(what, 0, format!("{size} bytes"), bytes.len()))?;
+        .ok_or_else(|| Error::corrupt(what, 0, number_of(size as u64, "byte"), bytes.len()))?;
     let (crc, stored) = (checksum(body), Reader::new(stored, what).u32()?);
     if crc != stored {
         return Err(Error::corrupt(what, (size - 4) as u64, format!("checksum {crc:08x}"), format!("{stored:08x}")));
@@ -153,7 +154,12 @@ impl AuditFooter {
         let room = size.checked_sub((BLOCK_HEAD_BYTES + FOOTER_BYTES) as u64);
         let fits = room.is_some_and(|room| (HEADER_BYTES as u64..=room).contains(&footer.names_offset));
         if footer.file_length != size || !fits {
-            return Err(Error::corrupt("audit footer", 104, format!("a file of {} bytes", footer.file_length), size));
+            return Err(Error::corrupt(
+                "audit footer",
+                104,
+                format!("a file of {}", number_of(footer.file_length, "byte")),
+                size,
+            ));
         }
         Ok(footer)
     }
@@ -185,7 +191,11 @@ impl BlockHead {
         reader.take(3)?;
         let times_ms = (reader.u64()?, reader.u64()?);
         if raw_length > MAX_BLOCK_RAW_BYTES || body_length > raw_length || items as usize > raw_length {
-            let found = format!("{items} items, {raw_length} and {body_length} bytes");
+            let found = format!(
+                "{}, {raw_length} and {}",
+                number_of(items.into(), "item"),
+                number_of(body_length as u64, "byte")
+            );
             return Err(Error::corrupt("audit block", 8, "sizes within the limits", found));
         }
         Ok(BlockHead { items, raw_length, body_length, times_ms, codec, body_crc: reader.u32()? })
@@ -201,7 +211,7 @@ impl BlockHead {
         let raw = match self.codec {
             0 => body.to_vec(),
             1 if !zstd_could_unpack(body.len(), self.raw_length) => {
-                let found = format!("{} bytes out of {}", self.raw_length, body.len());
+                let found = format!("{} out of {}", number_of(self.raw_length as u64, "byte"), body.len());
                 return Err(Error::corrupt("audit block", 12, "sizes that fit together", found));
             }
             1 => zstd::bulk::decompress(body, self.raw_length)
@@ -209,7 +219,7 @@ impl BlockHead {
             other => return Err(Error::corrupt("audit block codec", 20, "0 or 1", other)),
         };
         if raw.len() != self.raw_length {
-            let expected = format!("{} bytes", self.raw_length);
+            let expected = number_of(self.raw_length as u64, "byte");
             return Err(Error::corrupt("audit block body", BLOCK_HEAD_BYTES as u64, expected, raw.len()));
         }
         Ok(raw)

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::id::Id;
+use crate::plurals::number_of;
 
 /// A fault in bytes that came from a disk or a caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,6 +18,8 @@ pub enum Error {
     Unread { code: Option<i32> },
     /// An entry holds a field twice, and that is not to be.
     Twice { id: Id, name: String },
+    /// There is no memory for something of this size.
+    NoMemory { what: &'static str, bytes: u64 },
     /// A request that cannot be met: out of range, out of order.
     Invalid(&'static str),
 }
@@ -59,7 +62,14 @@ impl fmt::Display for Error {
             Error::Unread { code: Some(code) } => write!(f, "could not be read: system error {code}"),
             Error::Unread { code: None } => f.write_str("the file is shorter than it was"),
             Error::Twice { id, name } => {
-                write!(f, "entry {}-{} holds the field {name} twice: choose 'first' or 'last'", id.ms, id.seq)
+                write!(
+                    f,
+                    "entry {}-{} holds the field {name} twice: duplicates 'first' or 'last' says which counts",
+                    id.ms, id.seq
+                )
+            }
+            Error::NoMemory { what, bytes } => {
+                write!(f, "no memory for {what} of {}: add less at a time", number_of(*bytes, "byte"))
             }
             Error::Invalid(what) => f.write_str(what),
         }

@@ -18,6 +18,7 @@
 
 use crate::error::{Error, Result};
 use crate::id::Id;
+use crate::plurals::number_of;
 use crate::wire::{padded, put_id, put_u32, put_u64, Reader};
 use crate::FORMAT_VERSION;
 
@@ -215,7 +216,7 @@ pub fn payload<'a>(file: &'a [u8], offset: u64, header: &FrameHeader) -> Result<
     let start = usize::try_from(offset).ok().and_then(|start| start.checked_add(FRAME_HEADER_BYTES));
     let bytes = start.and_then(|start| file.get(start..start.checked_add(header.length as usize)?));
     let bytes = bytes.ok_or_else(|| {
-        Error::corrupt("frame payload", offset, format!("{} bytes", header.length), "the end of the file")
+        Error::corrupt("frame payload", offset, number_of(header.length.into(), "byte"), "the end of the file")
     })?;
     let crc = crc32c::crc32c(bytes);
     if crc != header.payload_crc {

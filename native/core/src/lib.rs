@@ -27,6 +27,7 @@ pub mod overlay;
 pub mod packing;
 pub mod parse;
 pub mod pending;
+pub mod plurals;
 pub mod progress;
 pub mod resp;
 pub mod resp_commands;

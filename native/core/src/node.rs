@@ -18,6 +18,7 @@
 use crate::block::{Block, Column, Shape, Table};
 use crate::error::{Error, Result};
 use crate::id::Id;
+use crate::plurals::number_of;
 use crate::rows::MAX_FIELDS;
 use crate::wire::{put_id, put_narrow, put_u32, put_varint, read_ends, read_narrow, Reader};
 use crate::zstd_could_unpack;
@@ -153,11 +154,14 @@ impl NodeReader {
 
     fn decompress(&mut self, body: &[u8], raw_len: usize) -> Result<()> {
         self.raw.clear();
-        self.raw.reserve(raw_len);
+        let no_memory = |_| Error::NoMemory { what: "a node", bytes: raw_len as u64 };
+        self.raw.try_reserve(raw_len).map_err(no_memory)?;
         let zstd = self.zstd.as_mut().ok_or(Error::Invalid("no memory for a decompressor"))?;
         match zstd.decompress_to_buffer(body, &mut self.raw) {
             Ok(size) if size == raw_len => Ok(()),
-            Ok(size) => Err(Error::corrupt("node body", NODE_HEAD_BYTES as u64, format!("{raw_len} bytes"), size)),
+            Ok(size) => {
+                Err(Error::corrupt("node body", NODE_HEAD_BYTES as u64, number_of(raw_len as u64, "byte"), size))
+            }
             Err(error) => Err(Error::corrupt("node body", NODE_HEAD_BYTES as u64, "zstd data", error)),
         }
     }
@@ -201,7 +205,7 @@ fn parse(raw: &[u8], entries: usize) -> Result<Block> {
         }
     }
     if reader.remaining() > 0 {
-        return Err(reader.fault("the end of the node", format!("{} more bytes", reader.remaining())));
+        return Err(reader.fault("the end of the node", number_of(reader.remaining() as u64, "more byte")));
     }
     Ok(Block { ids, tables, places })
 }

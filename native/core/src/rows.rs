@@ -15,10 +15,17 @@ use crate::block::{BlockBuilder, Shape};
 use crate::error::{Error, Result};
 use crate::frame::{MAX_ENTRY_BYTES, MAX_PAYLOAD_BYTES};
 use crate::id::Id;
-use crate::wire::{put_varint, Reader};
+use crate::plurals::number_of;
+use crate::wire::{put_varint, varint_bytes, Reader};
 
 /// Fields of one entry, at most.
 pub const MAX_FIELDS: usize = 65_536;
+
+/// A batch that needs more leaves its buffers to nobody: each thread that adds has some of its own.
+const MAX_KEPT_BYTES: usize = 8 << 20;
+
+/// For fields below it memory is taken as it comes: where that fails nothing else goes on either.
+const SMALL_BYTES: usize = 4096;
 
 /// So few shapes are found sooner by looking at each.
 const FEW_SHAPES: usize = 16;
@@ -34,6 +41,9 @@ pub struct RowsEncoder {
     lengths: Vec<u8>,
     values: Vec<u8>,
     fields: usize,
+    /// Of the fields of the row that were counted and not copied: it is too large, or there is no memory for it.
+    left_out_bytes: usize,
+    is_out_of_memory: bool,
     rows: u32,
     last_shape: usize,
 }
@@ -54,11 +64,18 @@ impl RowsEncoder {
         self.lengths.clear();
         self.values.clear();
         self.fields = 0;
+        self.left_out_bytes = 0;
+        self.is_out_of_memory = false;
     }
 
     pub fn clear(&mut self) {
         self.begin();
         self.out.clear();
+        for buffer in [&mut self.names, &mut self.lengths, &mut self.values, &mut self.out] {
+            if buffer.capacity() > MAX_KEPT_BYTES {
+                *buffer = Vec::new();
+            }
+        }
         self.restart();
     }
 
@@ -77,6 +94,11 @@ impl RowsEncoder {
 
     #[inline]
     pub fn field(&mut self, name: &[u8], value: &[u8]) {
+        if !self.has_room(name.len(), value.len()) {
+            self.left_out_bytes += varint_bytes(name.len()) + name.len() + varint_bytes(value.len()) + value.len();
+            self.fields += 1;
+            return;
+        }
         put_varint(&mut self.names, name.len() as u64);
         self.names.extend_from_slice(name);
         put_varint(&mut self.lengths, value.len() as u64);
@@ -84,10 +106,29 @@ impl RowsEncoder {
         self.fields += 1;
     }
 
+    /// Whether the row may go on with a field of this size, and there is memory for it.
+    #[inline]
+    fn has_room(&mut self, name_bytes: usize, value_bytes: usize) -> bool {
+        if self.left_out_bytes > 0
+            || self.fields >= MAX_FIELDS
+            || self.row_bytes().saturating_add(name_bytes).saturating_add(value_bytes) > MAX_ENTRY_BYTES
+        {
+            return false;
+        }
+        if name_bytes + value_bytes < SMALL_BYTES {
+            return true;
+        }
+        self.is_out_of_memory = self.names.try_reserve(name_bytes + 10).is_err()
+            || self.lengths.try_reserve(10).is_err()
+            || self.values.try_reserve(value_bytes).is_err();
+        !self.is_out_of_memory
+    }
+
     /// Ends the row begun last.
     ///
     /// # Errors
-    /// [`Error::Limit`] for an entry, a batch or a number of fields past its limit; nothing of the row is kept then.
+    /// [`Error::Limit`] for an entry, a batch or a number of fields past its limit, [`Error::NoMemory`] where there is
+    /// none for it; nothing of the row is kept then.
     pub fn end(&mut self, step: Step) -> Result<()> {
         if self.fields == 0 {
             return Err(Error::Invalid("an entry needs at least one field"));
@@ -109,6 +150,10 @@ impl RowsEncoder {
                 limit: (MAX_PAYLOAD_BYTES - 1024) as u64,
                 found: (self.out.len() + size) as u64,
             });
+        }
+        // With a new shape a row has all of these; numbers and codes take less than the rest.
+        if self.is_out_of_memory || self.out.try_reserve(size + 64).is_err() {
+            return Err(Error::NoMemory { what: "an entry", bytes: size as u64 });
         }
         if self.rows > 0 {
             let (ms, seq) = match step {
@@ -161,7 +206,7 @@ impl RowsEncoder {
 
     /// What the row begun last takes at most: its names, lengths and values.
     pub fn row_bytes(&self) -> usize {
-        self.names.len() + self.lengths.len() + self.values.len()
+        self.names.len() + self.lengths.len() + self.values.len() + self.left_out_bytes
     }
 
     pub fn rows(&self) -> u32 {
@@ -275,7 +320,7 @@ pub fn decode(
         }
     }
     if part.end >= rows && reader.remaining() > 0 {
-        return Err(reader.fault("the end of the rows", format!("{} more bytes", reader.remaining())));
+        return Err(reader.fault("the end of the rows", number_of(reader.remaining() as u64, "more byte")));
     }
     Ok(id)
 }
@@ -309,6 +354,36 @@ pub fn last_id(payload: &[u8], first: Id, rows: u32) -> Result<Id> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_too_large_is_counted_and_not_copied() {
+        let mut encoder = RowsEncoder::default();
+        let value = vec![7; MAX_ENTRY_BYTES / 2];
+        for times in 1..=4 {
+            encoder.field(b"n", &value);
+            assert_eq!(encoder.row_bytes(), times * (2 + 4 + value.len()));
+        }
+        assert!(encoder.values.len() < MAX_ENTRY_BYTES);
+        let found = encoder.row_bytes() as u64;
+        assert_eq!(encoder.end(Step::Next), Err(Error::Limit { what: "entry", limit: MAX_ENTRY_BYTES as u64, found }));
+        encoder.begin();
+        (0..2 * MAX_FIELDS).for_each(|_| encoder.field(b"n", b""));
+        assert_eq!((encoder.fields(), encoder.lengths.len()), (2 * MAX_FIELDS, MAX_FIELDS));
+        assert!(matches!(encoder.end(Step::Next), Err(Error::Limit { what: "fields of an entry", .. })));
+        encoder.begin();
+        encoder.field(b"n", b"v");
+        encoder.end(Step::Next).unwrap();
+        assert_eq!(encoder.payload(), [0, 1, 1, b'n', 1, b'v']);
+    }
+
+    #[test]
+    fn a_large_batch_leaves_no_large_buffers() {
+        let mut encoder = RowsEncoder::default();
+        encoder.field(b"n", &vec![7; MAX_KEPT_BYTES + 1]);
+        encoder.end(Step::Next).unwrap();
+        encoder.clear();
+        assert_eq!((encoder.values.capacity(), encoder.out.capacity()), (0, 0));
+    }
 
     #[test]
     fn rows_come_back_with_their_ids_shapes_and_bytes() {

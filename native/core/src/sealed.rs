@@ -22,6 +22,7 @@
 
 use crate::error::{Error, Result};
 use crate::id::Id;
+use crate::plurals::number_of;
 use crate::sparse::{INDEX_ROW_BYTES, PAGE_ROW_BYTES};
 use crate::wire::{put_id, put_u32, put_u64, Reader};
 use crate::FORMAT_VERSION;
@@ -86,7 +87,7 @@ fn check(bytes: &[u8], size: usize, what: &'static str) -> Result<()> {
     let (body, stored) = bytes
         .get(..size)
         .and_then(|bytes| bytes.split_at_checked(size - 4))
-        .ok_or_else(|| Error::corrupt(what, 0, format!("{size} bytes"), bytes.len()))?;
+        .ok_or_else(|| Error::corrupt(what, 0, number_of(size as u64, "byte"), bytes.len()))?;
     let stored = Reader::new(stored, what).u32()?;
     let crc = crc32c::crc32c(body);
     if crc != stored {
@@ -172,8 +173,8 @@ impl Footer {
         };
         let index_end = footer.index_offset.checked_add(u64::from(footer.nodes) * INDEX_ROW_BYTES as u64);
         if footer.file_length != file_length || index_end != file_length.checked_sub(FOOTER_BYTES as u64) {
-            let expected = format!("a file of {} bytes that ends with its index", footer.file_length);
-            return Err(Error::corrupt("segment footer", 104, expected, format!("{file_length} bytes")));
+            let expected = format!("a file of {} that ends with its index", number_of(footer.file_length, "byte"));
+            return Err(Error::corrupt("segment footer", 104, expected, number_of(file_length, "byte")));
         }
         if footer.pages_bytes() as u64 > footer.index_offset {
             return Err(Error::corrupt("segment footer", 152, "pages that fit before the index", footer.page_rows));

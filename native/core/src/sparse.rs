@@ -23,6 +23,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::error::{Error, Result};
 use crate::id::Id;
 use crate::node::{MAX_NODE_ENTRIES, MAX_NODE_RAW_BYTES, NODE_HEAD_BYTES};
+use crate::plurals::number_of;
 use crate::sealed::Footer;
 use crate::wire::{put_id, put_u32, put_u64, Reader};
 
@@ -157,7 +158,7 @@ impl<'a> Index<'a> {
         source: Option<&'a dyn Source>,
     ) -> Result<Index<'a>> {
         let bytes = bytes.get(..footer.index_bytes()).ok_or_else(|| {
-            Error::corrupt("sparse index", footer.index_offset, format!("{} rows", footer.nodes), bytes.len())
+            Error::corrupt("sparse index", footer.index_offset, number_of(footer.nodes.into(), "row"), bytes.len())
         })?;
         Ok(Index { bytes, footer, pages, source })
     }
@@ -188,7 +189,7 @@ impl<'a> Index<'a> {
         same("page of the sparse index", offset, page.crc, &rows)?;
         let first = IndexRow::parse(&rows)?;
         if (first.first, first.before) != (page.first, page.before) {
-            let found = format!("{} behind {} entries", first.first, first.before);
+            let found = format!("{} behind {}", first.first, number_of(first.before, "entry"));
             return Err(Error::corrupt("page of the sparse index", offset, "what its page row says", found));
         }
         self.pages.note(number);

@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::id::Id;
+use crate::plurals::number_of;
 
 /// A cursor over bytes from a disk; every read is checked and names what it was reading.
 #[derive(Clone)]
@@ -52,7 +53,7 @@ impl<'a> Reader<'a> {
     #[cold]
     #[inline(never)]
     fn short(&self, size: usize) -> Error {
-        let (expected, found) = (format!("{size} more bytes"), format!("{} bytes", self.remaining()));
+        let (expected, found) = (number_of(size as u64, "more byte"), number_of(self.remaining() as u64, "byte"));
         Error::corrupt(self.what, self.at as u64, expected, found)
     }
 
@@ -84,7 +85,7 @@ impl<'a> Reader<'a> {
     /// Nothing may be left.
     pub fn end(&self) -> Result<()> {
         if self.remaining() > 0 {
-            return Err(self.fault("the end", format!("{} more bytes", self.remaining())));
+            return Err(self.fault("the end", number_of(self.remaining() as u64, "more byte")));
         }
         Ok(())
     }
@@ -131,6 +132,12 @@ impl<'a> Reader<'a> {
             _ => Err(self.fault(expected, value)),
         }
     }
+}
+
+/// Bytes of a varint.
+#[inline]
+pub fn varint_bytes(value: usize) -> usize {
+    (usize::BITS - (value | 1).leading_zeros()).div_ceil(7) as usize
 }
 
 #[inline]
@@ -254,6 +261,7 @@ mod tests {
             let mut out = Vec::new();
             put_varint(&mut out, value);
             assert_eq!(Reader::new(&out, "test").varint().unwrap(), value);
+            assert_eq!(varint_bytes(value as usize), out.len());
         }
         for values in [vec![], vec![7; 5], vec![1, 2, 300], vec![0, u64::MAX], vec![70_000, 1]] {
             let mut out = Vec::new();

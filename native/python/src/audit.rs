@@ -8,6 +8,7 @@ use diskstream_core::audit::{self, AuditBuilder, AuditFooter, AuditKey, BlockHea
 use diskstream_core::audit_rows::{rows_of, AuditRow, Names, Walk};
 use diskstream_core::error::Error;
 use diskstream_core::group_ops::Op;
+use diskstream_core::plurals::number_of;
 use diskstream_core::tail::Tail;
 use diskstream_sys::{io as sys_io, map::Map};
 use pyo3::prelude::*;
@@ -230,7 +231,7 @@ impl AuditFile {
         let size = file.metadata().map_err(io_fault("stat"))?.len();
         let least = (audit::HEADER_BYTES + audit::BLOCK_HEAD_BYTES + audit::FOOTER_BYTES) as u64;
         if size < least {
-            let found = format!("{size} bytes");
+            let found = number_of(size, "byte");
             return Err(Error::corrupt("audit file", 0, "a header, names and a footer", found).into());
         }
         let mut buffer = Vec::new();
@@ -252,7 +253,8 @@ impl AuditFile {
         let mut place = locked(&self.place);
         if place.number >= self.footer.blocks {
             if place.offset != self.footer.names_offset || place.frames != self.footer.frames {
-                let expected = format!("{} frames up to offset {}", self.footer.frames, self.footer.names_offset);
+                let expected =
+                    format!("{} up to offset {}", number_of(self.footer.frames, "frame"), self.footer.names_offset);
                 return Err(Error::corrupt("audit file", place.offset, expected, place.frames).into());
             }
             return Ok(None);
@@ -280,7 +282,7 @@ fn read_head(fd: RawFd, footer: &AuditFooter, number: u32, offset: u64, limit: u
     sys_io::pread(fd, &mut buffer, offset, audit::BLOCK_HEAD_BYTES).map_err(io_fault("read"))?;
     let head = BlockHead::parse(&buffer, footer.key.salt, number).map_err(|error| error.at(offset))?;
     if beyond(audit::BLOCK_HEAD_BYTES + head.body_length) {
-        let found = format!("{} bytes", head.body_length);
+        let found = number_of(head.body_length as u64, "byte");
         return Err(Error::corrupt("audit block", offset, "a body within the file", found).into());
     }
     Ok(head)

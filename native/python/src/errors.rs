@@ -1,6 +1,7 @@
-//! The one place that turns faults into Python exceptions, all of them classes of `diskstream.errors`.
+//! The one place that turns faults into Python exceptions: classes of `diskstream.errors`, and Python's own `MemoryError`.
 
 use diskstream_core::error::Error;
+use pyo3::exceptions::PyMemoryError;
 use pyo3::prelude::*;
 use std::io;
 
@@ -121,6 +122,7 @@ pub fn core(py: Python<'_>, path: &str, error: Error) -> PyErr {
             storage(py, path, "read", &error)
         }
         Error::Twice { .. } => argument(py, &error.to_string()),
+        Error::NoMemory { .. } => PyMemoryError::new_err(error.to_string()),
         Error::Invalid(text) => argument(py, text),
     }
 }

@@ -9,6 +9,7 @@ use diskstream_core::columns::Columns;
 use diskstream_core::error::Error;
 use diskstream_core::id::Id;
 use diskstream_core::node::NodeReader;
+use diskstream_core::plurals::number_of;
 use diskstream_core::sealed::{Footer, SegmentKey, FOOTER_BYTES, SEGMENT_HEADER_BYTES};
 use diskstream_core::sparse::{Index, Pages, Source};
 use diskstream_core::state::SegmentMeta;
@@ -89,7 +90,7 @@ impl SealedSegment {
         let file = SegmentFile(sys_io::duplicate(fd).map_err(io_fault("open"))?);
         let size = file.0.metadata().map_err(io_fault("stat"))?.len();
         let short =
-            |size| Error::corrupt("sealed segment", 0, "a header, an index and a footer", format!("{size} bytes"));
+            |size| Error::corrupt("sealed segment", 0, "a header, an index and a footer", number_of(size, "byte"));
         let footer_at = size.checked_sub(FOOTER_BYTES as u64).ok_or_else(|| short(size))?;
         let mut buffer = Vec::new();
         sys_io::pread(fd, &mut buffer, 0, SEGMENT_HEADER_BYTES.min(size as usize)).map_err(io_fault("read"))?;

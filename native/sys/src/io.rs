@@ -62,10 +62,10 @@ pub fn start_writeback(fd: RawFd, offset: u64, size: u64) {
 /// Reads exactly `size` bytes at `offset` into `buffer`, which is cleared first.
 ///
 /// # Errors
-/// What pread(2) says; `UnexpectedEof` where the file is shorter.
+/// What pread(2) says; `UnexpectedEof` where the file is shorter, ENOMEM where there is no memory for so much.
 pub fn pread(fd: RawFd, buffer: &mut Vec<u8>, offset: u64, size: usize) -> io::Result<()> {
     buffer.clear();
-    buffer.reserve(size);
+    buffer.try_reserve(size).map_err(|_| io::Error::from_raw_os_error(libc::ENOMEM))?;
     while buffer.len() < size {
         let at = libc::off_t::try_from(offset + buffer.len() as u64).map_err(|_| io::ErrorKind::InvalidInput)?;
         let left = size - buffer.len();

@@ -1,0 +1,17 @@
+"""Memory that a process may not have ends a call, and not the process."""
+
+from pathlib import Path
+
+from tests.engine import hungry
+from tests.engine.children import child
+
+
+def test_what_there_is_no_memory_for_is_an_error_and_nothing_of_it_is_added(tmp_path: Path) -> None:
+    """The interpreter was ended; and what is refused for its size was copied before, twice over."""
+    with child(hungry.add, tmp_path / "s") as process:
+        too_large, no_memory, entries = process.rest()
+        assert process.wait() == 0
+    assert too_large.startswith("LimitError")
+    assert f"{256 * hungry.MIB + 10}," in too_large
+    assert no_memory.startswith("MemoryError no memory for an entry of ")
+    assert entries == "5"
