@@ -395,9 +395,18 @@ class CorruptionError(DiskstreamError):
 
 
 _MOUNTED = "mount it for writing, or name another place; what only looks works there: range, tail, export, verify"
-_NO_LARGER = (
-    "this process, or the file system, may have no larger files: ulimit -f says (LimitFSIZE= in a unit of systemd)"
+_NO_MORE_OPEN = (
+    "this process, or the system, may have no more files open: ulimit -n says (LimitNOFILE= in a unit of systemd)"
 )
+# By errno: a limit that somebody set, and where it is told.
+_LIMITS = {
+    _errno.EFBIG: (
+        "this process, or the file system, may have no larger files: ulimit -f says (LimitFSIZE= in a unit of systemd)"
+    ),
+    _errno.EMFILE: _NO_MORE_OPEN,
+    _errno.ENFILE: _NO_MORE_OPEN,
+    _errno.ENOMEM: "this process may have no more memory: ulimit -v says (LimitAS= in a unit of systemd)",
+}
 _NOT_PERMITTED = "be the user to whom it belongs (ls -l says who that is), or give it to this one: chown -R"
 
 
@@ -415,6 +424,5 @@ def storage_error(path: str, action: str, code: int, text: str) -> StorageError:
     if code in (_errno.EACCES, _errno.EPERM):
         return ReadOnlyError(path, action, f"this user may not ({text})", _NOT_PERMITTED)
     error = StorageError(path, action, code, text)
-    if code == _errno.EFBIG:
-        error.hint = _NO_LARGER
+    error.hint = _LIMITS.get(code)
     return error

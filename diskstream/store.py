@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 from diskstream._native import Delivery, Entry
 from diskstream.cold_reads import cold_cache
@@ -160,6 +160,15 @@ class Store(Naming, Upkeep):
 
     def __repr__(self) -> str:
         return f"<diskstream.Store {str(self.path)!r}{' closed' if self._closed else ''}>"
+
+    def __reduce__(self) -> NoReturn:
+        """Nor do streams, groups and consumers go to another process, or into a copy.
+
+        Raises:
+            ArgumentTypeError: always.
+        """
+        what = "an open store, and what is of it, is not copied or sent to another process"
+        raise ArgumentTypeError(f"{what}: send the path {str(self.path)!r}, and open it there")
 
     @property
     def closed(self) -> bool:

@@ -2,6 +2,7 @@
 
 import copy
 import errno
+import os
 import pickle
 from typing import Any
 
@@ -71,9 +72,20 @@ def test_an_error_comes_over_as_it_was(error: DiskstreamError) -> None:
         assert _said(again) == _said(error)
 
 
-def test_a_file_that_may_not_grow_any_more_says_whose_limit_that_is() -> None:
-    error = errors.storage_error("store/00000001.log", "extend", errno.EFBIG, "File too large (os error 27)")
-    assert "ulimit -f" in (error.hint or "")
+@pytest.mark.parametrize(
+    ("code", "told_by"),
+    [
+        (errno.EFBIG, "ulimit -f"),
+        (errno.EMFILE, "ulimit -n"),
+        (errno.ENFILE, "ulimit -n"),
+        (errno.ENOMEM, "ulimit -v"),
+        (errno.EIO, ""),
+    ],
+)
+def test_what_a_limit_forbids_says_whose_limit_that_is(code: int, told_by: str) -> None:
+    error = errors.storage_error("store/00000001.log", "extend", code, os.strerror(code))
+    assert told_by in (error.hint or "")
+    assert (error.hint is None) == (not told_by)
     assert pickle.loads(pickle.dumps(error)).hint == error.hint
 
 

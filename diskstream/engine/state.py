@@ -36,7 +36,7 @@ from diskstream.engine.locks import Locks
 from diskstream.engine.looks import is_there, status
 from diskstream.engine.moved import FORKS, ForkedError
 from diskstream.engine.page import boot_id
-from diskstream.errors import DiskFullError, LimitError, ReadOnlyError, StorageError
+from diskstream.errors import DiskFullError, LimitError, ReadOnlyError, StorageError, storage_error
 
 __all__ = ["View", "ViewDamaged", "open_view"]
 
@@ -54,7 +54,7 @@ _WRITES_BETWEEN_LOOKS = 256
 # Processes and threads that read the view at the same time: each needs a slot of 64 bytes.
 _MAX_READERS = 2048
 _TOO_MANY = "Too many processes and threads look at what is pending, and each is alive: close some"
-_NO_SPACE = "the view is mapped, and this process may have no more address space (RLIMIT_AS): raise what ulimit -v says"
+_NO_SPACE = "the view is mapped, and this process finds no address space for more of it"
 _WITHIN = "this is a signal handler that interrupted another call of the same thread: do it when that has returned"
 _UNWRITABLE = (
     "groups with much pending need the view there, which is mounted for reading only or somebody else's: mend that, or "
@@ -489,5 +489,5 @@ def _as_ours(path: Path, error: lmdb.Error) -> StorageError:
     if "space" in str(error).lower():
         return DiskFullError(str(path), "write the view in", 28, str(error))
     if isinstance(error, lmdb.MemoryError):
-        return StorageError(str(path), "map the view in", errno.ENOMEM, _NO_SPACE)
+        return storage_error(str(path), "map the view in", errno.ENOMEM, _NO_SPACE)
     return StorageError(str(path), "use the view in", 5, str(error))

@@ -56,6 +56,7 @@ def grow(path: str) -> None:
             put += 1
     except StorageError as error:
         say(error)
+        say(error.hint)
     say(put > 50 and view.read(lambda txn: txn.stat()["entries"]) == put)
     _may_have(256 << 20)
     view.write(one_more)

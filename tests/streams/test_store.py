@@ -1,6 +1,9 @@
 """`Store`: opening, closing, and what it does with streams as a whole."""
 
+import copy
 import os
+import pickle
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +20,7 @@ from diskstream import (
     Store,
     Stream,
     StreamExistsError,
+    aio,
 )
 from tests.streams.layers import Layered, ids, kinds, layered, rows, small_store
 
@@ -333,3 +337,17 @@ def test_all_errors_are_of_one_tree(store: Store) -> None:
     store.close()
     with pytest.raises(DiskstreamError):
         store.streams()
+
+
+@pytest.mark.parametrize("send", [pickle.dumps, copy.copy, copy.deepcopy])
+def test_what_is_open_says_how_another_process_comes_to_it(tmp_path: Path, send: Callable[[object], object]) -> None:
+    """As an argument of a process that is not forked, it could not be pickled for a lock of ours."""
+    with diskstream.open(tmp_path / "s") as store:
+        stream = store.stream("x")
+        stream.add({"n": "1"})
+        group = stream.group("g")
+        for each in (store, stream, group, group.consumer("c"), aio.Store(store), aio.Store(store).stream("x")):
+            if send is copy.copy and not isinstance(each, diskstream.Store):
+                continue  # a copy of a handle is one
+            with pytest.raises(TypeError, match=f"send the path '{store.path}'"):
+                send(each)
