@@ -29,38 +29,26 @@ from typing import TypeVar
 
 import lmdb
 
-from diskstream.engine import view_check
+from diskstream.engine import view_check, view_map
 from diskstream.engine.descriptors import opened, tried_again
-from diskstream.engine.files import open_regular, reading, wrapped
+from diskstream.engine.files import open_regular, reading, size_of, wrapped
 from diskstream.engine.locks import Locks
 from diskstream.engine.looks import is_there, status
 from diskstream.engine.moved import FORKS, ForkedError
 from diskstream.engine.page import boot_id
-from diskstream.errors import DiskFullError, LimitError, ReadOnlyError, StorageError, storage_error
+from diskstream.engine.view_map import MAX_MAP_BYTES, UNWRITABLE, as_ours, make_room_for_slots, open_environment
+from diskstream.errors import LimitError, ReadOnlyError, StorageError
 
 __all__ = ["View", "ViewDamaged", "open_view"]
 
 _T = TypeVar("_T")
 _MAX_EPOCH_BYTES = 64
 
-# Address space, not memory or disk: the file grows with what is in it. Rarely more is needed.
-_FIRST_MAP_BYTES = 64 << 30
-_MAX_MAP_BYTES = 1 << 44
-# With so much a process can begin that may have little address space (RLIMIT_AS, ``ulimit -v``).
-_LEAST_MAP_BYTES = 1 << 20
 # Who is killed within a transaction keeps LMDB from using the pages anew that were freed since. He is looked for each
 # time so many transactions have written.
 _WRITES_BETWEEN_LOOKS = 256
-# Processes and threads that read the view at the same time: each needs a slot of 64 bytes.
-_MAX_READERS = 2048
 _TOO_MANY = "Too many processes and threads look at what is pending, and each is alive: close some"
-_NO_SPACE = "the view is mapped, and this process finds no address space for more of it"
 _WITHIN = "this is a signal handler that interrupted another call of the same thread: do it when that has returned"
-_UNWRITABLE = (
-    "groups with much pending need the view there, which is mounted for reading only or somebody else's: mend that, or "
-    "close the store and remove the directory view, which is made anew"
-)
-
 # LMDB must not be opened twice by one process: a lock that one opening closes is closed for the other. So there is one
 # View for each directory in each process, shared by whoever opens the store; it goes when the last one lets go.
 _OPEN: "weakref.WeakValueDictionary[tuple[int, object], View]" = weakref.WeakValueDictionary()
@@ -173,11 +161,11 @@ class View:
         except BaseException as error:
             self._leave_users()
             if isinstance(error, PermissionError) or getattr(error, "errno", 0) == 30:  # noqa: PLR2004  # EROFS
-                raise ReadOnlyError(str(self.path), why=_UNWRITABLE) from error
+                raise ReadOnlyError(str(self.path), why=UNWRITABLE) from error
             if isinstance(error, OSError) and not isinstance(error, StorageError):
                 raise StorageError(str(self.path), "open", error.errno or 5, str(error)) from error
             if isinstance(error, lmdb.Error):
-                raise _as_ours(self.path, error) from error
+                raise as_ours(self.path, error) from error
             raise
 
     def _check_owner(self) -> None:
@@ -226,6 +214,7 @@ class View:
         # And LMDB ends the process on pages that it did not write: what a disk has damaged is not shown to it.
         if before not in (boot, "clean") or view_check.unsound(self.path):
             self._remove_files()
+        make_room_for_slots(self.path)
         if before != boot:
             # Durable before LMDB writes a page: a "clean" that outlived a power cut would vouch for torn pages.
             self._write_epoch(boot)
@@ -255,9 +244,10 @@ class View:
     def _open_lmdb(self, users: Locks) -> lmdb.Environment:
         for attempt in (0, 1):
             try:
-                data = self.path / "data.mdb"
-                size = status(data).st_size if is_there(data) else 0
-                env = tried_again(functools.partial(_environment, self.path, size))
+                if not size_of(self.path / "lock.mdb"):
+                    make_room_for_slots(self.path)
+                size = size_of(self.path / "data.mdb")
+                env = tried_again(functools.partial(open_environment, self.path, size))
             except (lmdb.InvalidError, lmdb.CorruptedError, lmdb.VersionMismatchError, lmdb.DiskError) as error:
                 # Not an environment of ours: a view is never worth an error. Others that have it open hold a flock.
                 if attempt or not users.is_alone():
@@ -265,7 +255,7 @@ class View:
                 self._remove_files()
                 users.change(fcntl.LOCK_SH)
             except lmdb.Error as error:
-                raise _as_ours(self.path, error) from error
+                raise as_ours(self.path, error) from error
             else:
                 try:
                     env.reader_check()  # slots of processes that died
@@ -385,21 +375,23 @@ class View:
                 again = self._follow_growth
             except lmdb.ReadersFullError as error:
                 if self._environment().reader_check() == 0:
-                    raise LimitError("a number of readers", _MAX_READERS, _MAX_READERS + 1, _TOO_MANY) from error
+                    raise LimitError(
+                        "a number of readers", view_map.MAX_READERS, view_map.MAX_READERS + 1, _TOO_MANY
+                    ) from error
                 continue
             except _DAMAGED as error:
                 raise ViewDamaged from error
             except lmdb.Error as error:
                 if self._made_at != FORKS.count:
                     raise ForkedError from error
-                raise _as_ours(self.path, error) from error
+                raise as_ours(self.path, error) from error
             finally:
                 self._inside.pop(key, None)
             # The map may only be moved while no thread is inside a transaction.
             try:
                 self._once_left(again)
             except lmdb.Error as error:
-                raise _as_ours(self.path, error) from error
+                raise as_ours(self.path, error) from error
 
     def _once_left(self, then: Callable[[], None], patience_s: float = math.inf) -> None:
         """Calls `then` when the last thread has left its transaction, or after so long, and lets none in meanwhile.
@@ -444,8 +436,8 @@ class View:
     def _grow(self) -> None:
         env = self._environment()
         size = env.info()["map_size"] * 2
-        if size > _MAX_MAP_BYTES:
-            raise LimitError("the size of the view", _MAX_MAP_BYTES, size)
+        if size > MAX_MAP_BYTES:
+            raise LimitError("the size of the view", MAX_MAP_BYTES, size)
         self._map_anew(env, size)
 
     def _map_anew(self, env: lmdb.Environment, size_bytes: int) -> None:
@@ -454,40 +446,3 @@ class View:
         except lmdb.MemoryError:
             self._close_unflushed()  # LMDB has let go of the map that it had
             raise
-
-
-def _environment(path: Path, size_bytes: int) -> lmdb.Environment:
-    """Opens the environment whose file has so many bytes, with as much address space as the process may have."""
-    map_bytes = max(_FIRST_MAP_BYTES, 2 * size_bytes)
-    least_bytes = max(_LEAST_MAP_BYTES, size_bytes)
-    while True:
-        try:
-            return lmdb.open(
-                str(path),
-                map_size=map_bytes,
-                max_readers=_MAX_READERS,
-                sync=False,
-                metasync=False,
-                readahead=False,
-                mode=0o600,
-                lib_version=0,  # the format of LMDB 0.9, whatever the environment says
-            )
-        except lmdb.MemoryError:
-            if map_bytes <= least_bytes:
-                raise
-            map_bytes = max(map_bytes // 4, least_bytes)
-        except lmdb.Error as error:
-            code = getattr(error, "code", None)
-            if code in (errno.EMFILE, errno.ENFILE):
-                raise OSError(code, os.strerror(code), str(path)) from error  # as others say it
-            raise
-
-
-def _as_ours(path: Path, error: lmdb.Error) -> StorageError:
-    if isinstance(error, lmdb.ReadonlyError):
-        return ReadOnlyError(str(path), why=_UNWRITABLE)
-    if "space" in str(error).lower():
-        return DiskFullError(str(path), "write the view in", 28, str(error))
-    if isinstance(error, lmdb.MemoryError):
-        return storage_error(str(path), "map the view in", errno.ENOMEM, _NO_SPACE)
-    return StorageError(str(path), "use the view in", 5, str(error))

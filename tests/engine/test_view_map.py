@@ -6,6 +6,7 @@ import diskstream
 from diskstream.engine.state import _WRITES_BETWEEN_LOOKS, open_view
 from tests.engine import view_users
 from tests.engine.children import child
+from tests.engine.mounts import small_disk
 from tests.engine.sample import SMALL
 
 
@@ -56,3 +57,13 @@ def test_a_store_that_is_open_by_two_paths_has_one_view(tmp_path: Path) -> None:
             assert len(other.pending_range(count=50)) == 30
             other.consumer("c").read(count=10)
             assert len(group.pending_range(count=50)) == 40
+
+
+def test_a_view_that_is_opened_first_on_a_full_disk_does_not_end_the_process(tmp_path: Path) -> None:
+    """LMDB stored into a hole of a file that it maps, where some blocks were left for its first pages and no more."""
+    with small_disk(tmp_path / "disk") as disk, child(view_users.look_on_a_full_disk, disk) as process:
+        said = process.rest()
+        assert process.wait() == 0
+    assert len(said) == 32
+    assert set(said[1::2]) == {str(view_users.PENDING)}
+    assert set(said[::2]) <= {str(view_users.PENDING), "full"}

@@ -2,6 +2,7 @@
 
 import os
 import resource
+import shutil
 import signal
 from pathlib import Path
 from zlib import crc32
@@ -9,10 +10,11 @@ from zlib import crc32
 import lmdb
 
 import diskstream
-from diskstream import StorageError
-from diskstream.engine import state
+from diskstream import DiskFullError, StorageError
+from diskstream.engine import view_map
 from diskstream.engine.state import open_view
 from tests.engine.children import say
+from tests.engine.mounts import fill
 from tests.engine.sample import SMALL
 
 PENDING = 500
@@ -41,7 +43,7 @@ def deliver(path: str) -> None:
 
 def grow(path: str) -> None:
     """Fills a view until it finds no address space for more."""
-    state._FIRST_MAP_BYTES = 1 << 20
+    view_map.FIRST_MAP_BYTES = 1 << 20
     view = open_view(Path(path) / "view")
     _may_have(48 << 20)
     put = 0
@@ -74,3 +76,28 @@ def die_within(path: str) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
     view.read(look)
+
+
+def look_on_a_full_disk(disk: str) -> None:
+    """Opens a view for the first time, again and again, with some more room each time."""
+    for blocks in range(16):
+        path = Path(disk) / "s"
+        with diskstream.open(path, **{**SMALL, "pending_rows": 1}) as store:
+            stream = store.stream("x")
+            group = stream.group("g", start="0")
+            stream.add_many([{"n": "x"}] * PENDING)
+            room = [bytes(4096)] * blocks
+            kept = Path(disk) / "kept"
+            kept.write_bytes(b"".join(room))
+            filler = fill(Path(disk))
+            kept.unlink()
+            try:
+                for _ in range(PENDING // 50):
+                    group.consumer("c").read(count=50)
+                found = len(group.pending_range(count=PENDING))
+                say(found)
+            except DiskFullError:
+                say("full")
+            filler.unlink()
+            say(len(group.pending_range(count=PENDING)) + len(group.consumer("c").read(count=PENDING)))
+        shutil.rmtree(path)

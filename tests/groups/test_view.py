@@ -11,7 +11,7 @@ import pytest
 
 import diskstream
 from diskstream import EntryID, Group, Store
-from diskstream.engine import state
+from diskstream.engine import view_map
 from tests.engine.children import LIMIT_S, child, until
 from tests.engine.mounts import unwritable
 from tests.engine.sample import files_of, log_of
@@ -190,7 +190,7 @@ def test_a_view_that_was_cut_short_ends_no_process(tmp_path: Path, pages: int) -
     data = tmp_path / "s" / "view" / "data.mdb"
     assert data.stat().st_size > 6 * 4096
     os.truncate(data, pages * 4096)
-    with child(serve, tmp_path / "s", "other", state._FIRST_MAP_BYTES) as other:
+    with child(serve, tmp_path / "s", "other", view_map.FIRST_MAP_BYTES) as other:
         assert other.hear() == "ready"
         assert other.ask("list").split() == [str(entry_id) for entry_id, _, _ in before]
         assert other.ask(f"ack {before[0][0]}") == "1"
@@ -217,7 +217,7 @@ def test_processes_that_do_not_have_the_same_view_get_along(tmp_path: Path) -> N
     with opened(tmp_path / "s") as (_, group):
         work(group)
         _remove_data(tmp_path / "s")
-        with child(serve, tmp_path / "s", "other", state._FIRST_MAP_BYTES) as other:
+        with child(serve, tmp_path / "s", "other", view_map.FIRST_MAP_BYTES) as other:
             assert other.hear() == "ready"
             for _ in range(5):
                 before = work(group)
@@ -317,7 +317,7 @@ def test_the_way_to_the_store_does_not_matter(tmp_path: Path) -> None:
 def test_processes_follow_each_other_through_the_view(tmp_path: Path) -> None:
     with opened(tmp_path / "s") as (_, group):
         work(group)
-        with child(serve, tmp_path / "s", "other", state._FIRST_MAP_BYTES) as other:
+        with child(serve, tmp_path / "s", "other", view_map.FIRST_MAP_BYTES) as other:
             assert other.hear() == "ready"
             for turn in range(20):
                 assert other.ask("add 1 2 3") == "3"
@@ -331,7 +331,7 @@ def test_processes_follow_each_other_through_the_view(tmp_path: Path) -> None:
 
 
 def test_the_map_grows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(state, "_FIRST_MAP_BYTES", 1 << 16)
+    monkeypatch.setattr(view_map, "FIRST_MAP_BYTES", 1 << 16)
     with opened(tmp_path / "s", segment_bytes=1 << 22) as (store, group):
         with child(serve, tmp_path / "s", "other", 1 << 16) as other:
             assert other.hear() == "ready"
@@ -347,7 +347,7 @@ def test_the_map_grows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("others", [1, 3])
 def test_the_slots_of_dead_readers_are_given_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, others: int) -> None:
-    monkeypatch.setattr(state, "_MAX_READERS", 4)
+    monkeypatch.setattr(view_map, "MAX_READERS", 4)
     with opened(tmp_path / "s") as (_, group):
         before = work(group)
         for _ in range(others * 3):

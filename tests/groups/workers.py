@@ -11,7 +11,7 @@ import lmdb
 
 import diskstream
 from diskstream import DiskstreamError, Group, NoGroupError, Store
-from diskstream.engine import state, view_rows
+from diskstream.engine import view_map, view_rows
 from diskstream.engine.state import View
 from tests.engine.children import LIMIT_S, hear, say
 
@@ -48,7 +48,7 @@ def hold(path: str, consumer: str, fsync: str) -> None:
 
 def serve(path: str, consumer: str, first_map_bytes: int) -> None:
     """Does what it is told, a word and its arguments a line, and answers."""
-    state._FIRST_MAP_BYTES = first_map_bytes
+    view_map.FIRST_MAP_BYTES = first_map_bytes
     group = _group(path)
     member = group.consumer(consumer)
     does: dict[str, Callable[..., object]] = {
@@ -76,7 +76,7 @@ def _stop(word: str) -> None:
 
 def hold_all_readers(path: str) -> None:
     """Takes all places for readers of the view that are left, and lives."""
-    with lmdb.open(f"{path}/view", max_readers=state._MAX_READERS, map_size=state._FIRST_MAP_BYTES) as env:
+    with lmdb.open(f"{path}/view", max_readers=view_map.MAX_READERS, map_size=view_map.FIRST_MAP_BYTES) as env:
         held = []
         with contextlib.suppress(lmdb.ReadersFullError):
             while True:
