@@ -36,6 +36,7 @@ __all__ = ["Fields", "Stream"]
 FieldValue = bytes | str | int | float | bytearray | memoryview
 Fields = Mapping[Any, Any] | Sequence[tuple[Any, Any]]
 _T = TypeVar("_T")
+_NONE: list[Callable[..., EntryID] | None] = [None]
 
 
 class Stream(Grouped, Committing, Described, Retained, Scanned, WireAdding, WireReading):
@@ -43,7 +44,7 @@ class Stream(Grouped, Committing, Described, Retained, Scanned, WireAdding, Wire
 
     def __init__(self, store: "Store", name: bytes) -> None:
         self._store, self._name = store, name
-        self._add: Callable[..., EntryID] | None = None
+        self._direct: list[Callable[..., EntryID] | None] = _NONE  # see `StreamLog.direct`
 
     @property
     def name(self) -> bytes:
@@ -147,12 +148,12 @@ class Stream(Grouped, Committing, Described, Retained, Scanned, WireAdding, Wire
         """
         plain = maxlen is None and minid is None and limit is None and producer is None and message_id is None
         if id == "*" and plain and not durable:
-            add = self._add
+            add = self._direct[0]
             if add is not None and ref == "KEEPREF":
                 try:
                     return add(fields)
                 except StreamMoved:
-                    self._add = None
+                    self._direct = _NONE
         trim = Trim.parse(maxlen, minid, approximate, limit, ref)
         entry_id, within = parse_add_id(id)
         if producer is not None:
@@ -163,7 +164,7 @@ class Stream(Grouped, Committing, Described, Retained, Scanned, WireAdding, Wire
 
         def append(log: StreamLog) -> EntryID:
             if log.options.clock is None and not log.read_only:
-                self._add = log.native.add
+                self._direct = log.direct
             if trim is None and message is None:
                 return log.native.add(fields, entry_id, within, durable, False, log.now())
             if trim is not None:

@@ -1,11 +1,13 @@
-"""The end of a log that is open: what it rests on made durable, and marked so, before it is let go of."""
+"""The end of a log that is open: what it rests on made durable, and marked so, before it is let go of or moved."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from diskstream._native import Ctl
 from diskstream.engine import frontier
+from diskstream.engine.looks import is_there
 from diskstream.engine.page import APPEND, FLAG_MOVED, MAINTENANCE, POISONED
 from diskstream.engine.whereabouts import StreamMoved
 from diskstream.errors import DiskstreamError
@@ -13,7 +15,7 @@ from diskstream.errors import DiskstreamError
 if TYPE_CHECKING:
     from diskstream.engine.log import StreamLog
 
-__all__ = ["append_lock_at_once", "close_idle", "flush", "mark_clean"]
+__all__ = ["append_lock_at_once", "close_idle", "flush", "leave", "mark_clean"]
 
 
 class _Busy(Exception):  # noqa: N818  # not an error: the log stays open
@@ -90,3 +92,25 @@ def close_idle(log: "StreamLog") -> bool:
         return False
     log.abandon(waits=False)
     return True
+
+
+def leave(log: "StreamLog", move: Callable[[], Path], *, flush: bool) -> None:
+    """Tells every process that this directory is not the stream's any more, and moves it; with `flush`, durable.
+
+    `move` gives the directory its new place and returns it. The control page goes only then: who looks for the old
+    name meanwhile finds it, and waits for its lock. Raises StreamMoved where somebody was faster.
+    """
+    with log.ctl.locked(MAINTENANCE), log.locked():
+        log.refresh()
+        if flush and not log.is_damaged:
+            log.retry(log.native.flush, held=True)
+        try:
+            log.ctl.raise_flags(FLAG_MOVED)
+            place = move()
+        except BaseException:
+            if is_there(log.directory):
+                log.ctl.clear_flags(FLAG_MOVED)
+            raise
+        if flush and not log.is_damaged:
+            frontier.retract_moved(log.native, log.file)
+        log.files.unlink(place / "ctl")

@@ -90,6 +90,8 @@ class StreamLog:
             undo.callback(file.close)
             self._logs: dict[int, LogFileLike] = {self.native.tail[0]: file}
             self.ctl = self.page.ctl
+            # Adds an entry as plainly as most are; None once this is closed. Who keeps it keeps no closed log by it.
+            self.direct: list[Callable[..., EntryID] | None] = [self.native.add]
             ours = weakref.WeakMethod(self.resolve)  # a strong one would be a cycle through native memory
             self.native.set_resolver(lambda reason, held: (ours() or _gone)(reason, held=held))
             self.segments = Segments(directory, self.native, options, cache, self._whereabouts.asked)
@@ -454,6 +456,7 @@ class StreamLog:
         return len(dropped)
 
     def _let_go(self, *, waits: bool = True) -> None:
+        self.direct[0] = None
         self.native.close()
         # What another thread has under way ends first; whatever begins from now on finds the log closed.
         for lock in (APPEND, FLUSH) if waits else ():
@@ -463,26 +466,7 @@ class StreamLog:
         for close in (self.pending.close, self.segments.close, *files, self.page.close, self._whereabouts.close):
             close()
 
-    def leave(self, move: Callable[[], Path], *, flush: bool) -> None:
-        """Tells every process that this directory is not the stream's any more, and moves it; with `flush`, durable.
-
-        `move` gives the directory its new place and returns it. The control page goes only then: who looks for the old
-        name meanwhile finds it, and waits for its lock. Raises StreamMoved where somebody was faster.
-        """
-        with self.ctl.locked(MAINTENANCE), self.locked():
-            self.refresh()
-            if flush and not self.is_damaged:
-                self.retry(self.native.flush, held=True)
-            try:
-                self.ctl.raise_flags(FLAG_MOVED)
-                place = move()
-            except BaseException:
-                if is_there(self.directory):
-                    self.ctl.clear_flags(FLAG_MOVED)
-                raise
-            if flush and not self.is_damaged:
-                frontier.retract_moved(self.native, self.file)
-            self.files.unlink(place / "ctl")
+    leave = closing.leave
 
     def abandon(self, *, waits: bool = True) -> None:
         """Lets go without a word to the disk: the stream is gone from here. Who counts as killed waits for nobody."""
@@ -495,6 +479,7 @@ class StreamLog:
         A call in which a signal handler forked goes on here too, can change nothing, and is done anew: see moved.py.
         """
         self._closed = True
+        self.direct[0] = None
         self.native.close(False)
         self.page.after_fork()
         self._whereabouts.close()

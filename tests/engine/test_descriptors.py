@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import gc
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import diskstream
-from diskstream import PoisonedError, StorageError, Store
+from diskstream import ClosedError, PoisonedError, StorageError, Store
 from diskstream.engine import descriptors, verify
 from diskstream.engine.files import open_regular, wrapped
 from diskstream.engine.page import APPEND
@@ -139,3 +140,24 @@ def test_of_more_streams_than_may_be_open_the_one_in_use_stays(tmp_path: Path) -
         for number in range(3, 6):
             store.stream(str(number)).add({"n": number})
         assert b"busy" not in store._logs
+
+
+def test_a_stream_that_is_kept_keeps_nothing_of_a_log_that_was_closed(tmp_path: Path) -> None:
+    """Each that had added kept its log mapped, however few streams may be open; the system has some 65,000 mappings."""
+
+    def mapped() -> int:
+        return sum(str(tmp_path) in line for line in Path("/proc/self/maps").read_text(encoding="utf-8").splitlines())
+
+    with diskstream.open(tmp_path / "s", **SMALL, max_open_streams=2) as store:
+        kept = [store.stream(str(number)) for number in range(20)]
+        for stream in kept:
+            stream.add({"n": 0})
+        gc.collect()
+        assert mapped() <= 2 * (2 + 1) + 1  # of each log itself and its page, one being opened, and the store's page
+        for stream in kept:
+            stream.add({"n": 1})
+            assert len(stream) == 2
+    gc.collect()
+    assert mapped() <= 1
+    with pytest.raises(ClosedError):
+        kept[-1].add({"n": 2})
