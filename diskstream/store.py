@@ -1,5 +1,6 @@
 """The store: a directory of streams, shared by any number of processes."""
 
+import atexit
 import contextlib
 import dataclasses
 import difflib
@@ -447,3 +448,13 @@ def _after_fork() -> None:
 
 
 os.register_at_fork(after_in_child=_after_fork)
+
+
+def _at_exit() -> None:
+    """A process that ends without closing keeps what it has promised: nobody is left to flush after the interval."""
+    for store in list(_STORES):
+        if store._keeper is not None:
+            store._keeper.end()
+
+
+atexit.register(_at_exit)

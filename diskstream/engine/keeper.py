@@ -32,7 +32,7 @@ class Keeper:
     ) -> None:
         self._logs, self._seals, self._notice = logs, seals, notice
         self._wake, self._stop = Flag(), Flag()  # who appends sets the one, under the append lock
-        self._has_begun = False
+        self._has_begun, self._flushes = False, interval_ms is not None
         self.last_error: Exception | None = None
         self._threads = [threading.Thread(target=self._keep_house, name="diskstream-keeper", daemon=True)]
         if interval_ms is not None:
@@ -62,6 +62,11 @@ class Keeper:
     def rolled(self) -> None:
         """A segment was rolled: there is something to seal."""
         self._wake.set()
+
+    def end(self) -> None:
+        """The process ends, and the threads with it: what the next interval would have flushed is flushed now."""
+        if self._flushes:
+            self._each(self._flush_one, FLAG_CHECK)
 
     def stop(self) -> None:
         """Ends the threads and waits for them; a seal under way ends with its segment."""

@@ -10,7 +10,9 @@ import pytest
 
 import diskstream
 from diskstream import ClosedError, CorruptionError, Store, Stream
+from tests.engine.children import child
 from tests.engine.sample import SMALL, build, rows
+from tests.engine.users import end_before_a_flush
 
 Use = Callable[[Store, Stream], object]
 
@@ -169,3 +171,18 @@ def test_behind_a_damaged_log_no_view_stays_open(tmp_path: Path) -> None:
         assert view() is None
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("how", ["the end", "an exit", "an error", "a thread"])
+def test_a_process_that_ends_without_closing_flushes_what_the_next_interval_would_have(
+    tmp_path: Path, how: str
+) -> None:
+    """Nobody was left to do so: a power cut took what was older than the interval."""
+    with diskstream.open(tmp_path / "s", **{**SMALL, "fsync": "interval=600000"}) as store:
+        stream = store.stream("x")
+        stream.add({"n": "before"})
+        store.sync()
+        with child(end_before_a_flush, tmp_path / "s", how) as process:
+            assert process.wait() == {"an exit": 3, "an error": 1}.get(how, 0)
+        assert len(stream) == 2 + (how == "a thread")
+        assert stream.durable_id() == stream.last_id()

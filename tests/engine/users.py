@@ -5,6 +5,7 @@ import contextlib
 import itertools
 import resource
 import signal
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -303,3 +304,15 @@ def end_without_closing(path: str) -> None:
         threading.Thread(target=forever, args=(work,), daemon=True).start()
     begun.wait()
     say("ending")
+
+
+def end_before_a_flush(path: str, how: str) -> None:
+    """Adds, and ends long before its entries are to be flushed."""
+    store = diskstream.open(path, **{**SMALL, "fsync": "interval=600000"})
+    store.stream("x").add({"by": "child", "n": "0"})
+    if how == "an exit":
+        sys.exit(3)
+    if how == "an error":
+        raise LookupError
+    if how == "a thread":
+        threading.Thread(target=store.stream("x").add, args=({"by": "child", "n": "1"},)).start()
