@@ -87,7 +87,7 @@ def as_ours(path: Path, error: lmdb.Error) -> StorageError:
     """What LMDB says of the view, as an error of ours."""
     if isinstance(error, lmdb.ReadonlyError):
         return ReadOnlyError(str(path), why=UNWRITABLE)
-    if "space" in str(error).lower():
+    if any(word in str(error).lower() for word in ("no space", "quota")):  # it may have no code
         return DiskFullError(str(path), "write the view in", 28, str(error))
     if isinstance(error, lmdb.MemoryError):
         return storage_error(str(path), "map the view in", errno.ENOMEM, _NO_SPACE)

@@ -15,3 +15,12 @@ def test_what_there_is_no_memory_for_is_an_error_and_nothing_of_it_is_added(tmp_
     assert f"{256 * hungry.MIB + 10}," in too_large
     assert no_memory.startswith("MemoryError no memory for an entry of ")
     assert entries == "5"
+
+
+def test_what_there_is_no_memory_to_read_is_an_error(tmp_path: Path) -> None:
+    """A column may have 2 GiB, and a node 128 MiB: the interpreter was ended."""
+    with child(hungry.read, tmp_path / "s") as process:
+        *errors, entries = process.rest()
+        assert process.wait() == 0
+    assert entries == "3"
+    assert any(error.startswith("MemoryError no memory for a ") for error in errors)

@@ -1,9 +1,16 @@
 """The room that a view takes: address space, where that is limited, and the file, where somebody was killed."""
 
+import errno
+import os
 from pathlib import Path
 
+import lmdb
+import pytest
+
 import diskstream
+from diskstream import DiskFullError
 from diskstream.engine.state import _WRITES_BETWEEN_LOOKS, open_view
+from diskstream.engine.view_map import as_ours
 from tests.engine import view_users
 from tests.engine.children import child
 from tests.engine.mounts import small_disk
@@ -67,3 +74,8 @@ def test_a_view_that_is_opened_first_on_a_full_disk_does_not_end_the_process(tmp
     assert len(said) == 32
     assert set(said[1::2]) == {str(view_users.PENDING)}
     assert set(said[::2]) <= {str(view_users.PENDING), "full"}
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
+def test_a_view_without_room_is_a_full_disk(tmp_path: Path, code: int) -> None:
+    assert isinstance(as_ours(tmp_path, lmdb.Error(f"{tmp_path}: {os.strerror(code)}")), DiskFullError)

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::block::{Block, Column, Table};
-use crate::error::{Error, Result};
+use crate::error::{make_room, Error, Result};
 
 /// What becomes of a name that stands twice in one entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -179,6 +179,7 @@ impl FieldColumn {
         if self.data.len() + value.len() > MAX_COLUMN_BYTES {
             return Err(Error::Invalid("a column of more than 2 GiB: read a smaller range"));
         }
+        make_room(&mut self.data, value.len(), "a column")?;
         self.mark(true);
         self.data.extend_from_slice(value);
         self.offsets.push(self.data.len() as i32);
@@ -207,6 +208,7 @@ impl FieldColumn {
         if self.data.len() + bytes.len() > MAX_COLUMN_BYTES {
             return Err(Error::Invalid("a column of more than 2 GiB: read a smaller range"));
         }
+        make_room(&mut self.data, bytes.len(), "a column")?;
         if self.validity.is_some() {
             for end in ends.iter().skip(1) {
                 self.mark(true);

@@ -49,6 +49,13 @@ impl Error {
     }
 }
 
+/// Makes room for so many more bytes of `what`: a buffer that grows by itself ends the process where there is none.
+#[inline]
+pub fn make_room(out: &mut Vec<u8>, more_bytes: usize, what: &'static str) -> Result<()> {
+    let bytes = (out.len() + more_bytes) as u64;
+    out.try_reserve(more_bytes).map_err(|_| Error::NoMemory { what, bytes })
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -69,7 +76,11 @@ impl fmt::Display for Error {
                 )
             }
             Error::NoMemory { what, bytes } => {
-                write!(f, "no memory for {what} of {}: add less at a time", number_of(*bytes, "byte"))
+                write!(
+                    f,
+                    "no memory for {what} of {}: take less at a time, or raise what ulimit -v says",
+                    number_of(*bytes, "byte")
+                )
             }
             Error::Invalid(what) => f.write_str(what),
         }

@@ -7,7 +7,7 @@
 
 use crate::block::{Block, Column, Shape};
 use crate::columns::Duplicates;
-use crate::error::{Error, Result};
+use crate::error::{make_room, Error, Result};
 use crate::wire::put_u32;
 
 const MAX_BYTES: usize = i32::MAX as usize;
@@ -37,6 +37,7 @@ impl Strings {
         if self.data.len() + value.len() > MAX_BYTES {
             return Err(TOO_LARGE);
         }
+        make_room(&mut self.data, value.len(), "a column")?;
         self.data.extend_from_slice(value);
         self.offsets.push(self.data.len() as i32);
         Ok(())
@@ -50,6 +51,7 @@ impl Strings {
         }
         let Some(start) = ends.first().copied() else { return Ok(false) };
         let base = self.data.len() as i32;
+        make_room(&mut self.data, bytes.len(), "a column")?;
         self.data.extend_from_slice(bytes);
         self.offsets.extend(ends.iter().skip(1).map(|end| base + end.saturating_sub(start) as i32));
         Ok(true)

@@ -16,7 +16,7 @@
 //! nearly nothing; a reader sums them up.
 
 use crate::block::{Block, Column, Shape, Table};
-use crate::error::{Error, Result};
+use crate::error::{make_room, Error, Result};
 use crate::id::Id;
 use crate::plurals::number_of;
 use crate::rows::MAX_FIELDS;
@@ -154,8 +154,7 @@ impl NodeReader {
 
     fn decompress(&mut self, body: &[u8], raw_len: usize) -> Result<()> {
         self.raw.clear();
-        let no_memory = |_| Error::NoMemory { what: "a node", bytes: raw_len as u64 };
-        self.raw.try_reserve(raw_len).map_err(no_memory)?;
+        make_room(&mut self.raw, raw_len, "a node")?;
         let zstd = self.zstd.as_mut().ok_or(Error::Invalid("no memory for a decompressor"))?;
         match zstd.decompress_to_buffer(body, &mut self.raw) {
             Ok(size) if size == raw_len => Ok(()),
@@ -261,7 +260,10 @@ fn parse_column(reader: &mut Reader<'_>, rows: usize) -> Result<Column> {
     if size as u64 != end {
         return Err(reader.fault("lengths that add up to the column", end));
     }
-    Ok(Column { offsets, data: reader.take(size)?.to_vec() })
+    let mut data = Vec::new();
+    make_room(&mut data, size, "a column of a node")?;
+    data.extend_from_slice(reader.take(size)?);
+    Ok(Column { offsets, data })
 }
 
 #[cfg(test)]
