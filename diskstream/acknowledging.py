@@ -12,7 +12,7 @@ from diskstream.taking import finish
 if TYPE_CHECKING:
     from diskstream.group import Group
 
-__all__ = ["Acknowledged", "acknowledge", "acknowledge_by"]
+__all__ = ["Acknowledged", "acknowledge", "acknowledge_by", "acknowledge_held"]
 
 _T = TypeVar("_T")
 
@@ -31,6 +31,17 @@ def acknowledge(group: "Group", asked: Sequence[Acknowledged]) -> list[int]:
         StorageError: the disk said no; what comes first may be acknowledged.
     """
     done: list[int] = []
+    for ids, consumer in asked:
+        pending = finish(group, ids, consumer)
+        if pending is None:
+            return done + acknowledge_held(group, asked[len(done) :])
+        done.append(pending)
+    return done
+
+
+def acknowledge_held(group: "Group", asked: Sequence[Acknowledged]) -> list[int]:
+    """The same under the append lock, for who was told by `finish` that the long way is to be gone."""
+    done: list[int] = []
 
     def one_by_one(log: StreamLog) -> None:
         number = log.native.group_number(group.name)
@@ -38,13 +49,8 @@ def acknowledge(group: "Group", asked: Sequence[Acknowledged]) -> list[int]:
         for ids, consumer in asked[len(done) :]:
             done.append(0 if number is None else _acknowledge(log, number, ids, consumer))
 
-    for ids, consumer in asked:
-        pending = finish(group, ids, consumer)
-        if pending is None:
-            group.stream._use(lambda log: locked(log, one_by_one), None)
-            break
-        done.append(pending)
-    return done + [0] * (len(asked) - len(done))  # there is no stream
+    group.stream._use(lambda log: locked(log, one_by_one), None)
+    return done + [0] * (len(asked) - len(done))  # there is no stream, or none any more
 
 
 def acknowledge_by(

@@ -62,8 +62,8 @@ class Group:
     async def ack(self, *ids: IDLike) -> int:
         """Acknowledges entries. Returns how many were pending.
 
-        What tasks acknowledge meanwhile shares a thread, and under ``fsync="always"`` a flush. What is cancelled may
-        have been acknowledged all the same.
+        At once, unless it must wait for a flush or look at a disk: what tasks acknowledge meanwhile shares a thread
+        then, and the flush. What is cancelled may have been acknowledged all the same.
         """
         return await self._sharing.ack(self.sync_group.name, ids)
 

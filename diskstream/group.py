@@ -5,7 +5,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
 from diskstream._native import Delivery, EntryID, delivery
-from diskstream.acknowledging import acknowledge
+from diskstream.acknowledging import acknowledge_held
 from diskstream.claiming import Claimed, nack
 from diskstream.consumer import Consumer
 from diskstream.counts import check_count
@@ -257,14 +257,13 @@ class Group(WireGroup):
     def ack(self, *ids: IDLike) -> int:
         """Acknowledges entries, as XACK. Returns how many were pending; 0 where there is no such group."""
         wanted = [given if type(given) is EntryID else parse_id(given) for given in ids]
-        # Asked for here as well: this is what a consumer's loop does for each entry.
         done = finish(self, wanted)
-        return acknowledge(self, [(wanted, None)])[0] if done is None else done
+        return acknowledge_held(self, [(wanted, None)])[0] if done is None else done
 
     def _ack_own(self, consumer: bytes, entry_id: EntryID) -> None:
         """Acknowledges an entry if that consumer still has it: not what was given back, or claimed by another."""
         if finish(self, [entry_id], consumer) is None:
-            acknowledge(self, [([entry_id], consumer)])
+            acknowledge_held(self, [([entry_id], consumer)])
 
     def ack_delete(self, *ids: IDLike, ref: str = "KEEPREF") -> list[int]:
         """Acknowledges entries and deletes them in the same step, as XACKDEL.

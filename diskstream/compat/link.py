@@ -170,8 +170,11 @@ class Link:
     def _run_together(self, kin: Kin, given: list[tuple[Caller, list[bytes]]]) -> list[Reply] | None:
         if len(given) == 1 or self.closed:
             return None
-        with self._shared.turn():
-            return run_alike(kin, given[0][0], [words for _, words in given])
+        try:
+            with self._shared.turn():
+                return run_alike(kin, given[0][0], [words for _, words in given])
+        except Exception:  # noqa: BLE001  # each meets its own error, and none of others that have their answers
+            return None
 
     def _run_alone(self, caller: Caller, words: list[bytes]) -> "Reply | Waiting | Exception":
         try:

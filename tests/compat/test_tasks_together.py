@@ -63,6 +63,24 @@ def test_each_key_and_each_command_with_options_is_answered_for_itself(tmp_path:
     assert frames == [2, 2, 2]
 
 
+def test_what_fails_together_is_tried_one_by_one_and_others_have_their_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_many = Stream.add_many
+
+    def short_of_memory(self: Stream, rows: Any, **options: Any) -> Any:
+        if self.name == b"t" and len(rows) > 1:
+            raise MemoryError
+        return add_many(self, rows, **options)
+
+    async def work(client: aio.Redis) -> None:
+        monkeypatch.setattr(Stream, "add_many", short_of_memory)
+        found = await asyncio.gather(*(client.xadd(key, {"n": n}) for key in ("s", "t") for n in range(3)))
+        assert [entry_id for key in ("s", "t") for entry_id, _ in await client.xrange(key)] == found
+
+    run(tmp_path / "s", work)
+
+
 def test_a_transaction_keeps_what_is_its_own(tmp_path: Path) -> None:
     """Commands without a pipeline have the caller that was free last: the first of them, here, one with a MULTI."""
 
