@@ -374,6 +374,15 @@ class Group(WireGroup):
 
         return self.stream._use(look, False)
 
+    def is_read_out(self) -> bool:
+        """Whether the group is there, and each entry was given to a consumer, as of the last look at the stream."""
+
+        def look(log: StreamLog) -> bool:
+            number = log.native.group_number(self.name)
+            return number is not None and not has_more(log, number)
+
+        return self.stream._use(look, False)
+
     @staticmethod
     def shown(log: StreamLog, group: int, rows: Iterator[Row]) -> Iterator[PendingEntry]:
         """Rows of the pending entries list with the names of consumers."""

@@ -11,6 +11,7 @@ from diskstream.engine.fetching import fetching_outside
 from diskstream.engine.log import StreamLog, StreamMoved
 from diskstream.errors import NoGroupError, ReadOnlyError
 from diskstream.membership import as_member_name, consumer_number, group_number, locked, now_ms
+from diskstream.taking import finish
 
 if TYPE_CHECKING:
     from diskstream.group import Group
@@ -39,6 +40,11 @@ class WireGroup:
             The replies to each run: how many of each command's IDs were pending. An ID that two name counts for the
             first.
         """
+
+        if len(runs) == 1 and len(runs[0]) == 1:
+            done = finish(cast("Group", self), runs[0].ids())
+            if done is not None:
+                return [b":%d\r\n" % done]
 
         def acknowledge(log: StreamLog) -> list[bytes] | None:
             group = log.native.group_number(self.name)

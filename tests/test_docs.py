@@ -171,7 +171,7 @@ def test_the_limits_of_the_readme_are_those_of_the_code(words: str, number: bool
 
 # What the front ends and the jobs call, with what native code packed for them.
 INNER = {"add_rows", "add_run", "add_runs", "range_run", "read_runs", "ack_runs", "shown", "has_undelivered"}
-INNER |= {"ripens_in_s", "waits_for_disk"}
+INNER |= {"is_read_out", "ripens_in_s", "waits_for_disk"}
 
 
 @pytest.mark.parametrize("kind", [diskstream.Store, diskstream.Stream, diskstream.Group, diskstream.Consumer])

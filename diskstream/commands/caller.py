@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from diskstream.commands.keyspace import Keyspace
-    from diskstream.commands.stream_read_options import ReadOptions
+    from diskstream.commands.stream_group_reading import GroupRead
     from diskstream.commands.waiting import Waiting
     from diskstream.store import Store
 
@@ -81,7 +81,7 @@ class Caller:
         no_evict, no_touch: flags that it set; they change nothing here.
         created, last_used: by `time.monotonic`.
         last_command: the name of its last command.
-        last_read_words, last_read: its last XREADGROUP, and what was understood.
+        last_read: its last XREADGROUP, as it was understood.
         host: the server it is a client of.
         is_local: whether it is on this machine, as far as its address says.
     """
@@ -106,8 +106,7 @@ class Caller:
     created: float = 0.0
     last_used: float = 0.0
     last_command: str = ""
-    last_read_words: list[bytes] | None = None
-    last_read: "ReadOptions | None" = None
+    last_read: "GroupRead | None" = None
     host: Host | None = None
     is_local: bool = True
 

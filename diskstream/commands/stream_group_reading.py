@@ -12,13 +12,15 @@ from diskstream.commands.stream_read_options import Found, ReadOptions, answer, 
 from diskstream.commands.stream_reading import read_keys
 from diskstream.commands.table import Command
 from diskstream.commands.waiting import Waiting
+from diskstream.consumer import Consumer
 from diskstream.errors import DiskstreamError, NoGroupError
 from diskstream.group import Group
 from diskstream.ids import MAX_ID
 from diskstream.standing import Standing
+from diskstream.stream import Stream
 from diskstream.wanted import Wanted
 
-__all__ = ["COMMANDS"]
+__all__ = ["COMMANDS", "GroupRead"]
 
 _MEANINGLESS = (
     "ERR The %s ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by "
@@ -40,13 +42,25 @@ def _after(word: bytes) -> str | EntryID:
     return ">" if found == MAX_ID else found
 
 
-class _GroupRead:
-    """One call of XREADGROUP, which may look several times."""
+class GroupRead:
+    """One call of XREADGROUP, which may look several times; or one after the other in the same words.
 
-    def __init__(self, caller: Caller, asked: ReadOptions) -> None:
-        self.caller, self.asked = caller, asked
+    Args:
+        caller: who calls.
+        words: the command.
+        asked: its options.
+
+    Attributes:
+        words: the command.
+        parsed: its options, as they stand there.
+        database: of its keys.
+    """
+
+    def __init__(self, caller: Caller, words: list[bytes], asked: ReadOptions) -> None:
+        self.words, self.parsed, self.database = words, asked, caller.database
+        self.asked = asked = capped(caller, asked)
+        self._keyspace, self._protocol = caller.keyspace, caller.protocol
         self.group = asked.group or b""
-        self.database = caller.database
         self.positions: list[tuple[bytes, EntryID | str]] = []
         self._is_new = simple = asked.ids == [b">"]  # then the first look finds all that is to be found
         self._standing: Standing | None = None
@@ -62,6 +76,32 @@ class _GroupRead:
         self.claiming = {key for key, _ in claiming}
         # As workers do. No limit but COUNT matters then: one entry is given, however large.
         self._takes_one = simple and asked.count == 1 and not asked.noack and asked.claim_ms is None
+        self._stream: Stream | None = None
+        self._consumer: Consumer
+
+    def begins_again(self, caller: Caller) -> bool:
+        """Begins the next call in the same words; False where it must be made anew."""
+        if not self._takes_one or self.database != caller.database:
+            return False
+        self._protocol, self._standing = caller.protocol, None
+        return True
+
+    def _reader(self) -> Consumer:
+        """The consumer where one entry of one stream is taken. As long as the key stands for the same it is kept.
+
+        Raises:
+            Failure: the key is of another type.
+        """
+        stream = self._keyspace.stream(self.database, self.asked.keys[0])
+        if stream is not self._stream:
+            self._consumer = stream.group(self.group, create=False).consumer(self.asked.consumer)
+            self._stream = stream
+        return self._consumer
+
+    def _group_of(self, key: bytes) -> Group:
+        if self._takes_one:
+            return self._reader().group
+        return self._keyspace.stream(self.database, key).group(self.group, create=False)
 
     def look(self) -> Reply | None:
         """What there is now; None where there is nothing.
@@ -69,16 +109,19 @@ class _GroupRead:
         Raises:
             Failure: a key is of another type, or the group is gone.
         """
-        for key in self.asked.keys:
-            self.caller.keyspace.stream(self.database, key)
         try:
+            if self._takes_one:
+                entries = self._reader().read(count=1)
+                return as_reply(self._protocol, [(self.asked.keys[0], [*entries])]) if entries else None
+            for key in self.asked.keys:
+                self._keyspace.stream(self.database, key)
             found = in_runs(self.positions, self.asked, self._read)
         except NoGroupError as error:
             raise no_group(error.stream, error.group, where=_WHERE) from None
         if not found:
             return None
         shown = ((key, _with_counts(entries) if key in self.claiming else entries) for key, entries in found)
-        return as_reply(self.caller, list(shown))
+        return as_reply(self._protocol, list(shown))
 
     def look_again(self) -> Reply | None:
         """The same while it waits. Where there is something, and left to others, it stands behind them from then on.
@@ -93,9 +136,8 @@ class _GroupRead:
             if reply is not None or len(self.positions) > 1 or not self._is_new or self.asked.claim_ms is not None:
                 return reply
         ((key, _),) = self.positions
-        stream = self.caller.keyspace.stream(self.database, key)
-        if self._standing is None or self._standing.store is not stream._store:
-            group = stream.group(self.group, create=False)
+        group = self._group_of(key)
+        if self._standing is None or self._standing.store is not group.stream._store:
             if not group.has_undelivered():
                 return None
             asked = self.asked
@@ -108,15 +150,11 @@ class _GroupRead:
         if not entries:
             return None
         self._standing = None
-        return as_reply(self.caller, [(key, [*entries])])
+        return as_reply(self._protocol, [(key, [*entries])])
 
     def _read(self, run: dict[bytes, EntryID | str], max_count: int | None, max_bytes: int | None) -> Found:
         asked = self.asked
-        store = self.caller.keyspace.store(self.database)  # another one, perhaps, than when the wait began
-        if self._takes_one:
-            ((key, _),) = run.items()
-            entries = store.stream(key).group(self.group, create=False).consumer(asked.consumer).read(count=1)
-            return [(key, [*entries])] if entries else []
+        store = self._keyspace.store(self.database)  # another one, perhaps, than when the wait began
         found = store.read_group(
             self.group,
             asked.consumer,
@@ -133,8 +171,7 @@ class _GroupRead:
         """Whether a look may find something, as of the last one: an entry, or that a group is gone."""
         try:
             for key in self.asked.keys:
-                group = self.caller.keyspace.stream(self.database, key).group(self.group, create=False)
-                if group.has_undelivered() or not group.exists():
+                if not self._group_of(key).is_read_out():
                     return True
         except (DiskstreamError, Failure, OSError):
             return True  # the next look tells
@@ -145,7 +182,7 @@ class _GroupRead:
         times = []
         for key in self.asked.keys:
             try:
-                group = self.caller.keyspace.stream(self.database, key).group(self.group, create=False)
+                group = self._group_of(key)
                 left = self._ripens_in_s(group) if key in self.claiming else math.inf
                 if group.has_undelivered():  # the look before this wait left it to who waits in another process
                     left = min(left, _PROMISED_AGAIN_S)
@@ -176,12 +213,13 @@ def _with_counts(entries: list[Entry]) -> Reply:
 
 def _xreadgroup(caller: Caller, given: list[bytes]) -> Reply | Waiting:
     # Workers say the same again and again.
-    asked = caller.last_read if given == caller.last_read_words else None
-    if asked is None:
-        asked = parse_read(given, grouped=True)
-        caller.last_read_words, caller.last_read = given, asked
-    asked = capped(caller, asked)  # each time anew: what a reply may have is a setting
-    reading = _GroupRead(caller, asked)
+    reading, last = caller.last_read, caller.last_read
+    if last is None or given != last.words:
+        reading = GroupRead(caller, given, parse_read(given, grouped=True))
+    elif not last.begins_again(caller):
+        reading = GroupRead(caller, given, last.parsed)
+    assert reading is not None
+    caller.last_read, asked = reading, reading.asked
     only_new = asked.claim_ms is None and all(after == ">" for _, after in reading.positions)
     kin = (caller.database, asked.group, tuple(asked.keys)) if only_new else None
     return answer(caller, asked, reading.look_again, reading.ripe_at, first=reading.look, kin=kin, more=reading.more)

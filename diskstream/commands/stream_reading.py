@@ -78,7 +78,7 @@ def _xread(caller: Caller, given: list[bytes]) -> Reply | Waiting:
         those = positions if changed is None else [each for each in positions if each[0] in changed]
         there = [(key, after) for key, after in those if not keyspace.is_other(database, key)]
         found = in_runs(there, asked, read)
-        return as_reply(caller, [*found]) if found else None
+        return as_reply(caller.protocol, [*found]) if found else None
 
     return answer(caller, asked, look, only=look)
 

@@ -8,7 +8,7 @@ from diskstream.commands.replies import NIL_ARRAY, Reply
 __all__ = ["Waiting"]
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Waiting:
     """What a command returns that found nothing and may wait.
 

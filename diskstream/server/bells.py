@@ -78,7 +78,7 @@ class Bells:
     def _moved(self) -> list[Key]:
         """The keys that are in another store by now, after SWAPDB or a reopening: listens there."""
         arranged = self._keyspace.arrangement()
-        if all(one is other for one, other in zip(arranged, self._arranged, strict=True)):
+        if arranged[0] is self._arranged[0] and arranged[1] is self._arranged[1]:
             return []
         keys = list(self._keys)
         self.forget_all()

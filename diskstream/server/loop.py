@@ -3,7 +3,6 @@
 import contextlib
 import errno
 import logging
-import math
 import socket
 import time
 from collections.abc import Callable
@@ -156,12 +155,16 @@ class Loop:
     def _patience(self) -> float:
         """Seconds for which the poller may sleep."""
         runner = self.runner
-        now = time.monotonic() if runner.waiters.count or runner.pause_ends() or self._resting_until else runner.now
-        until = min(self._second, self._sweep_at, runner.waiters.next_due(), runner.pause_ends() or math.inf)
+        waits, pause_ends = runner.waiters.count, runner.pause_ends()
+        now = time.monotonic() if waits or pause_ends or self._resting_until else runner.now
+        if waits and not runner.bells.listening:
+            until = min(self._second, self._sweep_at, runner.waiters.next_due(), now + _QUIET_S)
+        else:
+            until = min(self._second, self._sweep_at, runner.waiters.next_due())
+        if pause_ends is not None:
+            until = min(until, pause_ends)
         if self._resting_until is not None:
             until = min(until, self._resting_until)
-        if runner.waiters.count and not runner.bells.listening:
-            until = min(until, now + _QUIET_S)
         return max(0.0, until - now)
 
     def _serve(self, now: float) -> None:

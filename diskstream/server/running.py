@@ -101,8 +101,6 @@ class Runner:
 
     def _run_all(self, connection: Connection, commands: Commands) -> None:
         """Runs the commands of one connection, until it must wait."""
-        if len(commands) == 1 and not isinstance(commands[0], list) and self._run_together(connection, commands[0]):
-            return
         left = deque(commands)
         while left:
             words = left.popleft()
@@ -149,17 +147,31 @@ class Runner:
         if self._open is not batch:
             self._run_batches()
         place = caller.database, run.key
-        while not connection.held() and self._may_batch(connection) and place not in self.waiters:
+        while not connection.held() and self._may_batch(connection):
+            if place in self.waiters and batch is not self._acks:  # an acknowledgement ends no wait
+                return isinstance(run, AddRun) and self._add_one(connection, run, place)
             if batch.take(connection, run):  # type: ignore[arg-type]  # of its kind, as was seen above
                 self._open, caller.last_command = batch, name
                 return True
             self._run_batches()
         return False
 
+    def _add_one(self, connection: Connection, run: AddRun, place: Key) -> bool:
+        """Adds an entry that somebody waits for, who is served before anything else runs; else False."""
+        if len(run) > 1:
+            return False
+        self._run_batches()
+        self._adds.take(connection, run)
+        self._open, connection.caller.last_command = self._adds, "xadd"
+        self._run_batches()
+        self.bells.pass_over([place])
+        self.waiters.serve([place], self.now)
+        return True
+
     def _may_batch(self, connection: Connection) -> bool:
         """Whether commands may be run as one.
 
-        Those that write, besides, only where nobody waits for the key: each may end a wait before the next is run.
+        Those that may end a wait, besides, only where nobody waits for the key: each before the next is run.
         """
         caller = connection.caller
         ready = caller.transaction is None and caller.user is not None and caller.reply_mode == "on"

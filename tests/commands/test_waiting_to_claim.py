@@ -4,14 +4,14 @@ import pytest
 
 from diskstream.commands.caller import Caller
 from diskstream.commands.keyspace import Keyspace
-from diskstream.commands.stream_group_reading import _GroupRead
+from diskstream.commands.stream_group_reading import GroupRead
 from diskstream.commands.stream_read_options import parse_read
 
 
 def looks_again_in_s(caller: Caller, monkeypatch: pytest.MonkeyPatch, *options: bytes) -> float | None:
     """When it looks again, in seconds from now."""
     words = [b"xreadgroup", b"group", b"g", b"a", b"block", b"0", *options, b"streams", b"x", b">"]
-    reading = _GroupRead(caller, parse_read(words, grouped=True))
+    reading = GroupRead(caller, words, parse_read(words, grouped=True))
     monkeypatch.setattr("diskstream.commands.stream_group_reading.time.monotonic", lambda: 0.0)
     try:
         return reading.ripe_at()
