@@ -89,6 +89,14 @@ class SealedSegment:
         text: bool = False,
         by_page: bool = False,
     ) -> SealedSegment: ...
+    @staticmethod
+    def at_hand(
+        log_path: str, path: str, uuid: bytes, view: SegmentView, cache: NodeCache, text: bool
+    ) -> SealedSegment | None:
+        """Opens a segment's file by its path, checked by page; None where that is not all there is to be said or done.
+
+        As where the log file that it was made from is still there, or it is missing, damaged or another stream's.
+        """
     def node_of_id(self, id: _IDLike) -> int: ...  # The node that holds an ID, or would
     def live_node_back(self, number: int, view: SegmentView) -> int | None: ...  # The last up to there with one
     def live_node(self, number: int, view: SegmentView) -> int: ...  # The first from there on with a live entry

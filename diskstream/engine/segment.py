@@ -270,6 +270,7 @@ class Segments:
         asked: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self._directory, self._native, self._options = directory, native, options
+        self._place = f"{directory}{os.sep}"
         self._asked = asked  # whether the directory still is the stream's, where something foreign is in it
         self.cache = cache or SharedCache(options.cache_bytes)
         self.file_sizes = FileSizes(directory)
@@ -318,10 +319,21 @@ class Segments:
             CorruptionError: its file is damaged.
         """
         key = self._owner, view.number, view.generation
-        found = self.cache.get(key)
+        found = self.cache.get(key) or self._at_hand(key, view)
         if found is None:
             with self._asked():
                 found = self._open_segment(view)
+        return found
+
+    def _at_hand(self, key: _Key, view: SegmentView) -> SealedSegment | None:
+        """Most segments are a sealed file and nothing else. All that runs here runs for the first time in many a
+        process, which wants one entry and ends: so it is one native call."""
+        place, nodes = self._place, self.cache.nodes
+        log, sealed = place + names.log_name(view.number), place + names.segment_name(view.number, view.generation)
+        text = self._options.decode_responses
+        found = SealedSegment.at_hand(log, sealed, self._native.uuid, view, nodes, text)
+        if found is not None:
+            self.cache.put(key, found)
         return found
 
     def is_here(self, view: SegmentView) -> bool:

@@ -1,6 +1,7 @@
 //! Sealed segments.
 
 use std::fs::File;
+use std::io::ErrorKind;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 
@@ -87,7 +88,11 @@ impl MappedIndex {
 impl SealedSegment {
     /// Opens a file and checks its ends. With `by_page` a page of the index is compared when it is first touched.
     fn open(fd: RawFd, by_page: bool) -> Result<(SegmentFile, Footer, MappedIndex), Failure> {
-        let file = SegmentFile(sys_io::duplicate(fd).map_err(io_fault("open"))?);
+        SealedSegment::of_file(sys_io::duplicate(fd).map_err(io_fault("open"))?, by_page)
+    }
+
+    fn of_file(file: File, by_page: bool) -> Result<(SegmentFile, Footer, MappedIndex), Failure> {
+        let (fd, file) = (file.as_raw_fd(), SegmentFile(file));
         let size = file.0.metadata().map_err(io_fault("stat"))?.len();
         let short =
             |size| Error::corrupt("sealed segment", 0, "a header, an index and a footer", number_of(size, "byte"));
@@ -221,6 +226,31 @@ impl SealedSegment {
         }
         let serial = next_serial();
         Ok(SealedSegment { path, file, footer, index, cache, serial, text })
+    }
+
+    /// Opens the sealed file of segment `view` by its path, a page of its index at a time, where nothing else is to be
+    /// said or done. None otherwise, for whatever reason: the log file it was made from is still there, or it is missing,
+    /// damaged, another stream's. Who opens it the long way hears which.
+    #[staticmethod]
+    fn at_hand(
+        py: Python<'_>,
+        log_path: &str,
+        path: String,
+        uuid: [u8; 16],
+        view: &SegmentView,
+        cache: Py<NodeCache>,
+        text: bool,
+    ) -> Option<SealedSegment> {
+        let meta = &view.meta;
+        let (file, footer, index) = py.detach(|| {
+            let is_gone = || std::fs::metadata(log_path).is_err_and(|error| error.kind() == ErrorKind::NotFound);
+            if meta.generation == 0 && !is_gone() {
+                return None;
+            }
+            SealedSegment::of_file(sys_io::open_regular(&path).ok()?, true).ok()
+        })?;
+        let is_its = (footer.key.uuid, footer.key.segment, footer.entries) == (uuid, meta.number, meta.entries);
+        is_its.then(|| SealedSegment { path, file, footer, index, cache, serial: next_serial(), text })
     }
 
     /// The node that holds `id`, or would.

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::{FromRawFd, RawFd};
+use std::os::unix::fs::OpenOptionsExt;
 
 fn done(result: libc::ssize_t) -> io::Result<usize> {
     usize::try_from(result).map_err(|_| io::Error::last_os_error())
@@ -22,6 +23,19 @@ fn write_all(fd: RawFd, data: &[u8], offset: u64, flags: libc::c_int) -> io::Res
         }
     }
     Ok(())
+}
+
+/// Opens a file for reading that is one: no pipe to wait at, no device.
+///
+/// # Errors
+/// What open(2) says, or that it is something else.
+pub fn open_regular(path: &str) -> io::Result<File> {
+    let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    if file.metadata()?.is_file() {
+        Ok(file)
+    } else {
+        Err(io::ErrorKind::InvalidInput.into())
+    }
 }
 
 /// Writes all of `data` at `offset`.
