@@ -319,7 +319,9 @@ class Segments:
             CorruptionError: its file is damaged.
         """
         key = self._owner, view.number, view.generation
-        found = self.cache.get(key) or self._at_hand(key, view)
+        found = self.cache.get(key)
+        if found is None:
+            found = self._at_hand(key, view)
         if found is None:
             with self._asked():
                 found = self._open_segment(view)

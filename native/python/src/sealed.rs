@@ -88,11 +88,7 @@ impl MappedIndex {
 impl SealedSegment {
     /// Opens a file and checks its ends. With `by_page` a page of the index is compared when it is first touched.
     fn open(fd: RawFd, by_page: bool) -> Result<(SegmentFile, Footer, MappedIndex), Failure> {
-        SealedSegment::of_file(sys_io::duplicate(fd).map_err(io_fault("open"))?, by_page)
-    }
-
-    fn of_file(file: File, by_page: bool) -> Result<(SegmentFile, Footer, MappedIndex), Failure> {
-        let (fd, file) = (file.as_raw_fd(), SegmentFile(file));
+        let file = SegmentFile(sys_io::duplicate(fd).map_err(io_fault("open"))?);
         let size = file.0.metadata().map_err(io_fault("stat"))?.len();
         let short =
             |size| Error::corrupt("sealed segment", 0, "a header, an index and a footer", number_of(size, "byte"));
@@ -247,7 +243,8 @@ impl SealedSegment {
             if meta.generation == 0 && !is_gone() {
                 return None;
             }
-            SealedSegment::of_file(sys_io::open_regular(&path).ok()?, true).ok()
+            // Two descriptors for a moment, as the long way: the last one is left to the application.
+            SealedSegment::open(sys_io::open_regular(&path).ok()?.as_raw_fd(), true).ok()
         })?;
         let is_its = (footer.key.uuid, footer.key.segment, footer.entries) == (uuid, meta.number, meta.entries);
         is_its.then(|| SealedSegment { path, file, footer, index, cache, serial: next_serial(), text })
