@@ -131,13 +131,15 @@ class GroupRead:
         Raises:
             Failure: as `look`.
         """
+        if self._standing is not None and self._standing.store is not self._keyspace.store(self.database):
+            self._standing = None  # of a store that SWAPDB has put elsewhere, or that was closed
         if self._standing is None:
             reply = self.look()
             if reply is not None or len(self.positions) > 1 or not self._is_new or self.asked.claim_ms is not None:
                 return reply
         ((key, _),) = self.positions
-        group = self._group_of(key)
-        if self._standing is None or self._standing.store is not group.stream._store:
+        group = self._group_of(key)  # which tells where the key is of another type by now
+        if self._standing is None:
             if not group.has_undelivered():
                 return None
             asked = self.asked
