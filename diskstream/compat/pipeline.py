@@ -130,12 +130,22 @@ class Stack(StreamMethods, GroupMethods, KeyMethods):
         ]
 
     def _each(self, caller: Caller, commands: list[list[bytes]], stack: list[_Command]) -> Steps:
-        found = []
+        found: list[Any] = []
+        failed: Exception | None = None
         for reply, (args, options) in zip(self._link.run_each(caller, commands), stack, strict=True):
-            one = self._link.parse((yield reply) if isinstance(reply, Waiting) else reply, args[0], options)
+            answered = (yield reply) if isinstance(reply, Waiting) else reply
+            if failed is not None:
+                continue  # redis-py has sent all of them by the time it reads a reply, and reads none behind this one
+            try:
+                one = self._link.parse(answered, args[0], options)
+            except ValueError as error:  # no text in the client's encoding
+                failed = error
+                continue
             if isinstance(one, RedisError) and not isinstance(one, ResponseError):
-                raise one
+                failed = one
             found.append(one)
+        if failed is not None:
+            raise failed
         return found
 
     def _transaction(self, caller: Caller, commands: list[list[bytes]], stack: list[_Command]) -> list[Any]:

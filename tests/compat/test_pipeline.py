@@ -64,6 +64,20 @@ def test_what_cannot_be_sent_is_refused_before_anything_is(backend: Backend) -> 
     assert client.xlen("s") == 0
 
 
+@pytest.mark.parametrize("transaction", [True, False])
+def test_a_reply_that_is_no_text_keeps_nothing_behind_it_from_being_executed(
+    backend: Backend, transaction: bool
+) -> None:
+    client = backend.client(decode_responses=True)
+    client.xadd("s", {"a": b"\xff"}, id="1-1")
+    pipe = client.pipeline(transaction=transaction).xadd("s", {"a": 2}, id="2-1")
+    pipe.xrange("s").xadd("s", {"a": 3}, id="3-1").xgroup_create("s", "g", "0")
+    with pytest.raises(UnicodeDecodeError):
+        pipe.execute()
+    assert client.xlen("s") == 3
+    assert [group["name"] for group in client.xinfo_groups("s")] == ["g"]
+
+
 def test_a_watched_key_that_changes_stops_the_transaction(backend: Backend) -> None:
     client = backend.client()
     with client.pipeline() as pipe:
