@@ -9,9 +9,9 @@ from diskstream.counts import check_count
 from diskstream.engine import reader
 from diskstream.engine.log import StreamLog
 from diskstream.errors import ArgumentError
-from diskstream.membership import as_member_name, check_room, now_ms
+from diskstream.membership import as_member_name, check_room, locked, now_ms
 
-__all__ = ["Message", "configure", "message_of", "record", "remembered"]
+__all__ = ["Message", "begin", "configure", "message_of", "record", "remembered"]
 
 Message = tuple[bytes, bytes]  # the producer, and its ID of the message
 
@@ -66,6 +66,18 @@ def remembered(log: StreamLog, message: Message) -> EntryID | None:
     else:
         check_room(log)
     return found
+
+
+def begin(log: StreamLog, duration_s: int, max_size: int) -> None:
+    """Sets the windows of a stream that was just made, unless another process was faster and remembers something."""
+
+    def change(log: StreamLog) -> None:
+        _, _, _, _, messages_added, _ = log.native.windows(now_ms(log))
+        if not messages_added:
+            configure(log, duration_s, max_size)
+
+    if tuple(log.native.windows(0)[:2]) != (duration_s, max_size):
+        locked(log, change)
 
 
 def configure(log: StreamLog, duration_s: int | None, max_size: int | None) -> None:

@@ -8,11 +8,12 @@ import fnmatch
 import os
 import threading
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn, Self
 
+from diskstream import idempotence
 from diskstream._native import Delivery, Entry
 from diskstream.cold_reads import cold_cache
 from diskstream.delivering import read_groups
@@ -101,6 +102,8 @@ class Store(Naming, Upkeep):
         self.path, self.options, self.read_only, self._files = path, options, read_only, files
         self.recoveries: list[RecoveryReport] = []
         self._streams = path / "streams"
+        # Of streams that are made from now on: seconds and messages of a producer. None is the defaults.
+        self._windows_of_new: Callable[[], tuple[int, int]] | None = None
         self._is_lease = read_only and lease.is_lease(path)
         directory.open_store(path, files, create=create, read_only=read_only)
         self._closed, self._ended_by = False, ""
@@ -265,13 +268,17 @@ class Store(Naming, Upkeep):
             while True:
                 where = self._place(name)
                 try:
-                    if not is_folder(where):
+                    is_there = is_folder(where)
+                    if not is_there:
                         if not create:
                             if self._is_lease:
                                 lease.check(self.path)  # of a lease nothing goes but all of it
                             return None
                         self._create(name)
-                    return self._open_log(name, where)
+                    log = self._open_log(name, where)
+                    if not is_there and self._windows_of_new is not None:
+                        idempotence.begin(log, *self._windows_of_new())
+                    return log
                 except StreamMoved:
                     continue
 

@@ -160,6 +160,10 @@ class Settings:
         """A setting that is a number."""
         return int(self._values[name])
 
+    def windows(self) -> tuple[int, int]:
+        """Of a stream that is made: for how many seconds, and how many of each producer's messages are remembered."""
+        return self.number("stream-idmp-duration"), self.number("stream-idmp-maxsize")
+
     def names(self) -> list[str]:
         """All names, in order."""
         return sorted(self._values)

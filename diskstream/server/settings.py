@@ -145,9 +145,14 @@ class ServerSettings:
     )
     stream_node_max_entries: int = _set(_number(0, 2**31 - 1), 100, "Entries of a node, likewise.", changes=True)
     stream_idmp_duration: int = _set(
-        _number(1, 86400), 100, "Seconds for which messages of producers are remembered.", changes=True
+        _number(1, 86400),
+        100,
+        "Seconds for which messages of producers are remembered, in streams that are made from then on.",
+        changes=True,
     )
-    stream_idmp_maxsize: int = _set(_number(1, 10000), 100, "Messages remembered of each producer.", changes=True)
+    stream_idmp_maxsize: int = _set(
+        _number(1, 10000), 100, "Messages remembered of each producer, likewise.", changes=True
+    )
     ignored: tuple[str, ...] = ()
 
     @property

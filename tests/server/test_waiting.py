@@ -196,7 +196,7 @@ def test_a_wait_ends_where_the_group_goes(server: Server, client: Client) -> Non
 
 
 def test_a_wait_ends_where_the_databases_are_swapped(server: Server, client: Client) -> None:
-    """Also of a consumer that found nothing behind the last delivered ID, and stands in the queue of the other store."""
+    """Also of a consumer that found nothing behind the last delivered ID, and stands in the queue of the other."""
     client.call("XGROUP", "CREATE", "s", "g", "0", "MKSTREAM")
     with blocked(server, 1, "XREADGROUP", "GROUP", "g", "c", "BLOCK", 0, "STREAMS", "s", ">") as reader:
         client.call("XADD", "s", "MAXLEN", 0, "9-0", "n", 1)
