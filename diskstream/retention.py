@@ -23,7 +23,7 @@ class Trim:
     maxlen: int | None
     minid: EntryID | None
     approximate: bool
-    limit: int
+    limit: int | None
     ref: str = KEEPREF
 
     @classmethod
@@ -60,7 +60,7 @@ class Trim:
             maxlen,
             None if minid is None else parse_id(minid),
             approximate,
-            trimming.DEFAULT_LIMIT if limit is None else limit,
+            limit,
             ref,
         )
 

@@ -102,6 +102,7 @@ class Store(Naming, Upkeep):
         self.path, self.options, self.read_only, self._files = path, options, read_only, files
         self.recoveries: list[RecoveryReport] = []
         self._streams = path / "streams"
+        self._run_entries: Callable[[], int] | None = None  # see `StreamLog.run_entries`; None is the default
         # Of streams that are made from now on: seconds and messages of a producer. None is the defaults.
         self._windows_of_new: Callable[[], tuple[int, int]] | None = None
         self._is_lease = read_only and lease.is_lease(path)
@@ -294,6 +295,7 @@ class Store(Naming, Upkeep):
             raise storage_error(str(error.filename or where), "open", error.errno or 2, str(error)) from error
         log.ctl.set_hub(self._page.ctl)
         log.owed = self._owed
+        log.run_entries = self._run_entries or log.run_entries
         if log.report is not None:
             self.recoveries.append(log.report)
         if not self.read_only:

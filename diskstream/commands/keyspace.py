@@ -105,7 +105,7 @@ class Keyspace(MovingKeys, SweepingKeys):
             if found is None:
                 path = self.path / f"db{place}" if place else self.path
                 found = _store.open(path, **self.options)
-                found._windows_of_new = self.settings.windows
+                found._windows_of_new, found._run_entries = self.settings.windows, self.settings.run_entries
                 if self._puts_off:
                     settling.put_off(found)
                 self._stores[place] = found

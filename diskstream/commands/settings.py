@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from diskstream._native import TRIM_GRANULE_ENTRIES
 from diskstream.commands.arguments import INT_MAX
 from diskstream.commands.caller import Caller
 from diskstream.commands.failures import SYNTAX
@@ -163,6 +164,10 @@ class Settings:
     def windows(self) -> tuple[int, int]:
         """Of a stream that is made: for how many seconds, and how many of each producer's messages are remembered."""
         return self.number("stream-idmp-duration"), self.number("stream-idmp-maxsize")
+
+    def run_entries(self) -> int:
+        """Of how many entries approximate trims remove whole runs; where Redis has no bound but one of bytes, 100."""
+        return self.number("stream-node-max-entries") or TRIM_GRANULE_ENTRIES
 
     def names(self) -> list[str]:
         """All names, in order."""

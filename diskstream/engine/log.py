@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from diskstream._native import EntryID, Log, RowSegment
+from diskstream._native import TRIM_GRANULE_ENTRIES, EntryID, Log, RowSegment
 from diskstream.engine import audit, closing, frontier, names, recovery, roll, spare, torn
 from diskstream.engine.files import Files, LogFileLike
 from diskstream.engine.looks import is_there, names_in
@@ -79,6 +79,9 @@ class StreamLog:
         self.was_used = False  # since a log was last to be closed for another
         self.on_roll: Callable[[], None] = lambda: None
         self.opened_alone = False
+        self.run_entries: Callable[[], int] = lambda: (
+            TRIM_GRANULE_ENTRIES
+        )  # approximate trims remove whole runs of so many
         self._dropped: list[tuple[int, int]] = []  # number and generation: until their files are gone
         self.owed: set[StreamLog] | None = None  # where flushes are put off: the logs that owe one
         with contextlib.ExitStack() as undo:

@@ -11,8 +11,8 @@ from diskstream.ids import MAX_ID
 
 __all__ = ["delete", "first_behind", "first_kept", "plan_below", "trim_below", "trim_to_length"]
 
-# The default LIMIT of an approximate trim, as in Redis: 100 times the entries of a node.
-DEFAULT_LIMIT = 100 * TRIM_GRANULE_ENTRIES
+# The default LIMIT of an approximate trim, as in Redis: so many times the entries of a node, and no more than that.
+_LIMIT_RUNS, _MAX_LIMIT = 100, 1_000_000
 
 
 def first_kept(log: StreamLog, keep: int) -> SegmentView | None:
@@ -28,9 +28,13 @@ def first_kept(log: StreamLog, keep: int) -> SegmentView | None:
     return views[at] if at < len(views) else None
 
 
-def trim_to_length(log: StreamLog, keep: int, *, approximate: bool, limit: int) -> int:
-    """Keeps the newest `keep` entries; under the append lock. Returns how many went."""
-    planned = log.native.plan_trim(keep, approximate, limit)
+def trim_to_length(log: StreamLog, keep: int, *, approximate: bool, limit: int | None) -> int:
+    """Keeps the newest `keep` entries; under the append lock. Returns how many went.
+
+    With `approximate`, only whole runs of entries go (see `StreamLog.run_entries`), and at most `limit` entries; 0 is
+    any number, None those of 100 runs.
+    """
+    planned = _plan_runs(log, keep, limit) if approximate else log.native.plan_trim(keep, False, 0)
     if planned is None:
         return 0
     segment, position, gone = planned
@@ -38,8 +42,24 @@ def trim_to_length(log: StreamLog, keep: int, *, approximate: bool, limit: int) 
     return gone
 
 
-def trim_below(log: StreamLog, least: EntryID, *, approximate: bool, limit: int) -> int:
-    """Removes entries below `least`; under the append lock. Returns how many went."""
+def _plan_runs(log: StreamLog, keep: int, limit: int | None) -> tuple[int, int, int] | None:
+    run_entries = log.run_entries()
+    if limit is None:
+        limit = min(_LIMIT_RUNS * run_entries, _MAX_LIMIT)
+    if run_entries == TRIM_GRANULE_ENTRIES:
+        return log.native.plan_trim(keep, True, limit)
+    length = log.native.written_length()
+    planned = log.native.plan_trim(max(keep, length - limit) if limit else keep, False, 0)
+    if planned is None or planned[2] == length:  # the last run is open, and goes when all that is in it may go
+        return planned
+    segment, position, _ = planned
+    position -= position % run_entries
+    gone = log.native.live_before(segment, position)
+    return (segment, position, gone) if gone else None
+
+
+def trim_below(log: StreamLog, least: EntryID, *, approximate: bool, limit: int | None) -> int:
+    """Removes entries below `least`; under the append lock. Returns how many went: see `trim_to_length`."""
     planned = plan_below(log, least, approximate=approximate)
     if planned is None:
         return 0

@@ -141,9 +141,14 @@ class ServerSettings:
     )
     logfile: str = _set(str, "", "File for the log; empty is standard error.")
     stream_node_max_bytes: int = _set(
-        size_of, 4096, "Bytes of a node, for approximate trims, as Redis counts.", changes=True
+        size_of, 4096, "Taken and told, without effect: approximate trims count entries alone.", changes=True
     )
-    stream_node_max_entries: int = _set(_number(0, 2**31 - 1), 100, "Entries of a node, likewise.", changes=True)
+    stream_node_max_entries: int = _set(
+        _number(0, 2**31 - 1),
+        100,
+        "Entries of a run, of which approximate trims remove whole ones; 0 is 100.",
+        changes=True,
+    )
     stream_idmp_duration: int = _set(
         _number(1, 86400),
         100,
