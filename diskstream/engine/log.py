@@ -79,9 +79,8 @@ class StreamLog:
         self.was_used = False  # since a log was last to be closed for another
         self.on_roll: Callable[[], None] = lambda: None
         self.opened_alone = False
-        self.run_entries: Callable[[], int] = lambda: (
-            TRIM_GRANULE_ENTRIES
-        )  # approximate trims remove whole runs of so many
+        # Approximate trims remove whole runs of so many.
+        self.run_entries: Callable[[], int] = lambda: TRIM_GRANULE_ENTRIES
         self._dropped: list[tuple[int, int]] = []  # number and generation: until their files are gone
         self.owed: set[StreamLog] | None = None  # where flushes are put off: the logs that owe one
         with contextlib.ExitStack() as undo:
