@@ -19,7 +19,7 @@ from diskstream.engine.backup import (
     uuid_of,
 )
 from diskstream.engine.directory import check_filesystem, check_makeable, refuse_backup, store_uuid, unreadable_names
-from diskstream.engine.files import Files
+from diskstream.engine.files import Files, unless_done
 from diskstream.engine.lease import Moment
 from diskstream.engine.log import StreamMoved
 from diskstream.engine.verify import Problem, VerifyReport
@@ -46,6 +46,7 @@ __all__ = [
     "name_stream",
     "pin",
     "store_uuid",
+    "unless_done",
     "uuid_of",
     "verify_files",
 ]

@@ -2,13 +2,16 @@
 
 from diskstream.engine.descriptors import are_short, tried_again
 from diskstream.engine.files import open_regular, read_small, reading, wrapped
-from diskstream.engine.locks import exclusively
-from diskstream.engine.looks import children, refuse_link
+from diskstream.engine.locks import exclusively, lock_now
+from diskstream.engine.looks import children, is_folder, is_there, refuse_link
 
 __all__ = [
     "are_short",
     "children",
     "exclusively",
+    "is_folder",
+    "is_there",
+    "lock_now",
     "open_regular",
     "read_small",
     "reading",

@@ -1,7 +1,6 @@
 """Being alone with a store: no process has it open, and none can open it for writing meanwhile."""
 
 import contextlib
-import fcntl
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,16 +19,15 @@ def alone(store: Path, files: Files) -> Iterator[None]:
 
     Raises:
         StoreBusyError: somebody has the store open, or repairs it.
+        StorageError: the disk or the system said no.
     """
     path = store / "ctl"
     before = FORKS.count
     fd, _ = files.open_ctl(path)
     locks = Locks(fd, before)
     try:
-        try:
-            locks.change(fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise StoreBusyError(str(store), users(path)) from None
+        if not locks.taken(path):
+            raise StoreBusyError(str(store), users(path))
         yield
     finally:
         locks.close()

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import hashlib
 import os
 import secrets
@@ -28,6 +27,7 @@ from diskstream.engine.descriptors import listing, opened, tried_again
 from diskstream.engine.files import open_regular, size_of, wrapped
 from diskstream.engine.locks import Locks
 from diskstream.engine.log import StreamLog, StreamMoved
+from diskstream.engine.looks import children
 from diskstream.engine.moved import FORKS
 from diskstream.engine.page import MAINTENANCE
 from diskstream.engine.segment import read_back
@@ -131,12 +131,7 @@ def alone(log: StreamLog, *, dry_run: bool = False) -> Iterator[bool]:
     with wrapped(log.directory, "open"):
         locks = Locks(opened(log.directory, os.O_RDONLY | os.O_DIRECTORY), made_at)
     try:
-        try:
-            locks.change(fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-        else:
-            yield True
+        yield locks.taken(log.directory)
     finally:
         locks.close()  # and gives it up: a child that was forked meanwhile may go on for long
 
@@ -233,7 +228,8 @@ def stub_files(folder: Path) -> Iterator[Path]:
     with contextlib.suppress(FileNotFoundError), wrapped(folder, "list"), listing(folder) as streams:
         for each in streams:
             if each.is_dir(follow_symlinks=False):
-                yield from sorted(Path(each.path).glob("*.cold"))
+                # Not by a pattern: what may not be listed is passed over then, and its objects taken for nobody's.
+                yield from (path for path in children(Path(each.path)) if path.suffix == ".cold")
 
 
 def bring_back(log: StreamLog, segment: Kept, fetch: Callable[[Callable[[bytes], object]], None]) -> bool:
@@ -268,7 +264,8 @@ def bring_back(log: StreamLog, segment: Kept, fetch: Callable[[Callable[[bytes],
         if digest.digest() != stub.sha256:
             found, expected = digest.hexdigest(), stub.sha256.hex()
             raise CorruptionError(stub.path, f"object in {stub.url}", 0, f"SHA-256 {expected}", found)
-        check(log, stub, segment, lambda _: open_regular(temporary))
+        with wrapped(temporary, "read"):
+            check(log, stub, segment, lambda _: open_regular(temporary))
         with log.ctl.locked(MAINTENANCE):
             view = _view(log, segment.number, segment.generation)
             if view is None or _kept(log, view, 0).where != STUB:

@@ -16,7 +16,7 @@ from typing import Any
 from diskstream._native import FORMAT_VERSION, first_segment
 from diskstream.engine import names, replacing
 from diskstream.engine.descriptors import listing
-from diskstream.engine.files import Files, read_small, reading, wrapped
+from diskstream.engine.files import Files, read_small, reading, unless_done, wrapped
 from diskstream.engine.looks import children, is_folder, is_link, is_there, refuse_links, status
 from diskstream.engine.roll import INITIAL_BYTES
 from diskstream.errors import (
@@ -243,12 +243,13 @@ def _make_store(path: Path, files: Files, *, create: bool) -> None:
         "uuid": str(uuid.uuid4()),
         "features": {"compatible": [], "incompatible": []},
     }
-    with files.create(temporary) as new:
-        new.write(json.dumps(description, indent=2).encode() + b"\n")
-        new.sync()
-    # Two processes may be making the same store: the link succeeds for one of them, and both use what it made.
-    with contextlib.suppress(FileExistsError):
-        files.link(temporary, path / "store.json")
+    with unless_done(files, temporary):
+        with files.create(temporary) as new:
+            new.write(json.dumps(description, indent=2).encode() + b"\n")
+            new.sync()
+        # Two processes may be making the same store: the link succeeds for one of them, and both use what it made.
+        with contextlib.suppress(FileExistsError):
+            files.link(temporary, path / "store.json")
     files.unlink(temporary)
     files.sync_dir(path)
 

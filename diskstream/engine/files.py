@@ -10,6 +10,7 @@ import errno
 import os
 import stat
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Protocol, Self
@@ -31,6 +32,7 @@ __all__ = [
     "read_small",
     "reading",
     "size_of",
+    "unless_done",
     "wrapped",
 ]
 
@@ -290,6 +292,17 @@ def name_anew(files: Files, path: Path) -> None:
     files.rename(path, temporary)
     files.rename(temporary, path)
     files.sync_dir(path.parent)
+
+
+@contextlib.contextmanager
+def unless_done(files: Files, temporary: Path) -> Iterator[None]:
+    """Removes a temporary file where what it is for fails: nobody else knows its name, so it would stay for ever."""
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(OSError):
+            files.unlink(temporary)
+        raise
 
 
 class wrapped(contextlib.AbstractContextManager[None]):  # noqa: N801  # reads as a verb, like contextlib's own

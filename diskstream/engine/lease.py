@@ -22,7 +22,7 @@ from pathlib import Path
 
 from diskstream._native import LOG_HEADER_BYTES, SegmentView
 from diskstream.engine import names
-from diskstream.engine.descriptors import are_short
+from diskstream.engine.descriptors import are_short, says_nothing
 from diskstream.engine.files import Files, open_regular, reading, wrapped
 from diskstream.engine.log import StreamLog
 from diskstream.engine.looks import children, is_folder, is_there, status
@@ -283,7 +283,9 @@ def sweep(store: Path, now_s: float) -> list[Path]:
                 until = status(lease / _LEASE).st_mtime + float(described["ttl_s"])
         except (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
             if are_short(error):
-                raise  # says nothing of the lease, which may be in use
+                raise
+            if isinstance(error, OSError) and says_nothing(error):
+                continue  # it may be in use
             until = status(lease).st_mtime + _UNFINISHED_S if is_there(lease) else now_s
         if until < now_s:
             release(lease)

@@ -11,7 +11,7 @@ from pathlib import Path
 from diskstream.engine.files import open_regular, wrapped
 from diskstream.engine.moved import FORKS, ForkedError
 
-__all__ = ["Locks", "exclusively"]
+__all__ = ["Locks", "exclusively", "lock_now"]
 
 
 class Locks:
@@ -53,6 +53,20 @@ class Locks:
             return True
         return False
 
+    def taken(self, path: Path) -> bool:
+        """Locks it for oneself alone, without waiting; False where others have it.
+
+        Args:
+            path: of the file, for an error.
+
+        Raises:
+            StorageError: it cannot be locked.
+        """
+        with wrapped(path, "lock"), contextlib.suppress(BlockingIOError):
+            self.change(fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        return False
+
     def is_alone(self) -> bool:
         """Locks it for oneself alone; where others have it, with them."""
         try:
@@ -74,6 +88,23 @@ class Locks:
             self.give_up()
         finally:
             os.close(self.fd)
+
+
+def lock_now(fd: int, path: Path, operation: int = fcntl.LOCK_EX) -> bool:
+    """`fcntl.flock` of a file, without waiting; False where others have it.
+
+    Args:
+        fd: of the file, or the folder.
+        path: of the same, for an error.
+        operation: `fcntl.LOCK_EX` or `fcntl.LOCK_SH`.
+
+    Raises:
+        StorageError: it cannot be locked.
+    """
+    with wrapped(path, "lock"), contextlib.suppress(BlockingIOError):
+        fcntl.flock(fd, operation | fcntl.LOCK_NB)
+        return True
+    return False
 
 
 @contextlib.contextmanager

@@ -14,12 +14,13 @@ long for that is a prefix, ``~`` and the SHA-256 of the whole name; the file ``n
     *.tmp                 not finished, never read
 """
 
+import errno
 import hashlib
 import re
 from pathlib import Path
 from urllib.parse import unquote_to_bytes
 
-from diskstream.engine.descriptors import are_short
+from diskstream.engine.descriptors import says_nothing
 from diskstream.engine.files import reading, wrapped
 from diskstream.errors import ArgumentError, ArgumentTypeError, LimitError
 
@@ -116,8 +117,8 @@ def decode_directory(directory: Path, encoded: str | None = None) -> bytes | Non
         with wrapped(directory / "name", "open"), reading(directory / "name") as file:
             candidates = file.read(_MAX_NAME_FILE_BYTES).decode("ascii").split()
     except (OSError, UnicodeDecodeError) as error:
-        if are_short(error):
-            raise  # says nothing of the name
+        if isinstance(error, OSError) and says_nothing(error) and error.errno != errno.EIO:
+            raise
         return None
     for candidate in candidates:
         name = bytes.fromhex(candidate) if re.fullmatch(r"(?:[0-9a-f]{2})+", candidate) else b""

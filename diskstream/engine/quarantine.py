@@ -3,7 +3,7 @@
 import contextlib
 from pathlib import Path
 
-from diskstream.engine.files import Files
+from diskstream.engine.files import Files, unless_done
 from diskstream.engine.frames import read_all
 from diskstream.engine.looks import is_folder, is_link, is_there, refuse_link, status
 from diskstream.errors import StorageError
@@ -78,11 +78,12 @@ def _copy(path: Path, target: Path, files: Files) -> None:
     data, _ = read_all(path)
     temporary = target.with_name(target.name + ".tmp")
     files.unlink(temporary)
-    with files.create(temporary) as new:
-        for at in range(0, len(data), _COPY_BYTES):
-            new.write(data[at : at + _COPY_BYTES])
-        new.sync()
-    files.rename(temporary, target)
+    with unless_done(files, temporary):
+        with files.create(temporary) as new:
+            for at in range(0, len(data), _COPY_BYTES):
+                new.write(data[at : at + _COPY_BYTES])
+            new.sync()
+        files.rename(temporary, target)
 
 
 def move(path: Path, place: Path, files: Files) -> Path:

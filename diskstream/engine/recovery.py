@@ -20,7 +20,7 @@ from typing import Any
 
 from diskstream._native import Ctl, Log
 from diskstream.engine import audit, frontier, names, spare
-from diskstream.engine.descriptors import are_short
+from diskstream.engine.descriptors import are_short, says_nothing
 from diskstream.engine.files import Files, LogFileLike, name_anew, reading, wrapped
 from diskstream.engine.layouts import LOG_HEADER, SEGMENT_HEADER
 from diskstream.engine.looks import is_there, names_in, refuse_link, status
@@ -190,13 +190,18 @@ def left_behind_mark(successor: int) -> tuple[int, bytes]:
 
 
 def is_left_behind(path: Path) -> bool:
-    """Whether a log file says that it has a successor."""
+    """Whether a log file says that it has a successor.
+
+    Raises:
+        StorageError: it cannot be read. An answer would be a guess, and the wrong one lets a log that was left behind
+            be written to.
+    """
     try:
-        with reading(path) as file:
+        with wrapped(path, "read"), reading(path) as file:
             file.seek(_LEFT_BEHIND_OFFSET)
             mark = file.read(20)
     except OSError as error:
-        if are_short(error):
+        if says_nothing(error):
             raise
         return False
     return mark == left_behind_mark(int.from_bytes(mark[8:16], "little"))[1]

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from diskstream._native import Log, NodeCache, RowSegment, SealedSegment, Sealer, SegmentView
 from diskstream.engine import audit, cold, names, quarantine, recovery, spare
-from diskstream.engine.files import Files, LogFileLike, open_regular, size_of
+from diskstream.engine.files import Files, LogFileLike, open_regular, size_of, unless_done
 from diskstream.engine.frames import read_all
 from diskstream.engine.layouts import AUDIT_HEADER
 from diskstream.engine.log import StreamLog
@@ -229,10 +229,11 @@ class _StreamRepair:
         content = {"actions": self.report.actions, "losses": losses, "notes": self.report.notes}
         temporary = self._journal.with_suffix(".json.tmp")
         self.files.unlink(temporary)
-        with self.files.create(temporary) as new:
-            new.write(json.dumps(content, indent=1).encode() + b"\n")
-            new.sync()
-        self.files.rename(temporary, self._journal)
+        with unless_done(self.files, temporary):
+            with self.files.create(temporary) as new:
+                new.write(json.dumps(content, indent=1).encode() + b"\n")
+                new.sync()
+            self.files.rename(temporary, self._journal)
         self.files.sync_dir(self.quarantine)
 
     # --- step 1 -------------------------------------------------------------------------------------------------------
@@ -269,10 +270,10 @@ class _StreamRepair:
             native = recovery.native_log(self.directory, number, page.ctl, file, self.options, apart=True)
             found = native.scan()
             native.close()
-        except NewerFormatError:
-            raise
-        except (CorruptionError, StorageError, ValueError, OSError):
-            return False
+        except (CorruptionError, ValueError):
+            return (
+                False  # all of it was read: an error of the system says nothing of it, and nothing is made anew for it
+            )
         finally:
             if file is not None:
                 file.close()

@@ -14,7 +14,7 @@ from pathlib import Path
 from diskstream._native import FORMAT_VERSION
 from diskstream.engine import directory, looks, names, quarantine, view_check
 from diskstream.engine.alone import alone
-from diskstream.engine.files import Files, read_small, reading
+from diskstream.engine.files import Files, read_small, reading, unless_done
 from diskstream.engine.repair import Repair, plan_stream, repair_stream
 from diskstream.engine.verify import Progress
 from diskstream.errors import (
@@ -94,7 +94,19 @@ def repair_store(
         StoreBusyError: somebody has it open.
         ArgumentError: the uuid that was given is none.
         NoSuchStreamError: no stream has one of the names that are wished for.
+        StorageError: the disk said no to a look at the store as a whole.
     """
+    try:
+        yield from _repaired(path, files, options, wishes, progress, dry_run=dry_run)
+    except DiskstreamError:
+        raise
+    except OSError as error:
+        raise _as_ours(error, path) from error
+
+
+def _repaired(
+    path: Path, files: Files, options: Options, wishes: Wishes, progress: Progress, *, dry_run: bool
+) -> Iterator[Repair]:
     must_be_store(path)
     directory.check_filesystem(path)
     must_be_there(path, wishes.streams.difference(wishes.known))
@@ -191,10 +203,11 @@ def _description(itself: Repair, path: Path, files: Files, wishes: Wishes, *, dr
         "uuid": identity,
         "features": {"compatible": [], "incompatible": []},
     }
-    with files.create(temporary) as new:
-        new.write(json.dumps(content, indent=2).encode() + b"\n")
-        new.sync()
-    files.rename(temporary, description)
+    with unless_done(files, temporary):
+        with files.create(temporary) as new:
+            new.write(json.dumps(content, indent=2).encode() + b"\n")
+            new.sync()
+        files.rename(temporary, description)
     files.sync_dir(path)
 
 
@@ -228,7 +241,8 @@ def _named(itself: Repair, streams: Path, files: Files, wishes: Wishes, *, dry_r
     for folder in sorted(streams.iterdir()):
         if folder.name.startswith(".") or not folder.is_dir() or folder.is_symlink():
             continue
-        name = names.decode_directory(folder)
+        # What a disk does not give once it may give the next time, and a name that is taken away does not come back.
+        name = names.decode_directory(folder) or names.decode_directory(folder)
         if name is None:
             if not any(names.parse_file(path.name) for path in folder.iterdir()):
                 itself.notes.append(f"{folder} is no stream: left as it is")

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from diskstream._native import Block, EntryID, RowSegment, SealedSegment, Sealer, SegmentView
 from diskstream.engine import audit, names, spare
-from diskstream.engine.descriptors import tried_again
+from diskstream.engine.descriptors import says_nothing, tried_again
 from diskstream.engine.files import name_anew, open_regular, size_of, wrapped
 from diskstream.engine.log import StreamLog
 from diskstream.engine.looks import is_there
@@ -68,10 +68,16 @@ def _sealer(log: StreamLog, number: int, generation: int) -> Sealer:
 
 
 def snapshot_frame(directory: Path, number: int) -> bytes:
-    """The snapshot frame of a segment that is still a log file; empty otherwise."""
+    """The snapshot frame of a segment that is still a log file; empty otherwise.
+
+    Raises:
+        StorageError: the disk failed. The copy is what is left when it does so again: nothing is sealed without it.
+    """
     try:
         return spare.snapshot_frame(names.log_path(directory, number))
-    except OSError:
+    except OSError as error:
+        if says_nothing(error):
+            raise
         return b""  # sealed or unlinked meanwhile: then the copy is not needed any more
 
 

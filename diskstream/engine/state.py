@@ -30,7 +30,7 @@ from typing import TypeVar
 import lmdb
 
 from diskstream.engine import view_check, view_map
-from diskstream.engine.descriptors import opened, tried_again
+from diskstream.engine.descriptors import opened, says_nothing, tried_again
 from diskstream.engine.files import open_regular, reading, size_of, wrapped
 from diskstream.engine.locks import Locks
 from diskstream.engine.looks import is_there, status
@@ -192,7 +192,7 @@ class View:
                 self._begin_alone()
                 users.change(fcntl.LOCK_SH)
             # Waited for the last one to close? Then the epoch says "clean", and must not while we write.
-            if self._epoch() == boot_id().hex():
+            if self._epoch(must_tell=True) == boot_id().hex():
                 return
             users.change(fcntl.LOCK_UN)
 
@@ -201,11 +201,18 @@ class View:
         if users is not None:
             users.close()  # and so unlocks it
 
-    def _epoch(self) -> str:
+    def _epoch(self, *, must_tell: bool = False) -> str:
+        """Of which boot the view is; empty where there is no such file, or something else in its place.
+
+        Raises:
+            StorageError: it cannot be read, and `must_tell`: who asks until it says what it should would ask for ever.
+        """
         try:
-            with reading(self.path / "epoch") as file:
+            with wrapped(self.path / "epoch", "read"), reading(self.path / "epoch") as file:
                 return file.read(_MAX_EPOCH_BYTES).decode("ascii", "replace")
-        except OSError:  # there is none, or something else in its place
+        except OSError as error:
+            if must_tell and says_nothing(error):
+                raise
             return ""
 
     def _begin_alone(self) -> None:

@@ -1,7 +1,6 @@
 """What is being replayed, written down with the target: so that a second run goes on, and no other one is mixed up."""
 
 import contextlib
-import fcntl
 import hashlib
 import json
 import os
@@ -14,8 +13,8 @@ from typing import Final
 from diskstream.checked_json import checked, with_check
 from diskstream.errors import ArgumentError, ChangedError, NewerFormatError
 from diskstream.ids import EntryID
-from diskstream.store_files import Files
-from diskstream.system_calls import read_small, wrapped
+from diskstream.store_files import Files, unless_done
+from diskstream.system_calls import lock_now, read_small, wrapped
 
 __all__ = ["Plan", "PlanFile"]
 
@@ -124,11 +123,9 @@ class PlanFile:
         with wrapped(self._folder, "open"):
             fd = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            try:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+            if not lock_now(fd, self._folder):
                 hint = "let it end, then run this again: it goes on where that one stopped"
-                raise ChangedError(str(self._folder), "another run of this replay is at work", hint) from None
+                raise ChangedError(str(self._folder), "another run of this replay is at work", hint)
             yield
         finally:
             os.close(fd)
@@ -149,8 +146,9 @@ class PlanFile:
             StorageError: the disk said no.
         """
         temporary = self._folder / f"{_FILE}.{secrets.token_hex(8)}.tmp"
-        with self._files.create(temporary) as new:
-            new.write(plan.as_json().encode())
-            new.sync()
-        self._files.rename(temporary, self._folder / _FILE)
+        with unless_done(self._files, temporary):
+            with self._files.create(temporary) as new:
+                new.write(plan.as_json().encode())
+                new.sync()
+            self._files.rename(temporary, self._folder / _FILE)
         self._files.sync_dir(self._folder)

@@ -1,0 +1,84 @@
+"""A disk, or a system, that says no while segments are moved or swept."""
+
+import errno
+import fcntl
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from diskstream import StorageError, Stream
+from diskstream.cold import bring_back, move_out, sweep
+from diskstream.cold_segments import needed_paths
+from diskstream.engine import cold_moving
+from diskstream.engine.files import open_regular
+from tests.cold.world import ENTRIES, filled, opened, rows, where
+
+
+@pytest.fixture
+def stream(tmp_path: Path) -> Iterator[Stream]:
+    with opened(tmp_path / "store") as store:
+        yield filled(store)
+
+
+def test_stubs_that_may_not_be_listed_are_not_taken_for_none(
+    stream: Stream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder that this user may not read was passed over, and the objects of its stubs counted as nobody's."""
+    move_out(stream, f"file://{tmp_path}/place", older_than_ms=0)
+    needed = needed_paths(tmp_path / "store")
+    whole = os.scandir
+
+    def failing(folder: Any) -> Any:
+        if Path(folder) == tmp_path / "store" / "streams" / "x":
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(folder))
+        return whole(folder)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "scandir", failing)
+        with pytest.raises(StorageError, match="streams/x"):
+            needed_paths(tmp_path / "store")
+    assert sweep(stream._store, f"file://{tmp_path}/place", older_than_ms=0).removed == []
+    assert needed_paths(tmp_path / "store") == needed
+
+
+def test_what_came_back_and_cannot_be_read_is_told_of(
+    stream: Stream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was a plain `OSError`."""
+    move_out(stream, f"file://{tmp_path}/place", older_than_ms=0)
+    before, whole = where(stream), open_regular
+
+    def failing(path: Path, *given: Any) -> int:
+        if path.suffix == ".tmp":
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+        return whole(path, *given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(cold_moving, "open_regular", failing)
+        with pytest.raises(StorageError, match=r"could not read .*\.tmp"):
+            bring_back(stream)
+    assert where(stream) == before
+    assert not list((tmp_path / "store").rglob("*.tmp"))
+    bring_back(stream)
+    assert len(rows(stream)) == ENTRIES
+
+
+def test_a_directory_that_cannot_be_locked_is_told_of(
+    stream: Stream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was a plain `OSError`, without the name of a file."""
+
+    def failing(_fd: int, operation: int) -> None:
+        if operation & fcntl.LOCK_EX:
+            raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    log = stream._log(create=False)
+    assert log is not None
+    with monkeypatch.context() as patch:
+        patch.setattr(fcntl, "flock", failing)
+        with pytest.raises(StorageError, match=r"could not lock .*streams/x"), cold_moving.alone(log):
+            pass
+    move_out(stream, f"file://{tmp_path}/place", older_than_ms=0)

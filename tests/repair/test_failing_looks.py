@@ -1,0 +1,100 @@
+"""A disk, or a system, that says no once while a repair looks: what is sound is neither made anew nor renamed."""
+
+import errno
+import fcntl
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import diskstream
+from diskstream import StorageError
+from diskstream.engine import files, names
+from diskstream.engine.files import Files, LogFileLike
+from tests.engine.sample import SMALL
+
+LONG = b"a long name " * 20
+
+
+def made(path: Path, name: bytes = b"x") -> Path:
+    with diskstream.open(path, **SMALL) as store:
+        store.stream(name).add({"n": 1}, "1-0")
+    return path
+
+
+@pytest.mark.parametrize("code", [errno.EIO, errno.ENOMEM])
+def test_a_name_that_cannot_be_read_once_is_not_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    """The stream got another name, and its own was gone."""
+    store, whole, failed = made(tmp_path / "s", LONG), files.reading, list[Path]()
+
+    def reading(path: Path) -> Any:
+        if path.name == "name" and not failed:
+            failed.append(path)
+            raise OSError(code, os.strerror(code), str(path))
+        return whole(path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(names, "reading", reading)
+        if code == errno.EIO:
+            assert [(each.stream, each.actions) for each in diskstream.repair(store)] == [(LONG, [])]
+        else:
+            with pytest.raises(StorageError, match=r"could not open .*name: Cannot allocate memory"):
+                list(diskstream.repair(store))
+    assert failed
+    with diskstream.open(store) as opened:
+        assert opened.streams() == [LONG]
+
+
+@pytest.mark.parametrize("code", [errno.EIO, errno.ENOMEM, errno.ENOLCK])
+def test_a_log_that_was_read_whole_and_cannot_be_mapped_is_not_made_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    """It was, and a copy of it was kept in quarantine, as if something had been damaged."""
+    store = made(tmp_path / "s")
+
+    class Unmapped(Files):
+        def open_log(self, path: Path, *, writable: bool) -> LogFileLike:  # the signature is that of all
+            raise StorageError(str(path), "map", code, os.strerror(code))
+
+    with monkeypatch.context() as patch:
+        patch.setattr("diskstream.engine.repair.Files", Unmapped)
+        (report,) = diskstream.repair(store)
+        assert "could not map" in report.failed
+        assert report.actions == []
+    assert not list(store.rglob("quarantine"))
+    assert [each.actions for each in diskstream.repair(store)] == [[]]
+
+
+@pytest.mark.parametrize("call", ["iterdir", "is_dir"])
+def test_whatever_look_at_the_store_fails_the_error_is_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    """It was a plain `OSError`."""
+    store, whole = made(tmp_path / "s"), getattr(Path, call)
+
+    def failing(path: Path) -> Any:
+        if path == store / "streams":
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+        return whole(path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, call, failing)
+        with pytest.raises(StorageError, match="Input/output error"):
+            list(diskstream.repair(store))
+
+
+def test_a_page_that_cannot_be_locked_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was a plain `OSError`, without the name of a file."""
+    store = made(tmp_path / "s")
+
+    def failing(_fd: int, operation: int) -> None:
+        if operation & fcntl.LOCK_EX:
+            raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(fcntl, "flock", failing)
+        with pytest.raises(StorageError, match=r"could not lock .*ctl"):
+            list(diskstream.repair(store))
