@@ -7,7 +7,6 @@
 """
 
 import contextlib
-import fcntl
 import hashlib
 import json
 import os
@@ -19,6 +18,8 @@ from typing import Any
 
 from diskstream.checked_json import with_check
 from diskstream.engine.files import open_regular, reading, wrapped
+from diskstream.engine.locks import lock_now
+from diskstream.engine.looks import children, is_folder
 from diskstream.errors import ChangedError, ReadOnlyError
 from diskstream.store import Store
 from diskstream.store_files import store_uuid
@@ -93,7 +94,7 @@ class Checkpoints:
     def _make_folder(self) -> None:
         if self._store.read_only:
             raise ReadOnlyError(str(self._store.path))
-        if not self._folder.is_dir():
+        if not is_folder(self._folder):
             self._store._files.mkdir(self._folder)
             self._store._files.sync_dir(self._store.path)
 
@@ -105,24 +106,25 @@ class Checkpoints:
 
         Raises:
             ChangedError: somebody does; the message says who.
+            StorageError: the disk or the system said no.
         """
         self._make_folder()
         path = self._folder / "lock"
         with wrapped(path, "open"):
             fd = open_regular(path, os.O_RDWR | os.O_CREAT)
         try:
-            try:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                who = os.pread(fd, 256, 0).decode("utf-8", "replace").strip() or "another process"
+            if not lock_now(fd, path):
+                with wrapped(path, "read"):
+                    who = os.pread(fd, 256, 0).decode("utf-8", "replace").strip() or "another process"
                 raise ChangedError(
                     str(self._store.path), f"{who} archives into it", "wait for it to end, or choose another directory"
-                ) from None
+                )
             with wrapped(path, "write"):
                 os.ftruncate(fd, 0)
                 os.pwrite(fd, f"process {os.getpid()} on {socket.gethostname()}\n".encode(), 0)
             self._sweep()
-            about = os.fstat(fd)
+            with wrapped(path, "look at"):
+                about = os.fstat(fd)
             where = f"{socket.gethostname()} {about.st_dev} {about.st_ino}".encode()
             yield f"{store_uuid(self._store.path)}@{hashlib.sha256(where).hexdigest()[:16]}"
         finally:
@@ -130,8 +132,9 @@ class Checkpoints:
 
     def _sweep(self) -> None:
         """Removes what was killed while it wrote."""
-        for left in self._folder.glob("*.tmp"):
-            self._store._files.unlink(left)
+        for left in children(self._folder):
+            if left.suffix == ".tmp":
+                self._store._files.unlink(left)
 
 
 def _damaged(path: Path, why: str) -> ChangedError:

@@ -2,7 +2,6 @@
 
 import contextlib
 import errno
-import fcntl
 import hashlib
 import os
 from collections.abc import Iterator
@@ -12,7 +11,7 @@ from shutil import rmtree
 from diskstream.backups.repository import BackupError
 from diskstream.errors import StorageError
 from diskstream.store_files import Files, check_filesystem
-from diskstream.system_calls import wrapped
+from diskstream.system_calls import lock_now, wrapped
 
 __all__ = ["hidden", "lock", "must_be_empty", "put_in_place"]
 
@@ -94,11 +93,10 @@ def lock(fd: int, target: Path) -> None:
 
     Raises:
         BackupError: somebody else has it.
+        StorageError: it cannot be locked.
     """
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise BackupError(target, "somebody else is restoring to it", "run this again when that has ended") from None
+    if not lock_now(fd, target):
+        raise BackupError(target, "somebody else is restoring to it", "run this again when that has ended")
 
 
 def put_in_place(fresh: Path, target: Path) -> None:

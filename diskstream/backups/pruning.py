@@ -10,6 +10,7 @@ from operator import itemgetter
 from diskstream.backups.repository import Backup, BackupError, Repository
 from diskstream.errors import ArgumentError
 from diskstream.store_files import Files
+from diskstream.system_calls import is_there
 
 __all__ = ["check_clock", "prune", "superfluous"]
 
@@ -111,6 +112,6 @@ def prune(repository: Repository, backups: Sequence[Backup]) -> None:
     with repository.alone():
         repository.sweep()
         for backup in backups:
-            if backup.path.exists():
+            if is_there(backup.path):
                 with backup.used(alone=True):
                     repository.remove(backup.path, files)

@@ -18,7 +18,7 @@ from diskstream.backups.manifest import NAME as MANIFEST
 from diskstream.backups.manifest import Header, read_header, read_manifest
 from diskstream.errors import DiskstreamError, NewerFormatError, NotAStoreError
 from diskstream.store_files import Files, store_uuid
-from diskstream.system_calls import open_regular, read_small, wrapped
+from diskstream.system_calls import is_folder, is_there, lock_now, open_regular, read_small, wrapped
 
 __all__ = ["Backup", "BackupError", "Repository", "find_backup", "holds_backups", "owner_of"]
 
@@ -80,11 +80,9 @@ class Backup:
         with wrapped(self.path, "open"):
             fd = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            try:
-                fcntl.flock(fd, (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)
-            except BlockingIOError:
+            if not lock_now(fd, self.path, fcntl.LOCK_EX if alone else fcntl.LOCK_SH):
                 what = "it is being read" if alone else "it is being removed"
-                raise BackupError(self.path, what, "run this again when that has ended") from None
+                raise BackupError(self.path, what, "run this again when that has ended")
             if not self._is_there(fd):
                 raise BackupError(self.path, "it was just removed", "diskstream backup ls lists those that are there")
             yield
@@ -93,7 +91,8 @@ class Backup:
 
     def _is_there(self, fd: int) -> bool:
         try:
-            return os.path.samestat(os.fstat(fd), self.path.stat())
+            with wrapped(self.path, "look at"):
+                return os.path.samestat(os.fstat(fd), self.path.stat())
         except FileNotFoundError:
             return False
 
@@ -188,12 +187,10 @@ class Repository:
         with wrapped(place, "open"):
             fd = open_regular(place, os.O_RDWR | os.O_CREAT)
         try:
-            try:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+            if not lock_now(fd, place):
                 raise BackupError(
                     self.path, "another backup is being made or removed here", "run this again when that has ended"
-                ) from None
+                )
             yield
         finally:
             os.close(fd)
@@ -312,13 +309,21 @@ def _check_apart(path: Path, store: Path) -> None:
 
 
 def holds_backups(path: Path) -> bool:
-    """Whether a directory is one of backups, of whatever store."""
-    return (path / _DESCRIPTION).exists()
+    """Whether a directory is one of backups, of whatever store.
+
+    Raises:
+        StorageError: nobody can say.
+    """
+    return is_there(path / _DESCRIPTION)
 
 
 def is_backup(path: Path) -> bool:
-    """Whether a directory is a backup, of whatever store."""
-    return (path / MANIFEST).exists()
+    """Whether a directory is a backup, of whatever store.
+
+    Raises:
+        StorageError: nobody can say.
+    """
+    return is_there(path / MANIFEST)
 
 
 def find_backup(path: Path, streams: Sequence[bytes] = ()) -> Backup:
@@ -330,18 +335,22 @@ def find_backup(path: Path, streams: Sequence[bytes] = ()) -> Backup:
             neither the store nor others; one that is named by its own directory is taken whatever it is of.
 
     Raises:
-        BackupError: there is none.
+        BackupError: there is none; or nobody can say whether a newer one is of what is asked: none stands for it.
+        StorageError: the disk said no.
     """
     resolved = path.absolute()
-    if not resolved.is_dir():
+    if not is_folder(resolved):
         raise BackupError(path, "there is no such backup", "diskstream backup ls lists those that are there")
     if _NAME.fullmatch(resolved.name) or is_backup(resolved):
         return Backup(resolved, read_header(resolved))
-    found = [backup for backup in Repository.open(path).backups() if backup.header is not None]
+    found = Repository.open(path).backups()
     if not found:
         raise BackupError(path, "there is no backup in it yet", "diskstream backup create makes one")
     for backup in reversed(found):
-        if backup.header is not None and backup.header.covers(streams):
+        if backup.header is None:
+            hint = "try again; where it stays so, name the backup that you want by its directory: backup ls lists them"
+            raise BackupError(backup.path, f"nobody can say what it is of, and none is newer: {backup.fault}", hint)
+        if backup.header.covers(streams):
             return backup
     asked = ", ".join(stream.decode("utf-8", "backslashreplace") for stream in streams) or "the whole store"
     there = ", ".join(f"{backup.name} ({_shown(backup.patterns)})" for backup in found[: -_TOLD - 1 : -1])

@@ -367,7 +367,7 @@ class _Making:
                 self._restored.cold_bytes += report.cold_bytes
                 self._restored.entries += sum(_length(stream) for stream in store)
                 for stream in store:
-                    _note_rule(stream, self._restored)
+                    _note_rule(stream.name, stream, self._restored)
                 for problem in report.problems:
                     place = problem.path if problem.path.is_dir() else problem.path.parent
                     if place.relative_to(self._fresh).as_posix() not in damaged:
@@ -379,10 +379,10 @@ def _open_quiet(path: Path, seal: str) -> stores.Store:
     return stores.open(path, create=False, fsync="os", seal=seal, retention_interval_ms=0)
 
 
-def _note_rule(stream: Stream, restored: Restored) -> None:
+def _note_rule(name: bytes, stream: Stream, restored: Restored) -> None:
     with contextlib.suppress(CorruptionError, NewerFormatError):
         if (rule := stream.retention) is not None:
-            restored.rules[stream.name] = rule
+            restored.rules[name] = rule
 
 
 def _length(stream: Stream) -> int:
@@ -427,6 +427,11 @@ def _into_store(backup: Backup, target: Path, streams: Sequence[KeptStream], wan
                 for own, name in names.items():
                     copy_until(earlier.stream(own), store.stream(unfinished[name]), wanted.until, lambda _: None)
                 store.sync()
+                # Looked at before they have their names: what fails from then on comes too late to be an answer.
+                for name, left in unfinished.items():
+                    restored.entries += len(store.stream(left))
+                    _note_rule(name, store.stream(left), restored)
+                    restored.streams[name.decode("utf-8", "surrogateescape")] = Rewound("copied")
                 with others.held():
                     _must_be_free(store, others, list(unfinished))
                     take_names(store, unfinished)
@@ -435,10 +440,6 @@ def _into_store(backup: Backup, target: Path, streams: Sequence[KeptStream], wan
                     with contextlib.suppress(DiskstreamError):  # else the next restore does it
                         store.delete(left)
                 raise
-            for name in unfinished:
-                restored.entries += len(store.stream(name))
-                _note_rule(store.stream(name), restored)
-                restored.streams[name.decode("utf-8", "surrogateescape")] = Rewound("copied")
     finally:
         os.close(fd)
     return restored

@@ -10,17 +10,17 @@ Two that go on behind the same rows, in batches of different sizes, would both a
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import diskstream
 from diskstream.errors import ChangedError
 from diskstream.ingest.sources import shown
-from diskstream.system_calls import open_regular, wrapped
+from diskstream.system_calls import lock_now, open_regular, wrapped
 
 __all__ = ["importing"]
 
@@ -58,18 +58,19 @@ def _locked(path: Path, stream: bytes) -> int:
         with wrapped(path, "open"):
             fd = open_regular(path, os.O_RDWR | os.O_CREAT)
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            with contextlib.suppress(FileNotFoundError):
+            if not lock_now(fd, path):
+                _refuse(fd, path, stream)
+            with contextlib.suppress(FileNotFoundError), wrapped(path, "look at"):
                 if os.path.samestat(os.fstat(fd), path.stat()):
                     return fd
-        except BlockingIOError:
-            who = os.pread(fd, 256, 0).decode("utf-8", "replace").strip() or "another process"
-            os.close(fd)
-            what = f"{who} imports the same into it just now"
-            raise ChangedError(
-                shown(stream), what, "wait for it to end; if it is stopped, let it go on or end it"
-            ) from None
         except BaseException:
             os.close(fd)
             raise
         os.close(fd)
+
+
+def _refuse(fd: int, path: Path, stream: bytes) -> NoReturn:
+    with wrapped(path, "read"):
+        who = os.pread(fd, 256, 0).decode("utf-8", "replace").strip() or "another process"
+    what = f"{who} imports the same into it just now"
+    raise ChangedError(shown(stream), what, "wait for it to end; if it is stopped, let it go on or end it")

@@ -9,7 +9,7 @@ import pytest
 
 import diskstream
 from diskstream import StorageError, Store
-from diskstream.backups import Backup, BackupError, Wanted, find_backup, make_backup, restore
+from diskstream.backups import Backup, BackupError, Wanted, find_backup, make_backup, restore, restoring, taking_names
 from diskstream.copying import is_unfinished
 from diskstream.engine.files import Files
 from tests.backups.world import LONG, filled, seen, seen_at
@@ -178,3 +178,30 @@ def test_folders_that_hold_something_else_by_now_stay(
         with pytest.raises(StorageError):
             restore(backup, folder / "store")
     assert [path.name for path in folder.parent.iterdir()] == ["mine"]
+
+
+def test_no_look_that_may_fail_follows_when_all_have_their_names(
+    backup: Backup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All was there, and an error told, of which the next restore said that the streams were there already."""
+    named = list[bytes]()
+
+    def take_names(store: Store, hidden: dict[bytes, bytes]) -> None:
+        taking_names.take_names(store, hidden)
+        named.extend(hidden)
+
+    whole = Store._log
+
+    def look(store: Store, name: bytes, **options: Any) -> Any:
+        if name in named:
+            raise failure(store.path, "open", errno.EIO)
+        return whole(store, name, **options)
+
+    with diskstream.open(tmp_path / "target", fsync="os") as store:
+        with monkeypatch.context() as patched:
+            patched.setattr(restoring, "take_names", take_names)
+            patched.setattr(Store, "_log", look)
+            restored = restore(backup, store.path, BOTH)
+        assert named == [b"x", LONG]
+        assert restored.entries == sum(len(store.stream(name)) for name in named)
+        assert len(restored.streams) == 2
