@@ -55,9 +55,14 @@ class Wishes:
 
 
 def nested_stores(path: Path) -> list[Path]:
-    """The stores below a directory that the server uses: databases, and what is known of keys."""
-    found = [path / "keys", *sorted(each for each in path.glob("db*") if re.fullmatch(r"db\d+", each.name))]
-    return [each for each in found if (each / "streams").is_dir()]
+    """The stores below a directory that the server uses: databases, and what is known of keys.
+
+    Raises:
+        StorageError: nobody can say.
+    """
+    below = looks.children(path) if looks.is_folder(path) else []
+    found = [path / "keys", *(each for each in below if re.fullmatch(r"db\d+", each.name))]
+    return [each for each in found if looks.is_folder(each / "streams")]
 
 
 def must_be_store(path: Path) -> None:

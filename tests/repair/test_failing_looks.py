@@ -3,6 +3,7 @@
 import errno
 import fcntl
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -98,3 +99,22 @@ def test_a_page_that_cannot_be_locked_is_told_of(tmp_path: Path, monkeypatch: py
         patch.setattr(fcntl, "flock", failing)
         with pytest.raises(StorageError, match=r"could not lock .*ctl"):
             list(diskstream.repair(store))
+
+
+@pytest.mark.parametrize("work", [lambda store: list(diskstream.repair(store)), diskstream.verify])
+def test_a_store_that_cannot_be_listed_is_told_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, work: Callable[[Path], Any]
+) -> None:
+    """It was a plain `OSError`: the stores of a server are looked for below it."""
+    store, whole = made(tmp_path / "s"), os.scandir
+
+    def failing(folder: Any) -> Any:
+        if Path(folder) == store:
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(folder))
+        return whole(folder)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "scandir", failing)
+        with pytest.raises(StorageError, match="Input/output error"):
+            work(store)
+    assert diskstream.verify(store).ok
