@@ -22,6 +22,7 @@ from diskstream.engine.directory import check_filesystem, check_makeable, refuse
 from diskstream.engine.files import Files, unless_done
 from diskstream.engine.lease import Moment
 from diskstream.engine.log import StreamMoved
+from diskstream.engine.looks import is_there
 from diskstream.engine.verify import Problem, VerifyReport
 from diskstream.errors import CorruptionError, FormatError, PoisonedError, ReadOnlyError
 from diskstream.store import Store
@@ -65,7 +66,7 @@ def check_target(store: Path, name: bytes) -> None:
         StorageError: it is below a file.
     """
     names.as_name(name)
-    if (store / "store.json").exists():
+    if is_there(store / "store.json"):
         refuse_backup(store)
     else:
         check_makeable(store)

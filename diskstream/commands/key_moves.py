@@ -10,7 +10,7 @@ from diskstream.commands.key_records import Key, KeyRecords, Record, gone, place
 from diskstream.commands.replies import Failure
 from diskstream.commands.versions import identity, version, version_of
 from diskstream.copying import copy_stream, temporary_name
-from diskstream.errors import StreamExistsError
+from diskstream.errors import DiskstreamError, StreamExistsError
 from diskstream.store import Store
 from diskstream.stream import Stream
 
@@ -128,13 +128,14 @@ class MovingKeys:
     def move(self, database: int, key: bytes, to: int) -> bool:
         """Moves a key into another database: as a copy, and a deletion if nobody has written to it meanwhile.
 
-        After a crash in between it is in both.
+        After a crash in between it is in both; after an error where it was, or, if it is gone from there, in the other.
 
         Returns:
             Whether it did: not where there is no such key, or one there already.
 
         Raises:
             Failure: others write to the stream faster than it can be copied.
+            StorageError: the disk said no.
         """
         source, target = self._at(database, key), self._at(to, key)
         if self.kind(database, key) != "stream":
@@ -147,17 +148,26 @@ class MovingKeys:
             with self._copied(source, target) as fresh, self._records.changing():
                 if not self._may_copy(source, target, replace=False):
                     return False
+                copied = version(fresh)
                 try:
                     self._take(target, fresh, expires, replace=False)
+                    if self._withdraw(source, before):
+                        self._records.write(gone(source))
+                        return True
                 except StreamExistsError:
                     return False
-                copied = version(self._plain(target))
-                if self._withdraw(source, before):
-                    self._records.write(gone(source))
-                    return True
+                except (DiskstreamError, OSError):
+                    self._take_back(source, before, target, copied)
+                    raise
                 if not self._withdraw(target, copied):
                     break  # somebody writes to the copy already: both stay
         raise Failure("ERR the stream is being written to by another process: try again")
+
+    def _take_back(self, source: Key, before: object, target: Key, copied: object) -> None:
+        """Removes the copy that a move made which failed, if all of it is where it was: else it is in two places."""
+        with contextlib.suppress(DiskstreamError, OSError):  # what hinders the move may hinder this
+            if self._place_store(source[0]).exists(source[1]) and version(self._plain(source)) == before:
+                self._withdraw(target, copied)
 
     def _withdraw(self, at: Key, before: object) -> bool:
         """Removes a stream if it is as it was `before`, which is looked at where nobody can write to it any more."""

@@ -34,7 +34,7 @@ from diskstream.commands.key_touches import Key, Touches
 from diskstream.commands.replies import Failure
 from diskstream.errors import CorruptionError, DiskstreamError, ReadOnlyError, StorageError
 from diskstream.ids import MIN_ID
-from diskstream.system_calls import exclusively
+from diskstream.system_calls import exclusively, is_there
 
 __all__ = ["Key", "KeyRecords", "Record", "Row", "clear", "gone", "places", "put"]
 
@@ -119,7 +119,7 @@ class KeyRecords:
         self._visible: tuple[int, int] | None = None
         self._entries = 0
         self._store = None
-        if not self.read_only or (path / "store.json").exists():
+        if not self.read_only or is_there(path / "store.json"):
             kept = {name: options[name] for name in ("fsync", "read_only", "files") if name in options}
             self._store = _store.open(path, segment_bytes=1 << 20, cache_bytes=1 << 20, audit=False, **kept)
             self._stream = self._store.stream(_NAME)
@@ -220,7 +220,7 @@ class KeyRecords:
                     finally:
                         self._held = False  # whatever ended the wait, or forked
             except FileNotFoundError as error:
-                if (self._path / "lock").exists():
+                if is_there(self._path / "lock"):
                     raise
                 raise StorageError(str(self._path), "lock", errno.ENOENT, _GONE) from error
 

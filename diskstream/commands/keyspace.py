@@ -27,6 +27,7 @@ from diskstream.copying import TEMPORARY
 from diskstream.errors import DiskFullError, DiskstreamError
 from diskstream.store import Store
 from diskstream.stream import Stream
+from diskstream.system_calls import is_there
 
 __all__ = ["DATABASES", "Keyspace"]
 
@@ -113,7 +114,7 @@ class Keyspace(MovingKeys, SweepingKeys):
 
     def _is_used(self, place: int) -> bool:
         """Whether the store is there: not every look shall make one."""
-        return place in self._stores or not place or (self.path / f"db{place}" / "store.json").exists()
+        return place in self._stores or not place or is_there(self.path / f"db{place}" / "store.json")
 
     def stream(self, database: int, key: bytes) -> Stream:
         """The stream of that name, whether there is one or not. One that has expired is gone.

@@ -57,12 +57,18 @@ class Wishes:
 def nested_stores(path: Path) -> list[Path]:
     """The stores below a directory that the server uses: databases, and what is known of keys.
 
+    One that was being made when its maker was killed, or the disk failed, is none: no stream comes before store.json.
+
     Raises:
         StorageError: nobody can say.
     """
     below = looks.children(path) if looks.is_folder(path) else []
     found = [path / "keys", *(each for each in below if re.fullmatch(r"db\d+", each.name))]
-    return [each for each in found if looks.is_folder(each / "streams")]
+    return [each for each in found if looks.is_folder(each / "streams") and _is_made(each)]
+
+
+def _is_made(store: Path) -> bool:
+    return looks.is_there(store / "store.json") or bool(looks.names_in(store / "streams"))
 
 
 def must_be_store(path: Path) -> None:

@@ -127,7 +127,13 @@ def check_names(streams: Path, report: VerifyReport) -> None:
     for folder in directory.unreadable_names(streams):
         try:
             is_stream = any(names.parse_file(path.name) is not None for path in children(folder))
-        except OSError:
+        except FileNotFoundError:
+            continue
+        except StorageError as error:
+            if are_short(error):
+                raise
+            meaning = "neither its name nor its files can be read: nobody can say what it is"
+            report.problems.append(Problem(b"", folder, 0, str(error), meaning=meaning))
             continue
         if is_stream:
             meaning = "it cannot be found by its name; a repair gives it another, or writes the right one again"

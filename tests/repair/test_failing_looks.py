@@ -118,3 +118,35 @@ def test_a_store_that_cannot_be_listed_is_told_of(
         with pytest.raises(StorageError, match="Input/output error"):
             work(store)
     assert diskstream.verify(store).ok
+
+
+def test_a_store_of_the_server_that_was_being_made_is_no_fault(tmp_path: Path) -> None:
+    """Verification said that its store.json was missing, where the server was killed or refused before it was there."""
+    store = made(tmp_path / "s")
+    (store / "keys" / "streams").mkdir(parents=True)
+    (store / "db1" / "streams").mkdir(parents=True)
+    assert diskstream.verify(store).problems == []
+    assert [report.actions for report in diskstream.repair(store)] == [[]]
+    made(store / "db1", b"lost")
+    (store / "db1" / "store.json").unlink()
+    assert [problem.path for problem in diskstream.verify(store).problems] == [store / "db1" / "store.json"]
+    assert any("store.json is missing" in each for report in diskstream.repair(store) for each in report.actions)
+    assert diskstream.verify(store).ok
+
+
+def test_a_stream_of_which_neither_name_nor_files_can_be_read_is_told_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Verification passed it over."""
+    store, whole = made(tmp_path / "s", LONG), os.scandir
+    folder = store / "streams" / names.encode_name(LONG)
+    (folder / "name").write_bytes(b"?")
+
+    def failing(place: Any) -> Any:
+        if Path(place) == folder:
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(place))
+        return whole(place)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "scandir", failing)
+        assert [problem.path for problem in diskstream.verify(store).problems] == [folder]
