@@ -133,7 +133,8 @@ def _write_part(
     # A file of that name is of a run that was killed before it noted it.
     path = manifest.directory / file
     create_whole(path, write, replace=True)
-    size_bytes = path.stat().st_size
+    with failing_at(path, "look at"):
+        size_bytes = path.stat().st_size
     return Part(file, name, entries, ids[0], ids[1], size_bytes)
 
 

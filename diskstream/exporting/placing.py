@@ -64,9 +64,12 @@ def create_whole(path: Path, write: Callable[[Any], _T], *, replace: bool) -> _T
         ArgumentError: the file is there and `replace` is false; or another export is writing it.
         StorageError: the system said no.
     """
-    if path.exists() and not path.is_file():
-        raise ArgumentError(f"{path} is no file, and none is put in its place: take - and let the shell redirect it")
-    if not replace and path.exists():
+    with failing_at(path, "look at"):
+        is_taken = path.exists()
+        if is_taken and not path.is_file():
+            what = f"{path} is no file, and none is put in its place: take - and let the shell redirect it"
+            raise ArgumentError(what)
+    if is_taken and not replace:
         raise _taken(path)
     beside = path.with_name(f".{path.name}.partial")
     with failing_at(path, "write"):
@@ -80,7 +83,13 @@ def create_whole(path: Path, write: Callable[[Any], _T], *, replace: bool) -> _T
                 result = write(sink)
             os.fsync(descriptor)
             _put(beside, path, replace=replace)
-            sync_directory(path.parent)
+            try:
+                sync_directory(path.parent)
+            except StorageError:
+                # Else it would be in the way of the next attempt. What somebody put there meanwhile stays.
+                if not replace and os.path.samestat(os.fstat(descriptor), path.stat()):
+                    path.unlink()
+                raise
         except BaseException:
             claim.clear_away(beside)
             raise
@@ -180,9 +189,14 @@ def _taken(path: Path) -> ArgumentError:
 
 
 def sync_directory(path: Path) -> None:
-    """Makes names in a directory durable."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)  # no Path method does it
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    """Makes names in a directory durable.
+
+    Raises:
+        StorageError: a system call failed.
+    """
+    with failing_at(path, "flush"):
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)  # no Path method does it
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -40,7 +40,9 @@ def export_file(
         StorageError: the file could not be written.
     """
     check_outside(store.path, path)
-    if path.is_dir():
+    with failing_at(path, "look at"):
+        is_folder = path.is_dir()
+    if is_folder:
         raise ArgumentError(f"{path} is a directory: say how many rows a file of it is to have (--rows-per-file)")
     found = spans(store, request)
     shape = Shape(request, columns_of(store, request, found))
@@ -49,7 +51,8 @@ def export_file(
         lambda sink: _write(store, request, (found, shape), sink, progress, streaming=False),
         replace=replace,
     )
-    report.size_bytes = path.stat().st_size
+    with failing_at(path, "look at"):
+        report.size_bytes = path.stat().st_size
     report.files = 1
     return report
 

@@ -5,6 +5,7 @@ import fcntl
 import gc
 import json
 import os
+import stat
 import subprocess
 import sys
 import threading
@@ -19,7 +20,15 @@ from click.testing import CliRunner, Result
 import diskstream
 from diskstream.cli import main
 from diskstream.errors import ChangedError
-from diskstream.exporting import MAX_COLUMNS, ExportRequest, export_file, parse_columns, placing, single
+from diskstream.exporting import (
+    MAX_COLUMNS,
+    ExportRequest,
+    export_directory,
+    export_file,
+    parse_columns,
+    placing,
+    single,
+)
 from tests.exporting.stored import numbered, rows_in, table_of
 
 
@@ -358,3 +367,51 @@ def test_a_flush_that_fails_while_it_is_written_is_no_success(tmp_path: Path, mo
     with pytest.raises(diskstream.StorageError, match="Input/output error"):
         placing.create_whole(tmp_path / "x", write, replace=False)
     assert list(tmp_path.iterdir()) == []
+
+
+def fails_for_folders(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = os.fsync
+
+    def failing(descriptor: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        whole(descriptor)
+
+    monkeypatch.setattr(os, "fsync", failing)
+
+
+def test_a_name_that_could_not_be_made_durable_is_not_in_the_way_of_the_next_attempt(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file stayed, though nothing is left of one that failed, and the next export refused to replace it."""
+    with monkeypatch.context() as patch:
+        fails_for_folders(patch)
+        assert "could not flush" in export(path, "s", "-o", str(tmp_path / "x.jsonl"), code=1).stderr
+    assert list(tmp_path.iterdir()) == []
+    export(path, "s", "-o", str(tmp_path / "x.jsonl"))
+
+
+def test_whatever_look_or_flush_of_an_export_fails_the_error_is_ours(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was a plain `OSError`."""
+    whole = Path.exists
+
+    def failing(place: Path) -> bool:
+        if place.name.startswith(("x.", "part-")):
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(place))
+        return whole(place)
+
+    request = ExportRequest((b"s",), "jsonl")
+    with diskstream.open(path, read_only=True) as store:
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "exists", failing)
+            with pytest.raises(diskstream.StorageError, match="could not look at"):
+                export_file(store, request, tmp_path / "x.jsonl")
+            with pytest.raises(diskstream.StorageError, match="could not look at"):
+                export_directory(store, request, tmp_path / "parts", rows_per_file=1000)
+        with monkeypatch.context() as patch:
+            fails_for_folders(patch)
+            with pytest.raises(diskstream.StorageError, match="could not flush"):
+                export_directory(store, request, tmp_path / "others", rows_per_file=1000)
+        assert export_directory(store, request, tmp_path / "parts", rows_per_file=1000).entries == 3000
