@@ -16,7 +16,7 @@ from typing import Final, Self
 
 from diskstream.backups.manifest import NAME as MANIFEST
 from diskstream.backups.manifest import Header, read_header, read_manifest
-from diskstream.errors import DiskstreamError, NewerFormatError, NotAStoreError
+from diskstream.errors import DiskstreamError, NewerFormatError, NotAStoreError, StorageError
 from diskstream.store_files import Files, store_uuid
 from diskstream.system_calls import is_folder, is_there, lock_now, open_regular, read_small, wrapped
 
@@ -230,11 +230,21 @@ class Repository:
         return fresh
 
     def finish(self, fresh: Path, header: Header, files: Files) -> Path:
-        """Gives a backup, of which all is durable, its name: from now on it is one."""
+        """Gives a backup, of which all is durable, its name: from now on it is one.
+
+        Raises:
+            StorageError: the disk said no. It has no name then: a power cut might take it back, when older ones were
+                removed since it was there.
+        """
         stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(header.made_ms // 1000))
         target = self.path / f"{stamp}-{header.number:08x}"
         files.rename(fresh, target)
-        files.sync_dir(self.path)
+        try:
+            files.sync_dir(self.path)
+        except StorageError:
+            with contextlib.suppress(StorageError):  # what hindered this may hinder that
+                files.rename(target, fresh)
+            raise
         return target
 
     def remove(self, path: Path, files: Files) -> None:

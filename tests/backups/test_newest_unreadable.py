@@ -1,5 +1,6 @@
 """Where nobody can say what the newest backup is of, no older one is taken for it."""
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -7,9 +8,11 @@ from click.testing import CliRunner
 
 import diskstream
 from diskstream import StorageError
-from diskstream.backups import BackupError, find_backup, make_backup
+from diskstream.backups import BackupError, Repository, Seen, check_backup, find_backup, make_backup
 from diskstream.backups.repository import holds_backups, is_backup
 from diskstream.cli import main
+from diskstream.engine.files import Files
+from tests.engine.stand_ins import failure
 
 
 @pytest.fixture
@@ -69,3 +72,24 @@ def test_a_directory_that_cannot_be_looked_at_is_told_of(backups: Path, monkeypa
         for look in (holds_backups, is_backup):
             with pytest.raises(StorageError, match="Input/output error"):
                 look(backups)
+
+
+def test_a_backup_whose_name_could_not_be_made_durable_is_none(
+    backups: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It counted as the newest, and a prune took the older ones, though a power cut might take its name back."""
+    before, whole = made(backups), Files.sync_dir
+
+    def failing(files: Files, path: Path) -> None:
+        if path == backups and len([each for each in made(backups) if each.name[0] != "."]) > len(before):
+            raise failure(path, "flush", errno.EIO)
+        whole(files, path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Files, "sync_dir", failing)
+        with pytest.raises(StorageError):
+            make_backup(tmp_path / "store", backups)
+    assert [backup.path for backup in Repository.open(backups).backups()] == before
+    again = make_backup(tmp_path / "store", backups)
+    assert made(backups) == [*before, again.path]
+    assert check_backup(find_backup(backups), Seen()) == []
