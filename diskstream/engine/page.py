@@ -73,8 +73,9 @@ class Page:
         was_poisoned: whether it said so before it was made anew.
     """
 
-    def __init__(self, locks: Locks, ctl: Ctl, *, alone: bool) -> None:
+    def __init__(self, locks: Locks, ctl: Ctl, *, alone: bool, path: Path = Path("ctl")) -> None:
         fd = locks.fd
+        self._path = path
         self._fd, self._locks, self.ctl, self.alone = fd, locks, ctl, alone
         ours = os.fstat(fd)
         self._identity = ours.st_dev, ours.st_ino  # a number of a descriptor may be another file's later
@@ -104,20 +105,30 @@ class Page:
                 # Not ready: who was alone with it died before it was done.
                 if cls._is_at(fd, path) and (alone or ctl.ready):
                     with wrapped(path, "look at"):
-                        return cls(locks, ctl, alone=alone)
+                        return cls(locks, ctl, alone=alone, path=path)
             except BaseException:
                 locks.close()
                 raise
             locks.close()
 
     def becomes_last(self) -> bool:
-        """Whether nobody else has the page open, which stays so until `lets_others`: who comes waits for that."""
-        return self._locks.record(fcntl.F_WRLCK)
+        """Whether nobody else has the page open, which stays so until `lets_others`: who comes waits for that.
+
+        Raises:
+            StorageError: nobody can say.
+        """
+        with wrapped(self._path, "lock"):
+            return self._locks.record(fcntl.F_WRLCK)
 
     def lets_others(self) -> None:
-        """Ends what `becomes_last` began; nothing otherwise. It never waits."""
+        """Ends what `becomes_last` began; nothing otherwise. It never waits.
+
+        Raises:
+            StorageError: the system said no.
+        """
         if self._fd >= 0:
-            self._locks.record(fcntl.F_RDLCK)
+            with wrapped(self._path, "lock"):
+                self._locks.record(fcntl.F_RDLCK)
 
     @staticmethod
     def _is_at(fd: int, path: Path) -> bool:

@@ -5,8 +5,10 @@ control page was opened, kept by whoever was told, kept the page locked, so that
 """
 
 import errno
+import fcntl
 import os
 import shutil
+import struct
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -229,3 +231,25 @@ def test_a_directory_that_cannot_be_asked_for_its_status_is_told_of(
             with pytest.raises(StorageError, match="streams/x"):
                 store.stream("x").add({"n": "1"})
         assert store.stream("x").add({"n": "1"}) == store.stream("x").last_id()
+
+
+def test_a_page_that_cannot_be_locked_for_oneself_alone_is_told_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was a plain `OSError`, without the name of a file: of a `close`, and of the use of another stream."""
+    whole = fcntl.fcntl
+
+    def failing(fd: int, command: int, lock: bytes) -> object:
+        if struct.unpack_from("h", lock)[0] == fcntl.F_WRLCK:
+            raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+        return whole(fd, command, lock)
+
+    store = diskstream.open(tmp_path / "s", **SMALL)
+    store.stream("x").add({"n": "1"})
+    with monkeypatch.context() as patch:
+        patch.setattr(fcntl, "fcntl", failing)
+        with pytest.raises(StorageError, match=r"could not lock .*ctl"):
+            store.close()
+    with diskstream.open(tmp_path / "s", **SMALL) as again:
+        assert len(again.stream("x")) == 1
+        assert again.verify().ok
