@@ -22,9 +22,9 @@ from diskstream.engine.directory import check_filesystem, check_makeable, refuse
 from diskstream.engine.files import Files, unless_done
 from diskstream.engine.lease import Moment
 from diskstream.engine.log import StreamMoved
-from diskstream.engine.looks import is_there
+from diskstream.engine.looks import is_there, names_in
 from diskstream.engine.verify import Problem, VerifyReport
-from diskstream.errors import CorruptionError, FormatError, PoisonedError, ReadOnlyError
+from diskstream.errors import CorruptionError, FormatError, PoisonedError, ReadOnlyError, StorageError
 from diskstream.store import Store
 
 __all__ = [
@@ -40,11 +40,13 @@ __all__ = [
     "digest_file",
     "directory_of",
     "find_cut",
+    "holds_segments",
     "is_of_stream",
     "is_same",
     "is_sealed",
     "name_of",
     "name_stream",
+    "nameless",
     "pin",
     "store_uuid",
     "unless_done",
@@ -84,19 +86,38 @@ def is_sealed(name: str) -> bool:
     return names.audit_number(name) is not None or (parsed is not None and parsed[0] == "seg")
 
 
+def nameless(store: Path) -> list[Path]:
+    """Directories below a store's streams whose names cannot be read: they are on no list of streams.
+
+    Raises:
+        StorageError: the disk said no.
+    """
+    return unreadable_names(store / "streams")
+
+
+def holds_segments(folder: Path) -> bool:
+    """Whether a directory has files of a stream, as far as it can be listed."""
+    try:
+        return any(names.parse_file(name) is not None for name in names_in(folder))
+    except FileNotFoundError:
+        return False  # it was on its way out
+    except StorageError:
+        return True
+
+
 def pin(
     store: Store,
     streams: Iterable[bytes],
     *,
     name: str,
     ttl_s: float,
-    unreadable: bool,
+    unreadable: Iterable[Path],
     on_damage: Callable[[str, str], None],
 ) -> tuple[Path, dict[str, Moment]]:
     """Makes a lease, as `Store.lease`, but that takes no room: active logs are links too.
 
     How far they count is returned, by the names of the streams' directories. Damaged streams are as they are:
-    `on_damage` is told the directory and the fault. With `unreadable`, those whose names cannot be read are there, too.
+    `on_damage` is told the directory and the fault. Those of `unreadable`, whose names cannot be read, are there, too.
 
     Its directory is `leases/<name>`, or, where this is killed, `leases/.new-<name>`: `leases.release` removes either.
 
@@ -121,7 +142,7 @@ def pin(
                 on_damage(place.name, str(error))
                 rmtree(place, ignore_errors=True)
                 _pin_damaged(store, place, files)
-        for path in unreadable_names(store.path / "streams") if unreadable else []:
+        for path in unreadable:
             on_damage(path.name, "its name cannot be read")
             _pin_damaged(store, target / path.name, files)
 

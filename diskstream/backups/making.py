@@ -4,6 +4,7 @@ import contextlib
 import errno
 import fnmatch
 import os
+import re
 import secrets
 import time
 from collections.abc import Callable
@@ -36,8 +37,10 @@ from diskstream.store_files import (
     copy_file,
     digest_file,
     directory_of,
+    holds_segments,
     is_sealed,
     name_of,
+    nameless,
     pin,
     uuid_of,
     verify_files,
@@ -56,6 +59,7 @@ _TOUCH_S: Final = 60.0
 _LOOKS: Final = 5
 _READ_ONLY: Final = 0o440
 _LOWEST: Final = 19
+_WILD: Final = re.compile(rb"[*?\[]")
 # Two segments of the usual size.
 _LEFT_BYTES: Final = 128 << 20
 
@@ -236,18 +240,19 @@ class _Making:
 
     def _pin_part(self, part: str, store: stores.Store) -> None:
         everything = not self._settings.patterns
+        unreadable = self._nameless(store)
         damaged: dict[str, str] = {}
         moments: dict[str, Moment] = {}
         for _ in range(_LOOKS):
             finished = [name for name in store.streams() if not is_unfinished(name)]
             wanted = [name for name in finished if everything or self._matches(name)]
-            if not wanted and not everything:
+            if not wanted and not everything and not unreadable:
                 return
             name = f"backup-{secrets.token_hex(8)}"
             self._journal.pinned(part, name)
 
             lease, moments = pin(
-                store, wanted, name=name, ttl_s=_TTL_S, unreadable=everything, on_damage=damaged.__setitem__
+                store, wanted, name=name, ttl_s=_TTL_S, unreadable=unreadable, on_damage=damaged.__setitem__
             )
             earlier, self._leases[part] = self._leases.get(part), lease
             if earlier is not None:
@@ -264,6 +269,16 @@ class _Making:
             if moment is None:
                 found.faults.append(damaged[place.name])
             self._found[found.place] = found
+
+    def _nameless(self, store: stores.Store) -> list[Path]:
+        """What may be a stream that is to be kept, and whose name cannot be read: else nobody would miss it."""
+        found = nameless(store.path)
+        patterns = self._settings.patterns
+        if not patterns or not found:
+            return found
+        spelled = {directory_of(each) for each in patterns if not _WILD.search(each)}
+        may_match = len(spelled) < len(set(patterns))
+        return [each for each in found if (may_match or each.name in spelled) and holds_segments(each)]
 
     def _matches(self, name: bytes) -> bool:
         return any(fnmatch.fnmatchcase(name, pattern) for pattern in self._settings.patterns)

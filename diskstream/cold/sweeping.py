@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 
 from diskstream.cold import catalogue
 from diskstream.cold_segments import MISSING, needed_paths, opened, uuid_of
-from diskstream.errors import ArgumentError, NoSuchStreamError, RemoteError
+from diskstream.errors import ArgumentError, CorruptionError, NoSuchStreamError, RemoteError
 from diskstream.objects import Object, Place
 from diskstream.store import Store
-from diskstream.store_files import store_uuid
+from diskstream.store_files import holds_segments, nameless, store_uuid
 from diskstream.stream import Stream
 
 __all__ = ["SweepReport", "Unneeded", "sweep"]
@@ -142,12 +142,20 @@ class _Sweeper:
                 self._one(owner, needed | stubs, missing)
 
     def _streams(self) -> dict[str, Stream]:
-        """All streams by their uuids, at one moment: none is overlooked that is renamed while names are listed."""
+        """All streams by their uuids, at one moment: none is overlooked that is renamed while names are listed.
+
+        Raises:
+            CorruptionError: the name of one cannot be read, which is on no list then: nobody knows what it needs.
+        """
         store = self._store
         with contextlib.ExitStack() as stack:
             if not store.read_only:
                 stack.enter_context(store._mutex)  # in the order in which the store takes the two
                 stack.enter_context(store._lock_names())
+            for folder in nameless(store.path):
+                if holds_segments(folder):
+                    what = "a stream whose name cannot be read"
+                    raise CorruptionError(str(folder / "name"), "name of a stream", 0, "its name", what)
             identities = [(uuid_of(stream), stream) for stream in store]
         return {str(uuid.UUID(bytes=identity)): stream for identity, stream in identities if identity is not None}
 

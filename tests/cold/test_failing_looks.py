@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from diskstream import StorageError, Stream
+from diskstream import CorruptionError, StorageError, Stream
 from diskstream.cold import bring_back, move_out, sweep
 from diskstream.cold_segments import needed_paths
-from diskstream.engine import cold_moving
+from diskstream.engine import cold_moving, files, names
 from diskstream.engine.files import open_regular
+from diskstream.store_files import directory_of
 from tests.cold.world import ENTRIES, filled, opened, rows, where
 
 
@@ -82,3 +83,29 @@ def test_a_directory_that_cannot_be_locked_is_told_of(
         with pytest.raises(StorageError, match=r"could not lock .*streams/x"), cold_moving.alone(log):
             pass
     move_out(stream, f"file://{tmp_path}/place", older_than_ms=0)
+
+
+def test_a_stream_whose_name_cannot_be_read_keeps_what_it_may_need(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was on no list: what its log lists, and has neither file nor stub, was taken for nobody's, and removed."""
+    name, place, whole = "a long name " * 20, f"file://{tmp_path}/place", files.reading
+    with opened(tmp_path / "store") as store:
+        stream = filled(store, name)
+        moved = move_out(stream, place, older_than_ms=0).segments
+        folder = store.path / "streams" / directory_of(name.encode())
+        for stub in folder.glob("*.cold"):
+            stub.unlink()  # `cold adopt` makes them anew
+
+    def failing(path: Path) -> Any:
+        if path == folder / "name":
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+        return whole(path)
+
+    with opened(tmp_path / "store") as store:
+        with monkeypatch.context() as patch:
+            patch.setattr(names, "reading", failing)
+            with pytest.raises(CorruptionError, match="a stream whose name cannot be read"):
+                sweep(store, place, older_than_ms=0)
+        assert len(list((tmp_path / "place").rglob("*.seg"))) == len(moved)
+        assert sweep(store, place, older_than_ms=0).needed == len(moved)
