@@ -271,9 +271,8 @@ class _StreamRepair:
             found = native.scan()
             native.close()
         except (CorruptionError, ValueError):
-            return (
-                False  # all of it was read: an error of the system says nothing of it, and nothing is made anew for it
-            )
+            # All of it was read: an error of the system says nothing of it, and nothing is made anew for that.
+            return False
         finally:
             if file is not None:
                 file.close()
