@@ -22,11 +22,11 @@ from diskstream.engine.closing import close_idle
 from diskstream.engine.descriptors import offer, uses
 from diskstream.engine.files import Files
 from diskstream.engine.keeper import Keeper
+from diskstream.engine.kept_open import SharedCache
 from diskstream.engine.log import StreamLog, StreamMoved
 from diskstream.engine.looks import is_folder, refuse_link
 from diskstream.engine.page import POISONED, Page
 from diskstream.engine.recovery import RecoveryReport
-from diskstream.engine.segment import SharedCache
 from diskstream.engine.state import View, open_view
 from diskstream.errors import (
     ArgumentError,

@@ -14,12 +14,13 @@ from pathlib import Path
 from diskstream._native import TRIM_GRANULE_ENTRIES, EntryID, Log, RowSegment
 from diskstream.engine import audit, closing, frontier, names, recovery, roll, spare, torn
 from diskstream.engine.files import Files, LogFileLike
+from diskstream.engine.kept_open import SharedCache
 from diskstream.engine.looks import is_there, names_in
 from diskstream.engine.moved import ForkedError, StreamMoved
 from diskstream.engine.page import APPEND, FLAG_MOVED, FLUSH, MAINTENANCE, POISONED, Page
 from diskstream.engine.pending import StreamPending
 from diskstream.engine.recovery import RecoveryReport
-from diskstream.engine.segment import Segments, SharedCache
+from diskstream.engine.segment import Segments
 from diskstream.engine.state import View, open_view
 from diskstream.engine.whereabouts import Whereabouts
 from diskstream.errors import (

@@ -1,10 +1,8 @@
 """Segments that no longer change: opening them, and reading them block by block."""
 
 import contextlib
-import itertools
 import os
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -22,10 +20,10 @@ from diskstream._native import (
     SegmentView,
 )
 from diskstream.engine import cold, names, spare
-from diskstream.engine.cold_cache import ColdCache
-from diskstream.engine.descriptors import offer, tried_again, uses
+from diskstream.engine.descriptors import tried_again
 from diskstream.engine.file_sizes import FileSizes
 from diskstream.engine.files import open_regular, wrapped
+from diskstream.engine.kept_open import Key, SharedCache
 from diskstream.engine.looks import children, is_there
 from diskstream.errors import CorruptionError, RemoteError, StorageError
 from diskstream.options import Options
@@ -37,7 +35,6 @@ __all__ = [
     "Away",
     "SegmentGone",
     "Segments",
-    "SharedCache",
     "at_once",
     "open_cold",
     "open_sealed",
@@ -46,9 +43,6 @@ __all__ = [
     "whole_blocks",
 ]
 
-_MAX_OPEN = 512
-# How long is waited for who looks something up: far longer than that takes.
-_PATIENCE_S = 1.0
 # Rows of a row file that are unpacked at a time: at most, and at least where fewer are wanted.
 ROWS_AT_ONCE = 1024
 FEWEST_ROWS = 16
@@ -183,81 +177,6 @@ def snapshot_copy(directory: Path, number: int) -> bytes:
     return spare.read(directory, number + 1)
 
 
-_Key = tuple[int, int, int]
-
-
-class SharedCache:
-    """What the streams of a store keep open together: decoded nodes, and segments, the most recently used ones."""
-
-    def __init__(self, nodes_bytes: int, cold: ColdCache | None = None) -> None:
-        self.nodes = NodeCache(nodes_bytes)
-        self.cold = cold or ColdCache()
-        self._open: OrderedDict[_Key, SealedSegment | RowSegment] = OrderedDict()
-        # Of these the ones fetched back, and their bytes: what the cache has removed takes room until it is closed.
-        self._fetched: OrderedDict[_Key, int] = OrderedDict()
-        self._mutex = threading.Lock()
-        self._owners = itertools.count()
-        offer(self._give_up)
-
-    def new_owner(self) -> int:
-        """A number for the keys of one opening of a stream."""
-        return next(self._owners)
-
-    def get(self, key: _Key) -> SealedSegment | RowSegment | None:
-        """The open segment, if it is open."""
-        with self._mutex:
-            found = self._open.get(key)
-            if found is not None:
-                self._open.move_to_end(key)
-                if key in self._fetched:
-                    self._fetched.move_to_end(key)
-            return found
-
-    def put(self, key: _Key, opened: SealedSegment | RowSegment) -> None:
-        """Keeps a segment open, and closes those that nobody has used for longest."""
-        with self._mutex:
-            self._open[key] = opened
-            self._fetched.pop(key, None)
-            while len(self._open) > _MAX_OPEN:
-                old, _ = self._open.popitem(last=False)
-                self._fetched.pop(old, None)
-
-    def put_fetched(self, key: _Key, opened: SealedSegment) -> None:
-        """The same for one that was fetched back, within the limit of these."""
-        self.put(key, opened)
-        with self._mutex:
-            self._fetched[key] = opened.file_bytes
-            while len(self._fetched) > 1 and sum(self._fetched.values()) > self.cold.limit_bytes:
-                old, _ = self._fetched.popitem(last=False)
-                self._open.pop(old, None)
-
-    def _give_up(self, count: int) -> int:
-        """Closes up to so many that nobody uses, first those that nobody has used for longest. Returns how many."""
-        if not self._mutex.acquire(timeout=_PATIENCE_S):  # this thread may have it, where a log is closed by chance
-            return 0
-        try:
-            idle = (key for key in list(self._open) if uses([self._open[key]]) == 1)
-            closed = [(key, self._open.pop(key)) for key in itertools.islice(idle, count)]
-            for key, _ in closed:
-                self._fetched.pop(key, None)
-        finally:
-            self._mutex.release()
-        return len(closed)
-
-    def drop(self, key: _Key) -> None:
-        """Closes a segment."""
-        with self._mutex:
-            self._open.pop(key, None)
-            self._fetched.pop(key, None)
-
-    def drop_owner(self, owner: int) -> None:
-        """Closes all segments of one opening of a stream."""
-        with self._mutex:
-            for key in [key for key in self._open if key[0] == owner]:
-                del self._open[key]
-                self._fetched.pop(key, None)
-
-
 class Segments:
     """The segments of one stream, opened as they are needed."""
 
@@ -327,7 +246,7 @@ class Segments:
                 found = self._open_segment(view)
         return found
 
-    def _at_hand(self, key: _Key, view: SegmentView) -> SealedSegment | None:
+    def _at_hand(self, key: Key, view: SegmentView) -> SealedSegment | None:
         """Most segments are a sealed file and nothing else. All that runs here runs for the first time in many a
         process, which wants one entry and ends: so it is one native call."""
         place, nodes = self._place, self.cache.nodes

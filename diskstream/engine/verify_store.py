@@ -9,10 +9,10 @@ from diskstream.engine import directory, names, replacing, verify, view_check
 from diskstream.engine.cold_cache import ColdCache
 from diskstream.engine.descriptors import are_short
 from diskstream.engine.files import Files
+from diskstream.engine.kept_open import SharedCache
 from diskstream.engine.log import StreamLog
 from diskstream.engine.looks import children, is_folder, is_there
 from diskstream.engine.repair_store import must_be_store, must_be_there, nested_stores
-from diskstream.engine.segment import SharedCache
 from diskstream.engine.verify import Problem, Progress, VerifyReport
 from diskstream.errors import DiskstreamError, NewerFormatError, NotAStoreError, StorageError
 from diskstream.options import Options
