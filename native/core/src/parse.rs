@@ -137,12 +137,23 @@ fn any_float(text: &[u8]) -> Option<Parsed<f64>> {
     Some(Parsed { value, whole })
 }
 
-/// The same with 32 bits.
+/// The same with 32 bits: the nearest of these to the text, not to the double that is nearest to it, as Java's `Float`
+/// and so Spark's cast have it.
+#[inline]
 pub fn float32(text: &[u8]) -> Option<Parsed<f32>> {
     let Parsed { value, whole } = float(text)?;
-    let short = value as f32;
+    let short = if may_hide_a_side(value) { std::str::from_utf8(text).ok()?.parse().ok()? } else { value as f32 };
     let kept = short.is_infinite() == value.is_infinite() && (short == 0.0) == (value == 0.0);
     Some(Parsed { value: short, whole: whole && kept })
+}
+
+/// Whether a double may be halfway between two numbers of 32 bits, so that the text that it was made of may be on either
+/// side. Any other double is on the side of its text, as all halfway numbers are doubles themselves.
+#[inline]
+fn may_hide_a_side(value: f64) -> bool {
+    const MORE_BITS: u32 = f64::MANTISSA_DIGITS - f32::MANTISSA_DIGITS;
+    let beyond = value.to_bits() & ((1 << MORE_BITS) - 1);
+    beyond == 1 << (MORE_BITS - 1) || (value != 0.0 && value.abs() < f64::from(f32::MIN_POSITIVE))
 }
 
 /// `true` or `false`, `t`, `f`, `yes`, `no`, `y`, `n`, `1`, `0`, in any case: the words of Spark's own cast.
@@ -427,6 +438,30 @@ mod tests {
             ("0.0000000000000000001", None),
         ] {
             assert_eq!(short_float(text.as_bytes()).map(f64::to_bits), wanted.map(f64::to_bits), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_number_of_32_bits_is_rounded_once() {
+        let mut random = 0x9e37_79b9_7f4a_7c15u64;
+        for round in 0..20_000u32 {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let below = f32::from_bits((random >> 32) as u32);
+            let above = f32::from_bits(below.to_bits() ^ 1);
+            let middle = f64::midpoint(f64::from(below), f64::from(above));
+            let mut text = format!("{middle:.200}");
+            match round % 4 {
+                0 => text = format!("{below:?}"),
+                1 => text.push('1'),
+                2 => text = format!("{middle:?}"),
+                _ => {}
+            }
+            let wanted = text.parse::<f32>().ok().filter(|wanted| !wanted.is_nan());
+            let found = float32(text.as_bytes()).map(|found| found.value).filter(|found| !found.is_nan());
+            assert_eq!(found.map(f32::to_bits), wanted.map(f32::to_bits), "{text}");
+        }
+        for zero in ["0", "-0.0", "0e9", "1e-400"] {
+            assert_eq!(float32(zero.as_bytes()).map(|found| found.value.to_bits() << 1), Some(0), "{zero}");
         }
     }
 
