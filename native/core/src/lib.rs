@@ -10,6 +10,7 @@ pub mod bitmap;
 pub mod block;
 pub mod columns;
 pub mod commits;
+pub mod counters;
 pub mod digest;
 pub mod digest_rows;
 pub mod error;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::block::{Block, BlockBuilder};
+use crate::counters::LastSet;
 use crate::error::{Error, Result};
 use crate::frame::{self, FrameHeader, Kind, FRAME_HEADER_BYTES};
 use crate::group_ops::{self, Op};
@@ -164,6 +165,7 @@ pub struct Tail {
     pub frontier: Frontier,
     /// Sequence number and header checksum of the snapshot frame, and the checksum of the frame before it.
     pub begun: (u64, u32, u32),
+    pub(crate) last_set: LastSet,
     /// The copy of a damaged snapshot frame that was read instead.
     copy: Option<Arc<[u8]>>,
     /// Pending entries of the snapshot that were to be taken into memory at most.
@@ -205,11 +207,13 @@ impl Tail {
             return Err(Error::corrupt("snapshot frame", HEADER_BYTES, "this stream's", "another stream's"));
         }
         let length = first.frame_bytes() as u64;
+        let end = HEADER_BYTES + length;
         Ok(Tail {
             header,
+            last_set: LastSet::by_snapshot(&state, end),
             state,
             index: RowIndex { salt: header.salt, ..RowIndex::default() },
-            end: HEADER_BYTES + length,
+            end,
             lsn: first.lsn,
             link: first.header_crc,
             snapshot: (HEADER_BYTES, length),
@@ -365,11 +369,15 @@ impl Tail {
     /// Takes over a frame at the end that is known to be whole: one that was just written, or checked by [`Tail::step`].
     #[inline]
     pub fn applied(&mut self, header: &FrameHeader, payload: &[u8], last: Id) -> Result<()> {
+        let before = (header.kind == Kind::SetId).then(|| self.counters());
         self.state.apply(header, payload, last).map_err(|error| error.at(self.end))?;
         if header.kind == Kind::Entries {
             self.index.note(header, self.end);
         }
         self.end += header.frame_bytes() as u64;
+        if let Some(before) = before {
+            self.last_set = LastSet::by_frame(&self.state, self.end, before);
+        }
         self.lsn = header.lsn;
         self.link = header.header_crc;
         Ok(())

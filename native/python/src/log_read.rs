@@ -95,21 +95,9 @@ impl Log {
     /// `(length, last ID, entries added, greatest deleted ID)` as of all that is visible.
     pub(crate) fn counters(&self, py: Python<'_>) -> PyResult<(u64, EntryId, u64, EntryId)> {
         let active = self.lock_brief(py);
-        let state = &active.tail.state;
-        let (mut length, mut last, mut added) = (state.len(), state.last_id, state.entries_added);
         let stop = self.visible_end(&active);
-        if stop < active.tail.end {
-            let map = active.map.bytes();
-            let seen = active.tail.index.entries_before(map, stop).map_err(|e| errors::core(py, &self.path, e))?;
-            let hidden = active.tail.index.entries - seen;
-            length = length.saturating_sub(hidden);
-            added = added.saturating_sub(hidden);
-            if let Some(row) = seen.checked_sub(1).filter(|_| hidden > 0) {
-                let block = active.tail.index.read(map, row, stop, 1, 1);
-                last = block.ok().and_then(|block| block.id(0)).unwrap_or(last);
-            }
-        }
-        Ok((length, EntryId::of(last), added, EntryId::of(state.max_deleted)))
+        let found = active.tail.counters_at(active.map.bytes(), stop).map_err(|e| errors::core(py, &self.path, e))?;
+        Ok((found.length, EntryId::of(found.last), found.added, EntryId::of(found.max_deleted)))
     }
 
     /// Live entries of all that is written, visible or not: what a trim is planned by.
