@@ -59,3 +59,26 @@ def test_a_negative_number_is_no_id(tmp_path: Path, name: str, kind: pa.DataType
     told = imported(tmp_path, tmp_path / "one.parquet", code=1)
     assert f"the column '{name}' has -1" in told
     assert "nothing was imported" in told
+
+
+FIRST_ROWS = {
+    "no text": pa.record_batch({"v": [[{"a": 1}]]}),
+    "no field": pa.record_batch({"v": pa.array(["x", None])}),
+    "no year": pa.record_batch({"v": pa.array([1 << 60], pa.timestamp("us"))}),
+    "an ID of zero": pa.record_batch({"id": ["0-0"], "v": ["x"]}),
+    "IDs that fall": pa.record_batch({"id": ["2-0", "1-0"], "v": ["x", "y"]}),
+    "no ID": pa.record_batch({"id": ["one"], "v": ["x"]}),
+}
+
+
+@pytest.mark.parametrize("first", FIRST_ROWS)
+def test_where_the_first_rows_cannot_be_entries_no_stream_is_left_behind(tmp_path: Path, first: str) -> None:
+    """An empty one was: how far the import came is noted in it before its first rows."""
+    with (
+        pa.OSFile(str(tmp_path / "one.arrow"), "wb") as file,
+        pa.ipc.new_stream(file, FIRST_ROWS[first].schema) as made,
+    ):
+        made.write_batch(FIRST_ROWS[first])
+    assert "nothing was imported" in imported(tmp_path, tmp_path / "one.arrow", code=1)
+    with diskstream.open(tmp_path / "s") as store:
+        assert store.streams() == []

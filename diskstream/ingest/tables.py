@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from zlib import crc32
 
 import diskstream
+from diskstream.arrow_rows import pack
 from diskstream.columnar import import_arrow
 from diskstream.commits import Commit
 from diskstream.ingest.errors import InputError
@@ -61,6 +62,8 @@ def load_tables(
                 batch, ids = _told_apart(found)
                 for begin in range(0, batch.num_rows, _ROWS_AT_ONCE):
                     part = batch.slice(begin, _ROWS_AT_ONCE)
+                    if not resumption.rows:
+                        pack(part, ids)  # else the stream would be made, to note where it begins, and then have no rows
                     commit = resumption.next(part.num_rows, digest)
                     _add(stream, (part, ids, commit), resumption, report)
                     if options.on_written is not None:
