@@ -110,6 +110,13 @@ class SweepingKeys:
                 self._records.write(gone(at))
                 self.statistics.expired += ended
 
+    def _end_unasked(self, at: Key) -> None:
+        """Removes a key whose time has come with whatever stream has its name, as its deletion does at any other time."""
+        with self._records.changing():
+            ended = self._place_store(at[0]).delete(at[1])
+            self._records.write(gone(at))
+            self.statistics.expired += ended
+
     def _ends(self, at: Key, record: Record) -> bool:
         """Whether there is something that ends with its record. A stream that does is removed."""
         if record.kind:

@@ -24,7 +24,7 @@ from diskstream.commands.settings import Settings
 from diskstream.commands.statistics import Statistics
 from diskstream.commands.versions import entries_version, identity
 from diskstream.copying import TEMPORARY
-from diskstream.errors import DiskFullError, DiskstreamError
+from diskstream.errors import CorruptionError, DiskFullError, DiskstreamError
 from diskstream.store import Store
 from diskstream.stream import Stream
 from diskstream.system_calls import is_there
@@ -312,7 +312,11 @@ class Keyspace(MovingKeys, SweepingKeys):
     def delete(self, database: int, key: bytes) -> bool:
         """Removes a key with all that belongs to it. Returns whether there was one."""
         at = self._at(database, key)
-        record = self._living(at)
+        try:
+            record = self._living(at)
+        except CorruptionError:  # its time has come, and its stream cannot be asked whether it is the one
+            self._end_unasked(at)
+            return False
         if record is None:
             return self._holds_stream(at) and self._place_store(at[0]).delete(key)
         with self._records.changing():

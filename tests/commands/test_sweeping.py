@@ -111,6 +111,31 @@ def test_one_whose_stream_cannot_be_opened_keeps_its_time(tmp_path: Path, clock:
         assert keyspace.expire_due() == [(0, b"damaged")]
 
 
+@pytest.mark.parametrize("command", ["DEL", "UNLINK"])
+@pytest.mark.parametrize("offset", [20, LOG_HEADER_BYTES + 64])
+def test_who_deletes_one_that_cannot_be_opened_is_rid_of_it(
+    tmp_path: Path, clock: Clock, command: str, offset: int
+) -> None:
+    """As of one whose time has not come, which it was before: by then it could not be deleted any more. Others are told
+    of the damage."""
+    with Keyspace(tmp_path / "store", clock=clock) as keyspace:
+        for key in (b"damaged", b"whole"):
+            keyspace.stream(0, key).add({"f": "1"}, "1-1")
+            keyspace.set_expiry(0, key, clock.now + 10)
+    path = log_path(tmp_path / "store" / "streams" / "damaged", 1)
+    found = path.read_bytes()
+    path.write_bytes(found[:offset] + b"\xee" + found[offset + 1 :])
+    clock.now += 20
+    with Keyspace(tmp_path / "store", clock=clock) as keyspace:
+        assert isinstance(Ours(keyspace).run("EXISTS damaged"), Refused)
+        assert Ours(keyspace).run(f"{command} damaged whole") == 0, "both had expired"
+        assert keyspace.store(0).streams() == []
+        assert keyspace.expire_due() == []
+        assert keyspace.statistics.expired == 2
+        keyspace.stream(0, b"damaged").add({"f": "2"}, "1-2")
+        assert keyspace.expires_at(0, b"damaged") is None
+
+
 @pytest.mark.parametrize(
     ("line", "answer"),
     [
