@@ -16,10 +16,10 @@ from diskstream.engine.verify import (
     Progress,
     VerifyReport,
     ignore,
-    unless_removed,
     verify_directory,
     verify_log,
 )
+from diskstream.engine.verify_each import each_stream
 from diskstream.engine.verify_store import bytes_to_read, check_names, check_view, verify_store
 from diskstream.errors import DiskstreamError
 from diskstream.options import Options
@@ -79,20 +79,22 @@ def verify_open(store: "Store", progress: Progress | None, *, cold: bool) -> Ver
     store._check_open()
     report = VerifyReport()
     check_names(store._streams, report)
-    for name in store.streams():
-        read = partial(_one_open, store, name, report, progress or ignore, cold=cold)
-        unless_removed(store._place(name), report, read)
+    read = partial(_one_open, store=store, report=report, progress=progress or ignore, cold=cold)
+    each_stream(store._streams, report, read, place_of=store._place)
     check_view(store.path / "view", report)
     report.problems += work_faults(store.path)
     return report
 
 
-def _one_open(store: "Store", name: bytes, report: VerifyReport, progress: Progress, *, cold: bool) -> None:
+def _one_open(
+    name: bytes, folder: Path, *, store: "Store", report: VerifyReport, progress: Progress, cold: bool
+) -> None:
     try:
         log = store._log(name, create=False)
-        if log is not None:
-            verify_log(name, log, report, progress, cold=cold)
+        if log is None:
+            raise FileNotFoundError(folder)
+        verify_log(name, log, report, progress, cold=cold)
     except DiskstreamError as error:
         if are_short(error):
             raise  # says nothing of the stream
-        verify_directory(name, store._place(name), report, error)
+        verify_directory(name, folder, report, error)

@@ -111,7 +111,7 @@ class SweepingKeys:
                 self.statistics.expired += ended
 
     def _end_unasked(self, at: Key) -> None:
-        """Removes a key whose time has come with whatever stream has its name, as its deletion does at any other time."""
+        """Removes a key whose time has come, with whatever stream has its name: as a deletion does before that time."""
         with self._records.changing():
             ended = self._place_store(at[0]).delete(at[1])
             self._records.write(gone(at))

@@ -23,13 +23,22 @@ from diskstream.engine.whereabouts import changed_ns
 from diskstream.errors import CorruptionError, FormatError, ReadOnlyError, RemoteError, StorageError
 from diskstream.plurals import number_of
 
-__all__ = ["Problem", "Progress", "VerifyReport", "ignore", "unless_removed", "verify_directory", "verify_log"]
+__all__ = [
+    "COUNTED",
+    "Problem",
+    "Progress",
+    "VerifyReport",
+    "ignore",
+    "unless_removed",
+    "verify_directory",
+    "verify_log",
+]
 
 Progress = Callable[[int, int], None]  # entries, and bytes of files, just read
 SEGMENT_HEADER_BYTES = 64
 _NODES_AT_ONCE = 32  # of a segment: some megabytes, so that threads neither wait for each other nor hold much
 _READ_AGAIN = 10
-_COUNTED = ("streams", "segments", "entries", "size_bytes", "cold_segments", "cold_bytes", "raw_bytes")
+COUNTED = ("streams", "segments", "entries", "size_bytes", "cold_segments", "cold_bytes", "raw_bytes")
 _PARTS = frozenset({"ctl", "name", "quarantine"})
 
 
@@ -117,10 +126,11 @@ def _problem(name: bytes, path: Path, error: Exception, meaning: str, view: Segm
     return Problem(name, path, 0, str(error), first, last, entries, meaning, place)
 
 
-def unless_removed(directory: Path, report: VerifyReport, read: Callable[[], None]) -> None:
+def unless_removed(directory: Path, report: VerifyReport, read: Callable[[], None]) -> bool:
     """Reads a stream. What is found of it counts only if it is still there in the end: else it was on its way out.
 
-    One that had another name meanwhile, and is back, is read again where that was in the way.
+    One that had another name meanwhile, and is back, is read again where that was in the way. Returns whether it was
+    read: False where it was gone.
     """
     before = copy.copy(report)
     problems, notes = len(report.problems), len(report.notes)
@@ -141,19 +151,18 @@ def unless_removed(directory: Path, report: VerifyReport, read: Callable[[], Non
             seen = changed_ns(directory, fd)
             try:
                 read()
-                if len(report.problems) > problems or len(report.notes) > notes:
-                    is_gone()
-                return
+                return not ((len(report.problems) > problems or len(report.notes) > notes) and is_gone())
             except (FileNotFoundError, StreamMoved) as error:
                 if is_gone():
-                    return
+                    return False
                 if not left or changed_ns(directory, fd) == seen:
                     if isinstance(error, StreamMoved):
-                        return
+                        return True
                     raise
                 del report.problems[problems:], report.notes[notes:]
-                for name in _COUNTED:
+                for name in COUNTED:
                     setattr(report, name, getattr(before, name))
+        return True
     finally:
         if fd != -1:
             os.close(fd)

@@ -14,6 +14,7 @@ from diskstream.engine.log import StreamLog
 from diskstream.engine.looks import children, is_folder, is_there
 from diskstream.engine.repair_store import must_be_store, must_be_there, nested_stores
 from diskstream.engine.verify import Problem, Progress, VerifyReport
+from diskstream.engine.verify_each import each_stream
 from diskstream.errors import DiskstreamError, NewerFormatError, NotAStoreError, StorageError
 from diskstream.options import Options
 
@@ -96,14 +97,8 @@ def _one_store(
     if not is_folder(streams):
         return
     check_names(streams, report)
-    for name in directory.list_streams(streams):
-        if not wanted or name in wanted:
-            folder = replacing.place_of(streams, name)
-            read = partial(_one_stream, name, folder, options, report, progress, cold=cold)
-            try:
-                verify.unless_removed(folder, report, read)
-            except FileNotFoundError as error:
-                verify.verify_directory(name, folder, report, StorageError(str(folder), "read", 2, str(error)))
+    read = partial(_one_stream, options=options, report=report, progress=progress, cold=cold)
+    each_stream(streams, report, read, is_wanted=lambda name: not wanted or name in wanted)
     state = view_check.check(path / "view")
     if state == "damaged":
         _report_view(path / "view", report)
@@ -143,7 +138,7 @@ def check_names(streams: Path, report: VerifyReport) -> None:
 
 
 def _one_stream(
-    name: bytes, folder: Path, options: Options, report: VerifyReport, progress: Progress, *, cold: ColdCache | None
+    name: bytes, folder: Path, *, options: Options, report: VerifyReport, progress: Progress, cold: ColdCache | None
 ) -> None:
     try:
         log = StreamLog(folder, Files(), options, read_only=True, cache=SharedCache(options.cache_bytes, cold))

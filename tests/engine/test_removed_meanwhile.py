@@ -61,6 +61,53 @@ def test_a_stream_that_goes_is_no_fault(
 
 
 @pytest.mark.parametrize("verify", [inside, outside])
+@pytest.mark.parametrize("name", ["a", "b"])
+def test_a_damaged_stream_that_gets_another_name_is_told_of_by_that(tmp_path: Path, verify: Verify, name: str) -> None:
+    """Its damage was told of neither: the one name was gone by then, and the other not there yet."""
+    with diskstream.open(tmp_path / "s", **SMALL) as store:
+        for each in "ab":
+            for _ in range(3):
+                store.stream(each).add_many([{"n": number} for number in range(9)])
+                store.seal()
+        segment = sorted((tmp_path / "s/streams" / name).glob("*.seg"))[1]
+        segment.write_bytes(segment.read_bytes()[:200] + b"\xee" + segment.read_bytes()[201:])
+        went = 0
+
+        def progress(_: int, __: int) -> None:
+            nonlocal went
+            went += 1
+            if went == 1:
+                store.rename(name, f"{name}2")
+
+        report = verify(tmp_path / "s", progress)
+        (problem,) = report.problems
+        assert problem.stream == f"{name}2".encode()
+        assert problem.path.parent == tmp_path / "s/streams" / f"{name}2"
+        assert report == verify(tmp_path / "s", lambda *_: None), "nothing is counted twice"
+
+
+@pytest.mark.parametrize("verify", [inside, outside])
+def test_a_stream_that_gets_one_name_after_another_is_told_as_not_read(
+    tmp_path: Path, verify: Verify, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, at = verification._verify_active, "0"
+    with diskstream.open(tmp_path / "s", **SMALL) as store:
+        store.stream("0").add({"n": 1})
+
+        def read(*given: Any) -> None:
+            nonlocal at
+            before, at = at, f"{int(at) + 1}"
+            store.rename(before, at)
+            whole(*given)
+            raise FileNotFoundError
+
+        monkeypatch.setattr(verification, "_verify_active", read)
+        report = verify(tmp_path / "s", lambda *_: None)
+        assert [note.rpartition(": ")[2] for note in report.notes] == ["renamed again and again, so it was not read"]
+        assert report.streams == 1
+
+
+@pytest.mark.parametrize("verify", [inside, outside])
 @pytest.mark.parametrize("goes", [removed, renamed, replaced])
 def test_a_stream_that_goes_just_before_its_active_segment_is_read_is_no_fault(
     tmp_path: Path, verify: Verify, goes: Callable[[Store, str], None], monkeypatch: pytest.MonkeyPatch
