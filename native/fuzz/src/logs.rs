@@ -99,6 +99,17 @@ fn read(tail: &Tail, file: &[u8]) {
     }
 }
 
+/// What the stream says of itself as of any place, at a frame or within one.
+fn count(tail: &Tail, file: &[u8]) {
+    let all = tail.counters_at(file, tail.end).unwrap();
+    assert_eq!((all.length, all.last), (tail.state.len(), tail.state.last_id));
+    for stop in [0, tail.snapshot.0 + tail.snapshot.1, tail.end / 2, tail.end - 1] {
+        if let Ok(found) = tail.counters_at(file, stop) {
+            assert!(found.length <= all.length);
+        }
+    }
+}
+
 /// Follows a file to where it stops, and asks it everything.
 fn follow(file: &[u8], apart: bool) {
     let Ok(mut tail) = Tail::begin(file) else { return };
@@ -110,6 +121,7 @@ fn follow(file: &[u8], apart: bool) {
     let stopped = tail.follow_to_end(file);
     look(&tail.state);
     read(&tail, file);
+    count(&tail, file);
     let _ = judge(file, &tail, &stopped);
     let mut again = Tail::begin(file).unwrap();
     if again.begin_groups(file, 1000, apart).is_ok() {
