@@ -112,6 +112,11 @@ class _Image:
         self.page.ctl.publish(number, end, lsn)
         self.native.catch_up()
 
+    def last_id(self) -> EntryID:
+        """The last ID of all that is written."""
+        self.publish()
+        return self.native.counters()[1]
+
     def bytes(self) -> bytes:
         """All that is written."""
         return self.file.read(0, self.native.tail[1])
@@ -181,7 +186,7 @@ class _Salvage:
 
     @property
     def _last(self) -> ID:
-        last = self.image.native.counters()[1]
+        last = self.image.last_id()
         return last.ms, last.seq
 
     def run(self) -> None:
@@ -405,7 +410,7 @@ def rebuild(source: Source, options: Options) -> Rebuilt:
         frontier = slot["frontier"]
         if result.losses or source.slot is None:
             # Whatever was lost may hold automatic IDs: none was issued beyond the clock, the last ID and the frontier.
-            frontier = max(frontier, slot["floor"], image.native.counters()[1].ms, source.now_ms)
+            frontier = max(frontier, slot["floor"], image.last_id().ms, source.now_ms)
             frontier += _MARGIN_MS if source.slot is None else 0
         frontier = min(frontier, 2**64 - 1)
         floor = frontier if result.losses or source.slot is None else slot["floor"]
