@@ -62,8 +62,7 @@ class GroupRead:
         self._keyspace, self._protocol = caller.keyspace, caller.protocol
         self.group = asked.group or b""
         self.positions: list[tuple[bytes, EntryID | str]] = []
-        self._is_new = simple = asked.ids == [b">"]  # then the first look finds all that is to be found
-        self._standing: Standing | None = None
+        simple = asked.ids == [b">"]
         for key, word in zip(asked.keys, asked.ids, strict=True):
             if not simple:
                 stream = caller.keyspace.stream(self.database, key)
@@ -74,8 +73,10 @@ class GroupRead:
         places = (place for place, (_, after) in enumerate(self.positions) if after != ">")
         claiming = self.positions[: next(places, len(self.positions))] if asked.claim_ms is not None else []
         self.claiming = {key for key, _ in claiming}
+        # Then the first look finds all that is to be found, and what it leaves is left to others.
+        self._may_stand = simple and asked.claim_ms is None
         # As workers do. No limit but COUNT matters then: one entry is given, however large.
-        self._takes_one = simple and asked.count == 1 and not asked.noack and asked.claim_ms is None
+        self._takes_one = self._may_stand and asked.count == 1 and not asked.noack
         self._stream: Stream | None = None
         self._consumer: Consumer
 
@@ -83,7 +84,7 @@ class GroupRead:
         """Begins the next call in the same words; False where it must be made anew."""
         if not self._takes_one or self.database != caller.database:
             return False
-        self._protocol, self._standing = caller.protocol, None
+        self._protocol = caller.protocol
         return True
 
     def _reader(self) -> Consumer:
@@ -111,8 +112,7 @@ class GroupRead:
         """
         try:
             if self._takes_one:
-                entries = self._reader().read(count=1)
-                return as_reply(self._protocol, [(self.asked.keys[0], [*entries])]) if entries else None
+                return self.shown(self._reader().read(count=1))
             for key in self.asked.keys:
                 self._keyspace.stream(self.database, key)
             found = in_runs(self.positions, self.asked, self._read)
@@ -123,36 +123,32 @@ class GroupRead:
         shown = ((key, _with_counts(entries) if key in self.claiming else entries) for key, entries in found)
         return as_reply(self._protocol, list(shown))
 
-    def look_again(self) -> Reply | None:
-        """The same while it waits. Where there is something, and left to others, it stands behind them from then on.
+    def shown(self, entries: list[Delivery]) -> Reply | None:
+        """The reply of a call for one stream; None where there is nothing."""
+        return as_reply(self._protocol, [(self.asked.keys[0], [*entries])]) if entries else None
 
-        Who waits embedded would otherwise be before it each time: see native/sys/src/queue.rs.
+    def standing(self) -> Standing | None:
+        """A place in the queue of the group, where something is left to others.
 
         Raises:
-            Failure: as `look`.
+            Failure: the key is of another type.
         """
-        if self._standing is not None and self._standing.store is not self._keyspace.store(self.database):
-            self._standing = None  # of a store that SWAPDB has put elsewhere, or that was closed
-        if self._standing is None:
-            reply = self.look()
-            if reply is not None or len(self.positions) > 1 or not self._is_new or self.asked.claim_ms is not None:
-                return reply
-        ((key, _),) = self.positions
-        group = self._group_of(key)  # which tells where the key is of another type by now
-        if self._standing is None:
-            if not group.has_undelivered():
-                return None
-            asked = self.asked
-            wanted = Wanted(asked.count, 0, asked.noack, None, asked.max_count, asked.max_bytes)
-            self._standing = Standing(group, asked.consumer, wanted)
-        try:
-            entries = self._standing.look()
-        except NoGroupError as error:
-            raise no_group(error.stream, error.group, where=_WHERE) from None
-        if not entries:
+        if not self._may_stand:
             return None
-        self._standing = None
-        return as_reply(self._protocol, [(key, [*entries])])
+        group = self._group_of(self.asked.keys[0])
+        if not group.has_undelivered():
+            return None
+        asked = self.asked
+        wanted = Wanted(asked.count, 0, asked.noack, None, asked.max_count, asked.max_bytes)
+        return Standing(group, asked.consumer, wanted)
+
+    def is_left(self, standing: Standing) -> bool:
+        """Whether a place is in a store that SWAPDB has put elsewhere, or that was closed.
+
+        Raises:
+            Failure: the key is of another type by now.
+        """
+        return standing.store is not self._group_of(self.asked.keys[0]).stream._store
 
     def _read(self, run: dict[bytes, EntryID | str], max_count: int | None, max_bytes: int | None) -> Found:
         asked = self.asked
@@ -203,6 +199,40 @@ class GroupRead:
         return left or _GONE_AGAIN_S
 
 
+class _Wait:
+    """One call that waits. Its place in a queue goes with it: who is behind it is woken then."""
+
+    def __init__(self, reading: GroupRead) -> None:
+        self._reading = reading
+        self._standing: Standing | None = None
+
+    def look(self) -> Reply | None:
+        """What there is by now. Where that is left to others, it stands behind them from then on.
+
+        Who waits embedded would otherwise be before it each time: see native/sys/src/queue.rs.
+
+        Raises:
+            Failure: as `GroupRead.look`.
+        """
+        reading = self._reading
+        if self._standing is not None and reading.is_left(self._standing):
+            self._standing = None
+        if self._standing is None:
+            reply = reading.look()
+            if reply is not None:
+                return reply
+            self._standing = reading.standing()
+            if self._standing is None:
+                return None
+        try:
+            reply = reading.shown(self._standing.look())
+        except NoGroupError as error:
+            raise no_group(error.stream, error.group, where=_WHERE) from None
+        if reply is not None:
+            self._standing = None
+        return reply
+
+
 def _with_counts(entries: list[Entry]) -> Reply:
     """With CLAIM each entry has its idle time and its deliveries before."""
     shown: list[Reply] = []
@@ -224,7 +254,8 @@ def _xreadgroup(caller: Caller, given: list[bytes]) -> Reply | Waiting:
     caller.last_read, asked = reading, reading.asked
     only_new = asked.claim_ms is None and all(after == ">" for _, after in reading.positions)
     kin = (caller.database, asked.group, tuple(asked.keys)) if only_new else None
-    return answer(caller, asked, reading.look_again, reading.ripe_at, first=reading.look, kin=kin, more=reading.more)
+    look = _Wait(reading).look
+    return answer(caller, asked, look, reading.ripe_at, first=reading.look, kin=kin, more=reading.more)
 
 
 COMMANDS = (

@@ -1,8 +1,10 @@
 """A worker says the same words again and again, and what was understood is kept: never longer than it is true."""
 
 import itertools
+import weakref
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -11,11 +13,13 @@ from hypothesis import strategies as st
 from diskstream.commands.all_commands import table
 from diskstream.commands.caller import Caller
 from diskstream.commands.dispatch import dispatch
+from diskstream.commands.failures import WRONG_TYPE
 from diskstream.commands.keyspace import Keyspace
-from diskstream.commands.replies import Reply
+from diskstream.commands.replies import Failure, Reply
 from diskstream.commands.stream_group_reading import GroupRead
 from diskstream.commands.waiting import Waiting
 from diskstream.commands.wire import encode
+from diskstream.standing import Standing
 from tests.commands.conftest import Clock
 
 READ = "XREADGROUP GROUP g a COUNT 1 STREAMS s >"
@@ -110,3 +114,44 @@ def test_what_was_understood_is_kept_where_it_can_be(
         kept.append(caller.last_read)
     same = [one is other for one, other in itertools.pairwise(kept)]
     assert same == [True, False, True, False, False]
+
+
+@pytest.mark.parametrize("takes", ["one", "some", "goes"])
+def test_what_is_kept_stands_in_no_queue(
+    caller: Caller,
+    run: Callable[[str], Reply | Waiting],
+    keyspace: Keyspace,
+    monkeypatch: pytest.MonkeyPatch,
+    takes: str,
+) -> None:
+    """Whoever is behind it in the queue is woken when its wait ends, not when the client says something else."""
+    places: list[weakref.ref[Standing]] = []
+
+    class Seen(Standing):
+        def __init__(self, *given: Any) -> None:
+            super().__init__(*given)
+            places.append(weakref.ref(self))
+
+    monkeypatch.setattr("diskstream.commands.stream_group_reading.Standing", Seen)
+    stream = keyspace.stream(0, b"s")
+    stream.group("g", start="0")
+    log = stream._log(create=False)
+    assert log is not None
+    number = log.native.group_number(b"g")
+    assert number is not None
+    elder = log.ctl.join_queue(number)
+    waiting = run(WAIT.replace("COUNT 1 ", "") if takes == "some" else WAIT)
+    assert isinstance(waiting, Waiting)
+    stream.add({"n": "1"})  # kept for who has waited longer
+    assert waiting.again() is None
+    assert [place() is not None for place in places] == [True]
+    if takes == "goes":
+        run("SET s text")
+        with pytest.raises(Failure) as told:
+            waiting.again()
+        assert told.value.text == WRONG_TYPE
+        return  # what was raised holds all of it
+    del waiting
+    assert caller.last_read is not None
+    assert [place() for place in places] == [None]
+    assert elder is not None
