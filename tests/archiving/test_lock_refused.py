@@ -5,7 +5,6 @@ import fcntl
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,6 +15,7 @@ from diskstream.backups.placing import lock
 from diskstream.checkpoints import Checkpoints
 from diskstream.ingest.holding import importing
 from diskstream.replaying.plans import PlanFile
+from tests.engine.stand_ins import unlisted
 
 
 def archive(store: Store) -> None:
@@ -66,20 +66,9 @@ def test_a_lock_that_is_refused_is_told_of(
         work(store)
 
 
-def test_a_folder_of_checkpoints_that_cannot_be_listed_is_told_of(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_of_checkpoints_that_cannot_be_listed_is_told_of(tmp_path: Path) -> None:
     """It was a plain `OSError`."""
-    whole = os.scandir
-
-    def failing(folder: Any) -> Any:
-        if Path(folder).name == "archives":
-            raise OSError(errno.EIO, os.strerror(errno.EIO), str(folder))
-        return whole(folder)
-
     with diskstream.open(tmp_path / "s", fsync="os") as store:
-        with monkeypatch.context() as patch:
-            patch.setattr(os, "scandir", failing)
-            with pytest.raises(StorageError, match=r"could not list .*archives"):
-                archive(store)
+        with unlisted(tmp_path / "s" / "archives"), pytest.raises(StorageError, match=r"could not list .*archives"):
+            archive(store)
         archive(store)

@@ -16,6 +16,7 @@ from diskstream.engine import cold_moving, files, names
 from diskstream.engine.files import open_regular
 from diskstream.store_files import directory_of
 from tests.cold.world import ENTRIES, filled, opened, rows, where
+from tests.engine.stand_ins import unlisted
 
 
 @pytest.fixture
@@ -24,23 +25,13 @@ def stream(tmp_path: Path) -> Iterator[Stream]:
         yield filled(store)
 
 
-def test_stubs_that_may_not_be_listed_are_not_taken_for_none(
-    stream: Stream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stubs_that_may_not_be_listed_are_not_taken_for_none(stream: Stream, tmp_path: Path) -> None:
     """A folder that this user may not read was passed over, and the objects of its stubs counted as nobody's."""
     move_out(stream, f"file://{tmp_path}/place", older_than_ms=0)
     needed = needed_paths(tmp_path / "store")
-    whole = os.scandir
-
-    def failing(folder: Any) -> Any:
-        if Path(folder) == tmp_path / "store" / "streams" / "x":
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(folder))
-        return whole(folder)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "scandir", failing)
-        with pytest.raises(StorageError, match="streams/x"):
-            needed_paths(tmp_path / "store")
+    folder = tmp_path / "store" / "streams" / "x"
+    with unlisted(folder, errno.EACCES), pytest.raises(StorageError, match="streams/x"):
+        needed_paths(tmp_path / "store")
     assert sweep(stream._store, f"file://{tmp_path}/place", older_than_ms=0).removed == []
     assert needed_paths(tmp_path / "store") == needed
 

@@ -1,15 +1,20 @@
 """What stands in for a disk: it announces each step before it is taken, so that a test can let it fail or stop
 there."""
 
+import contextlib
 import errno
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from diskstream._native import LogFile
 from diskstream.engine.files import Files, LogFileLike, NewFile
 from diskstream.errors import StorageError, storage_error
 
-__all__ = ["FailingOnce", "Step", "Watched", "failure"]
+__all__ = ["FailingOnce", "IllDisk", "Step", "Watched", "failure", "unlisted"]
 
 # Called with the name of a step and the file it is about, before the step is taken.
 Step = Callable[[str, Path], None]
@@ -130,3 +135,30 @@ class FailingOnce:
         if len(self.seen) == self.nth:
             self.failed = (kind, path.name)
             raise failure(path, kind, self.code)
+
+
+class IllDisk(Watched):
+    """The real file system, whose flushes of logs fail as long as it is ill."""
+
+    def __init__(self) -> None:
+        super().__init__(self._step)
+        self.ill = False
+
+    def _step(self, kind: str, path: Path) -> None:
+        if self.ill and kind == "flush":
+            raise failure(path, kind, errno.EIO)
+
+
+@contextlib.contextmanager
+def unlisted(folder: Path, code: int = errno.EIO) -> Iterator[None]:
+    """A folder that cannot be listed."""
+    whole = os.scandir
+
+    def failing(place: Any) -> Any:
+        if Path(place) == folder:
+            raise OSError(code, os.strerror(code), str(place))
+        return whole(place)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "scandir", failing)
+        yield

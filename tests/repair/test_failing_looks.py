@@ -14,6 +14,7 @@ from diskstream import StorageError
 from diskstream.engine import files, names
 from diskstream.engine.files import Files, LogFileLike
 from tests.engine.sample import SMALL
+from tests.engine.stand_ins import unlisted
 
 LONG = b"a long name " * 20
 
@@ -102,21 +103,11 @@ def test_a_page_that_cannot_be_locked_is_told_of(tmp_path: Path, monkeypatch: py
 
 
 @pytest.mark.parametrize("work", [lambda store: list(diskstream.repair(store)), diskstream.verify])
-def test_a_store_that_cannot_be_listed_is_told_of(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, work: Callable[[Path], Any]
-) -> None:
+def test_a_store_that_cannot_be_listed_is_told_of(tmp_path: Path, work: Callable[[Path], Any]) -> None:
     """It was a plain `OSError`: the stores of a server are looked for below it."""
-    store, whole = made(tmp_path / "s"), os.scandir
-
-    def failing(folder: Any) -> Any:
-        if Path(folder) == store:
-            raise OSError(errno.EIO, os.strerror(errno.EIO), str(folder))
-        return whole(folder)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "scandir", failing)
-        with pytest.raises(StorageError, match="Input/output error"):
-            work(store)
+    store = made(tmp_path / "s")
+    with unlisted(store), pytest.raises(StorageError, match="Input/output error"):
+        work(store)
     assert diskstream.verify(store).ok
 
 
@@ -134,19 +125,10 @@ def test_a_store_of_the_server_that_was_being_made_is_no_fault(tmp_path: Path) -
     assert diskstream.verify(store).ok
 
 
-def test_a_stream_of_which_neither_name_nor_files_can_be_read_is_told_of(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stream_of_which_neither_name_nor_files_can_be_read_is_told_of(tmp_path: Path) -> None:
     """Verification passed it over."""
-    store, whole = made(tmp_path / "s", LONG), os.scandir
+    store = made(tmp_path / "s", LONG)
     folder = store / "streams" / names.encode_name(LONG)
     (folder / "name").write_bytes(b"?")
-
-    def failing(place: Any) -> Any:
-        if Path(place) == folder:
-            raise OSError(errno.EIO, os.strerror(errno.EIO), str(place))
-        return whole(place)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "scandir", failing)
+    with unlisted(folder):
         assert [problem.path for problem in diskstream.verify(store).problems] == [folder]

@@ -1,13 +1,12 @@
 """Under `always`, what is written but not flushed yet is not visible; trims and counters must not be misled by it."""
 
-import errno
 from pathlib import Path
 
 import pytest
 
 import diskstream
 from diskstream import StorageError
-from tests.engine.stand_ins import Watched, failure
+from tests.engine.stand_ins import IllDisk
 
 
 def test_an_approximate_trim_by_id_within_an_add_counts_what_the_add_brought(tmp_path: Path) -> None:
@@ -32,13 +31,8 @@ def test_the_last_id_is_not_that_of_what_waits_for_its_flush(
     tmp_path: Path, change: str, *, ahead: bool, rolled: bool
 ) -> None:
     """Right behind a roll, and where it was set, the last ID was that of what a power cut would have taken."""
-    ill = False
-
-    def disk(kind: str, path: Path) -> None:
-        if ill and kind == "flush":
-            raise failure(path, kind, errno.EIO)
-
-    store = diskstream.open(tmp_path / "s", fsync="always", files=Watched(disk))
+    disk = IllDisk()
+    store = diskstream.open(tmp_path / "s", fsync="always", files=disk)
     stream = store.stream("x")
     stream.add_many([{"n": 1}, {"n": 2}], ids=["5-1", "5-2"])
     if ahead:
@@ -46,7 +40,7 @@ def test_the_last_id_is_not_that_of_what_waits_for_its_flush(
     if rolled:
         stream.seal()
     seen = stream.summary()
-    ill = True
+    disk.ill = True
     with pytest.raises(StorageError):
         if change == "add":
             stream.add_many([{"n": 3}, {"n": 4}])
@@ -54,7 +48,7 @@ def test_the_last_id_is_not_that_of_what_waits_for_its_flush(
             stream.set_id("9-0", entries_added=9, max_deleted_id="5-5")
     assert str(stream.last_id()) == ("7-0" if ahead else "5-2")
     assert stream.summary() == seen
-    ill = False
+    disk.ill = False
     with pytest.raises(StorageError):
         store.close()
     with diskstream.open(tmp_path / "s", fsync="always") as store:

@@ -1,6 +1,5 @@
 """`durable_id`: up to where a stream is known to be on disk, before a flush, behind one, and behind one that failed."""
 
-import errno
 from pathlib import Path
 
 import pytest
@@ -8,7 +7,7 @@ import pytest
 import diskstream
 from diskstream import EntryID, StorageError
 from tests.engine.sample import SMALL
-from tests.engine.stand_ins import Watched, failure
+from tests.engine.stand_ins import IllDisk
 
 
 def test_it_is_the_last_id_that_was_flushed(tmp_path: Path) -> None:
@@ -42,20 +41,15 @@ def test_a_segment_that_was_left_behind_is_on_disk(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("fsync", ["always", "os"])
 def test_what_a_flush_that_failed_was_for_is_not_known_to_be_there(tmp_path: Path, fsync: str) -> None:
-    ill = False
-
-    def disk(kind: str, path: Path) -> None:
-        if ill and kind == "flush":
-            raise failure(path, kind, errno.EIO)
-
-    store = diskstream.open(tmp_path / "s", fsync=fsync, files=Watched(disk))
+    disk = IllDisk()
+    store = diskstream.open(tmp_path / "s", fsync=fsync, files=disk)
     stream = store.stream("x")
     stream.add({"n": 1}, "5-1")
     store.sync()
-    ill = True
+    disk.ill = True
     with pytest.raises(StorageError):
         stream.add({"n": 2}, "5-2", durable=True)
-    ill = False
+    disk.ill = False
     assert str(stream.durable_id()) == "5-1"
     with pytest.raises(StorageError):
         store.close()

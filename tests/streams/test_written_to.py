@@ -1,6 +1,5 @@
 """`written_to`: up to where a stream had entries, whatever its last ID was set to."""
 
-import errno
 import tempfile
 from pathlib import Path
 
@@ -10,7 +9,7 @@ from hypothesis import strategies as some
 
 import diskstream
 from diskstream import EntryID, StorageError
-from tests.engine.stand_ins import Watched, failure
+from tests.engine.stand_ins import IllDisk
 from tests.streams.layers import small_store
 
 STEPS = some.lists(
@@ -47,22 +46,17 @@ def test_it_is_the_greatest_id_of_an_entry_gone_or_not(steps: list[str]) -> None
 
 @pytest.mark.parametrize("sealed", [False, True])
 def test_what_waits_for_a_flush_is_not_written_yet(tmp_path: Path, *, sealed: bool) -> None:
-    ill = False
-
-    def disk(kind: str, path: Path) -> None:
-        if ill and kind == "flush":
-            raise failure(path, kind, errno.EIO)
-
-    store = diskstream.open(tmp_path / "s", fsync="always", files=Watched(disk))
+    disk = IllDisk()
+    store = diskstream.open(tmp_path / "s", fsync="always", files=disk)
     stream = store.stream("x")
     stream.add({"n": 1}, "5-1")
     if sealed:
         stream.seal()
-    ill = True
+    disk.ill = True
     with pytest.raises(StorageError):
         stream.add({"n": 2}, "6-0")
     assert str(stream.written_to()) == "5-1"
-    ill = False
+    disk.ill = False
     with pytest.raises(StorageError):
         store.close()
 
