@@ -32,31 +32,40 @@ pub const MAX_NODE_RAW_BYTES: usize = 128 << 20;
 /// has a byte for each value, so what is sealed stays far below.
 pub const MAX_NODE_VALUES: usize = MAX_NODE_RAW_BYTES;
 
-/// Appends one node to `out`. `level` is zstd's; 0 stores plain bytes.
-pub fn encode(out: &mut Vec<u8>, block: &Block, salt: u32, number: u32, level: i32) -> Result<()> {
-    let raw = encode_raw(block)?;
-    let packed = if level == 0 { None } else { compress(&raw, level) };
-    let (codec, body) = match &packed {
-        Some(packed) if packed.len() < raw.len() => (1u8, packed),
-        _ => (0u8, &raw),
-    };
-    let start = out.len();
-    put_u32(out, salt);
-    put_u32(out, number);
-    put_u32(out, block.len() as u32);
-    put_u32(out, raw.len() as u32);
-    put_u32(out, body.len() as u32);
-    out.push(codec);
-    out.extend_from_slice(&[0; 3]);
-    put_u32(out, crc32c::crc32c(body));
-    let crc = crc32c::crc32c(out.get(start..).unwrap_or(&[]));
-    put_u32(out, crc);
-    out.extend_from_slice(body);
-    Ok(())
+/// What packs nodes, one after another: making what zstd works in costs as much as packing a node.
+pub struct NodePacker {
+    zstd: Option<zstd::bulk::Compressor<'static>>,
 }
 
-fn compress(raw: &[u8], level: i32) -> Option<Vec<u8>> {
-    zstd::bulk::compress(raw, level).ok()
+impl NodePacker {
+    /// `level` is zstd's; 0 stores plain bytes.
+    pub fn new(level: i32) -> NodePacker {
+        let zstd = if level == 0 { None } else { zstd::bulk::Compressor::new(level).ok() };
+        NodePacker { zstd }
+    }
+
+    /// Appends one node to `out`.
+    pub fn encode(&mut self, out: &mut Vec<u8>, block: &Block, salt: u32, number: u32) -> Result<()> {
+        let raw = encode_raw(block)?;
+        let packed = self.zstd.as_mut().and_then(|zstd| zstd.compress(&raw).ok());
+        let (codec, body) = match &packed {
+            Some(packed) if packed.len() < raw.len() => (1u8, packed),
+            _ => (0u8, &raw),
+        };
+        let start = out.len();
+        put_u32(out, salt);
+        put_u32(out, number);
+        put_u32(out, block.len() as u32);
+        put_u32(out, raw.len() as u32);
+        put_u32(out, body.len() as u32);
+        out.push(codec);
+        out.extend_from_slice(&[0; 3]);
+        put_u32(out, crc32c::crc32c(body));
+        let crc = crc32c::crc32c(out.get(start..).unwrap_or(&[]));
+        put_u32(out, crc);
+        out.extend_from_slice(body);
+        Ok(())
+    }
 }
 
 fn encode_raw(block: &Block) -> Result<Vec<u8>> {
@@ -291,7 +300,7 @@ mod tests {
     fn a_node_comes_back_plain_and_compressed() {
         for level in [0, 3] {
             let mut out = Vec::new();
-            encode(&mut out, &block(), 7, 3, level).unwrap();
+            NodePacker::new(level).encode(&mut out, &block(), 7, 3).unwrap();
             let back = NodeReader::default().read(&out, 7, 3, 0).unwrap();
             assert_eq!(back.ids, block().ids);
             for row in 0..100 {
@@ -330,7 +339,7 @@ mod tests {
     #[test]
     fn every_flipped_bit_and_every_cut_is_an_error() {
         let mut out = Vec::new();
-        encode(&mut out, &block(), 7, 3, 3).unwrap();
+        NodePacker::new(3).encode(&mut out, &block(), 7, 3).unwrap();
         let mut reader = NodeReader::default();
         for bit in 0..out.len() * 8 {
             let mut bad = out.clone();

@@ -250,12 +250,17 @@ fn skip_shape<'a>(reader: &mut Reader<'a>) -> Result<(usize, &'a [u8])> {
 fn read_step(reader: &mut Reader<'_>, before: Id) -> Result<Id> {
     let ms = reader.varint()?;
     let seq = reader.varint()?;
-    let id = if ms == 0 {
+    following(before, ms, seq).ok_or_else(|| reader.fault("an ID in range", "an overflow"))
+}
+
+/// The ID that is a step behind `before`, if there is one.
+#[inline]
+fn following(before: Id, ms: u64, seq: u64) -> Option<Id> {
+    if ms == 0 {
         before.seq.checked_add(seq).and_then(|seq| seq.checked_add(1)).map(|seq| Id::new(before.ms, seq))
     } else {
         before.ms.checked_add(ms).map(|ms| Id::new(ms, seq))
-    };
-    id.ok_or_else(|| reader.fault("an ID in range", "an overflow"))
+    }
 }
 
 /// A shape that was met in a payload: its number in the builder, once a row of it was taken; its definition before.
@@ -325,6 +330,22 @@ pub fn decode(
     Ok(id)
 }
 
+/// Steps over a row of a shape met before whose every number takes one byte, as nearly all are: they are looked at
+/// together. None, and nothing is read, where it is another kind of row or no row at all.
+#[inline]
+fn short_row(reader: &mut Reader<'_>, shapes: &[usize], before: Id) -> Option<Id> {
+    let (&[ms, seq, code], lengths) = reader.rest().split_first_chunk::<3>()?;
+    let lengths = lengths.get(..*shapes.get(usize::from(code))?)?;
+    let all = lengths.iter().fold(ms | seq | code, |all, length| all | length);
+    if all >= 0x80 {
+        return None;
+    }
+    let total = lengths.iter().map(|length| usize::from(*length)).sum::<usize>();
+    let id = following(before, u64::from(ms), u64::from(seq))?;
+    reader.take(3 + lengths.len() + total).ok()?;
+    Some(id)
+}
+
 /// The ID of the last row of a payload.
 pub fn last_id(payload: &[u8], first: Id, rows: u32) -> Result<Id> {
     if rows <= 1 {
@@ -335,6 +356,10 @@ pub fn last_id(payload: &[u8], first: Id, rows: u32) -> Result<Id> {
     let mut id = first;
     for row in 0..rows {
         if row > 0 {
+            if let Some(next) = short_row(&mut reader, &shapes, id) {
+                id = next;
+                continue;
+            }
             id = read_step(&mut reader, id)?;
         }
         let code = reader.count(shapes.len(), "a shape met before or the next one")?;
@@ -351,126 +376,5 @@ pub fn last_id(payload: &[u8], first: Id, rows: u32) -> Result<Id> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_too_large_is_counted_and_not_copied() {
-        let mut encoder = RowsEncoder::default();
-        let value = vec![7; MAX_ENTRY_BYTES / 2];
-        for times in 1..=4 {
-            encoder.field(b"n", &value);
-            assert_eq!(encoder.row_bytes(), times * (2 + 4 + value.len()));
-        }
-        assert!(encoder.values.len() < MAX_ENTRY_BYTES);
-        let found = encoder.row_bytes() as u64;
-        assert_eq!(encoder.end(Step::Next), Err(Error::Limit { what: "entry", limit: MAX_ENTRY_BYTES as u64, found }));
-        encoder.begin();
-        (0..2 * MAX_FIELDS).for_each(|_| encoder.field(b"n", b""));
-        assert_eq!((encoder.fields(), encoder.lengths.len()), (2 * MAX_FIELDS, MAX_FIELDS));
-        assert!(matches!(encoder.end(Step::Next), Err(Error::Limit { what: "fields of an entry", .. })));
-        encoder.begin();
-        encoder.field(b"n", b"v");
-        encoder.end(Step::Next).unwrap();
-        assert_eq!(encoder.payload(), [0, 1, 1, b'n', 1, b'v']);
-    }
-
-    #[test]
-    fn a_large_batch_leaves_no_large_buffers() {
-        let mut encoder = RowsEncoder::default();
-        encoder.field(b"n", &vec![7; MAX_KEPT_BYTES + 1]);
-        encoder.end(Step::Next).unwrap();
-        encoder.clear();
-        assert_eq!((encoder.values.capacity(), encoder.out.capacity()), (0, 0));
-    }
-
-    #[test]
-    fn rows_come_back_with_their_ids_shapes_and_bytes() {
-        let mut encoder = RowsEncoder::default();
-        let rows: [(Id, &[(&str, &str)]); 4] = [
-            (Id::new(5, 1), &[("a", "1"), ("b", "two")]),
-            (Id::new(5, 9), &[("a", ""), ("b", "x")]),
-            (Id::new(7, 3), &[("a", "1"), ("a", "2")]),
-            (Id::new(7, 4), &[("a", "9"), ("b", "y")]),
-        ];
-        let mut before = Id::MIN;
-        for (id, fields) in rows {
-            encoder.begin();
-            fields.iter().for_each(|(name, value)| encoder.field(name.as_bytes(), value.as_bytes()));
-            encoder.end(Step::Between(before, id)).unwrap();
-            before = id;
-        }
-        let mut builder = BlockBuilder::default();
-        let last = decode(encoder.payload(), Id::new(5, 1), 4, 1..4, usize::MAX, &mut builder).unwrap();
-        let block = builder.finish();
-        assert_eq!(last, Id::new(7, 4));
-        assert_eq!(last_id(encoder.payload(), Id::new(5, 1), 4).unwrap(), last);
-        assert_eq!(block.len(), 3);
-        for (row, (id, fields)) in rows.iter().skip(1).enumerate() {
-            assert_eq!(block.id(row), Some(*id));
-            let found: Vec<_> = block.pairs(row).collect();
-            let wanted: Vec<_> = fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect();
-            assert_eq!(found, wanted);
-        }
-    }
-
-    #[test]
-    fn many_shapes_are_told_apart_and_each_is_defined_once() {
-        let mut encoder = RowsEncoder::default();
-        for round in 0..2 {
-            let mut size = encoder.payload().len();
-            for number in 0..100 {
-                encoder.begin();
-                encoder.field(format!("name {number}").as_bytes(), b"");
-                encoder.end(Step::Next).unwrap();
-                let grown = encoder.payload().len() - std::mem::replace(&mut size, encoder.payload().len());
-                assert_eq!(grown < 6, round == 1);
-            }
-        }
-        let mut builder = BlockBuilder::default();
-        decode(encoder.payload(), Id::MIN, 200, 0..200, usize::MAX, &mut builder).unwrap();
-        let block = builder.finish();
-        for row in 0..200 {
-            let name = format!("name {}", row % 100);
-            assert!(block.pairs(row).eq([(name.as_bytes(), &b""[..])]));
-        }
-    }
-
-    #[test]
-    fn of_rows_that_are_stepped_over_no_shape_takes_room() {
-        let mut encoder = RowsEncoder::default();
-        let names: Vec<String> = (0..100).map(|number| format!("{number:0>200}")).collect();
-        for (row, name) in names.iter().chain(names.iter().take(1)).enumerate() {
-            encoder.begin();
-            encoder.field(name.as_bytes(), b"v");
-            encoder.end(Step::Between(Id::new(row as u64, 0), Id::new(row as u64 + 1, 0))).unwrap();
-        }
-        let mut builder = BlockBuilder::default();
-        decode(encoder.payload(), Id::new(1, 0), 101, 50..101, 1000, &mut builder).unwrap();
-        let block = builder.finish();
-        assert_eq!(block.ids.first(), Some(&Id::new(51, 0)));
-        assert!((4..=6).contains(&block.ids.len()), "{}", block.ids.len());
-        // A shape that was passed, and is met again.
-        let mut builder = BlockBuilder::default();
-        decode(encoder.payload(), Id::new(1, 0), 101, 100..101, usize::MAX, &mut builder).unwrap();
-        let block = builder.finish();
-        assert_eq!(block.pairs(0).collect::<Vec<_>>(), vec![(names[0].as_bytes(), &b"v"[..])]);
-    }
-
-    #[test]
-    fn every_cut_of_a_payload_is_an_error_and_never_a_panic() {
-        let mut encoder = RowsEncoder::default();
-        for _ in 0..3 {
-            encoder.begin();
-            encoder.field(b"name", b"value");
-            encoder.end(Step::Next).unwrap();
-        }
-        for cut in 0..encoder.payload().len() {
-            let mut builder = BlockBuilder::default();
-            let payload = encoder.payload().get(..cut).unwrap();
-            assert!(decode(payload, Id::MIN, 3, 0..3, usize::MAX, &mut builder).is_err());
-            assert!(last_id(payload, Id::MIN, 3).is_err());
-        }
-    }
-}
+#[path = "rows_tests.rs"]
+mod tests;

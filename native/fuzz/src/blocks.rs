@@ -4,7 +4,7 @@ use diskstream_core::block::{Block, BlockBuilder};
 use diskstream_core::columns::{Columns, Duplicates};
 use diskstream_core::id::Id;
 use diskstream_core::listed::{push_raw, Listed, Strings};
-use diskstream_core::node::{self, NodeReader, NODE_HEAD_BYTES};
+use diskstream_core::node::{NodePacker, NodeReader, NODE_HEAD_BYTES};
 use diskstream_core::rows::{self, RowsEncoder, Step};
 use diskstream_core::typed::{Type, Typed};
 
@@ -92,7 +92,7 @@ pub fn node(data: &[u8]) {
     let entries = plain(&block);
     for level in [0, 1] {
         let mut out = Vec::new();
-        if node::encode(&mut out, &block, 7, 3, level).is_ok() {
+        if NodePacker::new(level).encode(&mut out, &block, 7, 3).is_ok() {
             assert_eq!(plain(&reader.read(&out, 7, 3, 0).unwrap()), entries);
         }
     }

@@ -11,7 +11,7 @@ use diskstream_core::frame::{self, FrameSpec, Kind};
 use diskstream_core::group_ops::Op;
 use diskstream_core::header::{Frontier, LogHeader};
 use diskstream_core::id::Id;
-use diskstream_core::node::{self, NODE_HEAD_BYTES};
+use diskstream_core::node::{NodePacker, NODE_HEAD_BYTES};
 use diskstream_core::ops::{encode_delete, encode_replace, put_trim, Place, SetId};
 use diskstream_core::pending::{encode_rows, Pending};
 use diskstream_core::rows;
@@ -263,7 +263,7 @@ fn blocks() -> Vec<Seed> {
         }
         let mut many = source.finish();
         many.ids = (1..=many.ids.len() as u64).map(|ms| Id::new(ms, 3)).collect();
-        node::encode(&mut out, &many, 7, 3, level).unwrap();
+        NodePacker::new(level).encode(&mut out, &many, 7, 3).unwrap();
         [&out[8..10], &out[20..21], &out[12..16], &out[NODE_HEAD_BYTES..]].concat()
     };
     let pending: Vec<Pending> = (0..5)

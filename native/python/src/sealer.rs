@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use diskstream_core::block::BlockBuilder;
 use diskstream_core::error::Error;
 use diskstream_core::id::Id;
-use diskstream_core::node;
+use diskstream_core::node::{self, NodePacker};
 use diskstream_core::sealed::{Footer, SegmentKey, SEGMENT_HEADER_BYTES};
 use diskstream_core::sparse::{self, IndexRow};
 use pyo3::prelude::*;
@@ -17,6 +17,7 @@ use crate::errors;
 struct Building {
     key: SegmentKey,
     pending: BlockBuilder,
+    packer: NodePacker,
     out: Vec<u8>,
     /// Bytes handed out so far.
     written: u64,
@@ -34,7 +35,6 @@ pub struct Sealer {
     building: Mutex<Building>,
     max_entries: usize,
     max_bytes: usize,
-    level: i32,
 }
 
 impl Sealer {
@@ -44,14 +44,14 @@ impl Sealer {
 }
 
 impl Building {
-    fn close_node(&mut self, block: &diskstream_core::block::Block, level: i32) -> Result<(), Error> {
+    fn close_node(&mut self, block: &diskstream_core::block::Block) -> Result<(), Error> {
         let (Some(first), Some(last)) = (block.id(0), block.ids.last().copied()) else { return Ok(()) };
         if self.first.is_some() && first <= self.last {
             return Err(Error::Invalid("entries of a segment must be sealed in order"));
         }
         let offset = self.written + self.out.len() as u64;
         let start = self.out.len();
-        node::encode(&mut self.out, block, self.key.salt, self.nodes, level)?;
+        self.packer.encode(&mut self.out, block, self.key.salt, self.nodes)?;
         let length = (self.out.len() - start) as u32;
         let entries = block.len() as u32;
         IndexRow { first, offset, before: self.entries, length, entries }.put(&mut self.index);
@@ -63,7 +63,7 @@ impl Building {
         Ok(())
     }
 
-    fn push(&mut self, part: &Block, limits: (usize, usize), level: i32) -> Result<(), Error> {
+    fn push(&mut self, part: &Block, limits: (usize, usize)) -> Result<(), Error> {
         let mut at = part.from;
         while at < part.to {
             // Whole columns where a node can be cut out of the block, which is most of the time.
@@ -73,7 +73,7 @@ impl Building {
                 let cut = if whole { None } else { part.block.part(at, stop) };
                 let node = cut.as_ref().unwrap_or(&part.block);
                 if node.len() == stop - at && node.value_bytes() <= limits.1 {
-                    self.close_node(node, level)?;
+                    self.close_node(node)?;
                     at = stop;
                     continue;
                 }
@@ -81,7 +81,7 @@ impl Building {
             if part.is_live(at) {
                 self.pending.push_row(&part.block, at)?;
                 if self.pending.len() >= limits.0 || self.pending.bytes() >= limits.1 {
-                    self.close_pending(level)?;
+                    self.close_pending()?;
                 }
             }
             at += 1;
@@ -89,9 +89,9 @@ impl Building {
         Ok(())
     }
 
-    fn close_pending(&mut self, level: i32) -> Result<(), Error> {
+    fn close_pending(&mut self) -> Result<(), Error> {
         let block = std::mem::take(&mut self.pending).finish();
-        self.close_node(&block, level)
+        self.close_node(&block)
     }
 
     fn hand_out(&mut self) -> Vec<u8> {
@@ -118,6 +118,7 @@ impl Sealer {
         let building = Building {
             key,
             pending: BlockBuilder::default(),
+            packer: NodePacker::new(level),
             out: key.encode_header(),
             written: 0,
             index: Vec::new(),
@@ -129,7 +130,7 @@ impl Sealer {
         };
         debug_assert_eq!(building.out.len(), SEGMENT_HEADER_BYTES);
         let max_entries = max_entries.clamp(1, node::MAX_NODE_ENTRIES);
-        Sealer { building: Mutex::new(building), max_entries, max_bytes, level }
+        Sealer { building: Mutex::new(building), max_entries, max_bytes }
     }
 
     /// Takes the live entries of a block. Returns bytes to append to the file, often none.
@@ -137,7 +138,7 @@ impl Sealer {
         let limits = (self.max_entries, self.max_bytes);
         let out = py.detach(|| {
             self.with(|building| {
-                building.push(block, limits, self.level)?;
+                building.push(block, limits)?;
                 Ok(if building.out.len() >= 1 << 20 { building.hand_out() } else { Vec::new() })
             })
         });
@@ -148,7 +149,7 @@ impl Sealer {
     fn finish<'py>(&self, py: Python<'py>, snapshot: &[u8], times_ms: (u64, u64)) -> PyResult<Bound<'py, PyBytes>> {
         let out = py.detach(|| {
             self.with(|building| {
-                building.close_pending(self.level)?;
+                building.close_pending()?;
                 let snapshot_offset = building.written + building.out.len() as u64;
                 building.out.extend_from_slice(snapshot);
                 let index = std::mem::take(&mut building.index);
