@@ -3,6 +3,7 @@
 import contextlib
 import threading
 import time
+import weakref
 from typing import TYPE_CHECKING
 
 from diskstream.engine.flags import Flag
@@ -35,7 +36,8 @@ class Retainer:
     """
 
     def __init__(self, store: "Store") -> None:
-        self._store, self._interval_ms = store, store.options.retention_interval_ms
+        # Its threads must not keep a store that everybody else has dropped.
+        self._store, self._interval_ms = weakref.ref(store), store.options.retention_interval_ms
         self._stop, self._mutex = Flag(), threading.Lock()
         self._threads: dict[bool, threading.Thread] = {}
         self._clock = SteadyClock()
@@ -81,7 +83,10 @@ class Retainer:
     def _round(self, *, moves: bool) -> bool:
         """A turn for each stream that is open. Returns whether one of them has more to do at once."""
         more = False
-        for name, log in list(self._store._logs.items()):  # a part of its store
+        store = self._store()
+        logs = [] if store is None else list(store._logs.items())  # a part of its store
+        del store
+        for name, log in logs:
             if self._stop.is_set():
                 return False
             if not (log.closed or log.read_only or log.fault is not None or log.ctl.flags):
@@ -114,9 +119,12 @@ class Retainer:
         return more
 
     def _move(self, name: bytes, log: StreamLog, rule: RetentionRule, memory: Memory) -> None:
+        store = self._store()
+        if store is None:
+            return
         with memory.mutex:
             now = self._now(log, memory)
-            if move(self._store.stream(name), log, rule, now, memory, progress=self._go_on):
+            if move(store.stream(name), log, rule, now, memory, progress=self._go_on):
                 memory.retry_s = time.monotonic() + _BETWEEN_MOVES_S
 
     def _turn(self, log: StreamLog, memory: Memory) -> bool:

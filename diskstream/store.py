@@ -5,8 +5,11 @@ import contextlib
 import dataclasses
 import difflib
 import fnmatch
+import functools
 import os
+import sys
 import threading
+import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -17,11 +20,12 @@ from diskstream import idempotence
 from diskstream._native import Delivery, Entry
 from diskstream.cold_reads import cold_cache
 from diskstream.delivering import read_groups
+from diskstream.dropped import Dropped
 from diskstream.engine import directory, lease, names, replacing
 from diskstream.engine.closing import close_idle
 from diskstream.engine.descriptors import offer, uses
 from diskstream.engine.files import Files
-from diskstream.engine.keeper import Keeper
+from diskstream.engine.keeper import Keeper, wait_for_last
 from diskstream.engine.kept_open import SharedCache
 from diskstream.engine.log import StreamLog, StreamMoved
 from diskstream.engine.looks import is_folder, refuse_link
@@ -98,6 +102,8 @@ def open(  # `diskstream.open`, as `gzip.open` and `dbm.open`
 class Store(Naming, Upkeep):
     """An open store. Safe under threads; a forked child goes on with an opening of its own."""
 
+    _closed = True  # where opening it fails
+
     def __init__(self, path: Path, options: Options, *, read_only: bool, create: bool, files: Files) -> None:
         self.path, self.options, self.read_only, self._files = path, options, read_only, files
         self.recoveries: list[RecoveryReport] = []
@@ -107,8 +113,9 @@ class Store(Naming, Upkeep):
         self._windows_of_new: Callable[[], tuple[int, int]] | None = None
         self._is_lease = read_only and lease.is_lease(path)
         directory.open_store(path, files, create=create, read_only=read_only)
-        self._closed, self._ended_by = False, ""
+        self._closed, self._ended_by = True, ""  # until it is open: else it would be one that was dropped
         self._begin()
+        self._closed = False
         offer(self._give_up, logs=True)
         _STORES.add(self)
 
@@ -163,6 +170,20 @@ class Store(Naming, Upkeep):
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
 
+    def __del__(self) -> None:
+        """Nobody holds it any more, and nobody closed it: that is told, and its background lets go of what is open."""
+        if self._closed or sys.is_finalizing():  # a process that ends has flushed what was to be
+            return
+        told, self._closed = f"unclosed {self!r}", True
+        dropped = Dropped(self._logs, self._page, self._cache, self._retainer)
+        try:
+            if self._keeper is not None:
+                self._keeper.end_with(dropped.let_go)
+            else:
+                dropped.let_go()  # it has no log that is written to: there is nothing to wait for
+        finally:
+            warnings.warn(told, ResourceWarning, stacklevel=1, source=self)
+
     def __repr__(self) -> str:
         return f"<diskstream.Store {str(self.path)!r}{' closed' if self._closed else ''}>"
 
@@ -211,7 +232,8 @@ class Store(Naming, Upkeep):
                 for log in logs:
                     stack.callback(log.close)
         finally:
-            self._logs = {name: log for name, log in self._logs.items() if not log.closed}
+            for name in [name for name, log in list(self._logs.items()) if log.closed]:
+                del self._logs[name]
             if not self._logs:
                 self._view = None
 
@@ -310,7 +332,8 @@ class Store(Naming, Upkeep):
     def _begun_keeper(self) -> Keeper:
         if self._keeper is None:
             seals = self.options.seal == "background"
-            self._keeper = Keeper(self._each_open, self.options.interval_ms, seals=seals, notice=self._retainer.notice)
+            logs = functools.partial(_each_open, self._logs)
+            self._keeper = Keeper(logs, self.options.interval_ms, seals=seals, notice=self._retainer.notice)
         try:
             self._keeper.begin()
         except BaseException:
@@ -336,13 +359,6 @@ class Store(Naming, Upkeep):
             log.was_used = False
             self._logs[name] = self._logs.pop(name)
         return False
-
-    def _each_open(self) -> Iterator[StreamLog]:
-        # One by one: those whose turn is yet to come may be closed meanwhile.
-        for name in list(self._logs):
-            log = self._logs.get(name)
-            if log is not None:
-                yield log
 
     def _give_up(self, count: int) -> int:
         """Closes up to so many logs that nobody uses, to be opened again when they are used. Returns how many.
@@ -451,6 +467,14 @@ class Store(Naming, Upkeep):
         return read_groups(self, owners, key, wanted)
 
 
+def _each_open(logs: Mapping[bytes, StreamLog]) -> Iterator[StreamLog]:
+    # One by one: those whose turn is yet to come may be closed meanwhile. Not of the store: its threads do not hold it.
+    for name in list(logs):
+        log = logs.get(name)
+        if log is not None:
+            yield log
+
+
 def _after_fork() -> None:
     for store in list(_STORES):
         store._after_fork()  # the class's own module
@@ -464,6 +488,7 @@ def _at_exit() -> None:
     for store in list(_STORES):
         if store._keeper is not None:
             store._keeper.end()
+    wait_for_last()
 
 
 atexit.register(_at_exit)

@@ -76,8 +76,13 @@ class Keyspace(MovingKeys, SweepingKeys):
         self._stores: dict[int, Store] = {}
         self._streams: dict[Key, Stream] = {}
         self._listings: dict[int, Listing] = {}
-        self._place_store(0)
-        self._records = KeyRecords(self.path / "keys", DATABASES, options)
+        store = self._place_store(0)
+        try:
+            self._records = KeyRecords(self.path / "keys", DATABASES, options)
+        except BaseException:
+            with contextlib.suppress(DiskstreamError, OSError):  # what the keys are read by is what is told
+                store.close()
+            raise
         _KEYSPACES.add(self)
 
     def __enter__(self) -> Self:

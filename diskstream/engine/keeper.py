@@ -9,10 +9,20 @@ from diskstream.engine.log import FLAG_CHECK, StreamLog, StreamMoved
 from diskstream.engine.page import FLAG_MOVED
 from diskstream.errors import PoisonedError
 
-__all__ = ["Keeper"]
+__all__ = ["Keeper", "wait_for_last"]
 
 _HOUSEKEEPING_S = 1.0
 _REMOVED = "its files were removed while it was open, and what was added since then with them"
+
+
+# Those whose stores were dropped, until what they held is let go of.
+_LEAVING: "set[Keeper]" = set()
+
+
+def wait_for_last() -> None:
+    """Returns once what stores held that were dropped is let go of."""
+    for keeper in list(_LEAVING):
+        keeper.wait()
 
 
 class Keeper:
@@ -33,6 +43,7 @@ class Keeper:
         self._logs, self._seals, self._notice = logs, seals, notice
         self._wake, self._stop = Flag(), Flag()  # who appends sets the one, under the append lock
         self._has_begun, self._flushes = False, interval_ms is not None
+        self._last: Callable[[], None] | None = None
         self.last_error: Exception | None = None
         self._threads = [threading.Thread(target=self._keep_house, name="diskstream-keeper", daemon=True)]
         if interval_ms is not None:
@@ -75,6 +86,22 @@ class Keeper:
         for thread in self._threads if self._has_begun else []:
             thread.join()
 
+    def end_with(self, last: Callable[[], None]) -> None:
+        """Ends the threads, one of which then does this; a process that ends waits for it, by `wait_for_last`.
+
+        It waits for nothing, and takes no lock: a garbage collection may come to it in the middle of anything.
+        """
+        self._last = last
+        _LEAVING.add(self)
+        self._stop.set()
+        self._wake.set()
+
+    def wait(self) -> None:
+        """Returns once the threads have ended."""
+        for thread in self._threads:
+            if thread is not threading.current_thread():
+                thread.join()
+
     def _flush(self, every_s: float) -> None:
         while not self._stop.wait(every_s):
             # That somebody died under the lock is no reason to flush nothing: the next to append looks at what he left.
@@ -85,6 +112,13 @@ class Keeper:
             self._wake.wait(_HOUSEKEEPING_S)
             self._wake.clear()
             self._each(self._attend)
+        last, self._last = self._last, None
+        if last is not None:
+            self.wait()
+            try:
+                last()
+            finally:
+                _LEAVING.discard(self)
 
     def _each(self, attend: Callable[[StreamLog], None], despite: int = 0) -> None:
         for log in self._logs():

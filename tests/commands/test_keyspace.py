@@ -224,7 +224,8 @@ def test_the_records_are_begun_anew_once_most_are_of_the_past(tmp_path: Path, cl
         keyspace.swap(1, 2)
         for number in range(1100):
             keyspace.put_values(0, b"k", "string", (b"%d" % number,))
-        assert len(diskstream.open(tmp_path / "data" / "keys").stream("keys")) < 200
+        with diskstream.open(tmp_path / "data" / "keys") as records:
+            assert len(records.stream("keys")) < 200
         assert other.values(0, b"k", "string") == (b"1099",)
     with Keyspace(tmp_path / "data", clock=clock) as keyspace:
         assert keyspace.names(0) == [b"k", b"kept"]

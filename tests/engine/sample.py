@@ -30,6 +30,13 @@ def log_of(store: Store, name: bytes = b"x") -> StreamLog:
     return log
 
 
+def as_if_killed(store: Store) -> None:
+    """Leaves a store as the death of its process does: its locks go, and nothing is flushed or said."""
+    for page in (*(log.page for log in store._logs.values()), store._page):
+        page.close()
+    store._closed = True
+
+
 def files_of(root: Path) -> dict[str, bytes]:
     """Every file below a directory, by its path there."""
     return {str(path.relative_to(root)): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}

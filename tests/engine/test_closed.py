@@ -107,7 +107,8 @@ def test_an_iterator_that_was_begun_ends_in_words_or_with_the_right_entries(tmp_
 def test_a_store_that_was_never_closed_is_no_trouble(tmp_path: Path) -> None:
     store = diskstream.open(tmp_path / "s", **SMALL)
     store.stream("x").add({"n": "1"})
-    del store
+    with pytest.warns(ResourceWarning, match="unclosed"):
+        del store
     with diskstream.open(tmp_path / "s", **SMALL) as again:
         again.stream("x").add({"n": "2"})
         assert len(again.stream("x")) == 2

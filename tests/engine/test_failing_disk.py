@@ -16,7 +16,7 @@ from diskstream.engine import recovery
 from diskstream.engine.files import Files, LogFileLike
 from tests.engine.careful import at_each_step, numbers
 from tests.engine.children import child, until
-from tests.engine.sample import SMALL, log_of
+from tests.engine.sample import SMALL, as_if_killed, log_of
 from tests.engine.stand_ins import Watched, failure
 from tests.engine.users import use
 
@@ -170,7 +170,7 @@ def test_a_flush_that_fails_in_a_recovery_is_not_believed_the_next_time(tmp_path
     disk = Disk("flush")
     store = opened(tmp_path / "s", disk)
     store.stream("x").add({"n": 0})
-    log_of(store).abandon()  # as a killed process does
+    as_if_killed(store)
     disk.ill = True
     with opened(tmp_path / "s", disk) as again, pytest.raises(StorageError):
         numbers(again)

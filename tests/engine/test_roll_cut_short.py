@@ -8,7 +8,7 @@ import pytest
 import diskstream
 from diskstream import PoisonedError, StorageError, Store
 from diskstream.engine.files import Files
-from tests.engine.sample import SMALL
+from tests.engine.sample import SMALL, as_if_killed
 
 POLICIES = ("always", "everysec", "os")
 
@@ -69,8 +69,7 @@ def test_who_was_interrupted_goes_on_and_loses_nothing(
     if ends == "closes":
         store.close()
     else:
-        for page in (*(log.page for log in store._logs.values()), store._page):
-            page.close()  # its locks go, and nothing is said
+        as_if_killed(store)
     with opened(tmp_path / "s", None, fsync) as again:
         kept = again.stream("x")
         assert [entry.id for entry in kept.range()] == [*given[1:], *later]
