@@ -24,7 +24,7 @@ from diskstream.commands.settings import Settings
 from diskstream.commands.statistics import Statistics
 from diskstream.commands.versions import entries_version, identity
 from diskstream.copying import TEMPORARY
-from diskstream.errors import CorruptionError, DiskFullError, DiskstreamError
+from diskstream.errors import ClosedError, CorruptionError, DiskFullError, DiskstreamError
 from diskstream.store import Store
 from diskstream.stream import Stream
 from diskstream.system_calls import is_there
@@ -68,7 +68,7 @@ class Keyspace(MovingKeys, SweepingKeys):
         self.statistics = Statistics()
         self.sweeps, self.must_reopen = True, False
         self.moment: Moment = MomentOfThread()
-        self._puts_off = False
+        self._puts_off = self._is_closed = False
         # Of a store that was closed before `settle` came: the answers that rest on it are still kept back.
         self._lost: DiskstreamError | OSError | None = None
         self.compacting = threading.Lock()
@@ -107,6 +107,8 @@ class Keyspace(MovingKeys, SweepingKeys):
         if found is not None:
             return found
         with self._mutex:
+            if self._is_closed:  # who waits in another thread may not know it yet
+                raise ClosedError(f"the store {self.path}")
             found = self._stores.get(place)
             if found is None:
                 path = self.path / f"db{place}" if place else self.path
@@ -182,12 +184,12 @@ class Keyspace(MovingKeys, SweepingKeys):
             except (DiskstreamError, OSError) as error:  # all are closed, and what is on disk is looked at anew
                 _LOG.error("%s: the store is opened anew as it is on disk", error)  # expected, and no place of ours
             self._streams, self._listings = {}, {}
-            self.options = {**before, **options}
+            self.options, self._is_closed = {**before, **options}, False
             try:
                 self._place_store(0)
                 self._records = KeyRecords(self.path / "keys", DATABASES, self.options)
             except BaseException:
-                self.options = before
+                self.options, self._is_closed = before, True
                 raise
             self.must_reopen = False
 
@@ -198,6 +200,7 @@ class Keyspace(MovingKeys, SweepingKeys):
             StorageError: a last flush failed. All stores are closed all the same.
         """
         with self._mutex:
+            self._is_closed = True
             stores, self._stores = self._stores, {}
         with contextlib.ExitStack() as closing:
             closing.callback(self._records.close)

@@ -9,6 +9,7 @@ import diskstream
 from diskstream.commands import key_records
 from diskstream.commands.keyspace import Keyspace
 from diskstream.commands.replies import Failure
+from diskstream.errors import ClosedError
 from tests.commands import processes
 from tests.commands.conftest import Clock
 from tests.commands.world import Ours, Refused
@@ -31,6 +32,28 @@ def test_a_stream_expires_when_its_time_has_come(keyspace: Keyspace, clock: Cloc
     clock.now += 10_000
     assert keyspace.kind(0, b"s") == "stream"
     assert keyspace.statistics.expired == 1
+
+
+def test_one_that_is_being_closed_opens_nothing_any_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who waited in another thread looked once more meanwhile, and opened a store that nobody closed."""
+    keyspace = Keyspace(tmp_path / "data")
+    add(keyspace, b"s", 1)
+    records, looked = keyspace._records, []
+
+    def close() -> None:
+        for database in (1, 2):
+            with pytest.raises(ClosedError):
+                keyspace.store(database)
+            looked.append(database)
+        monkeypatch.undo()
+        records.close()
+
+    monkeypatch.setattr(records, "close", close)
+    keyspace.close()
+    assert looked == [1, 2]
+    keyspace.reopen()
+    assert len(keyspace.stream(1, b"s")) == 1
+    keyspace.close()
 
 
 def test_a_time_of_expiry_opens_no_stream(tmp_path: Path, clock: Clock) -> None:
