@@ -28,7 +28,7 @@ from diskstream.engine.ownership import first_bytes, is_doubtful, owner_in, owne
 from diskstream.engine.page import MAINTENANCE, Page
 from diskstream.engine.roll import INITIAL_BYTES
 from diskstream.engine.salvage import rebuild
-from diskstream.engine.salvage_nodes import Salvaged, salvage_log, salvage_sealed
+from diskstream.engine.salvage_nodes import Salvaged, refuse_later, salvage_log, salvage_sealed
 from diskstream.engine.salvage_state import source_of
 from diskstream.engine.seal import snapshot_frame
 from diskstream.engine.segment import SegmentGone, Segments, open_sealed
@@ -359,6 +359,7 @@ class _StreamRepair:
     @staticmethod
     def _reads(opened: SealedSegment, view: SegmentView) -> bool:
         entries, _, faults = opened.verify_run(0, opened.nodes)
+        refuse_later(faults)
         if faults or entries != view.entries or (opened.first, opened.last) != (view.first, view.last):
             return False
         before = 64, 0
@@ -379,7 +380,7 @@ class _StreamRepair:
             if not frame:
                 return True
             return (int.from_bytes(frame[16:24], "little") - 1, int.from_bytes(frame[28:32], "little")) == rows.link
-        except (SegmentGone, DiskstreamError):
+        except (SegmentGone, CorruptionError, StorageError):
             return False
 
     def _drop(self, view: SegmentView, path: Path, log: StreamLog) -> None:

@@ -5,22 +5,42 @@ one, behind one another from the header on. A node behind one that is gone is fo
 """
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from diskstream._native import LOG_HEADER_BYTES, Block, EntryID, SegmentView, checksum, unpack_node, unpack_rows
+from diskstream._native import (
+    FORMAT_VERSION,
+    LOG_HEADER_BYTES,
+    Block,
+    EntryID,
+    SegmentView,
+    checksum,
+    unpack_node,
+    unpack_rows,
+)
 from diskstream.engine import cold
 from diskstream.engine.frames import Gap, find_salt, frame_at, halves, read_all, walk
 from diskstream.engine.layouts import ENTRIES, FOOTER, INDEX_ROW, LOG_HEADER, NODE_HEAD, PAGE_ROW, SEGMENT_HEADER
 from diskstream.engine.losses import Loss
 from diskstream.engine.snapshots import Meta
 from diskstream.engine.wire import ID
-from diskstream.errors import CorruptionError, DiskstreamError
+from diskstream.errors import CorruptionError, DiskstreamError, NewerFormatError
 
-__all__ = ["Hole", "Piece", "Salvaged", "index_rows", "salvage_log", "salvage_sealed", "sealed_salt", "segment_meta"]
+__all__ = [
+    "Hole",
+    "Piece",
+    "Salvaged",
+    "index_rows",
+    "refuse_later",
+    "salvage_log",
+    "salvage_sealed",
+    "sealed_salt",
+    "segment_meta",
+]
 
 _MAX_NODE_BYTES = (128 << 20) + NODE_HEAD.size
+_CODECS = 1  # the greatest that is known
 
 
 @dataclass
@@ -188,8 +208,31 @@ def index_rows(data: bytes, footer: dict[str, object] | None) -> list[dict[str, 
     return [row for row in rows if row is not None]
 
 
-def _node(data: bytes, offset: int, salt: int, number: int | None) -> Piece | None:
-    """The node at an offset, if it is sound."""
+def refuse_later(faults: Iterable[tuple[int, Exception]]) -> None:
+    """Refuses nodes of a later version, among what is wrong with those of a file: they are no damage.
+
+    Raises:
+        NewerFormatError: there is one.
+    """
+    for _, fault in faults:
+        if isinstance(fault, NewerFormatError):
+            raise fault
+
+
+def _refuse_later_file(path: Path, *parts: Mapping[str, object] | None) -> None:
+    """Refuses a file whose sound header or footer is a later version's: what is read of it by our rules is not it."""
+    for part in parts:
+        if part is not None and int(str(part["version"])) > FORMAT_VERSION:
+            raise NewerFormatError(str(path), "the file", FORMAT_VERSION, part["version"])
+
+
+def _node(found: Salvaged, offset: int, number: int | None) -> Piece | None:
+    """The node at an offset, if it is sound.
+
+    Raises:
+        NewerFormatError: a later version wrote it.
+    """
+    data, salt = found.data, found.salt
     head = NODE_HEAD.sound(data, offset)
     if head is None or head["salt"] != salt or (number is not None and head["number"] != number):
         return None
@@ -198,6 +241,8 @@ def _node(data: bytes, offset: int, salt: int, number: int | None) -> Piece | No
         return None
     try:
         block, raw_bytes, _ = unpack_node(data[offset : offset + size], salt, head["number"], offset)
+    except NewerFormatError as error:
+        raise NewerFormatError(str(found.path), f"the codec of the node at {offset}", _CODECS, error.found) from None
     except DiskstreamError:
         return None
     first, last = block.id_at(0), block.id_at(block.row_count - 1)
@@ -205,9 +250,14 @@ def _node(data: bytes, offset: int, salt: int, number: int | None) -> Piece | No
 
 
 def salvage_sealed(path: Path) -> Salvaged | None:
-    """What can be read of a sealed file; None where nothing says that it is one."""
+    """What can be read of a sealed file; None where nothing says that it is one.
+
+    Raises:
+        NewerFormatError: a later version wrote it, or a node of it.
+    """
     data, _ = read_all(path)
-    salt, _, footer = sealed_salt(data)
+    salt, header, footer = sealed_salt(data)
+    _refuse_later_file(path, header, footer)
     if salt is None:
         return None
     found = Salvaged(path, data, int(salt))
@@ -219,7 +269,7 @@ def salvage_sealed(path: Path) -> Salvaged | None:
     rows = index_rows(data, footer)
     if rows:
         for number, row in enumerate(rows):
-            piece = _node(data, row["offset"], found.salt, number)
+            piece = _node(found, row["offset"], number)
             if piece is not None and piece.entries == row["entries"]:
                 piece.before = row["before"]
                 found.parts.append(piece)
@@ -237,7 +287,7 @@ def _walk_nodes(found: Salvaged) -> None:
     data, word = found.data, found.salt.to_bytes(4, "little")
     at, number = SEGMENT_HEADER.size, 0
     while at < len(data):
-        piece = _node(data, at, found.salt, number)
+        piece = _node(found, at, number)
         if piece is not None:
             found.parts.append(piece)
             at, number = at + piece.size, number + 1
@@ -245,7 +295,7 @@ def _walk_nodes(found: Salvaged) -> None:
         following = at + 1
         later: Piece | None = None
         while later is None and (following := data.find(word, following)) >= 0:
-            later = _node(data, following, found.salt, None)
+            later = _node(found, following, None)
             if later is None or later.number <= number:
                 later, following = None, following + 1
         if later is None:
@@ -273,9 +323,14 @@ def _in_order(found: Salvaged) -> Salvaged:
 
 
 def salvage_log(path: Path) -> Salvaged | None:
-    """What can be read of a rolled log file; None where nothing says that it is one."""
+    """What can be read of a rolled log file; None where nothing says that it is one.
+
+    Raises:
+        NewerFormatError: a later version wrote it, or a frame of it.
+    """
     data, _ = read_all(path)
     header = LOG_HEADER.sound(data)
+    _refuse_later_file(path, header)
     salt = header["salt"] if header is not None else find_salt(data)
     if salt is None:
         return None
@@ -322,6 +377,7 @@ def segment_meta(
         found = salvage_log(path)
     else:
         _, header, footer = sealed_salt(data)
+        _refuse_later_file(path, header, footer)
         owners = {bytes(part["uuid"]) for part in (header, footer) if part is not None}  # type: ignore[call-overload]
         if owners and uuid not in owners:
             return None

@@ -20,7 +20,14 @@ from diskstream.engine.page import Page
 from diskstream.engine.segment import SegmentGone, open_cold, open_sealed
 from diskstream.engine.verify_cold import Refusals, is_refusal
 from diskstream.engine.whereabouts import changed_ns
-from diskstream.errors import CorruptionError, FormatError, ReadOnlyError, RemoteError, StorageError
+from diskstream.errors import (
+    CorruptionError,
+    FormatError,
+    NewerFormatError,
+    ReadOnlyError,
+    RemoteError,
+    StorageError,
+)
 from diskstream.plurals import number_of
 
 __all__ = [
@@ -120,6 +127,8 @@ def _problem(name: bytes, path: Path, error: Exception, meaning: str, view: Segm
         what = f"{error.what}: expected {error.expected}, found {error.found}"
         where = Path(error.path) if error.path else path
         return Problem(name, where, error.offset, what, first, last, entries, meaning)
+    if isinstance(error, NewerFormatError):
+        meaning = f"nothing of it is known to be damaged: a repair leaves it alone; {_REST}"
     if isinstance(error, ReadOnlyError) and error.hint:  # nothing is damaged, as far as anybody knows
         meaning = f"nobody has looked at it: {error.hint}"
     place = error.where if isinstance(error, RemoteError) and is_refusal(error) else ""
@@ -341,8 +350,9 @@ def _verify_nodes(
             offset, length, _, entries, first = sealed.node_row(node)
             last = sealed.node_row(node + 1)[4].prev() if node + 1 < sealed.nodes else sealed.last
             meaning = f"{'this' if entries == 1 else 'these'} {number_of(entries, 'entry')} cannot be read; {_REST}"
-            what = f"{_problem(name, path, error, meaning).what} (node {node}, {number_of(length, 'byte')})"
-            yield Problem(name, path, offset, what, str(first), str(last), entries, meaning)
+            found = _problem(name, path, error, meaning)
+            what = f"{found.what} (node {node}, {number_of(length, 'byte')})"
+            yield Problem(name, path, offset, what, str(first), str(last), entries, found.meaning)
 
 
 def _opened(

@@ -30,7 +30,7 @@ use crate::group_ops::{read_ops, Op};
 use crate::pending::{unzigzag, zigzag};
 use crate::plurals::number_of;
 use crate::wire::{put_u32, put_u64, put_varint, Reader};
-use crate::{checksum, zstd_could_unpack, FORMAT_VERSION};
+use crate::{checksum, zstd_could_unpack, CODEC_PLAIN, CODEC_ZSTD, FORMAT_VERSION};
 
 pub const HEADER_BYTES: usize = 64;
 pub const BLOCK_HEAD_BYTES: usize = 48;
@@ -190,6 +190,13 @@ impl BlockHead {
         let codec = reader.u8()?;
         reader.take(3)?;
         let times_ms = (reader.u64()?, reader.u64()?);
+        if codec > CODEC_ZSTD {
+            return Err(Error::Newer {
+                what: "audit block codec",
+                supported: u32::from(CODEC_ZSTD),
+                found: codec.into(),
+            });
+        }
         if raw_length > MAX_BLOCK_RAW_BYTES || body_length > raw_length || items as usize > raw_length {
             let found = format!(
                 "{}, {raw_length} and {}",
@@ -209,14 +216,13 @@ impl BlockHead {
             return Err(Error::corrupt("audit block body", BLOCK_HEAD_BYTES as u64, expected, format!("{crc:08x}")));
         }
         let raw = match self.codec {
-            0 => body.to_vec(),
-            1 if !zstd_could_unpack(body.len(), self.raw_length) => {
+            CODEC_PLAIN => body.to_vec(),
+            _ if !zstd_could_unpack(body.len(), self.raw_length) => {
                 let found = format!("{} out of {}", number_of(self.raw_length as u64, "byte"), body.len());
                 return Err(Error::corrupt("audit block", 12, "sizes that fit together", found));
             }
-            1 => zstd::bulk::decompress(body, self.raw_length)
+            _ => zstd::bulk::decompress(body, self.raw_length)
                 .map_err(|error| Error::corrupt("audit block body", BLOCK_HEAD_BYTES as u64, "zstd data", error))?,
-            other => return Err(Error::corrupt("audit block codec", 20, "0 or 1", other)),
         };
         if raw.len() != self.raw_length {
             let expected = number_of(self.raw_length as u64, "byte");
@@ -340,8 +346,8 @@ impl AuditBuilder {
         }
         let packed = if self.level == 0 { None } else { zstd::bulk::compress(raw, self.level).ok() };
         let (codec, body) = match &packed {
-            Some(packed) if packed.len() < raw.len() => (1u8, packed.as_slice()),
-            _ => (0u8, raw),
+            Some(packed) if packed.len() < raw.len() => (CODEC_ZSTD, packed.as_slice()),
+            _ => (CODEC_PLAIN, raw),
         };
         let start = out.len();
         for value in [self.footer.key.salt, self.footer.blocks, items, raw.len() as u32, body.len() as u32] {

@@ -50,6 +50,11 @@ pub mod wire;
 /// The version of every file format here. A file with a greater one is refused.
 pub const FORMAT_VERSION: u32 = 1;
 
+/// How the body of a node or of an audit's block is stored. A head that is sound and names another codec is a later
+/// version's, and nothing that a repair may take for damage.
+pub const CODEC_PLAIN: u8 = 0;
+pub const CODEC_ZSTD: u8 = 1;
+
 /// Whether zstd can have made `packed` bytes of `raw` ones: a block of it holds 128 KiB and takes four bytes at least. A
 /// size that is beyond that is a fault before anything is allocated for it.
 pub fn zstd_could_unpack(packed: usize, raw: usize) -> bool {

@@ -21,7 +21,7 @@ use crate::id::Id;
 use crate::plurals::number_of;
 use crate::rows::MAX_FIELDS;
 use crate::wire::{put_id, put_narrow, put_u32, put_varint, read_ends, read_narrow, Reader};
-use crate::zstd_could_unpack;
+use crate::{zstd_could_unpack, CODEC_PLAIN, CODEC_ZSTD};
 
 pub const NODE_HEAD_BYTES: usize = 32;
 /// Entries of one node, at most; also the bound on what a damaged count can make a reader allocate.
@@ -49,8 +49,8 @@ impl NodePacker {
         let raw = encode_raw(block)?;
         let packed = self.zstd.as_mut().and_then(|zstd| zstd.compress(&raw).ok());
         let (codec, body) = match &packed {
-            Some(packed) if packed.len() < raw.len() => (1u8, packed),
-            _ => (0u8, &raw),
+            Some(packed) if packed.len() < raw.len() => (CODEC_ZSTD, packed),
+            _ => (CODEC_PLAIN, &raw),
         };
         let start = out.len();
         put_u32(out, salt);
@@ -142,6 +142,10 @@ impl NodeReader {
             let expected = format!("node {number} of the segment with salt {salt:08x}");
             return Err(Error::corrupt("node", 0, expected, format!("node {found_number} of {found_salt:08x}")));
         }
+        if codec > CODEC_ZSTD {
+            // The head is sound: whoever wrote it knew more than is known here, and may have had other limits.
+            return Err(Error::Newer { what: "node codec", supported: u32::from(CODEC_ZSTD), found: codec.into() });
+        }
         if entries == 0 || entries > MAX_NODE_ENTRIES || raw_len > MAX_NODE_RAW_BYTES {
             return Err(Error::corrupt("node", 8, "sizes within the limits", format!("{entries} and {raw_len}")));
         }
@@ -151,13 +155,12 @@ impl NodeReader {
             return Err(checksum("node body", NODE_HEAD_BYTES as u64, body_crc, crc));
         }
         match codec {
-            0 if body_len == raw_len => Ok((body, entries)),
-            1 if zstd_could_unpack(body_len, raw_len) => {
+            CODEC_PLAIN if body_len == raw_len => Ok((body, entries)),
+            CODEC_ZSTD if zstd_could_unpack(body_len, raw_len) => {
                 self.decompress(body, raw_len)?;
                 Ok((&self.raw, entries))
             }
-            0 | 1 => Err(Error::corrupt("node", 12, "sizes that fit together", format!("{raw_len} and {body_len}"))),
-            other => Err(Error::corrupt("node codec", 20, "0 or 1", other)),
+            _ => Err(Error::corrupt("node", 12, "sizes that fit together", format!("{raw_len} and {body_len}"))),
         }
     }
 
@@ -334,6 +337,9 @@ mod tests {
         let found = reader.read(&signed(MAX_NODE_ENTRIES as u32, raw.len() as u32, 0, &raw), 7, 3, 0);
         assert!(matches!(found, Err(Error::Corrupt { expected, .. }) if expected == "values within the limit"));
         assert_eq!(reader.read(&signed(9, raw.len() as u32, 0, &raw), 7, 3, 0).unwrap().len(), 9);
+        // A sound head with another codec is a later version's, whatever its limits are.
+        let later = reader.read(&signed(u32::MAX, u32::MAX, 2, &raw), 7, 3, 0);
+        assert!(matches!(later, Err(Error::Newer { what: "node codec", found: 2, .. })));
     }
 
     #[test]
