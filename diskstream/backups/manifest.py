@@ -5,9 +5,9 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from diskstream.errors import CorruptionError, NewerFormatError
 from diskstream.store_files import Files, is_of_stream
@@ -129,6 +129,9 @@ class Manifest:
     files: dict[str, Kept] = field(default_factory=dict)
 
 
+_Line = TypeVar("_Line", Header, KeptStream, Kept)
+
+
 def bounded(faults: Sequence[str]) -> tuple[str, ...]:
     """Faults of a stream that its line has room for, and how many more there are."""
     kept: list[str] = []
@@ -182,11 +185,17 @@ def _objects(path: Path) -> Iterator[tuple[dict[str, Any], bytes]]:
             yield found, line
 
 
+def _made(kind: type[_Line], given: dict[str, Any]) -> _Line:
+    """What a line says. A member that is not known is a later version's: if it mattered the format would be another."""
+    known = {each.name for each in fields(kind)}
+    return kind(**{name: given[name] for name in given if name in known})
+
+
 def _header(path: Path, found: dict[str, Any]) -> Header:
     version = int(found.pop("format"))
     if version > FORMAT:
         raise NewerFormatError(str(path), "the manifest", FORMAT, version)
-    return Header(**{**found, "patterns": tuple(found["patterns"])})
+    return _made(Header, {**found, "patterns": tuple(found["patterns"])})
 
 
 def _damaged(path: Path, error: Exception) -> CorruptionError:
@@ -232,11 +241,11 @@ def read_manifest(folder: Path) -> Manifest:
                 manifest = Manifest(_header(path, found))
             elif "stream" in found:
                 given = found["stream"]
-                stream = KeptStream(**{**given, "faults": tuple(given["faults"])})
+                stream = _made(KeptStream, {**given, "faults": tuple(given["faults"])})
                 _check_place(stream.path)
                 manifest.streams.append(stream)
             elif "file" in found:
-                kept = Kept(**found["file"])
+                kept = _made(Kept, found["file"])
                 _check_file(kept.path)
                 manifest.files[kept.path] = kept
             else:

@@ -108,8 +108,6 @@ class Manifest:
         whole = content[
             : content.rfind(b"\n") + 1
         ]  # what a killed process had not finished to write counts for nothing
-        if len(whole) < len(content):
-            os.ftruncate(self._descriptor, len(whole))
         for number, line in enumerate(whole.splitlines(), 1):
             try:
                 self._take(json.loads(line), number)
@@ -119,6 +117,8 @@ class Manifest:
                 raise FormatError(
                     f"{path}, line {number}: not what an export writes ({error!r}): remove the directory and begin anew"
                 ) from None
+        if len(whole) < len(content):  # only now: of a later version's file nothing is cut off
+            os.ftruncate(self._descriptor, len(whole))
         os.lseek(self._descriptor, 0, os.SEEK_END)
 
     def _take(self, facts: dict[str, Any], number: int) -> None:

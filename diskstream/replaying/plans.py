@@ -6,7 +6,7 @@ import json
 import os
 import secrets
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Final
 
@@ -78,7 +78,9 @@ class Plan:
             version = int(found.pop("format"))
             if version > _FORMAT:
                 raise NewerFormatError(where, "the plan of the replay", _FORMAT, version)
-            return cls(**{**found, "asked": tuple(found["asked"]), "where": tuple(found["where"])})
+            known = {each.name for each in fields(cls)}  # what else there is would have another format if it mattered
+            given = {name: found[name] for name in found if name in known}
+            return cls(**{**given, "asked": tuple(found["asked"]), "where": tuple(found["where"])})
         except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
             raise ChangedError(where, f"its plan of this replay cannot be read: {error}", _ANOTHER) from error
 

@@ -280,3 +280,15 @@ def test_several_streams_are_told_apart(tmp_path: Path) -> None:
     tables = [table_of(part) for part in parts(tmp_path / "out")]
     assert [table.num_rows for table in tables] == [1000, 500, 700]
     assert [table["stream"].unique().to_pylist() for table in tables] == [[b"one"], [b"one"], [b"two"]]
+
+
+def test_of_a_later_format_nothing_is_cut_off(path: Path, tmp_path: Path) -> None:
+    """What stood behind its last newline was gone before its first line was read."""
+    export(path, tmp_path / "out")
+    manifest = tmp_path / "out" / "export.jsonl"
+    first, *rest = manifest.read_bytes().splitlines(keepends=True)
+    first = first.replace(b'"diskstream_export": 1', b'"diskstream_export": 2')
+    manifest.write_bytes(b"".join([first, *rest, b'{"file": "part']))
+    before = manifest.read_bytes()
+    assert "upgrade" in export(path, tmp_path / "out", code=1).output
+    assert manifest.read_bytes() == before
