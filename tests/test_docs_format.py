@@ -3,6 +3,7 @@
 The slow reader in turn is held against real files by `test_format.py`.
 """
 
+import hashlib
 import re
 from pathlib import Path
 
@@ -11,12 +12,18 @@ import pytest
 from diskstream import _native
 from diskstream.engine.cold import MAX_URL_BYTES
 from tests.slow_reader import layouts
+from tests.slow_reader.digest import LANES, digest
+from tests.slow_reader.texts import canonical
 from tests.slow_reader.wire import crc32c
 
 PAGES = Path(__file__).resolve().parent.parent / "docs" / "format"
 HEADING = re.compile(r"^### (?P<name>.+) \((?P<size>\d+) bytes\)$")
 LETTERS = {"u8": "B", "u16": "H", "u32": "I", "u64": "Q", "id": "QQ", "crc": "I"}
 SIZES = {"u8": 1, "u16": 2, "u32": 4, "u64": 8, "id": 16, "crc": 4, "uuid": 16}
+
+SAMPLE = canonical({"n": 1, "a": "\xe9"})
+Entries = list[tuple[tuple[int, int], list[tuple[bytes, bytes]]]]
+ONE: Entries = [((1, 0), [(b"a", b"b")])]
 
 Row = list[str]
 
@@ -172,6 +179,10 @@ def test_the_control_page_has_every_word_that_the_native_core_uses() -> None:
         ("groups.md", f"{layouts.MAX_WRITERS} others are"),
         ("view.md", f"at most {layouts.CHUNK_ROWS} rows"),
         ("ctl.md", "96 places"),
+        ("README.md", f"is that of the {len(SAMPLE)} bytes `{SAMPLE}`"),
+        ("README.md", f"`{hashlib.sha256(SAMPLE.encode()).hexdigest()}`"),
+        ("digest.md", f"| A | 0x{LANES['A']:X} |\n| B | 0x{LANES['B']:X} |"),
+        ("digest.md", f"`{digest(ONE)}`"),
     ],
 )
 def test_numbers_in_sentences_are_those_of_the_slow_reader(page: str, text: str) -> None:
