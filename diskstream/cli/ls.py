@@ -32,7 +32,7 @@ def command(ctx: click.Context, *, pattern: bytes | None, directory: Path, as_js
         for name in filterfalse(is_unfinished, store.streams(pattern)):
             try:
                 info = store.stream(name).info()
-            except diskstream.CorruptionError as error:
+            except (diskstream.CorruptionError, diskstream.NewerFormatError) as error:
                 damaged += 1
                 Failure(f"{text(name)}: {error}").show()
                 continue

@@ -128,7 +128,7 @@ def _problem(name: bytes, path: Path, error: Exception, meaning: str, view: Segm
         where = Path(error.path) if error.path else path
         return Problem(name, where, error.offset, what, first, last, entries, meaning)
     if isinstance(error, NewerFormatError):
-        meaning = f"nothing of it is known to be damaged: a repair leaves it alone; {_REST}"
+        meaning = "nothing of it is known to be damaged: a later version reads it, and a repair leaves it alone"
     if isinstance(error, ReadOnlyError) and error.hint:  # nothing is damaged, as far as anybody knows
         meaning = f"nobody has looked at it: {error.hint}"
     place = error.where if isinstance(error, RemoteError) and is_refusal(error) else ""

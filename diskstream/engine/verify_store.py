@@ -146,7 +146,7 @@ def _one_stream(
             verify.verify_log(name, log, report, progress, cold=cold is not None)
         finally:
             log.close()
-    except (FileNotFoundError, NewerFormatError):
+    except FileNotFoundError:
         raise
     except (DiskstreamError, OSError) as error:
         if are_short(error):

@@ -4,10 +4,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 import diskstream
 from diskstream import NewerFormatError, VerifyReport
 from diskstream._native import checksum
+from diskstream.cli import main
 from tests.repair.test_cases import flip, folder
 
 LATER = 2
@@ -41,6 +43,12 @@ VERSION = LATER.to_bytes(4, "little")
 def rolled_log(stream: Path) -> Path:
     path = min(stream.glob("*.log"))
     assert path != max(stream.glob("*.log"))
+    put(path, 8, VERSION, 0, 64)
+    return path
+
+
+def active_log(stream: Path) -> Path:
+    path = max(stream.glob("*.log"))
     put(path, 8, VERSION, 0, 64)
     return path
 
@@ -84,6 +92,7 @@ def codec_of_an_audit(stream: Path) -> Path:
 
 Write = Callable[[Path], Path]
 OF_ENTRIES: list[Write] = [
+    active_log,
     rolled_log,
     sealed_file,
     sealed_file_with_a_damaged_index,
@@ -135,3 +144,17 @@ def test_a_verify_says_that_it_is_not_damaged(tmp_path: Path, write: Write) -> N
     assert problem.path == path
     assert "upgrade" in problem.what
     assert problem.meaning.startswith("nothing of it is known to be damaged")
+
+
+@pytest.mark.parametrize("words", [["verify"], ["ls"], ["group", "ls"]], ids=" ".join)
+def test_the_other_streams_are_told_of_all_the_same(tmp_path: Path, words: list[str]) -> None:
+    """One stream of a later version, and nothing was said of the others."""
+    build(tmp_path)
+    with diskstream.open(tmp_path) as store:
+        store.stream("other").add({"n": "1"}, "1-1")
+        store.stream("other").create_group("there")
+    path = active_log(folder(tmp_path))
+    done = CliRunner().invoke(main, [*words, "--dir", str(tmp_path)])
+    assert done.exit_code == 1
+    assert f"{path}: log file has format 2" in done.output
+    assert {"verify": "2 streams", "ls": "other", "group": "there"}[words[0]] in done.stdout

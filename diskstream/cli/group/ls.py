@@ -37,7 +37,7 @@ def command(ctx: click.Context, *, stream: bytes | None, directory: Path, as_jso
                 groups = store.stream(name).groups()
             except diskstream.NoSuchStreamError:
                 continue  # it went just now
-            except diskstream.CorruptionError as error:
+            except (diskstream.CorruptionError, diskstream.NewerFormatError) as error:
                 damaged += 1
                 Failure(f"{text(name)}: {error}").show()
                 continue
