@@ -2,7 +2,7 @@
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,7 @@ from diskstream._native import Guard
 from diskstream.engine import directory, names, ownership, replacing, stream_names
 from diskstream.engine.files import Files
 from diskstream.engine.log import StreamLog, StreamMoved
-from diskstream.engine.page import APPEND, FLAG_MOVED, Page
+from diskstream.engine.page import APPEND, FLAG_CHECK, FLAG_MOVED, Page
 from diskstream.errors import DiskstreamError, NoSuchStreamError, ReadOnlyError, StorageError, StreamExistsError
 
 __all__ = ["Naming"]
@@ -55,7 +55,8 @@ class Naming:
                 hidden = self._hide(key, is_it)
             except _OtherError:
                 return False
-            directory.remove_hidden(hidden, self._files)
+            with self._ended_later():
+                directory.remove_hidden(hidden, self._files)
         self._page.ctl.ring()
         return True
 
@@ -89,7 +90,8 @@ class Naming:
                     raise
 
             self._move(source, give_name, flush=True)
-            with contextlib.suppress(StorageError):  # it is renamed, durably; the next use of the name tries again
+            # It is renamed, durably; the next use of a name tries again.
+            with contextlib.suppress(StorageError), self._ended_later():
                 removed = replacing.let_go(self._streams, target, self._files)
                 if removed is not None:
                     directory.remove_hidden(removed, self._files)
@@ -123,10 +125,28 @@ class Naming:
         self._move(name, put, flush=True)
 
     def _settle(self, name: bytes) -> None:
-        """Ends what somebody who died has begun with a name; the caller holds the store's lock."""
+        """Ends what somebody who died has begun with a name; the caller holds the store's lock.
+
+        And what the dead have left half made or half removed: a store may be open for years, and all of it would stay.
+        """
+        ctl = self._page.ctl
+        if ctl.flags & FLAG_CHECK:
+            with contextlib.suppress(StorageError):  # of a stream that is none of the caller's; the flag stays
+                directory.sweep(self._streams, self._files)
+                ctl.clear_flags(FLAG_CHECK)
         removed = replacing.settle(self._streams, name, self._files)
         if removed is not None:
-            directory.remove_hidden(removed, self._files)
+            with self._ended_later():
+                directory.remove_hidden(removed, self._files)
+
+    @contextlib.contextmanager
+    def _ended_later(self) -> Iterator[None]:
+        """Says so where this does not come to its end, as the death of who holds the store's lock does by itself."""
+        try:
+            yield
+        except BaseException:
+            self._page.ctl.raise_flags(FLAG_CHECK)
+            raise
 
     def _move(self, name: bytes, move: Callable[[StreamLog | None], Path], *, flush: bool) -> Path:
         """Moves a stream's directory, so that every process notices: see `StreamLog.leave`. Returns its new place.

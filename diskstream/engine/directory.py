@@ -315,16 +315,21 @@ def create_stream(streams: Path, name: bytes, files: Files) -> Path:
     if is_there(target):
         return target
     fresh = streams / f".new-{secrets.token_hex(8)}"
-    with within(streams, "create"):
-        files.mkdir(fresh)
-    header, frame = first_segment(uuid.uuid4().bytes, secrets.randbits(32), time.time_ns() // 1_000_000)
-    with files.create(names.log_path(fresh, 1)) as log:
-        log.write(header + frame + bytes(INITIAL_BYTES - len(header) - len(frame)))
-        log.sync()
-    if names.is_long(target.name):
-        write_name(fresh, [name], files)
-    files.sync_dir(fresh)
-    files.rename(fresh, target)
+    try:
+        with within(streams, "create"):
+            files.mkdir(fresh)
+        header, frame = first_segment(uuid.uuid4().bytes, secrets.randbits(32), time.time_ns() // 1_000_000)
+        with files.create(names.log_path(fresh, 1)) as log:
+            log.write(header + frame + bytes(INITIAL_BYTES - len(header) - len(frame)))
+            log.sync()
+        if names.is_long(target.name):
+            write_name(fresh, [name], files)
+        files.sync_dir(fresh)
+        files.rename(fresh, target)
+    except BaseException:
+        with contextlib.suppress(OSError):  # on a full disk it is made in vain again and again
+            _remove_tree(fresh, files)
+        raise
     files.sync_dir(streams)
     return target
 

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable
 
 from diskstream.engine import seal
 from diskstream.engine.flags import Flag
-from diskstream.engine.log import FLAG_CHECK, StreamLog, StreamMoved
-from diskstream.engine.page import FLAG_MOVED
+from diskstream.engine.log import StreamLog, StreamMoved
+from diskstream.engine.page import FLAG_CHECK, FLAG_MOVED
 from diskstream.errors import PoisonedError
 
 __all__ = ["Keeper", "wait_for_last"]

@@ -17,7 +17,7 @@ from diskstream.engine.files import Files, LogFileLike
 from diskstream.engine.kept_open import SharedCache
 from diskstream.engine.looks import is_there, names_in
 from diskstream.engine.moved import ForkedError, StreamMoved
-from diskstream.engine.page import APPEND, FLAG_MOVED, FLUSH, MAINTENANCE, POISONED, Page
+from diskstream.engine.page import APPEND, FLAG_CHECK, FLAG_MOVED, FLUSH, MAINTENANCE, POISONED, Page
 from diskstream.engine.pending import StreamPending
 from diskstream.engine.recovery import RecoveryReport
 from diskstream.engine.segment import Segments
@@ -38,7 +38,7 @@ __all__ = ["StreamLog", "StreamMoved"]
 # Reasons, as native/python/src/errors.rs numbers them.
 EXTEND, ROLL, FOLLOW, CHECK, MOVED, FRONTIER, ROTTEN, CLOSED = range(1, 9)
 
-FLAG_CHECK, FLAG_ROTTEN = 4, 8
+FLAG_ROTTEN = 8
 
 _MAX_STEP_BYTES = 4 << 20
 # Under `always` the zeros are flushed together with the next commit, which must not wait for long.

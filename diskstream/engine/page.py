@@ -20,10 +20,21 @@ from diskstream.engine.looks import status
 from diskstream.engine.moved import FORKS
 from diskstream.errors import NamespaceError, NewerFormatError
 
-__all__ = ["APPEND", "FLAG_MOVED", "FLUSH", "MAGIC", "MAINTENANCE", "POISONED", "VERSION", "Page", "boot_id"]
+__all__ = [
+    "APPEND",
+    "FLAG_CHECK",
+    "FLAG_MOVED",
+    "FLUSH",
+    "MAGIC",
+    "MAINTENANCE",
+    "POISONED",
+    "VERSION",
+    "Page",
+    "boot_id",
+]
 
 APPEND, FLUSH, MAINTENANCE = 0, 1, 2
-POISONED, FLAG_MOVED = 1, 2  # of the page's flags
+POISONED, FLAG_MOVED, FLAG_CHECK = 1, 2, 4  # of the page's flags
 MAGIC, VERSION = b"DSKCTL01", 1
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _HEAD = struct.Struct("<8sI")  # docs/format/ctl.md

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from diskstream._native import LOG_HEADER_BYTES
 from diskstream.engine import names, recovery
 from diskstream.engine.looks import is_there
+from diskstream.engine.page import FLAG_CHECK
 from diskstream.errors import LimitError, StorageError
 
 if TYPE_CHECKING:
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
 
 __all__ = ["INITIAL_BYTES", "MAX_SEGMENTS", "begin_next", "finish"]
 
-FLAG_CHECK = 4
 INITIAL_BYTES = 16 << 10
 MAX_SEGMENTS = 1 << 24  # what a position word of the control page has room for
 

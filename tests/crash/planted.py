@@ -11,7 +11,8 @@ import pytest
 
 from diskstream import Commit, Stream
 from diskstream.engine import audit, roll, view_rows
-from diskstream.engine.log import FLAG_CHECK, StreamLog
+from diskstream.engine.log import StreamLog
+from diskstream.engine.page import FLAG_CHECK
 from diskstream.engine.pending import StreamPending
 from diskstream.engine.state import View
 from tests.crash import ops

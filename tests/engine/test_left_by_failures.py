@@ -2,18 +2,20 @@
 
 import contextlib
 import errno
+import itertools
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import diskstream
-from diskstream import Options, StorageError
+from diskstream import DiskFullError, Options, StorageError, Store
 from diskstream.engine import quarantine, repair_store
 from diskstream.engine.files import Files
 from diskstream.replaying import plans
 from tests.engine.sample import SMALL
 from tests.engine.stand_ins import Watched, failure
+from tests.engine.test_replacing import LONG, dies_at
 
 STEPS = ("write", "sync", "rename", "link")
 
@@ -63,3 +65,63 @@ def test_a_temporary_file_goes_with_what_it_was_for(
     assert not list(tmp_path.rglob("*.tmp"))
     work(tmp_path, Files())
     assert not list(tmp_path.rglob("*.tmp"))
+
+
+def hidden(path: Path) -> list[str]:
+    """What is left half made, half removed or put aside among the streams of a store."""
+    return sorted(each.name for each in (path / "streams").iterdir() if each.name.startswith("."))
+
+
+def make_a_stream(store: Store) -> None:
+    store.stream(LONG).add({"of": "any"})
+
+
+def remove_a_stream(store: Store) -> None:
+    store.stream("short").add({"of": "any"})
+    store.delete("short")
+
+
+def replace_a_stream(store: Store) -> None:
+    store.stream("short").add({"of": "any"})
+    store.rename("short", "lived")
+
+
+@pytest.mark.parametrize("work", [make_a_stream, remove_a_stream, replace_a_stream], ids=lambda work: work.__name__)
+def test_what_the_killed_left_goes_though_the_store_stays_open(tmp_path: Path, work: Callable[[Store], None]) -> None:
+    """Only who opened the store alone removed it: beside a server it was there, and took its room, for years."""
+    with diskstream.open(tmp_path / "s", **SMALL) as store:
+        store.stream("lived").add({"of": "any"})
+        left: set[str] = set()
+        for nth in itertools.count(1):
+            store.delete(LONG)
+            if not dies_at(tmp_path / "s", nth, work):
+                break
+            left.update(hidden(tmp_path / "s"))
+        assert left, "no death left anything"
+        store.stream("another").add({"of": "any"})
+        assert hidden(tmp_path / "s") == []
+
+
+def test_a_removal_that_failed_is_ended_by_the_next_one(tmp_path: Path) -> None:
+    with diskstream.open(tmp_path / "s", **SMALL, files=failing("rmdir")) as store:
+        for name in ("x", "y"):
+            store.stream(name).add({"n": 1})
+        with pytest.raises(StorageError):
+            store.delete("x")
+        assert store.streams() == [b"y"]
+        store.delete("y")
+        assert hidden(tmp_path / "s") == []
+
+
+def test_a_stream_that_finds_no_room_leaves_nothing(tmp_path: Path) -> None:
+    """Whoever tried again and again on a full disk left a folder, and what was written of a log, each time."""
+
+    def fill(kind: str, path: Path) -> None:
+        if kind == "write" and path.parent.name.startswith(".new-"):
+            raise failure(path, kind, errno.ENOSPC)
+
+    with diskstream.open(tmp_path / "s", **SMALL, files=Watched(fill)) as store:
+        for _ in range(3):
+            with pytest.raises(DiskFullError):
+                store.stream("x").add({"n": 1})
+            assert hidden(tmp_path / "s") == []

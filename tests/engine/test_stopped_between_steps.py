@@ -12,8 +12,8 @@ import pytest
 import diskstream
 from diskstream import ClosedError, DiskFullError, EntryID, StorageError, Store, settling
 from diskstream.engine.files import Files, NewFile
-from diskstream.engine.log import FLAG_CHECK, StreamLog
-from diskstream.engine.page import FLAG_MOVED, MAINTENANCE
+from diskstream.engine.log import StreamLog
+from diskstream.engine.page import FLAG_CHECK, FLAG_MOVED, MAINTENANCE
 from diskstream.engine.state import open_view
 from tests.engine.children import LIMIT_S
 from tests.engine.sample import log_of

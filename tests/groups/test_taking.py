@@ -10,7 +10,7 @@ import pytest
 
 import diskstream
 from diskstream import Consumer, Group, Store, taking
-from diskstream.engine.log import FLAG_CHECK
+from diskstream.engine.page import FLAG_CHECK
 from diskstream.errors import NoGroupError, ReadOnlyError
 from diskstream.wanted import Wanted
 from tests.engine.sample import log_of
