@@ -362,7 +362,7 @@ class Loop:
         if connection.closed:
             return
         connection.closed = True
-        self.runner.waiters.drop(connection)
+        self.runner.let_go(connection)
         self.connections.pop(connection.fd, None)
         self.by_id.pop(connection.caller.id, None)
         with contextlib.suppress(OSError, ValueError):

@@ -83,7 +83,7 @@ class Runner:
         self.poisoned = False
         self.now = time.monotonic()
         self._warned = -_WARN_EVERY_S
-        self._paused: list[Connection] = []
+        self._paused: dict[Connection, None] = {}  # in the order in which they were held back
         self._paused_until, self._pauses_writes_only = 0.0, False
 
     # --- a turn -------------------------------------------------------------------------------------------------------
@@ -256,7 +256,7 @@ class Runner:
         if self._paused_until and self._is_paused(connection, words):
             connection.paused = True
             connection.pending.append(words)
-            self._paused.append(connection)
+            self._paused[connection] = None
             return
         self._counts.commands += 1
         self._looks.forget()
@@ -421,10 +421,15 @@ class Runner:
         """Lets those go on whom it held back, once it is over."""
         if self._paused_until and self._paused_until <= now:
             self._paused_until = 0.0
-            paused, self._paused = self._paused, []
+            paused, self._paused = self._paused, {}
             for connection in paused:
                 connection.paused, connection.caller.last_used = False, now
             self.resumed += paused
+
+    def let_go(self, connection: Connection) -> None:
+        """Forgets a client that is gone: a pause may last for weeks, and clients come and go."""
+        self.waiters.drop(connection)
+        self._paused.pop(connection, None)
 
     def _is_paused(self, connection: Connection, words: list[bytes]) -> bool:
         if not self._pauses_writes_only:

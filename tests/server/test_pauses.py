@@ -1,10 +1,12 @@
 """CLIENT PAUSE while another one lasts: the later end and the stricter one count, as in Redis, until CLIENT UNPAUSE."""
 
+import gc
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from diskstream.server.connection import Connection
 from tests.server.client import packed
 from tests.server.turns import Turns
 
@@ -54,3 +56,19 @@ def test_unpause_ends_it(turns: Turns) -> None:
     turns.turn([packed("CLIENT", "PAUSE", LONG, "WRITE") + packed("CLIENT", "UNPAUSE")])
     turns.heard[0].clear()
     assert not waits(turns, "SET", "k", "v")
+
+
+def test_who_goes_while_a_pause_lasts_is_forgotten(turns: Turns) -> None:
+    """Each client that had said something and gone stayed until the end of the pause, which may last for weeks."""
+
+    def connections() -> int:
+        gc.collect()
+        return sum(isinstance(each, Connection) for each in gc.get_objects())
+
+    turns.turn([packed("CLIENT", "PAUSE", LONG, "ALL")])
+    turns.turn([b"", packed("PING")])
+    before = connections()
+    turns.ends.pop().close()
+    turns.turn()
+    assert turns.connections.pop().closed
+    assert connections() == before - 1
