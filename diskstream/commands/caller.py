@@ -76,6 +76,7 @@ class Caller:
         may_wait: whether a command may return `Waiting`; not within EXEC.
         transaction: the MULTI it is in.
         watched: the versions of what WATCH named, by database and key.
+        watched_bytes: what they take, as long as there are any.
         waiting: the wait it is in.
         reply_mode: ``on``, ``off`` or ``skip`` (CLIENT REPLY); ``skipping`` while the command runs that is skipped.
         no_evict, no_touch: flags that it set; they change nothing here.
@@ -99,6 +100,7 @@ class Caller:
     may_wait: bool = True
     transaction: Transaction | None = None
     watched: dict[tuple[int, bytes], object] = field(default_factory=dict)
+    watched_bytes: int = 0
     waiting: "Waiting | None" = None
     reply_mode: str = "on"
     no_evict: bool = False

@@ -7,7 +7,10 @@ from diskstream.commands.table import Command, Table, find
 from diskstream.commands.waiting import Waiting
 from diskstream.commands.wire import encode
 
-__all__ = ["commands"]
+__all__ = ["WATCHED_BYTES", "commands"]
+
+# What a watched key takes beside its name: its version, and its place among others.
+WATCHED_BYTES = 512
 
 _FAST = frozenset({"noscript", "loading", "stale", "fast"})
 _SLOW = frozenset({"noscript", "loading", "stale"})
@@ -31,10 +34,16 @@ def _discard(caller: Caller, _words: list[bytes]) -> Reply:
 def _watch(caller: Caller, words: list[bytes]) -> Reply:
     if caller.transaction is not None:
         raise Failure("ERR WATCH inside MULTI is not allowed")
-    for key in words[1:]:
-        place = caller.database, key
-        if place not in caller.watched:
-            caller.watched[place] = caller.keyspace.version(*place)
+    watched, keyspace = caller.watched, caller.keyspace
+    fresh = [place for key in dict.fromkeys(words[1:]) if (place := (caller.database, key)) not in watched]
+    # It counts as unfinished requests do: a client may name keys for as long as it is connected.
+    size = (caller.watched_bytes if watched else 0) + sum(WATCHED_BYTES + len(key) for _, key in fresh)
+    limit = keyspace.settings.number("client-query-buffer-limit")
+    if size > limit:
+        raise Failure(f"ERR what a client watches has {limit} bytes at most (client-query-buffer-limit)")
+    caller.watched_bytes = size
+    for place in fresh:
+        watched[place] = keyspace.version(*place)
     return OK
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from diskstream import _native
 from diskstream.backups import manifest as backup_manifest
 from diskstream.cold import catalogue
-from diskstream.commands import dispatch, dumps, globs, key_records, statistics
+from diskstream.commands import dispatch, dumps, globs, key_records, statistics, transactions
 from diskstream.engine import cold, cold_cache, directory, files, layouts, lease, names
 from diskstream.exporting import manifest as export_manifest
 from diskstream.ingest import resuming, rows
@@ -57,6 +57,10 @@ def limits() -> list[tuple[str, str]]:
         ("a word of a request (`proto-max-bulk-len`)", size(settings.proto_max_bulk_len)),
         ("a word of a request before AUTH", size(native(resp, "MAX_WORD_BYTES_UNAUTHENTICATED"))),
         ("unfinished requests of a client (`client-query-buffer-limit`)", size(settings.client_query_buffer_limit)),
+        (
+            "keys that a client watches",
+            f"the limit of unfinished requests, each with {transactions.WATCHED_BYTES} bytes beside its name",
+        ),
         ("commands between MULTI and EXEC", f"{dispatch._MAX_QUEUED:,}, and the limit above in bytes"),
         ("replies that wait for a client before no more of its commands run", size(connection.SOFT_OUT_BYTES)),
         ("replies that wait for a client (`client-output-buffer-limit`)", size(settings.client_output_buffer_limit)),

@@ -157,6 +157,22 @@ def test_a_transaction_that_never_ends_is_bounded(tmp_path: Path) -> None:
         assert client.call("GET", "k") is None
 
 
+def test_what_a_client_watches_is_bounded(tmp_path: Path) -> None:
+    """One client could name keys without end, each remembered until it goes: all memory, a WATCH at a time."""
+    with serving(tmp_path / "store", client_query_buffer_limit=1 << 20) as server, Client.to(server) as client:
+        name = "k" * 1000
+        for first in range(0, 600, 100):
+            client.call("WATCH", *(f"{name}{number:03d}" for number in range(first, first + 100)))
+        (caller,) = server.clients()
+        assert len(caller.watched) == 600
+        refused = client.call("WATCH", *(f"{name}{number:03d}" for number in range(600, 700)))
+        assert str(refused) == "ERR what a client watches has 1048576 bytes at most (client-query-buffer-limit)"
+        assert len(caller.watched) == 600
+        assert client.call("WATCH", *(f"{name}{number:03d}" for number in range(100))) == b"OK"  # those again
+        client.call("UNWATCH")
+        assert client.call("WATCH", "k" * 4000) == b"OK"
+
+
 def test_a_stream_larger_than_memory_is_not_one_reply(tmp_path: Path) -> None:
     """XRANGE without COUNT took as much memory as the stream has bytes. It is told to read less; who reads on behind
     what it was given is given what a reply may have.
