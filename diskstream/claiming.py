@@ -12,7 +12,7 @@ from diskstream.engine.pending import Row
 from diskstream.engine.view_rows import BY_ID
 from diskstream.errors import ArgumentError
 from diskstream.ids import MIN_ID
-from diskstream.membership import now_ms
+from diskstream.membership import idle_ms, now_ms
 
 __all__ = ["ClaimOptions", "Claimed", "autoclaim", "claim", "nack"]
 
@@ -95,7 +95,7 @@ def claim(log: StreamLog, group: int, consumer: int, ids: Sequence[EntryID], opt
         count = deliveries + 1 if options.count_up else deliveries
         if options.retry_count is not None:
             count = options.retry_count
-        claimed.append((entry_id, entry, max(0, now - delivered_ms) if owner else -1, deliveries))
+        claimed.append((entry_id, entry, idle_ms(owner, delivered_ms, now), deliveries))
         given[entry_id] = (entry_id, at, min(count, MAX_DELIVERIES))
         rows[entry_id] = (entry_id, consumer, at, count)
     records: list[tuple[object, ...]] = []
@@ -140,7 +140,7 @@ def autoclaim(
             if entry is None:
                 deleted.append(entry_id)
             elif not owner or options.min_idle_ms <= 0 or now - delivered_ms >= options.min_idle_ms:
-                claimed.append((entry_id, entry, max(0, now - delivered_ms) if owner else -1, deliveries))
+                claimed.append((entry_id, entry, idle_ms(owner, delivered_ms, now), deliveries))
     records: list[tuple[object, ...]] = []
     if deleted:
         records.append(("end", group, deleted))

@@ -16,7 +16,7 @@ from diskstream.engine.segment import Away
 from diskstream.engine.view_rows import BY_CONSUMER, BY_TIME, OWNED
 from diskstream.errors import ArgumentError, DiskstreamError, NoGroupError, ReadOnlyError
 from diskstream.ids import MAX_ID, IDLike, parse_id
-from diskstream.membership import consumer_number, group_number, now_ms, seen
+from diskstream.membership import consumer_number, group_number, idle_ms, now_ms, seen
 from diskstream.wanted import Wanted
 
 if TYPE_CHECKING:
@@ -197,7 +197,7 @@ class Reading:
                 entry = found.get(entry_id)
                 if (entry is None and not gone) or len(made) >= room or self._is_full(made):
                     continue
-                idle = max(0, now - time_ms) if consumer else -1
+                idle = idle_ms(consumer, time_ms, now)
                 made.append(delivery(entry, entry_id, self.owner, idle, deliveries, text))
                 if entry is not None:
                     self.wanted.spent += entry.size_bytes

@@ -17,6 +17,7 @@ __all__ = [
     "check_room",
     "consumer_number",
     "group_number",
+    "idle_ms",
     "locked",
     "looked",
     "make_consumer",
@@ -25,6 +26,7 @@ __all__ = [
 ]
 
 _T = TypeVar("_T")
+_LONGEST_MS = 2**63 - 1
 
 
 def as_member_name(what: str, name: object) -> bytes:
@@ -51,6 +53,11 @@ def now_ms(log: StreamLog) -> int:
     """Milliseconds of the store's clock."""
     now = log.now()
     return int(time.time() * 1000) if now is None else now
+
+
+def idle_ms(owner: int, delivered_ms: int, now: int) -> int:
+    """For how long a pending entry has been with its owner; -1 where it is nobody's. As Redis counts, in 63 bits."""
+    return min(max(0, now - delivered_ms), _LONGEST_MS) if owner else -1
 
 
 def locked(log: StreamLog, action: Callable[[StreamLog], _T]) -> _T:

@@ -21,3 +21,19 @@ def test_no_idle_time_is_below_zero(tmp_path: Path) -> None:
         assert {each.id for each in given} == set(ids)
         # -1 would say that nobody had it.
         assert {each.idle_ms for each in given} == {0}
+
+
+def test_none_is_longer_than_an_idle_time_can_be(tmp_path: Path) -> None:
+    """A clock that leapt beyond 63 bits: what was claimed was the consumer's, and the call ended with OverflowError."""
+    now = [1_000]
+    with diskstream.open(tmp_path / "s", clock=lambda: now[0]) as store:
+        group = store.stream("x").group("g", start="0")
+        first, second, third = store.stream("x").add_many([{"n": number} for number in range(3)])
+        group.consumer("c").read(count=3)
+        now[0] = 2**64 - 1
+        given = [
+            *group.consumer("d").claim(first),
+            *group.consumer("d").autoclaim(0, second, count=1).entries,
+            *group.consumer("c").read("0"),
+        ]
+        assert [(each.id, each.idle_ms) for each in given] == [(each, 2**63 - 1) for each in (first, second, third)]
