@@ -75,7 +75,21 @@ pub struct Groups {
     pub apart: bool,
 }
 
+/// The number of what is new, where the next one is `next`: the greatest is never given, as there is none behind it, and
+/// a frame that gave one a second time could be applied by nobody.
+fn fresh(next: u32, what: &'static str) -> Result<u32> {
+    if next == u32::MAX {
+        return Err(Error::Limit { what, limit: u64::from(u32::MAX) - 1, found: u64::from(u32::MAX) });
+    }
+    Ok(next.max(1))
+}
+
 impl Group {
+    /// The number of a new consumer. A limit where all have been given, which takes making four thousand million.
+    pub fn fresh_consumer(&self) -> Result<u32> {
+        fresh(self.next_consumer, "how many consumers a group has ever had")
+    }
+
     pub fn consumer(&self, name: &[u8]) -> Option<u32> {
         self.names.get(name).copied()
     }
@@ -299,6 +313,11 @@ impl Groups {
         self.next_group == 0 && self.windows.is_default()
     }
 
+    /// The number of a new group; a limit likewise.
+    pub fn fresh_group(&self) -> Result<u32> {
+        fresh(self.next_group, "how many groups a stream has ever had")
+    }
+
     pub fn pending(&self) -> u64 {
         self.by_number.values().map(|group| group.pending).fold(0, u64::saturating_add)
     }
@@ -431,3 +450,7 @@ impl Groups {
         group.overlay.iter().filter_map(|(_, row)| row).collect()
     }
 }
+
+#[cfg(test)]
+#[path = "groups_tests.rs"]
+mod tests;

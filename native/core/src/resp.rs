@@ -22,6 +22,10 @@ pub const MAX_WORDS_UNAUTHENTICATED: i64 = 10;
 pub const MAX_WORD_BYTES_UNAUTHENTICATED: i64 = 16 << 10;
 /// A buffer that has grown beyond this is given back once it is empty.
 const KEPT_BYTES: usize = 64 << 10;
+/// The same of places of words, of which each takes two numbers.
+const KEPT_WORDS: usize = KEPT_BYTES / mem::size_of::<(usize, usize)>();
+/// And of a buffer in which the next request has begun: larger than any that fills up by the pieces that come.
+const LARGE_BYTES: usize = 4 * KEPT_BYTES;
 
 /// What one client may send.
 #[derive(Debug, Clone, Copy)]
@@ -150,7 +154,7 @@ impl Request {
     /// Makes ready for the next request.
     fn clear(&mut self) {
         self.words.clear();
-        if self.words.capacity() > KEPT_BYTES {
+        if self.words.capacity() > KEPT_WORDS {
             self.words = Vec::new();
         }
         (self.missing, self.announced, self.at, self.looked) = (0, None, 0, 0);
@@ -239,6 +243,9 @@ impl Parser {
                 buffer.clear();
             } else if used > 0 {
                 buffer.drain(..used);
+                if buffer.capacity() > LARGE_BYTES && buffer.len() <= KEPT_BYTES {
+                    buffer.shrink_to(KEPT_BYTES);
+                }
             }
             self.buffer = buffer;
         }

@@ -161,3 +161,24 @@ fn memory_is_not_taken_before_the_bytes_come() {
     }
     assert_eq!(parser.buffered_bytes(), 1_000_022);
 }
+
+#[test]
+fn memory_of_a_large_request_is_given_back_though_the_next_has_begun() {
+    let mut parser = Parser::new(LIMITS);
+    let mut data = wire(&[b"ECHO", &[b'x'; 8 << 20]]);
+    data.extend_from_slice(b"*1\r\n$4\r\nPI");
+    for piece in data.chunks(64 << 10) {
+        fed(&mut parser, piece, true);
+    }
+    assert_eq!(parser.buffered_bytes(), 10);
+    assert!(parser.buffer.capacity() <= LARGE_BYTES, "{} bytes are kept", parser.buffer.capacity());
+    assert_eq!(fed(&mut parser, b"NG\r\n", true).len(), 1);
+}
+
+#[test]
+fn places_of_many_words_are_given_back() {
+    let mut parser = Parser::new(LIMITS);
+    assert_eq!(fed(&mut parser, &wire(&[&b"x"[..]; 40_000]), true).len(), 1);
+    let kept = parser.request.words.capacity() * mem::size_of::<(usize, usize)>();
+    assert!(kept <= KEPT_BYTES, "{kept} bytes are kept");
+}

@@ -45,15 +45,16 @@ fn owner(group: &Group, id: Id) -> Owner {
 type Row<'py> = Bound<'py, PyTuple>;
 
 /// A record from `(word, arguments...)`, completed from what is known: numbers of what is new, owners before.
-fn op_of(groups: &Groups, given: &Row<'_>) -> PyResult<Op> {
+fn op_of(groups: &Groups, path: &str, given: &Row<'_>) -> PyResult<Op> {
     let py = given.py();
+    let limited = |error| errors::core(py, path, error);
     let word: String = given.get_item(0)?.extract()?;
     let name = |at: usize| -> PyResult<Vec<u8>> { Ok(given.get_item(at)?.cast::<PyBytes>()?.as_bytes().to_vec()) };
     let number = |at: usize| -> PyResult<u32> { given.get_item(at)?.extract() };
     Ok(match word.as_str() {
         "create" => {
             let (last, read) = (parse(&given.get_item(2)?, 0)?, given.get_item(3)?.extract()?);
-            Op::Create { group: groups.next_group.max(1), name: name(1)?, last, read }
+            Op::Create { group: groups.fresh_group().map_err(limited)?, name: name(1)?, last, read }
         }
         "position" => {
             let (last, read) = (parse(&given.get_item(2)?, 0)?, given.get_item(3)?.extract()?);
@@ -62,7 +63,7 @@ fn op_of(groups: &Groups, given: &Row<'_>) -> PyResult<Op> {
         "destroy" => Op::Destroy { group: number(1)? },
         "consumer" => {
             let group = number(1)?;
-            let consumer = group_of(py, groups, group)?.next_consumer.max(1);
+            let consumer = group_of(py, groups, group)?.fresh_consumer().map_err(limited)?;
             Op::Consumer { group, consumer, name: name(2)? }
         }
         "dismiss" => Op::Dismiss { group: number(1)?, consumer: number(2)? },
@@ -150,7 +151,7 @@ impl Log {
             let mut settings: Option<Settings> = None;
             let mut named = Vec::new();
             for record in &records {
-                let op = op_of(&active.tail.state.groups, record)?;
+                let op = op_of(&active.tail.state.groups, &self.path, record)?;
                 if let Op::Setting { name, value } = &op {
                     // A frame that cannot be applied must not be written.
                     let settings = settings.get_or_insert_with(|| active.tail.state.settings.clone());
