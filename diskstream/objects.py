@@ -22,6 +22,7 @@ from urllib.parse import quote
 from diskstream.errors import RemoteError
 from diskstream.object_address import Address, file_systems
 from diskstream.plurals import number_of
+from diskstream.system_calls import give, give_folder
 
 if TYPE_CHECKING:
     from pyarrow import fs
@@ -413,6 +414,7 @@ class Place:
             try:
                 _make_folders(target.parent, Path(self.address.root) / home)
                 with os.fdopen(os.open(temporary, _NEW, _FILE_MODE), "wb") as sink:
+                    give(sink.fileno(), temporary)
                     while data := source.read(_AT_ONCE):
                         sink.write(data)
                     sink.flush()
@@ -477,6 +479,7 @@ def _make_folders(folder: Path, below: Path = Path("/")) -> None:
     missing = [each for each in (folder, *folder.parents) if each.is_relative_to(below) and not each.exists()]
     for each in reversed(missing):
         each.mkdir(mode=_DIRECTORY_MODE, exist_ok=True)
+        give_folder(each)
         _sync(each.parent)
 
 

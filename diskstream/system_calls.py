@@ -1,5 +1,6 @@
 """For the layers above: system calls whose errors are of our own tree, and files that are no pipes or devices."""
 
+from diskstream.engine.belonging import give, give_folder
 from diskstream.engine.descriptors import are_short, tried_again
 from diskstream.engine.files import open_regular, read_small, reading, wrapped
 from diskstream.engine.locks import exclusively, lock_now
@@ -9,6 +10,8 @@ __all__ = [
     "are_short",
     "children",
     "exclusively",
+    "give",
+    "give_folder",
     "is_folder",
     "is_there",
     "lock_now",

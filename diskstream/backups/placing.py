@@ -78,7 +78,8 @@ def _locked(target: Path) -> Iterator[Path]:
         fd = os.open(fresh, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:
         lock(fd, target)
-        if os.fstat(fd).st_uid not in (os.geteuid(), 0):  # what is in it goes, and what comes into it is believed
+        # What is in it goes, and what comes into it is believed. Who owns the folder above owns what root makes there.
+        if os.fstat(fd).st_uid not in (os.geteuid(), 0, *_whose(target.parent)):
             raise BackupError(fresh, "it is somebody else's", "remove it, or restore to another directory")
         for path in fresh.iterdir():
             with wrapped(path, "remove"):
@@ -86,6 +87,11 @@ def _locked(target: Path) -> Iterator[Path]:
         yield fresh
     finally:
         os.close(fd)
+
+
+def _whose(folder: Path) -> tuple[int, ...]:
+    with wrapped(folder, "look at"):
+        return (folder.stat().st_uid,) if os.geteuid() == 0 else ()
 
 
 def lock(fd: int, target: Path) -> None:

@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import BinaryIO, Protocol, Self
 
 from diskstream._native import CTL_BYTES, Ctl, LogFile
+from diskstream.engine.belonging import give, give_folder
 from diskstream.engine.descriptors import opened, tried_again
 from diskstream.engine.moved import FORKS, ForkedError
 from diskstream.errors import CorruptionError, StorageError, storage_error
@@ -84,6 +85,7 @@ class NewFile:
         self.path, self._made_at = path, FORKS.count
         with wrapped(path, "create"):
             self._fd = opened(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _FILE_MODE)
+        give(self._fd, path)
 
     def write(self, data: bytes) -> None:
         """Appends all of `data`.
@@ -148,6 +150,8 @@ def open_regular(path: Path, flags: int = os.O_RDONLY, mode: int = _FILE_MODE) -
     if not is_file:
         os.close(fd)
         raise OSError(errno.EINVAL, "it is no regular file", str(path))
+    if flags & os.O_CREAT:
+        give(fd, path)
     return fd
 
 
@@ -247,6 +251,7 @@ class Files:
             if self._made_at != FORKS.count:
                 raise ForkedError
             path.mkdir(mode=_DIRECTORY_MODE, exist_ok=True)
+            give_folder(path)
 
     def rmdir(self, path: Path) -> None:
         """Removes an empty directory; one that is gone already is fine."""

@@ -30,6 +30,7 @@ from typing import TypeVar
 import lmdb
 
 from diskstream.engine import view_check, view_map
+from diskstream.engine.belonging import give_folder
 from diskstream.engine.descriptors import opened, says_nothing, tried_again
 from diskstream.engine.files import open_regular, reading, size_of, wrapped
 from diskstream.engine.locks import Locks
@@ -154,6 +155,7 @@ class View:
     def _open(self) -> lmdb.Environment:
         try:
             self.path.mkdir(mode=0o700, exist_ok=True)
+            give_folder(self.path)
             self._check_owner()
             self._users = io.FileIO(open_regular(self.path / "users", os.O_RDWR | os.O_CREAT, 0o600), "r+")
             self._join(self._locks_of(self._users))

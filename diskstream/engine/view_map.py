@@ -81,6 +81,7 @@ def make_room_for_slots(view: Path) -> None:
             os.posix_fallocate(fd, 0, _BEFORE_SLOTS_BYTES + MAX_READERS * _SLOT_BYTES)
         finally:
             os.close(fd)
+        os.close(open_regular(view / "data.mdb", os.O_RDWR | os.O_CREAT, 0o600))  # LMDB would make it root's
 
 
 def as_ours(path: Path, error: lmdb.Error) -> StorageError:

@@ -20,7 +20,7 @@ from typing import NoReturn
 import diskstream
 from diskstream.errors import ChangedError
 from diskstream.ingest.sources import shown
-from diskstream.system_calls import lock_now, open_regular, wrapped
+from diskstream.system_calls import give_folder, lock_now, open_regular, wrapped
 
 __all__ = ["importing"]
 
@@ -40,6 +40,7 @@ def importing(store: diskstream.Store, stream: bytes, key: str) -> Iterator[None
     path = folder / f"{hashlib.sha256(stream + b' ' + key.encode()).hexdigest()}.lock"
     with wrapped(folder, "make"):
         folder.mkdir(mode=0o750, exist_ok=True)
+        give_folder(folder)
     fd = _locked(path, stream)
     try:
         with wrapped(path, "write"):
