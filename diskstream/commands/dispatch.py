@@ -76,6 +76,10 @@ def run(command: Command, caller: Caller, words: list[bytes]) -> "Reply | Waitin
     if type(reply) is ErrorReply:
         calls.failed += 1
         statistics.count_error(reply.text)
+        if caller.host is not None:
+            caller.keyspace.troubles.met(reply.text)
+    elif caller.keyspace.troubles.writes_fail and reply and "write" in command.flags and type(reply) is not Waiting:
+        caller.keyspace.troubles.wrote()
     return reply
 
 

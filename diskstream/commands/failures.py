@@ -25,6 +25,8 @@ __all__ = ["BAD_ID", "SYNTAX", "WRONG_TYPE", "c_text", "failure_of", "fault_of",
 _LOG = logging.getLogger("diskstream.server")
 WRONG_TYPE = b"WRONGTYPE Operation against a key holding the wrong kind of value"
 SYNTAX = "ERR syntax error"
+# What an embedding program is told to do.
+_IN_A_PROGRAM = "; Store.verify() lists all that is damaged"
 BAD_ID = "ERR Invalid stream ID specified as stream command argument"
 
 
@@ -65,7 +67,8 @@ def failure_of(error: DiskstreamError | OSError, command: str) -> Failure:
     ):
         return Failure(f"MISCONF Errors writing to the store: {_one_line(error)}")
     if isinstance(error, CorruptionError):
-        return Failure(f"ERR '{command}' met damaged data: {_one_line(error)}")
+        said = _one_line(error).removesuffix(_IN_A_PROGRAM)
+        return Failure(f"ERR '{command}' met damaged data: {said}; `diskstream verify` lists all that is damaged")
     if isinstance(error, ClosedError):
         return Failure("LOADING the store is being closed or opened")
     return Failure(f"ERR {_one_line(error)}")

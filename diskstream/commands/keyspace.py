@@ -22,6 +22,7 @@ from diskstream.commands.moments import Moment, MomentOfThread
 from diskstream.commands.replies import Failure
 from diskstream.commands.settings import Settings
 from diskstream.commands.statistics import Statistics
+from diskstream.commands.troubles import Troubles
 from diskstream.commands.versions import entries_version, identity
 from diskstream.copying import TEMPORARY
 from diskstream.errors import ClosedError, CorruptionError, DiskFullError, DiskstreamError
@@ -66,6 +67,7 @@ class Keyspace(MovingKeys, SweepingKeys):
         self.options = options
         self.settings = Settings(options, self.path)
         self.statistics = Statistics()
+        self.troubles = Troubles()
         self.sweeps, self.must_reopen = True, False
         self.moment: Moment = MomentOfThread()
         self._puts_off = self._is_closed = False

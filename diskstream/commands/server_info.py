@@ -90,7 +90,7 @@ def _persistence(caller: Caller) -> Facts:
         "aof_rewrite_in_progress": int(caller.keyspace.compacting.locked()),
         "aof_rewrite_scheduled": 0,
         "aof_last_bgrewrite_status": "err" if caller.keyspace.statistics.compaction_failed else "ok",
-        "aof_last_write_status": "ok",
+        "aof_last_write_status": "err" if caller.keyspace.troubles.writes_fail else "ok",
     }
 
 

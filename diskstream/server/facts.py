@@ -58,6 +58,8 @@ def gauges_of(server: "Server") -> Iterator[Gauge]:
     """What Prometheus is told beside the counters; called in its own thread."""
     connections = list(server.loop.connections.values())
     yield Gauge("clients", "Clients connected.", len(connections))
+    failing = server.keyspace.troubles.writes_fail
+    yield Gauge("writes_failing", "Whether the disk refused the last write: it is full, say.", int(failing))
     yield Gauge("waiting_clients", "Clients that wait for entries.", server.loop.runner.waiters.count)
     yield Gauge("unsent_bytes", "Bytes that wait for clients to read.", sum(len(each.out) for each in connections))
     yield Gauge("uptime_seconds", "Seconds since the start.", time.monotonic() - server.started)

@@ -219,9 +219,13 @@ class Runner:
                 continue
             count = len(batch)
             self._counts.commands += count
-            if count > 1 and isinstance(batch, AddBatch):
+            adds = isinstance(batch, AddBatch)
+            if count > 1 and adds:
                 self._counts.batched += count
-            for connection, reply in batch.run():
+            replies = batch.run()
+            if adds and self._keyspace.troubles.writes_fail and replies and type(replies[-1][1]) is Raw:
+                self._keyspace.troubles.wrote()
+            for connection, reply in replies:
                 self._answer(connection, reply)
 
     def _run_reads(self) -> None:

@@ -55,3 +55,29 @@ def test_writes_are_refused_reads_go_on_and_room_helps(server: Server, reserve: 
     with diskstream.open(reserve.parent / "store", read_only=True) as store:
         assert [str(entry.id).encode() for entry in store.stream("s").range()] == [*ids, added]
         assert store.verify().ok
+
+
+def test_who_runs_the_server_is_told(server: Server, reserve: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Only clients were: the log was silent, and INFO said of the last write that it was "ok"."""
+    now = 100.0
+    server.keyspace.troubles._clock = lambda: now
+    with caplog.at_level("WARNING", "diskstream.server"), Client.to(server) as client:
+        assert b"aof_last_write_status:ok" in client.call("INFO", "persistence")
+        add_until_refused(client)
+        assert b"aof_last_write_status:err" in client.call("INFO", "persistence")
+        assert "diskstream_server_writes_failing 1" in server._metrics()
+        reserve.unlink()
+        now += 2
+        assert client.call("XLEN", "s") > 0  # which changes nothing of that
+        assert b"aof_last_write_status:err" in client.call("INFO", "persistence")
+        tries = (client.call("XADD", "s", "*", "pad", "there is room") for _ in range(100_000))
+        assert next(reply for reply in tries if not isinstance(reply, ErrorLine))
+        now += 2
+        assert not isinstance(client.call("XADD", "s", "*", "pad", "there is room"), ErrorLine)
+        assert b"aof_last_write_status:ok" in client.call("INFO", "persistence")
+        assert "diskstream_server_writes_failing 0" in server._metrics()
+    said = [record.getMessage() for record in caplog.records]
+    refusals = [text for text in said if text.startswith("writes fail: Errors writing to the store")]
+    assert len(refusals) == 1  # not one for each of them
+    assert "No space left on device" in refusals[0]
+    assert said.count("writes go on") == 1

@@ -1,0 +1,55 @@
+"""What a client meets, and who runs the server must know of, is in the log; and each thing once a minute."""
+
+from pathlib import Path
+
+import pytest
+
+import diskstream
+from diskstream.commands import troubles
+from diskstream.commands.troubles import Troubles
+from tests.server.client import Client, serving
+
+
+def test_damaged_data_is_in_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with diskstream.open(tmp_path / "store") as store:
+        store.stream("s").add_many([{"n": n} for n in range(100)])
+        store.stream("s").add({"n": "behind"})
+    with (tmp_path / "store/streams/s/00000001.log").open("r+b") as file:
+        file.seek(4096 + 300)
+        file.write(b"rot")
+    with (
+        caplog.at_level("WARNING", "diskstream.server"),
+        serving(tmp_path / "store") as server,
+        Client.to(server) as client,
+    ):
+        told = [str(client.call("XADD", "s", "*", "n", "1")) for _ in range(3)]
+    assert all("met damaged data" in text and "00000001.log" in text for text in told)
+    assert "Store." not in told[0]  # which a client cannot call
+    assert told[0].endswith("`diskstream verify` lists all that is damaged")
+    assert [record.getMessage() for record in caplog.records if "00000001.log" in record.getMessage()] == [
+        "damaged: " + told[0].partition(" met damaged data: ")[2]
+    ]
+
+
+def test_what_goes_on_is_told_again_and_not_at_once(caplog: pytest.LogCaptureFixture) -> None:
+    now = 0.0
+    found = Troubles(lambda: now)
+    with caplog.at_level("WARNING", "diskstream.server"):
+        for _ in range(3):
+            found.met(b"MISCONF Errors writing to the store: full")
+            found.wrote()
+            assert found.writes_fail  # a small one that found a place
+        for _ in range(2):
+            now += troubles._AGAIN_S
+            found.wrote()
+            assert not found.writes_fail
+            found.met(b"MISCONF Errors writing to the store: full")
+        now += troubles._QUIET_S
+        found.wrote()
+        found.met(b"ERR syntax error")
+        for number in range(2 * troubles._MOST_KINDS):
+            found.met(b"ERR 'xadd' met damaged data: file %d" % number)
+    said = [record.getMessage() for record in caplog.records]
+    assert said[:4] == ["writes fail: Errors writing to the store: full", "writes go on"] * 2
+    assert said[4:6] == said[:2]
+    assert len(said) == 6 + troubles._MOST_KINDS - 1
