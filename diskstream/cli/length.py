@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from diskstream.cli.options import directory_option, existing_store, existing_stream, json_option, stream_argument
+from diskstream.cli.options import directory_option, existing_store, existing_stream, json_option, stream_argument, whole
 from diskstream.cli.output import write_json
 
 
@@ -17,7 +17,7 @@ from diskstream.cli.output import write_json
 def command(stream: bytes, directory: Path, as_json: bool) -> None:
     """Print the number of entries."""
     with existing_store(directory, read_only=True) as store:
-        length = len(existing_stream(store, stream))
+        length = len(whole(existing_stream(store, stream)))
     if as_json:
         write_json({"stream": stream, "length": length})
     else:

@@ -140,9 +140,25 @@ def none_missing(directory: Path) -> Iterator[None]:
         ) from None
 
 
+def whole(stream: diskstream.Stream) -> diskstream.Stream:
+    """The same stream. Counts and groups of one whose log is damaged are those of before the damage: no answer.
+
+    Raises:
+        CorruptionError: it is damaged.
+    """
+    vitals = stream.vitals()
+    if vitals is not None and vitals.is_damaged:
+        stream.count("+", "+")  # which goes past the damage
+    return stream
+
+
 def existing_group(store: diskstream.Store, stream: bytes, name: bytes) -> diskstream.Group:
-    """The group of that name. A misspelt name is an error, not a new group."""
-    group = existing_stream(store, stream).group(name, create=False)
+    """The group of that name. A misspelt name is an error, not a new group.
+
+    Raises:
+        CorruptionError: the stream's log is damaged, so nobody knows its groups.
+    """
+    group = whole(existing_stream(store, stream)).group(name, create=False)
     if not group.exists():
         raise Failure(
             f"there is no group {text(name)} of stream {text(stream)} in {store.path}",

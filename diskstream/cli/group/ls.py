@@ -10,7 +10,7 @@ from rich.text import Text
 
 import diskstream
 from diskstream.cli.failure import Failure
-from diskstream.cli.options import directory_option, existing_store, existing_stream, json_option, stream_argument
+from diskstream.cli.options import directory_option, existing_store, existing_stream, json_option, stream_argument, whole
 from diskstream.cli.output import attributes, print_table, text, write_json
 
 
@@ -34,7 +34,7 @@ def command(ctx: click.Context, *, stream: bytes | None, directory: Path, as_jso
             existing_stream(store, stream)
         for name in store.streams() if stream is None else [stream]:
             try:
-                groups = store.stream(name).groups()
+                groups = whole(store.stream(name)).groups()
             except diskstream.NoSuchStreamError:
                 continue  # it went just now
             except (diskstream.CorruptionError, diskstream.NewerFormatError) as error:

@@ -11,7 +11,7 @@ from diskstream.cli.amounts import SPAN
 from diskstream.cli.completing import complete_streams
 from diskstream.cli.failure import Failure
 from diskstream.cli.moments import since, start_bound
-from diskstream.cli.options import as_bytes, directory_option, existing_store, existing_stream, json_option
+from diskstream.cli.options import as_bytes, directory_option, existing_store, existing_stream, json_option, whole
 from diskstream.cli.output import text
 from diskstream.cli.stopping import Stopped, stopping
 from diskstream.cli.tail.follower import Follower, follow
@@ -80,10 +80,22 @@ def command(
                 )
                 lines.write(name, shown)
                 followers.append(follower)
+            for name in names:
+                _tell_damage(store.stream(name), goes_on=follows)
             if follows and not follow(store, followers, lines, retry=retry):
                 raise _all_gone(store, names)
         except Stopped:
             pass
+
+
+def _tell_damage(stream: diskstream.Stream, *, goes_on: bool) -> None:
+    """What was shown as the newest of a damaged stream is what stands before the damage."""
+    try:
+        whole(stream)
+    except diskstream.CorruptionError as error:
+        if not goes_on:
+            raise
+        Failure(f"{text(stream.name)}: {error}", hint=error.hint).show()
 
 
 def _all_gone(store: diskstream.Store, names: list[bytes]) -> Failure:

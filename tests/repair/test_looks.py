@@ -1,0 +1,60 @@
+"""What verbs that look say of a stream whose log is damaged: that it is, and no count of what stands before that."""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import diskstream
+from diskstream.cli import main
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    """A store with a sound stream, and one in whose log a group was made behind the damage."""
+    with diskstream.open(tmp_path / "store") as store:
+        for name in ("broken", "sound"):
+            stream = store.stream(name)
+            for number in range(50):
+                stream.add({"n": number}, f"{number + 1}-1")
+            stream.group("late", start="0").consumer("c").read(count=3)
+    with (tmp_path / "store/streams/broken/00000001.log").open("r+b") as file:
+        file.seek(4096 + 1500)
+        file.write(b"rot")
+    return tmp_path / "store"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "len broken",
+        "ls",
+        "group ls broken",
+        "group ls",
+        "group info broken late",
+        "group pending broken late",
+        "group pending broken late --summary",
+        "consumer ls broken late",
+        "tail broken",
+        "tail broken sound",
+        "info broken",
+        "count broken",
+    ],
+)
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_damaged_log_is_told_of(directory: Path, words: str, as_json: bool) -> None:
+    """`group ls` listed no group of such a stream, `len` the entries before the damage; both ended with 0."""
+    said = CliRunner().invoke(main, [*words.split(), "--dir", str(directory), *["--json"] * as_json])
+    assert said.exit_code == 1
+    assert "broken/00000001.log" in said.stderr
+    assert "there is no group" not in said.stderr
+    if words.split()[0] != "tail":
+        assert "broken" not in said.stdout
+    if words in ("ls", "group ls"):
+        assert "sound" in said.stdout
+
+
+def test_a_sound_stream_beside_it_is_looked_at_as_ever(directory: Path) -> None:
+    for words in ("len sound", "group ls sound", "group info sound late", "consumer ls sound late", "tail sound -n 1"):
+        said = CliRunner().invoke(main, [*words.split(), "--dir", str(directory)])
+        assert (said.exit_code, said.stderr) == (0, "")
