@@ -6,7 +6,14 @@ from pathlib import Path
 
 import click
 
-from diskstream.cli.options import directory_option, existing_store, existing_stream, json_option, stream_argument, whole
+from diskstream.cli.options import (
+    directory_option,
+    existing_store,
+    existing_stream,
+    json_option,
+    stream_argument,
+    whole,
+)
 from diskstream.cli.output import write_json
 
 

@@ -10,7 +10,14 @@ from rich.text import Text
 
 import diskstream
 from diskstream.cli.failure import Failure
-from diskstream.cli.options import directory_option, existing_store, existing_stream, json_option, stream_argument, whole
+from diskstream.cli.options import (
+    directory_option,
+    existing_store,
+    existing_stream,
+    json_option,
+    stream_argument,
+    whole,
+)
 from diskstream.cli.output import attributes, print_table, text, write_json
 
 
