@@ -99,7 +99,13 @@ def telling(url: str, doing: str) -> Iterator[None]:
         (redis.exceptions.OutOfMemoryError, "it is out of memory", "make room there: raise maxmemory, or trim"),
         (redis.TimeoutError, "it did not answer in time", "run this again: it goes on where it stopped"),
         (redis.exceptions.NoPermissionError, "its ACL forbids this", "grant this user the commands and the keys"),
-        (redis.ConnectionError, "the connection failed", "run this again: it goes on where it stopped"),
+        (
+            redis.ConnectionError,
+            "the connection failed",
+            "run this again when it is there; see that the address is right"
+            if doing == "connect"
+            else "run this again: it goes on where it stopped",
+        ),
         (redis.RedisError, "it refused", None),
     )
     try:

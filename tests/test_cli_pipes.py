@@ -60,7 +60,14 @@ def test_a_reader_that_goes_before_all_was_written_ends_it_with_1(store: Path, w
     assert read_a_byte(store, *words.split(), PYTHONUNBUFFERED=unbuffered) == (1, b"")
 
 
-@pytest.mark.parametrize("words", ["range s", "export s -o -", "tail s", "ls --json", "replay s --to -", "count s"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        *("range s", "export s -o -", "tail s", "ls --json", "replay s --to -", "count s"),
+        *("group ls s", "group pending s nobody --json", "group info s nobody", "consumer ls s nobody"),
+        *("retention show", "cold ls", "backup ls backups"),
+    ],
+)
 def test_what_has_nowhere_to_go_is_an_error(store: Path, words: str) -> None:
     """It went nowhere, with status 0: a script took the export for complete."""
     line = 'exec "$@" >&-'

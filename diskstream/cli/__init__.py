@@ -73,6 +73,7 @@ _OF_VERBS = {"-d": " STORE", "--dir": " STORE", "--json": ""}
 
 # They do nothing but print: with nowhere to print to they have failed.
 _ONLY_PRINT = {"count", "info", "inspect", "len", "ls", "range", "tail", "top"}
+_ONLY_PRINT |= {"backup ls", "cold ls", "consumer ls", "group info", "group ls", "group pending", "retention show"}
 
 
 class _Verbs(click.Group):
@@ -94,7 +95,7 @@ class _Verbs(click.Group):
         meant = get_close_matches(args[0], _MODULES, n=1)
         if args[0] not in _MODULES and meant and not ctx.resilient_parsing:
             raise click.UsageError(f"No such command {args[0]!r}. Did you mean {meant[0]!r}?", ctx)
-        if args[0] in _ONLY_PRINT and not ctx.resilient_parsing:
+        if not _ONLY_PRINT.isdisjoint((args[0], " ".join(args[:2]))) and not ctx.resilient_parsing:
             check_open()
         return super().resolve_command(ctx, args)
 

@@ -140,3 +140,11 @@ def test_tls(tmp_path: Path) -> None:
         assert "certificate" in world.refused()  # one that nobody vouches for
     finally:
         _stop(process)
+
+
+@pytest.mark.parametrize("place", ["localhost:1", "nowhere.invalid"])
+def test_where_nobody_answers_the_address_is_to_be_looked_at(place: str) -> None:
+    """It said to run the same again, which is no help with a wrong port."""
+    with pytest.raises(RemoteError) as refused:
+        connect(f"redis://{place}", timeout_s=5)
+    assert refused.value.hint == "run this again when it is there; see that the address is right"
