@@ -136,6 +136,23 @@ def test_a_typed_column_has_one_value_of_a_repeated_name(
     assert found["none"].null_count == found["bad"].null_count == len(made.live)
 
 
+@pytest.mark.parametrize(("duplicates", "chosen"), [("first", b"x"), ("last", b"y")])
+@pytest.mark.parametrize("sealed", [False, True])
+def test_of_a_repeated_name_the_value_that_counts_is_told_where_it_does_not_parse(
+    store: Store, duplicates: str, chosen: bytes, *, sealed: bool
+) -> None:
+    """With `first` the last one was told, which may even parse."""
+    stream = store.stream("x")
+    stream.add([("a", "x"), ("a", 7), ("a", "y")], "1-0")
+    if sealed:
+        stream.seal()
+    wanted: dict[str, Any] = {"layout": "typed", "columns": {"a": "int64"}, "duplicates": duplicates}
+    found = table(stream.scan(**wanted))
+    assert (found["a"].to_pylist(), found["bad"].to_pylist()) == ([None], [[{"name": b"a", "value": chosen}]])
+    with pytest.raises(ArgumentError, match=f"does not parse as int64: {chosen!r}"):
+        table(stream.scan(**wanted, strict=True))
+
+
 @pytest.mark.parametrize("layout", ["map", "typed"])
 @pytest.mark.parametrize("sealed", [False, True])
 def test_a_repeated_name_may_be_refused(store: Store, layout: str, *, sealed: bool) -> None:

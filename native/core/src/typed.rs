@@ -220,6 +220,15 @@ impl Typed {
         Typed { columns, bad: Vec::new(), duplicates, exact }
     }
 
+    /// The value of a row that counts for the columns of a field: of a repeated name the one that they hold.
+    pub fn value<'a>(&self, block: &'a Block, row: usize, name: &[u8]) -> Option<&'a [u8]> {
+        let mut values = block.pairs(row).filter(|(candidate, _)| *candidate == name).map(|(_, value)| value);
+        match self.duplicates {
+            Duplicates::Last => values.last(),
+            Duplicates::First | Duplicates::Fail => values.next(),
+        }
+    }
+
     /// Adds rows of a block; `before` rows came earlier in this batch.
     pub fn push(&mut self, block: &Block, rows: &[usize], before: usize) -> Result<()> {
         let run = match (rows.first(), rows.last()) {
@@ -377,6 +386,8 @@ mod tests {
             let mut typed = Typed::new(vec![(b"a"[..].into(), Type::Int(64))], policy, false);
             typed.push(&rows, &[0], 0).unwrap();
             assert_eq!(typed.columns[0].data[0], value);
+            assert_eq!(typed.value(&rows, 0, b"a"), Some(value.to_string().as_bytes()));
+            assert_eq!(typed.value(&rows, 0, b"b"), None);
         }
         assert!(Typed::new(vec![(b"a"[..].into(), Type::Utf8)], Duplicates::Fail, false).push(&rows, &[0], 0).is_err());
     }

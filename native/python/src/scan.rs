@@ -220,13 +220,12 @@ impl Columns {
         while listed.rows() < before {
             listed.end_row()?;
         }
-        let found = typed.bad.get_mut(known..).unwrap_or_default();
-        found.sort_unstable();
-        let mut found = found.iter().peekable();
+        typed.bad.get_mut(known..).unwrap_or_default().sort_unstable();
+        let mut found = typed.bad.get(known..).unwrap_or_default().iter().peekable();
         for (count, row) in rows.iter().enumerate() {
             while let Some(bad) = found.next_if(|bad| bad.row == before + count) {
                 let name = typed.columns.get(bad.column).map_or(&[][..], |column| &column.name);
-                let value = block.block.value(*row, name).unwrap_or(&[]);
+                let value = typed.value(&block.block, *row, name).unwrap_or(&[]);
                 listed.field(name, value)?;
                 if self.first_bad.is_none() {
                     self.first_bad = block.block.id(*row).map(|id| (id, name.to_vec(), value.to_vec()));
