@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -216,7 +217,8 @@ class EntriesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 ranges.append((name, first, last))
         path = str(store.path)
         self._check_losses(store, begun, start, end)
-        runs = partitioned(store, ranges, self.options)
+        # Where the batch ends was decided when it was planned: a query that is started again may have other options.
+        runs = partitioned(store, ranges, replace(self.options, include_tail=True))
         self._check_losses(store, begun, start, end)  # what went meanwhile is in no slice, and no task would miss it
         return [EntriesPartition(path, path, run, leased=False) for run in runs] or [
             EntriesPartition(path, path, (), leased=False)
