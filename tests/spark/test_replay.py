@@ -217,6 +217,24 @@ def test_a_name_stands_for_one_replay(
     assert all_of(target) == {b"a": [("100-0", [(b"n", b"1")])]}
 
 
+def test_one_replay_has_one_name_however_its_words_are_put(
+    no_spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Named in another order, or by a relative path, it was another one: with new IDs it came in a second time."""
+    store, target = tmp_path / "store", tmp_path / "target"
+    for name in NAMES_AB:
+        fill(store, name, [("100-0", {"n": "1"})])
+    given = ReplaySettings(str(store), str(target), NAMES_AB, ids="new")
+    assert job.run(no_spark, given).entries == 2
+    monkeypatch.chdir(tmp_path)
+    for again in (
+        replace(given, streams=NAMES_AB[::-1]),
+        replace(given, source="store"),
+        replace(given, target="target"),
+    ):
+        assert job.run(no_spark, again).complete_before
+
+
 def test_a_replay_that_an_earlier_version_completed_is_complete(no_spark: Any, tmp_path: Path) -> None:
     fill(tmp_path / "store", "a", [("100-0", {"n": "1"})])
     given = ReplaySettings(str(tmp_path / "store"), str(tmp_path / "target"))

@@ -75,7 +75,8 @@ class ReplaySettings:
         """The name of the writer in the target's streams."""
         if self.name:
             return f"replay:{self.name}"
-        facts = [self.source, self.streams, self.pattern, self.start, self.end, self.ids, self.to]
+        streams = tuple(sorted(set(self.streams)))  # as `words` has it: the same words must not be done twice
+        facts = [self.words["source"], streams, self.pattern, self.start, self.end, self.ids, self.to]
         return f"replay:{hashlib.sha256(repr(facts).encode()).hexdigest()[:32]}"
 
 
