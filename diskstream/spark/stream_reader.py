@@ -7,7 +7,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
 from pyspark.sql.types import StructType
 
 from diskstream.errors import ArgumentError, DataLossError, NoSuchStreamError
@@ -127,8 +134,14 @@ class EntriesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._initial
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802  # Spark's name
-        """No limit that Spark would know of: this source's are in its options."""
-        return ReadAllAvailable()
+        """That there are limits, where the options have some. Spark knows one of them at a time, and hands it back but
+        for a trigger that takes no heed of limits (Once)."""
+        options = self.options
+        if options.max_entries_per_trigger:
+            return ReadMaxRows(options.max_entries_per_trigger)
+        if options.max_bytes_per_trigger:
+            return ReadMaxBytes(options.max_bytes_per_trigger)
+        return ReadMinRows(options.min_entries_per_trigger) if options.min_entries_per_trigger else ReadAllAvailable()
 
     def _latest(self, start: dict[bytes, EntryID]) -> dict[bytes, EntryID]:
         store = self._opened()
@@ -138,8 +151,9 @@ class EntriesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 latest[name] = self._end(store.stream(name))
         return latest
 
-    def latestOffset(self, start: dict[str, str], limit: ReadLimit) -> dict[str, str]:  # noqa: ARG002, N802
-        """Where the next micro-batch ends; `start` where there is nothing for one.
+    def latestOffset(self, start: dict[str, str], limit: ReadLimit) -> dict[str, str]:  # noqa: N802
+        """Where the next micro-batch ends; `start` where there is nothing for one. All limits of the options hold, or,
+        where Spark asks for all that is available, none.
 
         Raises:
             ArgumentError: the query read streams that are not chosen any more.
@@ -162,7 +176,9 @@ class EntriesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if name not in begun:
                 new[name] = begun[name] = self._begin_later(store.stream(name), reached)
             latest[name] = max(latest[name], begun[name])
-        ends = self._admission.end(store, begun, latest, draining=self._target is not None)
+        ends = latest
+        if not isinstance(limit, ReadAllAvailable):
+            ends = self._admission.end(store, begun, latest, draining=self._target is not None)
         ended = self._offset(ends, known, {name: at for name, at in new.items() if name in ends})
         # `%streams` may be missing in a checkpoint of an earlier version: that alone is no batch.
         same = ends == offsets.decode(start) and (not known or offsets.identities(ended) == known)

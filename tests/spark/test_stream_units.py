@@ -39,7 +39,7 @@ class Query:
         self.offset = offset if offset is not None else self.reader.initialOffset()
 
     def latest(self) -> Offset:
-        return self.reader.latestOffset(self.offset, streaming.ReadAllAvailable())
+        return self.reader.latestOffset(self.offset, self.reader.getDefaultReadLimit())
 
     def read(self, start: Offset, end: Offset) -> Rows:
         found: Rows = []

@@ -78,6 +78,19 @@ def test_available_now_drains_within_the_limit(session: "SparkSession", store: S
     assert numbers(store) == list(range(0, 200, 2))
 
 
+def test_a_trigger_that_takes_no_heed_of_limits_reads_all_that_there_is(
+    session: "SparkSession", store: Store, tmp_path: Path
+) -> None:
+    """Once read as much as the limit lets one batch have, or nothing where that was to wait, and the query ended."""
+    fill(store, range(100))
+    limited = session.readStream.format("diskstream").schema("n long").option("startingIds", "earliest")
+    limited = limited.options(maxEntriesPerTrigger=30, minEntriesPerTrigger=500)
+    to = limited.load(str(store.path)).writeStream.format("diskstream").option("stream", "out").trigger(once=True)
+    query = to.option("checkpointLocation", str(tmp_path / "checkpoint")).start(str(store.path))
+    query.awaitTermination()
+    assert rows_in_batches(query) == [100]
+
+
 @pytest.mark.parametrize("forgotten", [1, 3])
 def test_batches_that_come_again_cut_differently_double_nothing(
     session: "SparkSession", store: Store, tmp_path: Path, forgotten: int
