@@ -192,12 +192,15 @@ def _scanner(plan: Plan, shape: Shape, options: ReadOptions) -> Any:
     if plan.layout == "ids":
         return lambda batch: of(batch, [], [])
     if shape.layout == "typed":
-        names = [shown(name.decode()) for name, _ in plan.columns]
+        fields = [name for name, _ in plan.columns]
+        names, whole = [shown(name.decode()) for name in fields], len({*fields}) == len(shape.columns)
 
         def typed(batch: "pa.RecordBatch") -> "pa.RecordBatch":
             if options.mode == "FAILFAST":
                 _check_parsed(batch, names)
-            return of(batch, [*names, CORRUPT], [*names, "bad"])
+            made = of(batch, [*names, CORRUPT], [*names, "bad"])
+            last = made.num_columns - 1
+            return made if whole else made.set_column(last, "bad", _of_fields(made.column(last), fields))
 
         return typed
     if plan.layout == "fields":
@@ -208,6 +211,20 @@ def _scanner(plan: Plan, shape: Shape, options: ReadOptions) -> Any:
     )
     # Rows as they are stored, and those as any read of a store unpacks them: one decoder for both.
     return lambda batch: as_batch(how, [each.block() for each in packed_rows(batch, "columns")], 0)
+
+
+def _of_fields(bad: Any, fields: list[bytes]) -> Any:
+    """What did not parse of these fields: an archive tells it of all that it has."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    told = bad.flatten()
+    kept = pc.is_in(told.field("name"), value_set=pa.array(fields, pa.binary()))
+    rows = np.asarray(pc.list_parent_indices(bad).filter(kept))
+    counts = np.bincount(rows, minlength=len(bad))
+    ends = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+    return pa.ListArray.from_arrays(pa.array(ends), told.filter(kept), mask=pa.array(counts == 0))
 
 
 def _check_parsed(batch: "pa.RecordBatch", names: list[str]) -> None:

@@ -69,7 +69,7 @@ def default_schema(options: ReadOptions, typed: Sequence[tuple[str, str]] = ()) 
         ArgumentError: typed columns need one.
     """
     if typed:
-        columns = [(f"{PREFIX}{name}" if is_part(name) else name, _of_kind(kind)) for name, kind in typed]
+        columns = [(f"{PREFIX}{name}" if _is_taken(name) else name, _of_kind(kind)) for name, kind in typed]
         return st.StructType([st.StructField(*each) for each in [*_IDS, *columns, (CORRUPT, _FIELDS)]])
     if options.layout == "typed":
         raise ArgumentError("layout=typed needs the columns: .schema('sensor string, value double')")
@@ -123,6 +123,11 @@ def _of_kind(kind: str) -> st.DataType:
 def is_part(name: str) -> bool:
     """Whether a column of this name stands for part of an entry."""
     return name in _PARTS
+
+
+def _is_taken(name: str) -> bool:
+    """Whether a column of this name does not stand for the field that has it."""
+    return is_part(name) or name.startswith(PREFIX)
 
 
 def check_part(column: st.StructField) -> None:

@@ -1,0 +1,56 @@
+"""Columns of a typed archive that are chosen, or have names that mean something else: the same as of its store."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark")
+pytest.importorskip("pyarrow")
+
+from pyspark.sql import types as st
+
+from diskstream.spark.jobs import archive
+from diskstream.spark.jobs.archive import ArchiveSettings
+from diskstream.spark.source import DiskstreamSource
+from tests.spark.archives import fill, no_spark
+
+__all__ = ["no_spark"]
+
+ID = st.StructField("id", st.StringType())
+FIELD = st.StructType([st.StructField("name", st.BinaryType()), st.StructField("value", st.BinaryType())])
+
+
+def read(path: Path, schema: st.StructType, **options: str) -> list[dict[str, Any]]:
+    reader: Any = DiskstreamSource({"path": str(path), **options}).reader(schema)
+    return [row for part in reader.partitions() for batch in reader.read(part) for row in batch.to_pylist()]
+
+
+def archived(no_spark: Any, folder: Path, columns: tuple[tuple[str, str], ...]) -> Path:
+    given = ArchiveSettings(str(folder / "store"), str(folder / "archive"), layout="typed", columns=columns)
+    archive.run(no_spark, given)
+    return folder / "archive"
+
+
+@pytest.mark.parametrize("chosen", ["n", "bad"])
+def test_what_did_not_parse_is_told_of_the_columns_that_are_read(no_spark: Any, tmp_path: Path, chosen: str) -> None:
+    """It was told of all that the archive has, so that rows counted as corrupt that are not."""
+    rows = [{"n": "x", "bad": "1"}, {"n": "1", "bad": "y"}, {"n": "x", "bad": "y"}, {"n": "1", "bad": "1"}]
+    fill(tmp_path / "store", "s", [(f"{number}-0", row) for number, row in enumerate(rows, 1)])
+    root = archived(no_spark, tmp_path, (("n", "int64"), ("bad", "int64")))
+    columns = [st.StructField(chosen, st.LongType()), st.StructField("_corrupt", st.ArrayType(FIELD))]
+    found = read(root, st.StructType([ID, *columns]))
+    assert found == read(tmp_path / "store", st.StructType([ID, *columns]))
+    assert found == read(root, st.StructType([ID, *columns]), batchRows="1")
+    assert sum(row["_corrupt"] is not None for row in found) == 2
+
+
+def test_without_a_schema_a_field_whose_name_has_the_prefix_is_that_field(no_spark: Any, tmp_path: Path) -> None:
+    """Its column stood for the field without it: what the archive has was refused, or the other field shown twice."""
+    fill(tmp_path / "store", "s", [("1-0", {"x": "1", "field:x": "2"})])
+    root = archived(no_spark, tmp_path, (("x", "int64"), ("field:x", "int64")))
+    made = DiskstreamSource({"path": str(root)}).schema()
+    assert made.names == ["stream", "id_ms", "id_seq", "ts", "x", "field:field:x", "_corrupt"]
+    [row] = read(root, made)
+    assert (row["x"], row["field:field:x"]) == (1, 2)
+    assert [row] == read(tmp_path / "store", made)
