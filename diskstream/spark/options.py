@@ -116,9 +116,11 @@ def _position(value: object, *, end: bool) -> EntryID | str:
     if value.lower() in ("earliest", "latest"):
         return value.lower()
     try:
-        return {"-": MIN_ID, "+": MAX_ID}.get(value) or (parse_end(value) if end else parse_id(value))
+        found = {"-": MIN_ID, "+": MAX_ID}.get(value) or (parse_end(value) if end else parse_id(value))
     except InvalidIDError:
         raise ValueError(f"{_POSITIONS}; not {value!r}") from None
+    # No entry has the least ID: who begins there means the beginning, whatever was trimmed.
+    return "earliest" if found == MIN_ID and not end else found
 
 
 def _bounds(value: str, *, end: bool = False) -> Bounds:

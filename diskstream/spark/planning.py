@@ -11,12 +11,14 @@ from diskstream import leases
 from diskstream.errors import (
     ArgumentError,
     CorruptionError,
+    DataLossError,
     NoSuchStreamError,
     NotAStoreError,
     PoisonedError,
     ReadOnlyError,
 )
 from diskstream.ids import MAX_ID, MIN_ID, EntryID
+from diskstream.spark.names import as_text
 from diskstream.spark.options import Bounds, ReadOptions
 from diskstream.spark.partitions import EntriesPartition, Slice, pack, spread
 from diskstream.store import Store
@@ -181,6 +183,7 @@ def plan_entries(options: ReadOptions) -> list[EntriesPartition]:
     Raises:
         NotAStoreError, NoSuchStreamError, NewerFormatError, CorruptionError: see `diskstream.errors`.
         ArgumentError: a bound for a stream that is not read.
+        DataLossError: the ID that it is to begin with was trimmed away.
     """
     with open_for_planning(options.path) as store:
         names = chosen_streams(store, options)
@@ -202,8 +205,24 @@ def _planned(path: str, names: list[bytes], options: ReadOptions) -> list[tuple[
         for name in names:
             stream = store.stream(name)
             if found := bounds_of(name, stream.last_id, options):
+                _check_start(stream, found[0], options)
                 ranges.append((name, *found))
         return partitioned(store, ranges, options)
+
+
+def _check_start(stream: Stream, first: EntryID, options: ReadOptions) -> None:
+    """Looks whether the ID that a read was told to begin with was trimmed away. A word or a time may be before all
+    that there is; an ID says that what follows was not read yet.
+
+    Raises:
+        DataLossError: it was.
+    """
+    told = options.starting_ids.of(stream.name) if options.starting_ids and options.fail_on_data_loss else ""
+    trimmed = stream.trimmed_to()
+    if isinstance(told, EntryID) and trimmed is not None and trimmed >= first:
+        raise DataLossError(
+            as_text(stream.name), f"entries up to {trimmed} were trimmed away", f"{first} and what follows"
+        )
 
 
 def partitioned(
