@@ -356,6 +356,25 @@ def test_a_frame_of_a_later_version_is_refused_and_never_taken_for_a_torn_tail(
         SlowStore(tmp_path).stream(b"a")
 
 
+@pytest.mark.parametrize("kind", [18, layouts.MARK])
+@pytest.mark.parametrize("torn", [False, True])
+def test_the_head_of_a_frame_of_a_later_version_is_enough(tmp_path: Path, kind: int, torn: bool) -> None:
+    """Its kind, or bytes 10 and 11, say so. What else is there of it, and what it claims, nobody knows."""
+    last = small_log(tmp_path)
+    log = SlowStore(tmp_path).stream(b"a").log
+    head = bytearray(a_frame(log, last, kind, b"a payload that is not there")[:60])
+    head[10] = int(kind == layouts.MARK)
+    before = b"\xff" * 40 if torn else b""
+    write_at(log.path, last.end, before + head + crc32c(bytes(head)).to_bytes(4, "little"))
+    with pytest.raises(RottenError if torn else NewerError):
+        SlowStore(tmp_path).stream(b"a")
+    data = log.path.read_bytes()
+    refusal = diskstream.CorruptionError if torn else diskstream.NewerFormatError
+    with opened(tmp_path) as store, pytest.raises(refusal):
+        store.stream("a").add({"k": "v"})
+    assert log.path.read_bytes()[last.end :] == data[last.end :]
+
+
 @pytest.mark.parametrize(
     ("records", "newer"),
     [

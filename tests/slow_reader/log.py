@@ -59,8 +59,11 @@ def whole_frame(path: Path, data: bytes, offset: int, salt: int | None) -> Frame
     values = checked(path, head, offset, FRAME_HEADER)
     _, length, kind, flags, zero, entries, lsn, behind, chain, time, ms, seq, payload_crc, crc = values
     limit = layouts.MAX_SNAPSHOT_BYTES if kind == layouts.SNAPSHOT else layouts.MAX_PAYLOAD_BYTES
-    if length > limit or zero != b"\0\0":
-        raise FormatError(path, offset + 4, "a length within the limit, and zeros", (length, zero))
+    known = layouts.RECORDS if kind == layouts.ENTRIES else 0
+    if kind not in layouts.KINDS.values() or flags & ~known or zero != b"\0\0":
+        raise NewerError(path, offset + 8, "a known kind with known flags", (kind, flags, zero))
+    if length > limit:
+        raise FormatError(path, offset + 4, "a length within the limit", length)
     payload = cursor.take(length)
     if crc32c(payload) != payload_crc:
         raise FormatError(path, offset + 56, f"checksum {crc32c(payload):08x}", f"{payload_crc:08x}")
@@ -108,17 +111,16 @@ class Log:
         if (found.lsn, found.chain) != (before.lsn + 1, before.crc):
             expected = f"frame {before.lsn + 1} behind {before.crc:08x}"
             raise FormatError(self.path, found.offset, expected, f"{found.lsn} behind {found.chain:08x}")
-        known = layouts.RECORDS if found.kind == layouts.ENTRIES else 0
-        if found.kind not in layouts.KINDS.values() or found.flags & ~known:
-            raise NewerError(self.path, found.offset + 8, "a known kind with known flags", (found.kind, found.flags))
         return found
 
-    def claim(self, end: int, want: int) -> Frame | None:
-        """A frame from `end` on which says that the one with LSN `want` was durable."""
+    def claim(self, end: int, want: int) -> Frame | NewerError | None:
+        """A frame from `end` on which says that the one with LSN `want` was durable, or is of a later version."""
         stop = end + len(self.data[end:].rstrip(b"\0"))
         while end < stop:
             try:
                 found = whole_frame(self.path, self.data, end, self.salt)
+            except NewerError as later:
+                return later
             except FormatError:
                 end += 8
                 continue
