@@ -57,7 +57,8 @@ _NETWORK = frozenset(
         *("fuse.gcsfuse", "fuse.goofys", "fuse.mount-s3"),
     }
 )
-_OURS = frozenset({"store.json", "streams", "view", "ctl"})
+# The last is what a file system itself may have put into an empty one: a store may have a disk to itself.
+_OURS = frozenset({"store.json", "streams", "view", "ctl", "lost+found"})
 _MAX_STORE_JSON_BYTES = 1 << 16
 # What a backup says of itself, and the stores that a server keeps within its own.
 _BACKUP = "backup.jsonl"
