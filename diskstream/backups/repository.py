@@ -28,6 +28,9 @@ _MAX_DESCRIPTION_BYTES: Final = 1 << 20
 _LOCK: Final = "lock"
 _NAME: Final = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{8}")
 _UNFINISHED, _GONE = ".new-", ".gone-"
+_NO_DESCRIPTION: Final = (
+    "each backup in it can be verified and restored by its own directory; make new ones in another directory"
+)
 # So many backups are named where none is of what is asked.
 _TOLD: Final = 3
 # What the file system itself may have put into an empty one.
@@ -136,6 +139,8 @@ class Repository:
         except FileNotFoundError:
             what = "it holds no backups" if path.is_dir() else "there is no such directory"
             hint = "diskstream backup create makes one there"
+            if path.is_dir() and any(_NAME.fullmatch(each.name) for each in path.iterdir()):
+                what, hint = f"its {_DESCRIPTION} is missing", _NO_DESCRIPTION
             if (path / "store.json").exists():
                 what = "it is a store, and holds no backups"
                 hint = f"diskstream backup create DEST --dir {path} makes one of it; a Redis gets its streams by --dir"
@@ -143,8 +148,7 @@ class Repository:
         except OSError as error:
             raise BackupError(path, f"its {_DESCRIPTION} cannot be read: {error.strerror or error}") from error
         except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
-            hint = "each backup in it can be named by its own directory"
-            raise BackupError(path, f"its {_DESCRIPTION} cannot be read ({error})", hint) from error
+            raise BackupError(path, f"its {_DESCRIPTION} cannot be read ({error})", _NO_DESCRIPTION) from error
         if version > FORMAT:
             raise NewerFormatError(str(description), "the directory of backups", FORMAT, version)
         return cls(path, store)
@@ -283,6 +287,8 @@ def _check_free(path: Path, files: Files) -> None:
         foreign = [
             entry.name for entry in path.iterdir() if entry.name not in _OF_THE_SYSTEM and entry.name not in ours
         ]
+    if any(_NAME.fullmatch(name) for name in foreign):
+        raise BackupError(path, f"its {_DESCRIPTION} is missing", _NO_DESCRIPTION)
     if foreign:
         raise BackupError(path, f"it holds something else ({min(foreign)})", "name an empty or a new directory")
 

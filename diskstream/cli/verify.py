@@ -53,9 +53,15 @@ def command(ctx: click.Context, *, cold: bool, directory: Path, streams: tuple[b
             click.echo(
                 f"not read: {number_of(report.cold_segments, 'segment')} ({size}) in object storage; --cold reads them"
             )
-        if any(problem.path.suffix != ".cold" for problem in report.problems):  # a repair leaves those alone
+        if any(_is_for_a_repair(problem) for problem in report.problems):
             click.echo("diskstream repair --dry-run says what can be kept", err=True)
     ctx.exit(0 if report.ok else 1)
+
+
+def _is_for_a_repair(problem: diskstream.Problem) -> bool:
+    """A repair leaves alone stubs, objects in storage (which have no path here), and how far a job has come."""
+    path = problem.path
+    return path.suffix != ".cold" and path.is_absolute() and path.parent.name not in ("archives", "replays")
 
 
 def _faults(problems: list[diskstream.Problem]) -> Iterator[str]:

@@ -240,3 +240,19 @@ def test_a_dry_run_of_a_restore_is_refused_as_the_restore_is(
     run("backup", "kept")
     for more in (["--dry-run"], []):
         assert told in run("restore", "kept", *words, *more, code=1).stderr
+
+
+def test_what_tells_whose_backups_they_are_may_be_gone(run: Run, tmp_path: Path) -> None:
+    """`ls` said to make a backup there, which `create` refused: it held something else, the backups."""
+    run("backup", "create", "kept")
+    (name,) = (each.name for each in (tmp_path / "kept").iterdir() if each.is_dir())
+    (tmp_path / "kept" / "backups.json").write_bytes(b"\xff rot")
+    for _ in range(2):
+        for words in (["ls", "kept"], ["create", "kept"], ["verify", "kept"]):
+            said = run("backup", *words, code=1).stderr
+            assert "its backups.json" in said
+            assert "by its own directory; make new ones in another directory" in said
+        run("backup", "verify", f"kept/{name}")
+        (tmp_path / "kept" / "backups.json").unlink(missing_ok=True)
+    run("restore", f"kept/{name}", "--to", "again")
+    run("backup", "create", "other")

@@ -3,10 +3,11 @@
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 import diskstream
 from diskstream.cli import main
+from diskstream.cold import move_out
 
 
 @pytest.fixture
@@ -58,3 +59,28 @@ def test_a_sound_stream_beside_it_is_looked_at_as_ever(directory: Path) -> None:
     for words in ("len sound", "group ls sound", "group info sound late", "consumer ls sound late", "tail sound -n 1"):
         said = CliRunner().invoke(main, [*words.split(), "--dir", str(directory)])
         assert (said.exit_code, said.stderr) == (0, "")
+
+
+def test_a_repair_is_not_named_where_it_does_nothing(tmp_path: Path) -> None:
+    """Of the place of an archive, and of objects in storage, `repair --dry-run` had nothing to say."""
+    with diskstream.open(tmp_path / "store", seal="manual") as store:
+        for number in range(2):
+            store.stream("s").add_many([{"n": number} for _ in range(500)])
+            store.stream("s").seal()
+        move_out(store.stream("s"), f"file://{tmp_path}/frozen", keep_entries=0)
+    (tmp_path / "store/archives").mkdir()
+    (tmp_path / "store/archives" / f"{'0' * 64}.json").write_text("rot")
+    (moved,) = (tmp_path / "frozen").rglob("*.seg")
+    moved.write_bytes(b"rot" + moved.read_bytes()[3:])
+
+    def verified() -> Result:
+        said = CliRunner().invoke(main, ["verify", "--cold", "--dir", str(tmp_path / "store")])
+        assert said.exit_code == 1
+        return said
+
+    said = verified()
+    assert "2 faults" in said.stdout
+    assert "diskstream repair" not in said.stderr
+    (here,) = (tmp_path / "store/streams/s").glob("*.seg")
+    here.write_bytes(here.read_bytes()[:-8] + bytes(8))
+    assert "diskstream repair --dry-run" in verified().stderr
