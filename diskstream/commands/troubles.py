@@ -13,6 +13,7 @@ _MOST_KINDS = 64
 # A disk that is nearly full takes a small write between two that it refuses: only this much later do writes go on.
 _QUIET_S = 1.0
 _UNWRITABLE = b"MISCONF "
+_FAILED = b"ERR could not "  # as every `StorageError` begins
 _DAMAGED = b" met damaged data: "
 
 
@@ -42,6 +43,8 @@ class Troubles:
             what = text.partition(_DAMAGED)[2]
             if self._is_news(what):
                 _LOG.error("damaged: %s", what.decode("utf-8", "replace"))
+        elif text.startswith(_FAILED) and self._is_news(text):
+            _LOG.error("failed: %s", text.removeprefix(b"ERR ").decode("utf-8", "replace"))
 
     def wrote(self) -> None:
         """Something was written: the disk takes writes again, unless it refused one just now."""

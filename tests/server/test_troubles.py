@@ -53,3 +53,17 @@ def test_what_goes_on_is_told_again_and_not_at_once(caplog: pytest.LogCaptureFix
     assert said[:4] == ["writes fail: Errors writing to the store: full", "writes go on"] * 2
     assert said[4:6] == said[:2]
     assert len(said) == 6 + troubles._MOST_KINDS - 1
+
+
+def test_a_store_that_was_moved_away_is_in_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with (
+        caplog.at_level("WARNING", "diskstream.server"),
+        serving(tmp_path / "store") as server,
+        Client.to(server) as client,
+    ):
+        (tmp_path / "store").rename(tmp_path / "away")
+        told = [str(client.call("XADD", "new", "*", "n", "1")) for _ in range(3)]
+        (tmp_path / "away").rename(tmp_path / "store")
+    assert all("the store is not there any more" in text for text in told)
+    said = [record.getMessage() for record in caplog.records]
+    assert [text for text in said if "not there any more" in text] == [f"failed: {told[0].removeprefix('ERR ')}"]
