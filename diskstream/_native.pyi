@@ -178,7 +178,7 @@ class Ctl:
         """Sets flags (1 poisoned, 2 moved, 4 check the tail, 8 rotten) and wakes readers."""
     def clear_flags(self, flags: int) -> None: ...  # Clears flags
     def poison(self, reason: str) -> None: ...  # Closes the stream to writers of every process
-    def publish(self, segment: int, offset: int, lsn: int) -> None: ...  # Sets all positions: behind recovery or roll
+    def publish(self, segment: int, offset: int, lsn: int, rings: bool = True) -> None: ...  # Sets all positions
     def locked(self, lock: int, wait: bool = True) -> Guard: ...  # `wait` false: what `with` gives says whether it has
     def set_hub(self, hub: Ctl) -> None: ...  # The store's page: who waits for very many pages sleeps there
     def ring(self) -> None: ...  # Wakes whoever waits for the page's bell

@@ -5,10 +5,11 @@ import time
 from collections.abc import ItemsView, Mapping
 from typing import TYPE_CHECKING
 
-from diskstream._native import Ctl, Entry, EntryID, wait_bells
+from diskstream._native import Entry, EntryID, wait_bells
 from diskstream.counts import check_count
 from diskstream.engine import reader
 from diskstream.engine.log import StreamLog, StreamMoved
+from diskstream.engine.page import Page
 from diskstream.errors import ArgumentError, ArgumentTypeError
 from diskstream.ids import MAX_ID, IDLike, parse_id
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["positions_of", "read_streams"]
 
+# A page, with its bell and how far readers saw before the look.
+_Heard = tuple[Page, int, tuple[int, int]]
 _Given = ItemsView[str, IDLike] | ItemsView[bytes, IDLike] | ItemsView[str | bytes, IDLike]
 
 # A store that is open for reading only hears no bell: it looks this often.
@@ -119,14 +122,18 @@ def _newer(log: StreamLog, after: EntryID, room: int) -> list[Entry] | None:
     return None if found is not None and len(found) == _FEW < room else found
 
 
-def _look(store: "Store", name: bytes, after: EntryID | None, caps: _Caps) -> tuple[list[Entry], tuple[Ctl, int]]:
-    """Entries of one stream, and the bell that rings when another look is worth it."""
+def _heard(page: Page) -> _Heard:
+    return page, page.ctl.bell, page.ctl.visible
+
+
+def _look(store: "Store", name: bytes, after: EntryID | None, caps: _Caps) -> tuple[list[Entry], _Heard]:
+    """Entries of one stream, and the page whose bell rings when another look is worth it."""
     while True:
-        store_bell = (store._page.ctl, store._page.ctl.bell)
+        store_bell = _heard(store._page)
         log = store._log(name, create=False)
         if log is None:
             return [], store_bell
-        bell = (log.ctl, log.ctl.bell)
+        bell = _heard(log.page)
         try:
             return _take(log, after, caps), bell
         except StreamMoved:
@@ -135,11 +142,11 @@ def _look(store: "Store", name: bytes, after: EntryID | None, caps: _Caps) -> tu
 
 def _once(
     store: "Store", positions: Mapping[bytes, EntryID | None], caps: _Caps
-) -> tuple[dict[bytes, list[Entry]], list[tuple[Ctl, int]]]:
-    """One look at all streams, and the bells that ring when another is worth it."""
+) -> tuple[dict[bytes, list[Entry]], list[_Heard]]:
+    """One look at all streams, and the pages whose bells ring when another is worth it."""
     found: dict[bytes, list[Entry]] = {}
-    bells: list[tuple[Ctl, int]] = []
-    coming = (store._page.ctl, store._page.ctl.bell)  # before the look: a stream may come just now
+    bells: list[_Heard] = []
+    coming = _heard(store._page)  # before the look: a stream may come just now
     missing = store._missing(positions)
     if missing:
         bells.append(coming)
@@ -187,8 +194,22 @@ def read_streams(
         left = None if until is None else until - time.monotonic()
         if found or block is None or (left is not None and left <= 0):
             return found
-        if store.read_only:
-            left = _POLL_S if left is None else min(left, _POLL_S)
-        # A look every second costs nothing, and finds what became of a page that was given up meanwhile.
-        wait_bells(bells, _LOOK_S if left is None else min(left, _LOOK_S))
+        _sleep(store, bells, until)
+
+
+def _sleep(store: "Store", heard: list[_Heard], until: float | None) -> None:
+    """Sleeps until another look is worth it, or the time is up.
+
+    Every second it is seen whether each page is what it was. The streams are not looked at: where they are more than
+    may be open, each would be opened again.
+    """
+    bells = [(page.ctl, bell) for page, bell, _ in heard]
+    most = _POLL_S if store.read_only else _LOOK_S
+    while True:
+        left = most if until is None else min(most, until - time.monotonic())
+        rang = wait_bells(bells, max(0.0, left))
         store._check_open()
+        if rang or store.read_only or left < most:
+            return
+        if not all(page.ctl.visible == visible and page.is_in_place() for page, _, visible in heard):
+            return

@@ -20,6 +20,7 @@ Place = tuple["Store", bytes]
 # A directory that has changed so lately may change once more within the same tick of the clock that stamps it (10 ms at
 # most on Linux), and say nothing of it.
 SETTLED_NS = 100_000_000
+_NOWHERE = (0, 0)
 
 
 class Watch:
@@ -36,6 +37,8 @@ class Watch:
         self._own = Page.private()  # a bell of its own, to end a wait with
         self._own_bell = self._own.ctl.bell
         self._bells: dict[Place, tuple[Ctl, int]] = {}
+        # Those that have the bells, with how far readers saw.
+        self._pages: dict[Place, tuple[Page, tuple[int, int]]] = {}
         self._stamps: dict[Store, int] = {}
 
     def __enter__(self) -> Self:
@@ -55,16 +58,18 @@ class Watch:
         """
         if (store, name) in self._bells:
             return False
-        self._bells[store, name] = _bell(store, name)
+        self._hear((store, name))
         return True
 
     def remove(self, store: "Store", name: bytes) -> None:
         """Watches it no longer."""
         self._bells.pop((store, name), None)
+        self._pages.pop((store, name), None)
 
     def clear(self) -> None:
         """Watches nothing any more."""
         self._bells.clear()
+        self._pages.clear()
 
     def changed(self) -> list[Place]:
         """Those that may have changed since they were added, or since the last call."""
@@ -85,8 +90,8 @@ class Watch:
         looked = []
         for place, (ctl, seen) in before.items():
             store, _ = place
-            is_absent = ctl is store._page.ctl and ctl.bell == seen
-            if not (is_absent and store in unchanged):
+            is_as_it_was = store in unchanged if ctl is store._page.ctl else self._is_closed_in_place(place)
+            if ctl.bell != seen or not is_as_it_was:
                 looked.append(place)
         missing = self._missing(looked)
         for place in looked:
@@ -94,6 +99,16 @@ class Watch:
                 self.renew(*place)
         others = ((place, *bell) for place, bell in before.items() if place not in missing)
         return [place for place, ctl, seen in others if self._bells[place][0] is not ctl or ctl.bell != seen]
+
+    def _is_closed_in_place(self, place: Place) -> bool:
+        """Whether a stream was closed here for another and is as it was: its page's bell rings all the same.
+
+        To open it again each time would close others that are waited for as well, and so on, without an end. Who was
+        killed before it rang has shown what it appended.
+        """
+        store, name = place
+        page, visible = self._pages[place]
+        return name not in store._logs and page.ctl.visible == visible and page.is_in_place()
 
     def _missing(self, places: list[Place]) -> set[Place]:
         """Those of which no stream has come: where thousands are waited for, each new name rings for all of them."""
@@ -107,6 +122,7 @@ class Watch:
             with contextlib.suppress(DiskstreamError, OSError):  # whoever looks at a stream meets it
                 found.update((store, name) for name in store._missing(names))
             self._bells.update((place, coming) for place in found if place[0] is store)
+            self._pages.update((place, (store._page, _NOWHERE)) for place in found if place[0] is store)
         return found
 
     def _unchanged(self) -> set["Store"]:
@@ -123,10 +139,14 @@ class Watch:
         """What has changed until now is not told by `changed`: for who is about to look at a watched stream anyway."""
         place = store, name
         try:
-            self._bells[place] = _bell(*place)
+            self._hear(place)
         except (DiskstreamError, OSError):  # whoever looks at the stream meets it
             ctl, _ = self._bells[place]
             self._bells[place] = (ctl, ctl.bell)
+
+    def _hear(self, place: Place) -> None:
+        page, seen, visible = _bell(*place)
+        self._bells[place], self._pages[place] = (page.ctl, seen), (page, visible)
 
     def wait(self, timeout_s: float) -> bool:
         """Sleeps until something may have changed, `interrupt` is called, or the time is up. Whether one rang.
@@ -144,18 +164,20 @@ class Watch:
 
     def close(self) -> None:
         """Lets go of everything; nobody may be waiting."""
-        self._bells.clear()
+        self.clear()
         self._own.close()
 
 
-def _bell(store: "Store", name: bytes) -> tuple[Ctl, int]:
-    """The bell that rings when another look at the stream is worth it: its own, or where there is none its store's."""
+def _bell(store: "Store", name: bytes) -> tuple[Page, int, tuple[int, int]]:
+    """The page whose bell rings when another look at the stream is worth it: its own, or where there is none its
+    store's. With it the bell as it was, and how far readers saw.
+    """
     while True:
-        coming = (store._page.ctl, store._page.ctl.bell)  # before the look: the stream may come just now
+        coming = (store._page, store._page.ctl.bell, _NOWHERE)  # before the look: the stream may come just now
         log = store._log(name, create=False)
         if log is None:
             return coming
-        bell = (log.ctl, log.ctl.bell)
+        bell = (log.page, log.ctl.bell, log.ctl.visible)
         try:
             log.refresh()
         except StreamMoved:

@@ -81,7 +81,8 @@ class Page:
         ctl: the mapped page.
         alone: whether nobody else had it open; then `settle` must be called.
         same_boot: whether the page was last made since the machine started.
-        was_poisoned: whether it said so before it was made anew.
+        was_visible: up to where readers saw the log before it was made anew.
+        was_poisoned: whether it said so then.
     """
 
     def __init__(self, locks: Locks, ctl: Ctl, *, alone: bool, path: Path = Path("ctl")) -> None:
@@ -91,6 +92,7 @@ class Page:
         ours = os.fstat(fd)
         self._identity = ours.st_dev, ours.st_ino  # a number of a descriptor may be another file's later
         self.same_boot = ctl.ready and bytes(ctl.boot) == boot_id()
+        self.was_visible = ctl.visible
         self.was_poisoned = bool(ctl.flags & POISONED)  # even if who made it anew was killed before it was ready
 
     @classmethod
@@ -159,6 +161,19 @@ class Page:
         with contextlib.suppress(OSError):  # closed by another thread just now
             found = os.fstat(self._fd)
             return found.st_nlink == 0 and (found.st_dev, found.st_ino) == self._identity
+        return False
+
+    def is_in_place(self) -> bool:
+        """Whether what has it has it still: it was not moved, and no other is where it was.
+
+        Also of a page that is closed here and still mapped, which is why no other file has its number. Of a private one
+        nobody can say so.
+        """
+        if self.ctl.flags & FLAG_MOVED:
+            return False
+        with contextlib.suppress(OSError):
+            there = status(self._path)
+            return (there.st_dev, there.st_ino) == self._identity
         return False
 
     @classmethod

@@ -242,7 +242,10 @@ def recover(
         if fault is not None:
             page.ctl.raise_flags(FLAG_ROTTEN)
         _, end, lsn, _ = native.tail
-        page.ctl.publish(number, end, lsn)
+        # Where readers see what they saw, nobody is woken: who waits for more streams than may be open opens them in
+        # turn, and would wake himself for ever.
+        is_as_before = page.same_boot and not page.was_poisoned and page.was_visible == (number, end)
+        page.ctl.publish(number, end, lsn, rings=not is_as_before)
     except BaseException as error:
         if isinstance(error, StorageError):
             # What a failed flush could not write counts as clean from now on: the next opening writes all of it anew.

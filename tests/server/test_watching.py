@@ -7,6 +7,7 @@ import pytest
 
 import diskstream
 from diskstream.engine import directory, names
+from diskstream.engine.log import StreamLog
 from diskstream.watching import Watch
 from tests.engine.children import child
 from tests.processes.child import hold
@@ -171,3 +172,62 @@ def test_what_cannot_be_opened_changes_once(store: diskstream.Store, tmp_path: P
         assert watch.changed() == [(store, b"s")]
         assert watch.changed() == []
         assert watch.stale() == []
+
+
+MANY = [b"of many %d" % number for number in range(40)]
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Where logs were opened."""
+    found: list[Path] = []
+    opening = StreamLog._open
+
+    def note(log: StreamLog) -> object:
+        found.append(log.directory)
+        return opening(log)
+
+    monkeypatch.setattr(StreamLog, "_open", note)
+    return found
+
+
+def test_more_than_may_be_open_are_watched_without_being_opened_in_turn(tmp_path: Path, opened: list[Path]) -> None:
+    """Each look closed others, and whoever opened one rang for it: a server did nothing else any more."""
+    with diskstream.open(tmp_path / "s", fsync="os", max_open_streams=8) as store, Watch() as watch:
+        for name in MANY:
+            store.stream(name).add({"n": 1})
+        for name in MANY:
+            watch.add(store, name)
+        store.read(dict.fromkeys(MANY, "$"))  # a look, as of whoever waits for them
+        assert watch.changed() == []
+        watch.stale()
+        opened.clear()
+        for _ in range(3):
+            assert (watch.changed(), watch.stale()) == ([], [])
+        assert opened == []
+
+
+def test_what_happens_to_one_that_is_closed_here_is_noticed(tmp_path: Path) -> None:
+    with (
+        diskstream.open(tmp_path / "s", fsync="os", max_open_streams=2) as store,
+        diskstream.open(tmp_path / "s", fsync="os") as other,
+        Watch() as watch,
+    ):
+        for name in MANY[:8]:
+            store.stream(name).add({"n": 1})
+            watch.add(store, name)
+        watch.stale()
+        other.stream(MANY[0]).add({"n": 2})
+        assert watch.wait(_LONG_S)
+        assert watch.changed() == [(store, MANY[0])]
+        other.delete(MANY[1])
+        assert watch.changed() == [(store, MANY[1])]
+        other.stream(MANY[1]).add({"n": 3})
+        assert (store, MANY[1]) in watch.changed()
+        place = store.path / "streams" / names.encode_name(MANY[2])
+        (place / "ctl").unlink()  # by somebody who does not know better
+        other.stream(MANY[2]).add({"n": 2})
+        assert (store, MANY[2]) in [*watch.changed(), *watch.stale()]
+        page, _ = watch._pages[store, MANY[3]]
+        watch._pages[store, MANY[3]] = page, (1, 1)  # as where a writer was killed before it rang
+        assert watch.stale() == [(store, MANY[3])]

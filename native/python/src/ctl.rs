@@ -183,13 +183,18 @@ impl Ctl {
     }
 
     /// Sets the written, visible and durable positions, and the durable sequence number: after a recovery or a roll.
-    fn publish(&self, py: Python<'_>, segment: u64, offset: u64, lsn: u64) -> PyResult<()> {
+    /// Without `rings` nobody is woken: all of it was so before.
+    #[pyo3(signature = (segment, offset, lsn, rings=true))]
+    fn publish(&self, py: Python<'_>, segment: u64, offset: u64, lsn: u64, rings: bool) -> PyResult<()> {
         ours(py, &self.page)?;
         let at = place(segment, offset);
         for word in [Word::Durable, Word::Visible, Word::Written] {
             self.page.set(word, at);
         }
         self.page.set(Word::DurableLsn, lsn);
+        if !rings {
+            return Ok(());
+        }
         self.page.wake_queue(1, None);
         self.page.ring(Bell::Readers);
         self.page.ring(Bell::Flushed);
