@@ -5,7 +5,7 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from diskstream._native import Ctl, wait_bells
+from diskstream._native import Ctl, EntryID, wait_bells
 from diskstream.engine.log import StreamMoved
 from diskstream.engine.looks import status
 from diskstream.engine.page import Page
@@ -20,7 +20,8 @@ Place = tuple["Store", bytes]
 # A directory that has changed so lately may change once more within the same tick of the clock that stamps it (10 ms at
 # most on Linux), and say nothing of it.
 SETTLED_NS = 100_000_000
-_NOWHERE = (0, 0)
+_Heard = tuple[Page, tuple[int, int], EntryID | None]
+_NOTHING = (0, 0), None
 
 
 class Watch:
@@ -37,8 +38,8 @@ class Watch:
         self._own = Page.private()  # a bell of its own, to end a wait with
         self._own_bell = self._own.ctl.bell
         self._bells: dict[Place, tuple[Ctl, int]] = {}
-        # Those that have the bells, with how far readers saw.
-        self._pages: dict[Place, tuple[Page, tuple[int, int]]] = {}
+        # Those that have the bells, with how far readers saw, and the last ID.
+        self._pages: dict[Place, _Heard] = {}
         self._stamps: dict[Store, int] = {}
 
     def __enter__(self) -> Self:
@@ -81,11 +82,11 @@ class Watch:
         return found
 
     def stale(self) -> list[Place]:
-        """Those that have another bell by now, since the stream was closed here meanwhile. For a look now and then.
+        """Those that have another page by now, which the old one's bell did not tell. For a look now and then.
 
         And those whose bell rang since `changed` was asked: it is read anew here, and the ring would be lost.
         """
-        before = dict(self._bells)
+        before, pages = dict(self._bells), dict(self._pages)
         unchanged = self._unchanged()
         looked = []
         for place, (ctl, seen) in before.items():
@@ -98,7 +99,11 @@ class Watch:
             if place not in missing:
                 self.renew(*place)
         others = ((place, *bell) for place, bell in before.items() if place not in missing)
-        return [place for place, ctl, seen in others if self._bells[place][0] is not ctl or ctl.bell != seen]
+        return [
+            place
+            for place, ctl, seen in others
+            if ctl.bell != seen or not _is_as_before(pages[place], self._pages[place])
+        ]
 
     def _is_closed_in_place(self, place: Place) -> bool:
         """Whether a stream was closed here for another and is as it was: its page's bell rings all the same.
@@ -107,7 +112,7 @@ class Watch:
         killed before it rang has shown what it appended.
         """
         store, name = place
-        page, visible = self._pages[place]
+        page, visible, _ = self._pages[place]
         return name not in store._logs and page.ctl.visible == visible and page.is_in_place()
 
     def _missing(self, places: list[Place]) -> set[Place]:
@@ -122,7 +127,7 @@ class Watch:
             with contextlib.suppress(DiskstreamError, OSError):  # whoever looks at a stream meets it
                 found.update((store, name) for name in store._missing(names))
             self._bells.update((place, coming) for place in found if place[0] is store)
-            self._pages.update((place, (store._page, _NOWHERE)) for place in found if place[0] is store)
+            self._pages.update((place, (store._page, *_NOTHING)) for place in found if place[0] is store)
         return found
 
     def _unchanged(self) -> set["Store"]:
@@ -145,8 +150,8 @@ class Watch:
             self._bells[place] = (ctl, ctl.bell)
 
     def _hear(self, place: Place) -> None:
-        page, seen, visible = _bell(*place)
-        self._bells[place], self._pages[place] = (page.ctl, seen), (page, visible)
+        heard, seen = _bell(*place)
+        self._bells[place], self._pages[place] = (heard[0].ctl, seen), heard
 
     def wait(self, timeout_s: float) -> bool:
         """Sleeps until something may have changed, `interrupt` is called, or the time is up. Whether one rang.
@@ -168,19 +173,23 @@ class Watch:
         self._own.close()
 
 
-def _bell(store: "Store", name: bytes) -> tuple[Page, int, tuple[int, int]]:
+def _is_as_before(before: _Heard, now: _Heard) -> bool:
+    return now[0].is_same_as(before[0]) and now[2] == before[2]
+
+
+def _bell(store: "Store", name: bytes) -> tuple[_Heard, int]:
     """The page whose bell rings when another look at the stream is worth it: its own, or where there is none its
-    store's. With it the bell as it was, and how far readers saw.
+    store's. With it how far readers saw, the last ID, and the bell as it was before.
     """
     while True:
-        coming = (store._page, store._page.ctl.bell, _NOWHERE)  # before the look: the stream may come just now
+        coming = ((store._page, *_NOTHING), store._page.ctl.bell)  # before the look: the stream may come just now
         log = store._log(name, create=False)
         if log is None:
             return coming
-        bell = (log.page, log.ctl.bell, log.ctl.visible)
+        bell, visible = log.ctl.bell, log.ctl.visible
         try:
             log.refresh()
         except StreamMoved:
             store._forget(name, log)  # its bell rings no more: another stream may have its name by now
         else:
-            return bell
+            return (log.page, visible, log.native.counters()[1]), bell

@@ -176,6 +176,10 @@ class Page:
             return (there.st_dev, there.st_ino) == self._identity
         return False
 
+    def is_same_as(self, other: "Page") -> bool:
+        """Whether both are the same file, opened twice perhaps."""
+        return self._identity == other._identity
+
     @classmethod
     def private(cls) -> "Page":
         """A page of nobody else's, for reading a store that must not be written to.

@@ -207,6 +207,18 @@ def test_more_than_may_be_open_are_watched_without_being_opened_in_turn(tmp_path
         assert opened == []
 
 
+def test_closing_one_rings_for_nobody(tmp_path: Path) -> None:
+    """A look as a consumer is noted, and the mark at the end of a log that is closed behind it rang."""
+    with diskstream.open(tmp_path / "s", fsync="os", max_open_streams=8) as store, Watch() as watch:
+        for name in MANY:
+            store.stream(name).add({"n": 1})
+            store.stream(name).create_group("g")
+        for name in MANY:
+            watch.add(store, name)
+        assert store.read_group("g", "c", dict.fromkeys(MANY, ">")) == {}
+        assert (watch.changed(), watch.stale(), watch.changed()) == ([], [], [])
+
+
 def test_what_happens_to_one_that_is_closed_here_is_noticed(tmp_path: Path) -> None:
     with (
         diskstream.open(tmp_path / "s", fsync="os", max_open_streams=2) as store,
@@ -228,6 +240,6 @@ def test_what_happens_to_one_that_is_closed_here_is_noticed(tmp_path: Path) -> N
         (place / "ctl").unlink()  # by somebody who does not know better
         other.stream(MANY[2]).add({"n": 2})
         assert (store, MANY[2]) in [*watch.changed(), *watch.stale()]
-        page, _ = watch._pages[store, MANY[3]]
-        watch._pages[store, MANY[3]] = page, (1, 1)  # as where a writer was killed before it rang
+        page, _, _ = watch._pages[store, MANY[3]]
+        watch._pages[store, MANY[3]] = page, (1, 1), None  # as where a writer was killed before it rang
         assert watch.stale() == [(store, MANY[3])]

@@ -300,7 +300,7 @@ impl Writer<'_> {
                 // One, however many entries there are: who is served wakes the next where more is left.
                 self.page.wake_queue(1, None);
             }
-            if !matches!(kind, Kind::Groups | Kind::View) {
+            if !matches!(kind, Kind::Groups | Kind::View | Kind::Mark) {
                 self.page.ring(Bell::Readers);
             }
         }
