@@ -84,7 +84,7 @@ def archived_columns(path: str) -> tuple[tuple[str, str], ...]:
 
 
 def plan_archive(options: ReadOptions, plan: Plan) -> list[ArchivePartition]:
-    """The partitions of a batch read, as of now: files of this version stay for the archive's grace time.
+    """The partitions of a batch read, one at least, as of now: files of this version stay for the archive's grace time.
 
     Raises:
         ArchiveError, NewerFormatError, StorageError: the manifest cannot be read, or a stream was never archived.
@@ -102,7 +102,9 @@ def plan_archive(options: ReadOptions, plan: Plan) -> list[ArchivePartition]:
         if within := bounds_of(name, lambda last=last: last, options):  # type: ignore[misc]  # it takes nothing
             own = [each for each in base.files if each.stream == name]
             slices += [FileSlice(each, *within) for each in own if each.last >= within[0] and each.first <= within[1]]
-    return [ArchivePartition(options.path, base.shape, run) for run in _partitioned(slices, options)]
+    seen_from_here = str(Path(options.path).absolute())  # workers are started elsewhere
+    runs = _partitioned(slices, options) or [()]
+    return [ArchivePartition(seen_from_here, base.shape, run) for run in runs]
 
 
 def _partitioned(slices: list[FileSlice], options: ReadOptions) -> list[tuple[FileSlice, ...]]:

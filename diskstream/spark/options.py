@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from diskstream.errors import ArgumentError, InvalidIDError
@@ -35,6 +36,11 @@ def _path(value: str) -> str:
     if local is None and re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", value):
         raise ValueError("a directory of this machine, as /data/store")
     return local[1] if local else value
+
+
+def _report(value: str) -> str:
+    """A path that tasks write to: as seen from the driver, since workers are started elsewhere."""
+    return str(Path(_path(value)).absolute()) if value else ""
 
 
 def _flag(value: str) -> bool:
@@ -221,7 +227,7 @@ class ReadOptions(_Options):
     mode: str = _option(_choice("PERMISSIVE", "FAILFAST"), "PERMISSIVE")
     large_ids: str = _option(_choice("fail", "wrap"), "fail")
     on_corruption: str = _option(_choice("fail", "skip"), "fail")
-    corruption_path: str = _option(_path, "")
+    corruption_path: str = _option(_report, "")
     lease: bool = _option(_flag, True)
     lease_ttl: float = _option(parse_duration_s, 3600.0)
     max_entries_per_trigger: int | None = _option(_count, None)

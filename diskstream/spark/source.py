@@ -21,7 +21,6 @@ from diskstream.spark.archived_entries import (
     plan_archive,
     read_archived,
 )
-from diskstream.spark.jobs.manifest import Shape
 from diskstream.spark.options import ReadOptions, WriteOptions
 from diskstream.spark.partitions import EntriesPartition
 from diskstream.spark.planning import plan_entries
@@ -46,7 +45,7 @@ class EntriesReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         """Plans, and takes a lease."""
         if is_archive(self.options.path):
-            return plan_archive(self.options, self.plan) or [ArchivePartition(self.options.path, Shape(), ())]
+            return plan_archive(self.options, self.plan)
         return plan_entries(self.options) or [EntriesPartition("", self.options.path, (), leased=False)]
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
