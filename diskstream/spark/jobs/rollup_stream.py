@@ -191,6 +191,10 @@ def windows(frame: "DataFrame", settings: Settings) -> "DataFrame":
     # By its place a column is found whatever others are called; Spark takes names that differ in case for the same.
     placed = frame.toDF(*(f"at{at}" for at in range(len(frame.columns))))
     chosen = placed.select(*(sf.col(f"at{at}").alias(name) for name, at in wanted.items()))
+    # A window farther on Spark counts in numbers that then overflow, which ends the query: such a time is none.
+    length_us = settings.window_ms * 1000
+    held = sf.unix_micros(sf.col("time")).between(length_us - (1 << 63), (1 << 63) - 1 - length_us)
+    chosen = chosen.withColumn("time", sf.when(held, sf.col("time")))
     timed = chosen.withWatermark("time", f"{settings.lateness_ms} milliseconds")
     grouped = timed.groupBy(sf.window(sf.col("time"), f"{settings.window_ms} milliseconds"), "stream", *keys)
     outcomes = _outcomes(settings)
