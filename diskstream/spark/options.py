@@ -84,9 +84,9 @@ def _choice(*words: str) -> Callable[[str], str]:
     return parse
 
 
-def _json(value: str, wanted: str) -> Any:
+def _json(value: str, wanted: str, *, pairs: Callable[[list[tuple[str, Any]]], Any] = dict) -> Any:
     try:
-        return json.loads(value)
+        return json.loads(value, object_pairs_hook=pairs)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{wanted}; this is no JSON: {error}") from None
 
@@ -133,10 +133,17 @@ def _bounds(value: str, *, end: bool = False) -> Bounds:
     """Bounds; at the `end` an ID without a sequence is the last of its millisecond, as in XRANGE."""
     if not value.lstrip().startswith("{"):
         return Bounds(_position(value.strip(), end=end))
-    found = _json(value, _POSITIONS)
-    rest = found.pop("*", None)
-    by_stream = {as_bytes(name): _position(at, end=end) for name, at in found.items()}
-    return Bounds("" if rest is None else _position(rest, end=end), by_stream)
+    by_stream: dict[bytes, EntryID | str] = {}
+    rest: EntryID | str = ""
+    for name, at in _json(value, _POSITIONS, pairs=list):
+        bound = _position(at, end=end)
+        if rest if name == "*" else as_bytes(name) in by_stream:
+            raise ValueError(f"{_POSITIONS}; {name!r} is a second bound for one")
+        if name == "*":
+            rest = bound
+        else:
+            by_stream[as_bytes(name)] = bound
+    return Bounds(rest, by_stream)
 
 
 def _ends(value: str) -> Bounds:
