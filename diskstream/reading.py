@@ -201,7 +201,7 @@ def _sleep(store: "Store", heard: list[_Heard], until: float | None) -> None:
     """Sleeps until another look is worth it, or the time is up.
 
     Every second it is seen whether each page is what it was. The streams are not looked at: where they are more than
-    may be open, each would be opened again.
+    may be open, each would be opened again. But for one that is not there: who made it may have died before he rang.
     """
     bells = [(page.ctl, bell) for page, bell, _ in heard]
     most = _POLL_S if store.read_only else _LOOK_S
@@ -211,5 +211,6 @@ def _sleep(store: "Store", heard: list[_Heard], until: float | None) -> None:
         store._check_open()
         if rang or store.read_only or left < most:
             return
-        if not all(page.ctl.visible == visible and page.is_in_place() for page, _, visible in heard):
-            return
+        for page, _, visible in heard:
+            if page is store._page or page.ctl.visible != visible or not page.is_in_place():
+                return

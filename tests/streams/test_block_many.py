@@ -9,6 +9,7 @@ import pytest
 import diskstream
 from diskstream import Store, reading, watching
 from diskstream.engine import directory
+from diskstream.engine.files import Files
 from diskstream.engine.log import StreamLog
 from tests.streams.background import Background
 from tests.streams.layers import ids
@@ -47,6 +48,15 @@ def test_an_add_of_another_opening_wakes_it(many: Store) -> None:
 def test_a_stream_that_comes_wakes_it(many: Store) -> None:
     with many, diskstream.open(many.path, fsync="os") as other:
         waiting = Background(lambda: many.read(dict.fromkeys([*_NAMES, "new"], "1-1"), block=60))
+        other.stream("new").add({"n": 1}, "2-1")
+        assert {name: ids(found) for name, found in waiting.result().items()} == {b"new": ["2-1"]}
+
+
+def test_a_stream_whose_maker_died_before_he_rang_is_found(many: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "_LOOK_S", 0.05)
+    with many, diskstream.open(many.path, fsync="os") as other:
+        waiting = Background(lambda: many.read(dict.fromkeys([*_NAMES, "new"], "1-1"), block=60))
+        directory.create_stream(many.path / "streams", b"new", Files())
         other.stream("new").add({"n": 1}, "2-1")
         assert {name: ids(found) for name, found in waiting.result().items()} == {b"new": ["2-1"]}
 
