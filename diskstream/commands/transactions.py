@@ -40,7 +40,7 @@ def _watch(caller: Caller, words: list[bytes]) -> Reply:
     size = (caller.watched_bytes if watched else 0) + sum(WATCHED_BYTES + len(key) for _, key in fresh)
     limit = keyspace.settings.number("client-query-buffer-limit")
     if size > limit:
-        raise Failure(f"ERR what a client watches has {limit} bytes at most (client-query-buffer-limit)")
+        raise Failure(b"ERR what a client watches has %d bytes at most (client-query-buffer-limit)" % limit)
     caller.watched_bytes = size
     for place in fresh:
         watched[place] = keyspace.version(*place)

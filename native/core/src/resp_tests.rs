@@ -171,7 +171,7 @@ fn memory_of_a_large_request_is_given_back_though_the_next_has_begun() {
         fed(&mut parser, piece, true);
     }
     assert_eq!(parser.buffered_bytes(), 10);
-    assert!(parser.buffer.capacity() <= LARGE_BYTES, "{} bytes are kept", parser.buffer.capacity());
+    assert!(parser.buffer.capacity() <= LARGE_BYTES, "size: {}", parser.buffer.capacity());
     assert_eq!(fed(&mut parser, b"NG\r\n", true).len(), 1);
 }
 
@@ -180,5 +180,5 @@ fn places_of_many_words_are_given_back() {
     let mut parser = Parser::new(LIMITS);
     assert_eq!(fed(&mut parser, &wire(&[&b"x"[..]; 40_000]), true).len(), 1);
     let kept = parser.request.words.capacity() * mem::size_of::<(usize, usize)>();
-    assert!(kept <= KEPT_BYTES, "{kept} bytes are kept");
+    assert!(kept <= KEPT_BYTES, "size: {kept}");
 }
