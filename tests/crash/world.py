@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Self
 from unittest import mock
 
+from diskstream import store as stores
 from diskstream.engine import page, state
 from diskstream.engine.flags import Flag
 from diskstream.engine.keeper import Keeper
@@ -17,6 +18,10 @@ from diskstream.engine.log import StreamLog
 __all__ = ["START_MS", "StillKeeper", "World"]
 
 START_MS = 1_700_000_000_000
+
+
+def _says_nothing(_dead: stores.Store) -> None:
+    pass
 
 
 class StillKeeper(Keeper):
@@ -100,8 +105,15 @@ class World(contextlib.AbstractContextManager["World"]):
         ]
         for where, name, replacement in replaced:
             self._patches.enter_context(mock.patch.object(where, name, replacement))
+        # A store that is left unclosed is that of a process that died: nobody says so, and nobody closes it.
+        self._patches.enter_context(mock.patch.object(stores.Store, "__del__", _says_nothing))
+        self._patches.callback(self._forget, set(stores._STORES))
         self._patches.enter_context(mock.patch("diskstream.store.Keeper", StillKeeper))
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._patches.close()
+
+    def _forget(self, before: set[stores.Store]) -> None:
+        for store in set(stores._STORES) - before:
+            store._closed = True
