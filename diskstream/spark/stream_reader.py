@@ -1,7 +1,8 @@
 """The streaming read: positions in streams as offsets, micro-batches as slices of the live store."""
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -50,6 +51,7 @@ class EntriesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 raise ArgumentError("a streaming read has no end: endingIds and endingTimestamp are for batch reads")
         self.options, self.plan = options, plan(schema, options)
         self._store: Store | None = None
+        self._let_go: Callable[[], object] | None = None
         self._initial: dict[str, str] | None = None
         self._admission = Admission(options)
         self._listed: tuple[float, list[bytes]] = (0.0, [])
@@ -60,6 +62,7 @@ class EntriesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _opened(self) -> Store:
         if self._store is None:
             self._store = open_for_planning(self.options.path)
+            self._let_go = weakref.finalize(self, self._store.close)  # not everybody who drops a reader stops it
         return self._store
 
     def _names(self) -> list[bytes]:
@@ -257,9 +260,9 @@ class EntriesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def stop(self) -> None:
         """Closes the store."""
-        if self._store is not None:
-            self._store.close()
-            self._store = None
+        if self._let_go is not None:
+            self._let_go()
+        self._store = self._let_go = None
 
     # --- in tasks -----------------------------------------------------------------------------------------------------
 
@@ -270,7 +273,7 @@ class EntriesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             yield from read_entries(partition, self.plan, self.options)
 
     def __getstate__(self) -> dict[str, object]:
-        return {**self.__dict__, "_store": None, "_initial": None}
+        return {**self.__dict__, "_store": None, "_let_go": None, "_initial": None}
 
 
 def _check_loss(stream: Stream, after: EntryID | None, last: EntryID, identity: bytes | None) -> None:

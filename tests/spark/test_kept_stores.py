@@ -91,3 +91,4 @@ def test_a_lease_that_is_gone_is_not_kept(paths: list[str]) -> None:
         made.stream("t").add({"n": "2"})
     with stores.reading(paths[0]) as found:
         assert found.streams() == [b"t"]
+    stores.forget()
