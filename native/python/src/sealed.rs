@@ -184,8 +184,11 @@ impl SealedSegment {
         range: (Id, Id),
         meta: &Arc<SegmentMeta>,
     ) -> Result<(), Failure> {
+        // One of its own, whose memory goes with it: nodes may be large.
+        let (mut reader, mut buffer) = (NodeReader::default(), Vec::new());
         for number in nodes {
-            let (block, before) = self.node(number, None)?;
+            let before = self.index()?.row(number)?.before;
+            let block = Arc::new(self.read_node(number, &mut reader, &mut buffer)?);
             let part = Block::clipped(block, before, range, Some(meta), false);
             let live = |row: usize| part.is_live(row);
             let filter: Option<&dyn Fn(usize) -> bool> = if part.gone.is_some() { Some(&live) } else { None };
@@ -390,19 +393,18 @@ impl SealedSegment {
     /// Reads and checks the nodes `from..to` in one go: entries, bytes of names and values, and the fault of each bad one.
     fn verify_run(&self, py: Python<'_>, from: usize, to: usize) -> PyResult<Verified> {
         let (entries, bytes, faults) = py.detach(|| {
-            self.cache.get().unpacking(|(reader, buffer)| {
-                let (mut entries, mut bytes, mut faults) = (0u64, 0u64, Vec::new());
-                for number in from..to.min(self.footer.nodes as usize) {
-                    match self.read_node(number, reader, buffer) {
-                        Ok(block) => {
-                            entries += block.len() as u64;
-                            bytes += NodeReader::raw_bytes(buffer) as u64;
-                        }
-                        Err(fault) => faults.push((number, fault)),
+            let (mut reader, mut buffer, mut faults) = (NodeReader::default(), Vec::new(), Vec::new());
+            let (mut entries, mut bytes) = (0u64, 0u64);
+            for number in from..to.min(self.footer.nodes as usize) {
+                match self.read_node(number, &mut reader, &mut buffer) {
+                    Ok(block) => {
+                        entries += block.len() as u64;
+                        bytes += NodeReader::raw_bytes(&buffer) as u64;
                     }
+                    Err(fault) => faults.push((number, fault)),
                 }
-                (entries, bytes, faults)
-            })
+            }
+            (entries, bytes, faults)
         });
         let faults = faults.into_iter().map(|(number, fault)| (number, self.fail(py, fault).into_value(py).into_any()));
         Ok((entries, bytes, faults.collect()))
