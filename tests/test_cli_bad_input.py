@@ -210,7 +210,7 @@ def as_process(words: list[str], directory: Path, redirection: str, **extra: str
         (["range", "s"], 1),
         (["ls"], 1),
         (["info", "s", "--json"], 1),
-        (["group", "ls"], 0),
+        (["group", "ls"], 1),
         (["verify"], 0),
         (["top", "--once"], 1),
     ],

@@ -76,10 +76,8 @@ def in_its_last_flush(path: Path) -> threading.Event:
 
 
 def ended() -> None:
-    """Returns once those that were dropped are let go of."""
-    for thread in [each for each in threading.enumerate() if each.name.startswith("diskstream-")]:
-        thread.join(LIMIT_S)
-        assert not thread.is_alive()
+    """Returns once those that were dropped are let go of. Threads of stores that others have open go on."""
+    keeper.wait_for_last()
 
 
 @pytest.mark.parametrize("made", [used, reader, unused])
@@ -127,13 +125,19 @@ def test_what_cannot_be_flushed_any_more_is_told(tmp_path: Path, monkeypatch: py
         if ill and kind == "flush":
             raise failure(path, kind, errno.EIO)
 
-    monkeypatch.setattr(threading, "excepthook", lambda given: told.append(given.exc_type))
+    has_told = threading.Event()
+
+    def tell(given: threading.ExceptHookArgs) -> None:
+        told.append(given.exc_type)
+        has_told.set()
+
+    monkeypatch.setattr(threading, "excepthook", tell)
     store = used(tmp_path / "s", fsync="os", files=Watched(disk))
     store.stream("x").add({"n": 3})
     ill = True
     with pytest.warns(ResourceWarning, match="unclosed"):
         del store
-    ended()
+    assert has_told.wait(LIMIT_S)
     assert told == [diskstream.StorageError]
 
 
