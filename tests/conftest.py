@@ -13,6 +13,7 @@ import hypothesis
 import pytest
 
 import diskstream
+from diskstream.engine.log import StreamLog
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -28,6 +29,20 @@ def store(tmp_path: Path) -> Iterator[diskstream.Store]:
     """A new store with the default options."""
     with diskstream.open(tmp_path / "store") as opened:
         yield opened
+
+
+@pytest.fixture
+def logs_opened(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Where logs of streams were opened in this process, from the beginning of the test on."""
+    found: list[Path] = []
+    opening = StreamLog._open
+
+    def note(log: StreamLog) -> object:
+        found.append(log.directory)
+        return opening(log)
+
+    monkeypatch.setattr(StreamLog, "_open", note)
+    return found
 
 
 @pytest.fixture(scope="session")

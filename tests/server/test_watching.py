@@ -7,7 +7,6 @@ import pytest
 
 import diskstream
 from diskstream.engine import directory, names
-from diskstream.engine.log import StreamLog
 from diskstream.watching import Watch
 from tests.engine.children import child
 from tests.processes.child import hold
@@ -177,21 +176,9 @@ def test_what_cannot_be_opened_changes_once(store: diskstream.Store, tmp_path: P
 MANY = [b"of many %d" % number for number in range(40)]
 
 
-@pytest.fixture
-def opened(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """Where logs were opened."""
-    found: list[Path] = []
-    opening = StreamLog._open
-
-    def note(log: StreamLog) -> object:
-        found.append(log.directory)
-        return opening(log)
-
-    monkeypatch.setattr(StreamLog, "_open", note)
-    return found
-
-
-def test_more_than_may_be_open_are_watched_without_being_opened_in_turn(tmp_path: Path, opened: list[Path]) -> None:
+def test_more_than_may_be_open_are_watched_without_being_opened_in_turn(
+    tmp_path: Path, logs_opened: list[Path]
+) -> None:
     """Each look closed others, and whoever opened one rang for it: a server did nothing else any more."""
     with diskstream.open(tmp_path / "s", fsync="os", max_open_streams=8) as store, Watch() as watch:
         for name in MANY:
@@ -201,10 +188,10 @@ def test_more_than_may_be_open_are_watched_without_being_opened_in_turn(tmp_path
         store.read(dict.fromkeys(MANY, "$"))  # a look, as of whoever waits for them
         assert watch.changed() == []
         watch.stale()
-        opened.clear()
+        logs_opened.clear()
         for _ in range(3):
             assert (watch.changed(), watch.stale()) == ([], [])
-        assert opened == []
+        assert logs_opened == []
 
 
 def test_closing_one_rings_for_nobody(tmp_path: Path) -> None:

@@ -1,7 +1,5 @@
-"""The digest of rows is what `diskstream/spark/jobs/digest.py` says: held against a slow one that follows it word for
-word."""
+"""The digest of rows is what docs/format/digest.md says: held against a slow one that follows it word for word."""
 
-import hashlib
 import re
 import struct
 from datetime import UTC, date, datetime
@@ -15,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 import diskstream
+from tests.slow_reader.digest import LANES, MASK, chained, mix, of_bytes, of_id, of_list
 from tests.spark.archives import fill
 
 pytest.importorskip("pyarrow")
@@ -26,48 +25,15 @@ from diskstream.errors import ArgumentError
 from diskstream.spark.jobs.digest import digest_of, row_hashes
 from diskstream.spark.jobs.parts import archived
 
-MASK = (1 << 64) - 1
-LANES = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F)
 PAIRS = pa.list_(pa.struct([("name", pa.binary()), ("value", pa.binary())]))
 
 
 # --- slowly, by the definition ----------------------------------------------------------------------------------------
 
 
-def mix(x: int, lane: int) -> int:
-    x ^= x >> 32
-    x = x * lane & MASK
-    x ^= x >> 29
-    x = x * 0xBF58476D1CE4E5B9 & MASK
-    return x ^ x >> 32
-
-
-def chained(start: int, words: list[int], lane: int) -> int:
-    for word in words:
-        start = (start ^ word) * lane & MASK
-        start ^= start >> 32
-    return start
-
-
-def of_bytes(value: bytes, lane: int) -> int:
-    if len(value) > 64:
-        halves = struct.unpack("<QQ", hashlib.blake2b(value, digest_size=16).digest())
-        return int(halves[LANES.index(lane)])
-    words = [int.from_bytes(value[at : at + 8], "little") for at in range(0, len(value), 8)]
-    return chained(lane + len(value) & MASK, words, lane)
-
-
-def of_list(pairs: list[dict[str, bytes]], lane: int) -> int:
-    total = len(pairs)
-    for place, pair in enumerate(pairs, start=1):
-        name, value = of_bytes(pair["name"], lane), of_bytes(pair["value"], lane)
-        total += mix(name + 3 * value + place * 0xD6E8FEB86659FD93 & MASK, lane)
-    return total & MASK
-
-
 def of_value(value: Any, kind: "pa.DataType", lane: int) -> int:
     if isinstance(value, list):
-        return of_list(value, lane)
+        return of_list([(pair["name"], pair["value"]) for pair in value], lane)
     if isinstance(value, str | bytes):
         return of_bytes(value.encode() if isinstance(value, str) else value, lane)
     if isinstance(value, Decimal):
@@ -88,7 +54,7 @@ def slowly(batch: "pa.RecordBatch", lane: int) -> list[int]:
     found = []
     for row in range(batch.num_rows):
         ms, seq = (batch[name][row].as_py() & MASK for name in ("id_ms", "id_seq"))
-        total = mix(ms * lane + mix(seq + lane & MASK, lane) & MASK, lane)
+        total = of_id(ms, seq, lane)
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
             value = column[row].as_py()
             if name not in ("id_ms", "id_seq", "ts") and value is not None:

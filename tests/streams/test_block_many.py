@@ -10,7 +10,6 @@ import diskstream
 from diskstream import Store, reading, watching
 from diskstream.engine import directory
 from diskstream.engine.files import Files
-from diskstream.engine.log import StreamLog
 from tests.streams.background import Background
 from tests.streams.layers import ids
 
@@ -93,21 +92,14 @@ def test_a_watched_stream_that_was_closed_for_others_is_seen_to_change(tmp_path:
 
 
 def test_who_waits_for_more_than_may_be_open_does_not_open_them_in_turn(
-    many: Store, monkeypatch: pytest.MonkeyPatch
+    many: Store, logs_opened: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     many.close()
     monkeypatch.setattr(reading, "_LOOK_S", 0.001)
-    opened: list[Path] = []
-    opening = StreamLog._open
-
-    def note(log: StreamLog) -> object:
-        opened.append(log.directory)
-        return opening(log)
-
-    monkeypatch.setattr(StreamLog, "_open", note)
+    logs_opened.clear()
     with diskstream.open(many.path, fsync="os", max_open_streams=8) as few:
         assert few.read(dict.fromkeys(_NAMES, "1-1"), block=3 * _WAIT_S) == {}
-        assert len(opened) <= 3 * len(_NAMES)  # at first, and at the end
+        assert len(logs_opened) <= 3 * len(_NAMES)  # at first, and at the end
 
 
 def test_one_that_was_closed_meanwhile_wakes_who_waits(many: Store) -> None:
