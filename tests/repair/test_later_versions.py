@@ -66,6 +66,13 @@ def sealed_file_with_a_damaged_index(stream: Path) -> Path:
     return path
 
 
+def sealed_file_that_no_list_names(stream: Path) -> Path:
+    """What segments there are has to be found out from the segments."""
+    for path in [max(stream.glob("*.log")), *stream.glob("*.state")]:
+        path.unlink()
+    return sealed_file(stream)
+
+
 def codec_of_a_node(stream: Path) -> Path:
     path = stream / "00000001.seg"
     put(path, 20, b"\x02", 64, 32)
@@ -96,6 +103,7 @@ OF_ENTRIES: list[Write] = [
     rolled_log,
     sealed_file,
     sealed_file_with_a_damaged_index,
+    sealed_file_that_no_list_names,
     codec_of_a_node,
     codec_of_a_node_behind_a_damaged_footer,
 ]
