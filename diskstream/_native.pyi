@@ -262,6 +262,7 @@ class Log:
     ) -> Log: ...
     def scan(self) -> dict[str, Any] | None:
         """Applies whole frames to the end of the file; what follows them: None (zeros), or torn or rotten."""
+    def follow(self) -> None: ...  # Applies whole frames to the end of the file, and judges nothing of what follows
     def close(self, wait: bool = True) -> None: ...  # Refuses appends; may `wait` for those under way
     def end_waits(self) -> None: ...  # Those of `take` go the long way: this opening is about to be closed
     def set_resolver(self, resolver: Callable[[int, bool], None]) -> None:

@@ -344,7 +344,7 @@ class StreamLog:
         with self._mutex, self._whereabouts.asked():
             while True:
                 self._whereabouts.check()
-                self.native.scan()
+                self.native.follow()
                 number, end, lsn, _ = self.native.tail
                 following = recovery.next_log(self.directory, number)
                 if self.is_damaged or following is None:

@@ -59,6 +59,16 @@ impl Inner {
         Ok(map)
     }
 
+    /// The present mapping; maps anew where the file has another size by now.
+    pub fn resized(&self) -> Outcome<Arc<Map>> {
+        let map = self.map();
+        let size = self.open_file()?.metadata().map_err(|error| Failure::Io("stat", error))?.len();
+        if size == map.len() as u64 {
+            return Ok(map);
+        }
+        self.refresh()
+    }
+
     /// From the next mapping on, nothing is stored into it: all is written by system call.
     pub fn only_pwrite(&self) {
         self.stored.store(false, Ordering::Relaxed);

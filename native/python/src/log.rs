@@ -231,6 +231,21 @@ impl Log {
         Ok(Some(report))
     }
 
+    /// Applies every whole frame up to the end of the file, as who has no shared page does at each look. What follows
+    /// them is not judged: a frame may be half written there, and to search the rest of the file takes milliseconds.
+    fn follow(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| {
+            let mut active = self.lock();
+            active.map = active.file.resized()?;
+            let map = Arc::clone(&active.map);
+            match active.tail.follow_to_end(map.bytes()) {
+                error @ Error::Newer { .. } => Err(error.into()),
+                _ => Ok(()),
+            }
+        })
+        .map_err(|error: Failure| self.error(py, error))
+    }
+
     /// Refuses every later append, and with `wait` returns when those under way are done: the descriptor is about to go.
     #[pyo3(signature = (wait=true))]
     fn close(&self, py: Python<'_>, wait: bool) {
