@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use crate::error::{Error, Result};
 use crate::id::Id;
+use crate::id_run::IdRun;
 use crate::wire::put_start;
 
 /// The field names of an entry, in order; a name may stand twice.
@@ -78,7 +79,7 @@ impl Table {
 /// A run of entries in ID order.
 #[derive(Debug, Clone, Default)]
 pub struct Block {
-    pub ids: Vec<Id>,
+    pub ids: IdRun,
     pub tables: Vec<Table>,
     /// `(table, row in it)` of each entry; empty where there is one table only.
     pub places: Vec<(u32, u32)>,
@@ -94,7 +95,7 @@ impl Block {
     }
 
     pub fn id(&self, row: usize) -> Option<Id> {
-        self.ids.get(row).copied()
+        self.ids.get(row)
     }
 
     /// The table an entry is in, and its row there.
@@ -127,7 +128,7 @@ impl Block {
 
     /// The first row whose ID is not below `id`.
     pub fn lower_bound(&self, id: Id) -> usize {
-        self.ids.partition_point(|candidate| *candidate < id)
+        self.ids.partition_point(|candidate| candidate < id)
     }
 
     /// Bytes of names and values of an entry: what caps on bytes count.
@@ -137,7 +138,7 @@ impl Block {
 
     /// Rows `from..to` as a block of their own, whole columns at a time; None where there are no such rows.
     pub fn part(&self, from: usize, to: usize) -> Option<Block> {
-        let ids = self.ids.get(from..to)?.to_vec();
+        let ids = self.ids.part(from, to)?;
         if self.places.is_empty() {
             let tables = self.tables.iter().take(1).map(|table| table.part(from, to)).collect::<Option<_>>()?;
             return Some(Block { ids, tables, places: Vec::new() });
@@ -184,7 +185,7 @@ impl Block {
             .flat_map(|table| &table.columns)
             .map(|column| column.offsets.len() * 4 + column.data.len())
             .sum();
-        self.ids.len() * 16 + self.places.len() * 8 + columns + 256
+        self.ids.memory_bytes() + self.places.len() * 8 + columns + 256
     }
 }
 

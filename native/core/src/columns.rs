@@ -60,9 +60,7 @@ impl Columns {
                 ids.for_each(|id| self.push_id(id.ms, id.seq));
             }
             None => {
-                let ids = block.ids.get(from..to).unwrap_or(&[]);
-                self.ms.extend(ids.iter().map(|id| id.ms));
-                self.seq.extend(ids.iter().map(|id| id.seq));
+                block.ids.extend(from, to, &mut self.ms, &mut self.seq);
             }
         }
         self.meet(block, before, wanted.as_deref(), from..to)?;

@@ -20,6 +20,7 @@ pub mod group_ops;
 pub mod groups;
 pub mod header;
 pub mod id;
+pub mod id_run;
 pub mod idempotence;
 pub mod listed;
 pub mod node;

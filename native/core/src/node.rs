@@ -18,6 +18,7 @@
 use crate::block::{Block, Column, Shape, Table};
 use crate::error::{make_room, Error, Result};
 use crate::id::Id;
+use crate::id_run::IdRun;
 use crate::plurals::number_of;
 use crate::rows::MAX_FIELDS;
 use crate::wire::{put_id, put_narrow, put_u32, put_varint, read_ends, read_narrow, Reader};
@@ -70,12 +71,12 @@ impl NodePacker {
 
 fn encode_raw(block: &Block) -> Result<Vec<u8>> {
     let first = block.id(0).ok_or(Error::Invalid("a node needs an entry"))?;
-    if block.ids.windows(2).any(|pair| matches!(pair, [before, id] if id <= before)) {
+    let steps = block.ids.iter().zip(block.ids.iter().skip(1));
+    if steps.clone().any(|(before, id)| id <= before) {
         return Err(Error::Invalid("the IDs of a node must rise"));
     }
     let mut raw = Vec::with_capacity(block.memory_bytes());
     put_id(&mut raw, first);
-    let steps = block.ids.iter().zip(block.ids.iter().skip(1));
     put_narrow(&mut raw, &steps.clone().map(|(before, id)| id.ms - before.ms).collect::<Vec<_>>());
     let seqs = steps.map(|(before, id)| if id.ms == before.ms { id.seq - before.seq - 1 } else { id.seq });
     put_narrow(&mut raw, &seqs.collect::<Vec<_>>());
@@ -221,7 +222,37 @@ fn parse(raw: &[u8], entries: usize) -> Result<Block> {
     Ok(Block { ids, tables, places })
 }
 
-fn parse_ids(reader: &mut Reader<'_>, entries: usize) -> Result<Vec<Id>> {
+fn parse_ids(reader: &mut Reader<'_>, entries: usize) -> Result<IdRun> {
+    let mut near = reader.clone();
+    if let Some(rows) = parse_near(&mut near, entries)? {
+        *reader = near;
+        return Ok(rows);
+    }
+    parse_far(reader, entries).map(IdRun::Far)
+}
+
+/// None where the IDs lie too far apart.
+fn parse_near(reader: &mut Reader<'_>, entries: usize) -> Result<Option<IdRun>> {
+    let first = reader.id()?;
+    let (mut rows, mut step, mut seq) = (Vec::with_capacity(entries), 0u64, first.seq);
+    rows.push((0u32, seq as u32));
+    read_narrow(reader, entries - 1, |by| {
+        step = step.saturating_add(by);
+        rows.push((step as u32, 0));
+    })?;
+    let (mut before, mut highest) = (0u32, seq);
+    let mut rest = rows.iter_mut().skip(1);
+    read_narrow(reader, entries - 1, |given| {
+        let Some(slot) = rest.next() else { return };
+        seq = if slot.0 == before { seq.saturating_add(given).saturating_add(1) } else { given };
+        (before, highest) = (slot.0, highest.max(seq));
+        slot.1 = seq as u32;
+    })?;
+    let is_near = step.max(highest) <= u64::from(u32::MAX) && first.ms.checked_add(step).is_some();
+    Ok(is_near.then_some(IdRun::Near { ms: first.ms, rows }))
+}
+
+fn parse_far(reader: &mut Reader<'_>, entries: usize) -> Result<Vec<Id>> {
     let mut id = reader.id()?;
     let mut ids = Vec::with_capacity(entries);
     ids.push(id);

@@ -125,7 +125,7 @@ fn of_rows_that_are_stepped_over_no_shape_takes_room() {
     let mut builder = BlockBuilder::default();
     decode(encoder.payload(), Id::new(1, 0), 101, 50..101, 1000, &mut builder).unwrap();
     let block = builder.finish();
-    assert_eq!(block.ids.first(), Some(&Id::new(51, 0)));
+    assert_eq!(block.ids.first(), Some(Id::new(51, 0)));
     assert!((4..=6).contains(&block.ids.len()), "{}", block.ids.len());
     // A shape that was passed, and is met again.
     let mut builder = BlockBuilder::default();

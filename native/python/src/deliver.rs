@@ -35,7 +35,7 @@ impl Recent {
     /// Whether what follows `after` stands in this block, or begins right behind it.
     fn holds(&self, after: Id) -> bool {
         let first = self.block.id(0).unwrap_or(Id::MAX);
-        self.block.ids.last().is_some_and(|last| first <= after && after <= *last)
+        self.block.ids.last().is_some_and(|last| first <= after && after <= last)
     }
 }
 

@@ -327,7 +327,7 @@ impl Block {
     ) -> Block {
         let mut from = if block.id(0).is_none_or(|first| first >= start) { 0 } else { block.lower_bound(start) };
         let to = match end.next() {
-            Some(beyond) if block.ids.last().is_some_and(|last| *last >= beyond) => block.lower_bound(beyond),
+            Some(beyond) if block.ids.last().is_some_and(|last| last >= beyond) => block.lower_bound(beyond),
             _ => block.len(),
         };
         let gone =
@@ -416,7 +416,7 @@ impl Block {
         for place in at..ids.len() {
             let wanted = ids.get_item(place)?;
             let id = parse(&wanted, 0)?;
-            if self.block.ids.last().is_none_or(|last| id > *last) {
+            if self.block.ids.last().is_none_or(|last| id > last) {
                 return Ok(place);
             }
             if let Some(entry) = self.find_one(id)? {

@@ -181,16 +181,11 @@ impl Columns {
             None => all.collect(),
         };
         let before = self.ms.len();
-        match block.block.ids.get(block.from..block.to) {
-            Some(ids) if ids.len() == rows.len() => {
-                self.ms.extend(ids.iter().map(|id| id.ms));
-                self.seq.extend(ids.iter().map(|id| id.seq));
-            }
-            _ => {
-                let ids = rows.iter().filter_map(|row| block.block.ids.get(*row));
-                self.ms.extend(ids.clone().map(|id| id.ms));
-                self.seq.extend(ids.map(|id| id.seq));
-            }
+        let ids = &block.block.ids;
+        if rows.len() != block.to - block.from || !ids.extend(block.from, block.to, &mut self.ms, &mut self.seq) {
+            let ids = rows.iter().filter_map(|row| ids.get(*row));
+            self.ms.extend(ids.clone().map(|id| id.ms));
+            self.seq.extend(ids.map(|id| id.seq));
         }
         if metadata {
             self.places.0.extend(rows.iter().map(|row| block.base + *row as u64));

@@ -45,7 +45,7 @@ impl Sealer {
 
 impl Building {
     fn close_node(&mut self, block: &diskstream_core::block::Block) -> Result<(), Error> {
-        let (Some(first), Some(last)) = (block.id(0), block.ids.last().copied()) else { return Ok(()) };
+        let (Some(first), Some(last)) = (block.id(0), block.ids.last()) else { return Ok(()) };
         if self.first.is_some() && first <= self.last {
             return Err(Error::Invalid("entries of a segment must be sealed in order"));
         }
