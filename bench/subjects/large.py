@@ -1,15 +1,15 @@
 """A stream of very many entries, against the same stream at one million.
 
 Two stores are built by `add_many` from the same hundred thousand different entries, sealed and closed. Then, in turn
-for the one and the other, a new process opens the store (`open`, `stream`, `len`), reads the entry in the middle (the
-first touch after the open), and then 500 entries at random places all over the stream: the first read of each finds its
-node not yet decoded (cold), the second at once after it decoded (warm); all by `Stream.get`, with an ID that was
-noted while building. A figure is the median of a process's reads, or its 99th percentile. Then the kernel is asked to
-forget the segments and other nodes are read (from the disk), then by a new opening twenty entries far apart (of the
-large stream each is the first of its segment; the small one has few), and a range is read. Resident memory is the
-process's high-water mark (VmHWM). For the open after a crash, a process that appends without pause is killed with
-SIGKILL after 0.1 to 1.5 s at random, and a new process opens the store. The files are in the page cache but for *from
-the disk*.
+for the one and the other and three times a round, a new process opens the store (`open`, `stream`, `len`), reads the
+entry in the middle (the first touch after the open), and then 500 entries at random places all over the stream: the
+first read of each finds its node not yet decoded (cold), the second at once after it decoded (warm); all by
+`Stream.get`, with an ID that was noted while building. A figure is the median of a process's reads, or its 99th
+percentile. Then the kernel is asked to forget the segments and other nodes are read (from the disk), then by a new
+opening twenty entries far apart (of the large stream each is the first of its segment; the small one has few), and a
+range is read. Resident memory is the process's high-water mark (VmHWM). For the open after a crash, a process that
+appends without pause is killed with SIGKILL after 0.1 to 1.5 s at random, and a new process opens the store. The files
+are in the page cache but for *from the disk*.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ from bench.rounds import settle
 
 NAME = "large"
 PATIENCE = 6 * 3600.0
+# A process may be on a processor whose twin is busy, and then all that it does takes half as long again: of three, two.
+PROCESSES = 3
 # Pictures have one unit of time.
 US = {"ms": 1000.0, "µs": 1.0, "MiB": 1.0}
 CLOSE_TO = Target("ratio", at_most=1.5)
@@ -48,9 +50,10 @@ def run(context: Context, result: Result, entries: int) -> None:
         for size, path in paths.items():
             context.say(f"building a store of {size:,} entries")
             built[size] = ask("build_large", str(path), size, patience=PATIENCE)
-        for number in range(context.rounds):
+        processes = PROCESSES * context.rounds
+        for number in range(processes):
             for size, path in paths.items():
-                context.say(f"round {number + 1} of {context.rounds}: a new process, {size:,} entries")
+                context.say(f"round {number + 1} of {processes}: a new process, {size:,} entries")
                 settle(context)
                 probes[size].append(_probe(path, built[size], size, number))
         for number in range(context.rounds):
