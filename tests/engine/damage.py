@@ -4,12 +4,14 @@ It runs in a process of its own, because what it looks for includes the death of
 says which one comes next, so that the last line tells what killed it.
 """
 
+import faulthandler
 import resource
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.engine.children import LIMIT_S
 from tests.engine.forgery import forged_logs, forged_segments, forged_states
 from tests.engine.sample import SMALL, Row, build, fast_directory, files_of
 from tests.engine.verdict import Examination
@@ -202,6 +204,7 @@ def main(batch: str, part: int, parts: int) -> None:
                 continue
             sys.stdout.write(f"{number} {case.label}\n")
             sys.stdout.flush()
+            faulthandler.dump_traceback_later(LIMIT_S, exit=True)
             for offence in trial.run(number, case):
                 sys.stdout.write(f"! {case.label}: {offence.replace(str(root), 'STORE')}\n")
         sys.stdout.write("done\n")
