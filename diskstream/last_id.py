@@ -6,24 +6,34 @@ from diskstream.engine.log import StreamLog
 from diskstream.errors import ArgumentError
 from diskstream.ids import MIN_ID
 
-__all__ = ["set_last_id"]
+__all__ = ["Counters", "set_last_id"]
+
+# Length, last ID, entries added, greatest deleted ID.
+Counters = tuple[int, EntryID, int, EntryID]
 
 
-def set_last_id(log: StreamLog, last: EntryID, entries_added: int | None, greatest: EntryID) -> bool:
+def set_last_id(
+    log: StreamLog, last: EntryID, entries_added: int | None, greatest: EntryID
+) -> tuple[Counters, Counters]:
     """Sets the last ID and, where given, the entries added and the greatest deleted ID (0-0 leaves that as it is).
+
+    Returns:
+        What was right before and is right behind it, with nothing in between.
 
     Raises:
         ArgumentError: the numbers contradict what the stream holds, in the words of Redis.
     """
-    while not _try(log, last, entries_added, greatest):
+    while (done := _try(log, last, entries_added, greatest)) is None:
         # Entries that are gone have greater IDs than `last`, and IDs rise within files: their bytes go first.
         seal.compact(log)
     if log.options.is_always:
         log.flush()
-    return True
+    return done
 
 
-def _try(log: StreamLog, last: EntryID, entries_added: int | None, greatest: EntryID) -> bool:
+def _try(
+    log: StreamLog, last: EntryID, entries_added: int | None, greatest: EntryID
+) -> tuple[Counters, Counters] | None:
     with log.locked():
         log.prepare()
         log.retry(log.native.flush, held=True)  # under `always` what others wait for is not visible yet
@@ -37,13 +47,15 @@ def _try(log: StreamLog, last: EntryID, entries_added: int | None, greatest: Ent
             raise ArgumentError("The entries_added specified in XSETID is smaller than the target stream length")
         if last < log.greatest_stored_id():
             log.roll_held()
-            return last >= log.greatest_stored_id() and _set(log, last, entries_added, greatest)
+            if last < log.greatest_stored_id():
+                return None
         return _set(log, last, entries_added, greatest)
 
 
-def _set(log: StreamLog, last: EntryID, entries_added: int | None, greatest: EntryID) -> bool:
-    _, _, added, deleted = log.native.counters()
+def _set(log: StreamLog, last: EntryID, entries_added: int | None, greatest: EntryID) -> tuple[Counters, Counters]:
+    before = log.native.counters()
+    length, _, added, deleted = before
     total = added if entries_added is None else entries_added
     deleted = deleted if greatest == MIN_ID else greatest
     log.retry(lambda: log.native.set_id(last, total, deleted), held=True)
-    return True
+    return before, (length, last, total, deleted)

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
+from diskstream.commands.caller import Caller
 from diskstream.commands.failures import no_key
 from diskstream.commands.key_records import Key, KeyRecords, Record, gone, places
 from diskstream.commands.replies import Failure
@@ -36,6 +37,7 @@ class MovingKeys:
         def delete(self, database: int, key: bytes) -> bool: ...
         def expires_at(self, database: int, key: bytes) -> int | None: ...
         def kind(self, database: int, key: bytes) -> str | None: ...
+        def watchers(self) -> list[Caller]: ...
 
     def rename(self, database: int, old: bytes, new: bytes, *, replace: bool = True) -> bool:
         """Gives a key another name; its time of expiry goes with it. A key that has the name goes, or keeps it.
@@ -59,6 +61,8 @@ class MovingKeys:
                 self._put_over(target, {target: record, source: None})
                 return True
             # A time of expiry is of one stream: until it has the new name, the record there is nobody's.
+            self._records.touches.note((database, old))
+            self._records.touches.note((database, new))
             try:
                 with self._changed({target: record} if record is not None or target in self._records.known else {}):
                     self._place_store(source[0]).rename(old, new, replace=replace)
@@ -178,5 +182,17 @@ class MovingKeys:
         with self._records.changing():
             numbers = list(self._records.places)
             numbers[first], numbers[second] = numbers[second], numbers[first]
-            if first != second:
-                self._records.write(places(numbers))
+            if first == second:
+                return
+            self._touch_swapped(first, second)
+            self._records.write(places(numbers))
+
+    def _touch_swapped(self, first: int, second: int) -> None:
+        """Of what is watched in either of these databases, touches what there is in one of them."""
+        watched = {key for caller in self.watchers() for place, key in list(caller.watched) if place in (first, second)}
+        for key in watched:
+            with contextlib.suppress(DiskstreamError, OSError):  # nobody can tell: whoever asks for it is told
+                if self.kind(first, key) is None and self.kind(second, key) is None:
+                    continue
+            self._records.touches.note((first, key))
+            self._records.touches.note((second, key))

@@ -23,7 +23,7 @@ import errno
 import heapq
 import os
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -103,13 +103,21 @@ def places(numbers: list[int]) -> Row:
 
 
 class KeyRecords:
-    """The records of a directory, in memory as of the last look. Safe under threads."""
+    """The records of a directory, in memory as of the last look. Safe under threads.
+
+    Attributes:
+        known: by place and name.
+        touches: when each key was last changed, by the number of its database and its name.
+        places: for each database in order its place.
+        swaps: how often each database came to another place.
+    """
 
     def __init__(self, path: Path, databases: int, options: dict[str, Any]) -> None:
         self.read_only = bool(options.get("read_only", False))
         self.known: dict[Key, Record] = {}
         self.touches = Touches()
         self.places = list(range(databases))
+        self.swaps = [0] * databases
         self._databases = databases
         self._path = path
         self._mutex = threading.RLock()
@@ -159,7 +167,7 @@ class KeyRecords:
         first = self._first_id()
         known, at, entries = self.known, self._at, self._entries
         if first is not None and first > at:  # what came after the last look is gone already: all of it again
-            self.touches.note_all(at)
+            self.touches.note_all()
             known, at, entries, self._due = {}, MIN_ID, 0, []
         after = at.next()
         for entry in self._stream.range(at if after is None else after):
@@ -181,7 +189,7 @@ class KeyRecords:
         word, name = entry.pairs[0]
         if word in (b"put", b"gone"):
             key = int(entry.pairs[1][1]), bytes(name)
-            self.touches.note(key, entry.id)
+            self._touch(*key)
             if word == b"gone":
                 known.pop(key, None)
                 return
@@ -193,15 +201,27 @@ class KeyRecords:
                 heapq.heappush(self._due, (record.expires, key))
         elif word == b"clear":
             place = int(name)
-            self.touches.note_all(entry.id)
             for key in [key for key in known if key[0] == place]:
+                self._touch(*key)
                 del known[key]
         elif word == b"places":
             numbers = [int(number) for number in name.split(b",")]
-            self.touches.note_all(entry.id)
-            self.places = numbers + list(range(len(numbers), self._databases))
+            self._arrange(numbers + list(range(len(numbers), self._databases)), known)
         else:
             raise ValueError(f"a change called {word[:20]!r}")
+
+    def _touch(self, place: int, name: bytes) -> None:
+        self.touches.note((self.places.index(place) if place in self.places else -1, name))
+
+    def _arrange(self, after: list[int], known: Mapping[Key, Record]) -> None:
+        """Puts databases into other places. Of their keys those are touched that were there, or are now."""
+        for database, (old, new) in enumerate(zip(self.places, after, strict=False)):
+            if old != new:
+                self.swaps[database] += 1
+                for place, name in known:
+                    if place in (old, new):
+                        self.touches.note((database, name))
+        self.places = after
 
     @contextlib.contextmanager
     def changing(self) -> Iterator[None]:
@@ -251,7 +271,11 @@ class KeyRecords:
             rows.append(put(key, record))
             size += sum(map(len, record.values)) + len(key[1])
         ids = self._stream.add_many(rows)
-        self.refresh()
+        touches, self.touches = self.touches, Touches()
+        try:
+            self.refresh()
+        finally:
+            self.touches = touches  # nothing has changed: nobody else could meanwhile
         self._stream.trim(minid=first or ids[0])
         self._entries = len(self.known) + 1
         self._due = [(record.expires, key) for key, record in self.known.items() if record.expires is not None]
@@ -287,6 +311,7 @@ class KeyRecords:
     def after_fork(self) -> None:
         """In a forked child: the threads that held the locks are the parent's."""
         self._mutex, self._held = threading.RLock(), False
+        self.touches.after_fork()
 
     def sync(self) -> None:
         """Makes all changes durable."""

@@ -173,7 +173,8 @@ def _add(caller: Caller, words: list[bytes]) -> Reply:
     with caller.keyspace.changing():
         found = _values(caller, words[1], "set")
         after = tuple(dict.fromkeys((*found, *words[2:])))
-        _put(caller, words[1], "set", after)
+        if len(after) > len(found):
+            _put(caller, words[1], "set", after)
     return len(after) - len(found)
 
 

@@ -13,6 +13,7 @@ from typing import Any, Self
 
 from diskstream import settling
 from diskstream import store as _store
+from diskstream.commands.caller import Caller
 from diskstream.commands.failures import WRONG_TYPE
 from diskstream.commands.key_moves import MovingKeys
 from diskstream.commands.key_records import Key, KeyRecords, Record, Row, clear, gone, put
@@ -23,7 +24,7 @@ from diskstream.commands.replies import Failure
 from diskstream.commands.settings import Settings
 from diskstream.commands.statistics import Statistics
 from diskstream.commands.troubles import Troubles
-from diskstream.commands.versions import entries_version, identity
+from diskstream.commands.versions import LastIdsSet, identity
 from diskstream.copying import TEMPORARY
 from diskstream.errors import ClosedError, CorruptionError, DiskFullError, DiskstreamError
 from diskstream.store import Store
@@ -59,6 +60,7 @@ class Keyspace(MovingKeys, SweepingKeys):
         moment: that of the command which runs.
         sweeps: whether `expire_due` does anything (DEBUG SET-ACTIVE-EXPIRE).
         compacting: held while BGREWRITEAOF is under way.
+        ids_set: sets last IDs, for XSETID.
         must_reopen: whether a reopening ended half done: until another one has come to its end, nothing can be used.
     """
 
@@ -78,6 +80,8 @@ class Keyspace(MovingKeys, SweepingKeys):
         self._stores: dict[int, Store] = {}
         self._streams: dict[Key, Stream] = {}
         self._listings: dict[int, Listing] = {}
+        self.ids_set = LastIdsSet()
+        self._watchers: weakref.WeakSet[Caller] = weakref.WeakSet()
         store = self._place_store(0)
         try:
             self._records = KeyRecords(self.path / "keys", DATABASES, options)
@@ -328,7 +332,10 @@ class Keyspace(MovingKeys, SweepingKeys):
             self._end_unasked(at)
             return False
         if record is None:
-            return self._holds_stream(at) and self._place_store(at[0]).delete(key)
+            if not self._holds_stream(at):
+                return False
+            self._records.touches.note((database, key))
+            return self._place_store(at[0]).delete(key)
         with self._records.changing():
             had = bool(record.kind)
             with self._changed({at: None}):
@@ -340,10 +347,20 @@ class Keyspace(MovingKeys, SweepingKeys):
         """Something that is another one after each change of the key, by whichever process: for WATCH."""
         at = self._at(database, key)
         record = self._living(at)
-        touched = self._records.touches.of(at)
+        touched = self._records.touches.of((database, key))
         if (record is not None and record.kind) or not self._holds_stream(at):
             return touched
-        return touched, entries_version(self._plain(at))
+        return touched, self._records.swaps[database], self.ids_set.entries_version(self._plain(at))
+
+    def watches(self, caller: Caller) -> None:
+        """Notes that a client watches keys."""
+        with self._mutex:
+            self._watchers.add(caller)
+
+    def watchers(self) -> list[Caller]:
+        """The clients that have watched keys, and may do so still."""
+        with self._mutex:
+            return list(self._watchers)
 
     # --- keys of other types ------------------------------------------------------------------------------------------
 
@@ -443,6 +460,7 @@ class Keyspace(MovingKeys, SweepingKeys):
                 if self._is_used(place):
                     store = self._place_store(place)
                     for name in store.streams():
+                        self._records.touches.note((each, name))
                         store.delete(name)
                 # Behind them: of those that could not be removed it is known still when they expire.
                 if any(at[0] == place for at, _ in self._records.all()):

@@ -146,7 +146,9 @@ def _xsetid(caller: Caller, given: list[bytes]) -> Reply:
                 raise Failure("ERR The ID specified in XSETID is smaller than the provided max_deleted_entry_id")
         else:
             raise Failure(SYNTAX)
-    _existing(caller, given[1]).set_id(last, entries_added=added, max_deleted_id=deleted)
+    stream = _existing(caller, given[1])
+    if not caller.keyspace.ids_set.set(stream, last, added, MIN_ID if deleted is None else deleted):
+        raise no_key()
     return OK
 
 

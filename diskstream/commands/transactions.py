@@ -42,6 +42,7 @@ def _watch(caller: Caller, words: list[bytes]) -> Reply:
     if size > limit:
         raise Failure(b"ERR what a client watches has %d bytes at most (client-query-buffer-limit)" % limit)
     caller.watched_bytes = size
+    keyspace.watches(caller)
     for place in fresh:
         watched[place] = keyspace.version(*place)
     return OK

@@ -1,11 +1,15 @@
 """Which stream a name stands for, and in which state it is."""
 
-from typing import Any
+from typing import Any, Final
 
+from diskstream._native import EntryID
+from diskstream.last_id import set_last_id
 from diskstream.membership import looked
 from diskstream.stream import Stream
 
-__all__ = ["entries_version", "identity", "version", "version_of"]
+__all__ = ["LastIdsSet", "identity", "version", "version_of"]
+
+_AT_HAND: Final = 1024
 
 
 def identity(stream: Stream | None) -> bytes:
@@ -34,22 +38,47 @@ def version(stream: Stream | None) -> object:
     return None if stream is None else stream._use(lambda log: looked(log, version_of), None)
 
 
-def entries_version(stream: Stream | None) -> object:
-    """The same without groups, consumers and windows: what WATCH goes by.
-
-    In Redis (7.0.15, tried) neither a delivery nor an acknowledgement, a claim or a change of a group aborts an EXEC.
-    """
-
-    def look(log: Any) -> object:
-        log.refresh()
-        return log.native.uuid, log.native.counters()
-
-    return None if stream is None else stream._use(look, None)
-
-
 def version_of(log: Any) -> object:
     """The same of a log whose append lock the caller holds."""
     groups = log.native.groups()
     consumers = tuple(tuple(log.native.consumers(group[0])) for group in groups)
     windows = log.native.windows(0)[:2]
     return log.native.uuid, log.native.counters(), tuple(groups), consumers, windows
+
+
+class LastIdsSet:
+    """What WATCH goes by: a stream's state without groups, consumers and windows, and without what XSETID did here.
+
+    In Redis (7.0.15, tried) none of these aborts an EXEC. What another process sets cannot be told from other changes.
+    """
+
+    def __init__(self) -> None:
+        self._before: dict[object, object] = {}
+
+    def set(self, stream: Stream, last: EntryID, entries_added: int | None, max_deleted: EntryID) -> bool:
+        """Sets the last ID of a stream: see `set_last_id`. Returns whether there is one."""
+
+        def set_it(log: Any) -> tuple[object, object]:
+            before, after = set_last_id(log, last, entries_added, max_deleted)
+            return (log.native.uuid, before), (log.native.uuid, after)
+
+        done = stream._use(set_it, None)
+        if done is None:
+            return False
+        before, after = done
+        before = self._before.get(before, before)
+        if before != after:
+            if len(self._before) >= _AT_HAND:
+                self._before.clear()  # who watched one of them since then tries again
+            self._before[after] = before
+        return True
+
+    def entries_version(self, stream: Stream | None) -> object:
+        """Another one after each change of the entries."""
+
+        def look(log: Any) -> object:
+            log.refresh()
+            return log.native.uuid, log.native.counters()
+
+        found = None if stream is None else stream._use(look, None)
+        return self._before.get(found, found)
