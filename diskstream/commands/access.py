@@ -6,8 +6,8 @@ import secrets
 
 from diskstream.commands.arguments import as_int, c_text
 from diskstream.commands.caller import Caller
+from diskstream.commands.command_facts import categories_of
 from diskstream.commands.help import help_lines
-from diskstream.commands.introspection import categories_of
 from diskstream.commands.replies import OK, Failure, Map, Reply
 from diskstream.commands.table import Command, Table
 from diskstream.commands.wire import set_of
@@ -155,14 +155,16 @@ def commands(table: Table) -> tuple[Command, ...]:
         "setuser": sub("setuser", -3, _set_user, _ADMIN, "Modifies an ACL user and its rules."),
         "cat": sub("cat", -2, categories, _ANYONE, "Lists the ACL categories, or the commands of one."),
         "genpass": sub("genpass", -2, _generate, _ANYONE, "Generates a pseudorandom password."),
-        "help": sub("help", 2, _help, _ANYONE, "Returns helpful text about the different subcommands."),
+        "help": sub(
+            "help", 2, _help, frozenset({"loading", "stale"}), "Returns helpful text about the different subcommands."
+        ),
     }
     return (
         Command(
             "auth",
             -2,
             _auth,
-            _ANYONE | {"fast", "no_auth"},
+            _ANYONE | {"fast", "no_auth", "allow_busy"},
             group="connection",
             since="1.0.0",
             summary="Authenticates the connection.",

@@ -3,17 +3,20 @@
 import time
 from collections.abc import Callable
 
-from diskstream.commands.arguments import as_int, c_text
+from diskstream.commands.arguments import Words, as_int, c_text
 from diskstream.commands.caller import Caller, Host
 from diskstream.commands.failures import SYNTAX
 from diskstream.commands.help import help_lines
-from diskstream.commands.replies import OK, Failure, Raw, Reply
+from diskstream.commands.replies import OK, Failure, Map, Raw, Reply
 from diskstream.commands.table import Command
-from diskstream.commands.wire import report_of
+from diskstream.commands.wire import report_of, set_of
 
 __all__ = ["COMMANDS", "set_name"]
 
 _INVALID = "ERR Client names cannot contain spaces, newlines or special characters."
+_NOT_TRACKING = (
+    "ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled"
+)
 _TYPES = (b"normal", b"master", b"replica", b"slave", b"pubsub")
 
 
@@ -236,10 +239,29 @@ def _no_touch(caller: Caller, words: list[bytes]) -> Reply:
     return OK
 
 
-def _tracking(_caller: Caller, words: list[bytes]) -> Reply:
+def _tracking(caller: Caller, words: list[bytes]) -> Reply:
+    left = Words(words, 3)
+    while left:
+        option = left.take_option()
+        if option == b"REDIRECT" and left:
+            number = as_int(left.take())
+            if all(client.id != number for client in _clients(caller)):
+                raise Failure("ERR The client ID you want redirect to does not exist")
+        elif option == b"PREFIX" and left:
+            left.take()
+        elif option not in (b"BCAST", b"OPTIN", b"OPTOUT", b"NOLOOP"):
+            raise Failure(SYNTAX)
     if _flag(words[2]):
         raise Failure("ERR client-side caching is not supported: nothing would tell a client what has changed")
     return OK
+
+
+def _tracking_info(caller: Caller, _words: list[bytes]) -> Reply:
+    return Map([("flags", set_of(["off"], caller.protocol)), ("redirect", -1), ("prefixes", [])])
+
+
+def _caching(_caller: Caller, _words: list[bytes]) -> Reply:
+    raise Failure(_NOT_TRACKING)
 
 
 def _get_redirection(_caller: Caller, _words: list[bytes]) -> Reply:
@@ -290,7 +312,7 @@ _SUBCOMMANDS = {
         "5.0.0",
         "Unblocks a client blocked by a blocking command.",
     ),
-    "pause": Command("client|pause", -3, _pause, _ADMIN, _NONE, _GROUP, "3.0.0", "Suspends commands processing."),
+    "pause": Command("client|pause", -3, _pause, _ADMIN, _NONE, _GROUP, "2.9.50", "Suspends commands processing."),
     "unpause": Command("client|unpause", 2, _unpause, _ADMIN, _NONE, _GROUP, "6.2.0", "Resumes processing commands."),
     "reply": Command(
         "client|reply", 3, _reply, _PLAIN, _NONE, _GROUP, "3.2.0", "Instructs the server whether to reply to commands."
@@ -318,6 +340,26 @@ _SUBCOMMANDS = {
         "6.0.0",
         "Controls server-assisted client-side caching.",
     ),
+    "trackinginfo": Command(
+        "client|trackinginfo",
+        2,
+        _tracking_info,
+        _PLAIN,
+        _NONE,
+        _GROUP,
+        "6.2.0",
+        "Returns information about server-assisted client-side caching for the connection.",
+    ),
+    "caching": Command(
+        "client|caching",
+        3,
+        _caching,
+        _PLAIN,
+        _NONE,
+        _GROUP,
+        "6.0.0",
+        "Instructs the server whether to track the keys in the next request.",
+    ),
     "getredir": Command(
         "client|getredir",
         2,
@@ -329,7 +371,14 @@ _SUBCOMMANDS = {
         "Returns the client ID of tracking notifications.",
     ),
     "help": Command(
-        "client|help", 2, _help, _PLAIN, _NONE, _GROUP, "5.0.0", "Returns helpful text about the different subcommands."
+        "client|help",
+        2,
+        _help,
+        _PLAIN - {"noscript"},
+        _NONE,
+        _GROUP,
+        "5.0.0",
+        "Returns helpful text about the different subcommands.",
     ),
 }
 

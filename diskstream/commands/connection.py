@@ -93,7 +93,7 @@ def _quit(caller: Caller, _words: list[bytes]) -> Reply:
 
 _NONE = (0, 0, 0)
 _FAST = frozenset({"fast"})
-_ANYONE = frozenset({"fast", "loading", "no_auth", "noscript", "stale"})
+_ANYONE = frozenset({"fast", "loading", "no_auth", "noscript", "stale", "allow_busy"})
 
 
 COMMANDS = (

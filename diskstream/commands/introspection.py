@@ -3,33 +3,16 @@
 from collections.abc import Iterable
 
 from diskstream.commands.caller import Caller
+from diskstream.commands.command_facts import categories_of, flags_of, tips_of
 from diskstream.commands.failures import SYNTAX
 from diskstream.commands.globs import glob
 from diskstream.commands.help import help_lines
+from diskstream.commands.key_specs import key_flags, key_specs
 from diskstream.commands.replies import Failure, Map, Reply, Status
 from diskstream.commands.table import Command, Table
 from diskstream.commands.wire import set_of
 
-__all__ = ["categories_of", "commands", "keys_of"]
-
-_CATEGORIES = {
-    "generic": "@keyspace",
-    "server": "",
-    "connection": "@connection",
-    "transactions": "@transaction",
-    "scripting": "@scripting",
-}
-
-
-def categories_of(command: Command) -> list[str]:
-    """The ACL categories of a command, in order."""
-    found = {_CATEGORIES.get(command.group, f"@{command.group}")} - {""}
-    found.update(f"@{flag}" for flag in ("admin", "blocking") if flag in command.flags)
-    found.update(f"@{kind}" for kind, flag in (("read", "readonly"), ("write", "write")) if flag in command.flags)
-    found.add("@fast" if "fast" in command.flags else "@slow")
-    if "admin" in command.flags:
-        found.add("@dangerous")
-    return sorted(found)
+__all__ = ["commands", "keys_of"]
 
 
 def keys_of(command: Command, words: list[bytes]) -> list[bytes]:
@@ -44,17 +27,16 @@ def keys_of(command: Command, words: list[bytes]) -> list[bytes]:
 
 def _details(command: Command, protocol: int) -> Reply:
     first, last, step = command.keys
-    movable = {"movablekeys"} if command.find_keys is not None else set()
     return [
         command.name,
         command.arity,
-        set_of([Status(flag.encode()) for flag in sorted(command.flags | movable)], protocol),
+        set_of([Status(flag.encode()) for flag in flags_of(command)], protocol),
         first,
         last,
         step,
         set_of([Status(category.encode()) for category in categories_of(command)], protocol),
-        set_of([], protocol),
-        set_of([], protocol),
+        set_of(tips_of(command), protocol),
+        set_of(key_specs(command, protocol), protocol),
         [_details(below, protocol) for below in command.subcommands.values()] or set_of([], protocol),
     ]
 
@@ -76,7 +58,7 @@ def _named(table: Table, name: bytes) -> Command | None:
     return command if command is None or not below else command.subcommands.get(below)
 
 
-def _get_keys(table: Table, words: list[bytes]) -> list[bytes]:
+def _get_keys(table: Table, words: list[bytes]) -> tuple[Command, list[bytes]]:
     command = table.get(words[2].decode("latin-1").lower())
     if command is not None and command.subcommands and len(words) > 3:  # noqa: PLR2004
         command = command.subcommands.get(words[3].decode("latin-1").lower())
@@ -89,7 +71,7 @@ def _get_keys(table: Table, words: list[bytes]) -> list[bytes]:
     found = keys_of(command, words[2:])
     if not found:
         raise Failure("ERR Invalid arguments specified for command")
-    return found
+    return command, found
 
 
 def _listed(table: Table, words: list[bytes]) -> Iterable[str]:
@@ -110,7 +92,15 @@ def _listed(table: Table, words: list[bytes]) -> Iterable[str]:
 
 
 def _help(_caller: Caller, _words: list[bytes]) -> Reply:
-    lines = ["COMMAND <subcommand> [<arg> ...]. Subcommands are:", "COUNT", "DOCS", "GETKEYS", "INFO", "LIST"]
+    lines = [
+        "COMMAND <subcommand> [<arg> ...]. Subcommands are:",
+        "COUNT",
+        "DOCS",
+        "GETKEYS",
+        "GETKEYSANDFLAGS",
+        "INFO",
+        "LIST",
+    ]
     return help_lines(lines)
 
 
@@ -132,7 +122,13 @@ def commands(table: Table) -> tuple[Command, ...]:
         return Map([(command.name, _documents(command)) for command in named if command is not None])
 
     def get_keys(_caller: Caller, words: list[bytes]) -> Reply:
-        return _get_keys(table, words)
+        return _get_keys(table, words)[1]
+
+    def get_keys_and_flags(caller: Caller, words: list[bytes]) -> Reply:
+        command, found = _get_keys(table, words)
+        said = [key_flags(command, number, words[2:]) for number in range(len(found))]
+        as_set = [set_of([Status(flag.encode()) for flag in flags], caller.protocol) for flags in said]
+        return [[key, flags] for key, flags in zip(found, as_set, strict=True)]
 
     def listed(_caller: Caller, words: list[bytes]) -> Reply:
         return list(_listed(table, words))
@@ -147,7 +143,14 @@ def commands(table: Table) -> tuple[Command, ...]:
         "count": sub("count", 2, count, "2.8.13", "Returns a count of commands."),
         "info": sub("info", -2, info, "2.8.13", "Returns information about one, multiple or all commands."),
         "docs": sub("docs", -2, docs, "7.0.0", "Returns documentary information about one, multiple or all commands."),
-        "getkeys": sub("getkeys", -3, get_keys, "2.8.13", "Extracts the key names from an arbitrary command."),
+        "getkeys": sub("getkeys", -4, get_keys, "2.8.13", "Extracts the key names from an arbitrary command."),
+        "getkeysandflags": sub(
+            "getkeysandflags",
+            -4,
+            get_keys_and_flags,
+            "7.0.0",
+            "Extracts the key names and access flags for an arbitrary command.",
+        ),
         "list": sub("list", -2, listed, "7.0.0", "Returns a list of command names."),
         "help": sub("help", 2, _help, "5.0.0", "Returns helpful text about the different subcommands."),
     }

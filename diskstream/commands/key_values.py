@@ -238,10 +238,10 @@ COMMANDS = (
         "Removes and returns the last elements of a list.",
     ),
     Command(
-        "blpop", -3, _pop_or_wait, _BLOCKING, _KEYS, "list", "1.0.0", "Removes the first element of a list, or waits."
+        "blpop", -3, _pop_or_wait, _BLOCKING, _KEYS, "list", "2.0.0", "Removes the first element of a list, or waits."
     ),
     Command(
-        "brpop", -3, _pop_or_wait, _BLOCKING, _KEYS, "list", "1.0.0", "Removes the last element of a list, or waits."
+        "brpop", -3, _pop_or_wait, _BLOCKING, _KEYS, "list", "2.0.0", "Removes the last element of a list, or waits."
     ),
     Command("sadd", -3, _add, _WRITE, _ONE, "set", "1.0.0", "Adds members to a set."),
     Command("srem", -3, _remove, _WRITE - {"denyoom"}, _ONE, "set", "1.0.0", "Removes members of a set."),

@@ -263,8 +263,10 @@ def _help(_caller: Caller, _words: list[bytes]) -> Reply:
 _ADMIN = frozenset({"admin", "noscript", "loading", "stale"})
 
 
-def _sub(name: str, arity: int, run: Callable[[Caller, list[bytes]], Reply], summary: str) -> Command:
-    return Command(f"config|{name}", arity, run, _ADMIN, group="server", since="2.0.0", summary=summary)
+def _sub(
+    name: str, arity: int, run: Callable[[Caller, list[bytes]], Reply], summary: str, since: str = "2.0.0"
+) -> Command:
+    return Command(f"config|{name}", arity, run, _ADMIN, group="server", since=since, summary=summary)
 
 
 COMMANDS = (
@@ -279,8 +281,16 @@ COMMANDS = (
             "get": _sub("get", -3, _get, "Returns the effective values of configuration parameters."),
             "set": _sub("set", -4, _set, "Sets configuration parameters in-flight."),
             "resetstat": _sub("resetstat", 2, _reset_statistics, "Resets the server's statistics."),
-            "rewrite": _sub("rewrite", 2, _rewrite, "Persists the effective configuration to file."),
-            "help": _sub("help", 2, _help, "Returns helpful text about the different subcommands."),
+            "rewrite": _sub("rewrite", 2, _rewrite, "Persists the effective configuration to file.", since="2.8.0"),
+            "help": Command(
+                "config|help",
+                2,
+                _help,
+                frozenset({"loading", "stale"}),
+                group="server",
+                since="5.0.0",
+                summary="Returns helpful text about the different subcommands.",
+            ),
         },
     ),
 )

@@ -2,6 +2,7 @@
 
 import math
 import time
+from functools import partial
 
 from diskstream._native import Delivery, Entry, EntryID
 from diskstream.commands.caller import Caller
@@ -264,7 +265,7 @@ COMMANDS = (
         -7,
         _xreadgroup,
         frozenset({"write", "blocking"}),
-        find_keys=read_keys,
+        find_keys=partial(read_keys, least=4),  # a group and a consumer may have the name of the keyword
         summary="Entries for a consumer of a group; may wait for some.",
     ),
 )

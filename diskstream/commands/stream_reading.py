@@ -83,9 +83,10 @@ def _xread(caller: Caller, given: list[bytes]) -> Reply | Waiting:
     return answer(caller, asked, look, only=look)
 
 
-def read_keys(given: list[bytes]) -> list[bytes]:
-    """The keys of XREAD and XREADGROUP: the first half of what stands behind STREAMS."""
-    at = next((place for place, word in enumerate(given) if c_text(word).upper() == b"STREAMS"), len(given))
+def read_keys(given: list[bytes], least: int = 1) -> list[bytes]:
+    """The keys of XREAD and XREADGROUP: the first half of what is behind STREAMS, the `least`-th word or later."""
+    places = range(least, len(given))
+    at = next((place for place in places if c_text(given[place]).upper() == b"STREAMS"), len(given))
     rest = given[at + 1 :]
     return rest[: len(rest) // 2]
 

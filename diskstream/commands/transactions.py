@@ -12,8 +12,8 @@ __all__ = ["WATCHED_BYTES", "commands"]
 # What a watched key takes beside its name: its version, and its place among others.
 WATCHED_BYTES = 512
 
-_FAST = frozenset({"noscript", "loading", "stale", "fast"})
-_SLOW = frozenset({"noscript", "loading", "stale"})
+_FAST = frozenset({"noscript", "loading", "stale", "fast", "allow_busy"})
+_SLOW = frozenset({"noscript", "loading", "stale", "skip_slowlog"})
 
 
 def _multi(caller: Caller, _words: list[bytes]) -> Reply:
