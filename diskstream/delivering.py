@@ -407,14 +407,17 @@ def read_groups(
     consumer: bytes,
     wanted: Wanted,
     turn: Turn | None = None,
+    *,
+    looked: bool = False,
 ) -> dict[bytes, list[Delivery]]:
     """Reads as a consumer of a group of each stream, as XREADGROUP: see `Store.read_group`.
 
-    `turn` is the place that the call has in the queue already, where there is one stream only.
+    `turn` is the place that the call has in the queue already, where there is one stream only. Where it has `looked`
+    before, this is no attempt of the consumer's any more.
     """
     if store.read_only:
         raise ReadOnlyError(str(store.path))
-    places = {name: Place(owner, _position(after), turn) for name, (owner, after) in owners.items()}
+    places = {name: Place(owner, _position(after), turn, looked=looked) for name, (owner, after) in owners.items()}
     waits = wanted.block is not None and all(place.after == NEW for place in places.values())
     wanted.until = None if not wanted.block else time.monotonic() + float(wanted.block)
     try:

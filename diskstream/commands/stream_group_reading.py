@@ -14,9 +14,11 @@ from diskstream.commands.stream_reading import read_keys
 from diskstream.commands.table import Command
 from diskstream.commands.waiting import Waiting
 from diskstream.consumer import Consumer
+from diskstream.delivering import read_groups
 from diskstream.errors import DiskstreamError, NoGroupError
 from diskstream.group import Group
 from diskstream.ids import MAX_ID
+from diskstream.membership import as_member_name
 from diskstream.standing import Standing
 from diskstream.stream import Stream
 from diskstream.wanted import Wanted
@@ -80,6 +82,9 @@ class GroupRead:
         self._takes_one = self._may_stand and asked.count == 1 and not asked.noack
         self._stream: Stream | None = None
         self._consumer: Consumer
+        # The first look alone is an attempt of the consumer's. That is noted in the log: under `always`, where more
+        # streams are waited for than may be open, each look would ring for the next.
+        self._has_looked = False
 
     def begins_again(self, caller: Caller) -> bool:
         """Begins the next call in the same words; False where it must be made anew."""
@@ -117,6 +122,7 @@ class GroupRead:
             for key in self.asked.keys:
                 self._keyspace.stream(self.database, key)
             found = in_runs(self.positions, self.asked, self._read)
+            self._has_looked = True
         except NoGroupError as error:
             raise no_group(error.stream, error.group, where=_WHERE) from None
         if not found:
@@ -154,16 +160,10 @@ class GroupRead:
     def _read(self, run: dict[bytes, EntryID | str], max_count: int | None, max_bytes: int | None) -> Found:
         asked = self.asked
         store = self._keyspace.store(self.database)  # another one, perhaps, than when the wait began
-        found = store.read_group(
-            self.group,
-            asked.consumer,
-            run,
-            count=asked.count,
-            max_count=max_count,
-            max_bytes=max_bytes,
-            noack=asked.noack,
-            claim_ms=asked.claim_ms,
-        )
+        owners = {key: (store.stream(key).group(self.group, create=False), after) for key, after in run.items()}
+        wanted = Wanted(asked.count, None, asked.noack, asked.claim_ms, max_count, max_bytes)
+        consumer = as_member_name("consumer", asked.consumer)
+        found = read_groups(store, owners, consumer, wanted, looked=self._has_looked)
         return [(key, [*entries]) for key, entries in found.items()]
 
     def more(self) -> bool:

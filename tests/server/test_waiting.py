@@ -13,6 +13,7 @@ from diskstream.server.waiters import Waiter
 from tests.engine.children import child
 from tests.processes.child import hold
 from tests.server.client import Client, packed, serving, waits_until_blocked
+from tests.server.turns import Turns
 
 
 @pytest.fixture
@@ -246,3 +247,26 @@ def test_client_pause_holds_writes_back(server: Server, client: Client) -> None:
         assert writer.reply() == 1
         assert client.call("CLIENT", "PAUSE", 20) == b"OK"
         assert client.call("XLEN", "s") == 1  # once it is over
+
+
+@pytest.mark.parametrize("policy", ["always", "everysec"])
+def test_who_waits_for_more_streams_than_may_be_open_rings_for_nobody(
+    tmp_path: Path, logs_opened: list[Path], policy: str
+) -> None:
+    """Each look of an XREADGROUP was noted in the logs, whose closing rang for the next look."""
+    names = [b"of many %d" % number for number in range(20)]
+    with diskstream.open(tmp_path / "s", fsync="os") as store:
+        for name in names:
+            store.stream(name).create_group("g", mkstream=True)
+    read = packed("XREADGROUP", "GROUP", "g", "c", "BLOCK", 0, "STREAMS", *names, *[">"] * len(names))
+    with Turns(tmp_path / "s", clients=2, appendfsync=policy, max_open_streams=4) as turns:
+        turns.turn([read])
+        turns.turn()
+        logs_opened.clear()
+        for _ in range(3):
+            turns.turn()
+        turns.second()
+        assert logs_opened == []
+        turns.turn([b"", packed("XADD", names[7], "1-1", "f", "v")])
+        turns.turn()
+        assert b"1-1" in turns.heard[0]
