@@ -11,6 +11,7 @@ from diskstream._native import LOOK_MS, Block, Ctl, Delivery, EntryID, Turn, del
 from diskstream.engine import reader
 from diskstream.engine.fetching import fetching_outside
 from diskstream.engine.log import StreamLog, StreamMoved
+from diskstream.engine.page import Page
 from diskstream.engine.pending import Key, Row, key_beyond
 from diskstream.engine.segment import Away
 from diskstream.engine.view_rows import BY_CONSUMER, BY_TIME, OWNED
@@ -224,9 +225,11 @@ class Place:
     turn: Turn | None = None
     queue: int = 0  # the number of the group whose queue that is in, once it is known
     bell: tuple[Ctl, int] | None = None
-    ripens_in_s: float | None = None
+    ripens_in_s: float | None = None  # as of the last look
+    looked_at: float = 0.0  # when that was, by `time.monotonic`
     looked: bool = False  # only the first look of a call counts as an attempt of the consumer's
     goes_on: _Cursor | None = None  # where the look at what is ripe is to go on, at once
+    heard: tuple[Page, tuple[int, int]] | None = None  # where the last look found and left nothing: as of before it
 
     def is_for(self, group: int) -> None:
         """Leaves the queue of a group that was destroyed, and made anew as this one: nobody is served there."""
@@ -236,6 +239,21 @@ class Place:
                 self.turn.leave()
                 self.turn = None
         self.queue = group
+
+    def is_closed_as_it_was(self) -> bool:
+        """Whether the stream was closed here for another one, and would give no more than at the last look.
+
+        To open it for a look would close others that are waited for, and so on, without an end.
+        """
+        if self.heard is None or self.owner.stream.name in self.owner.stream._store._logs:
+            return False
+        page, visible = self.heard
+        if (self.turn is not None and self.turn.called) or (
+            self.bell is not None and self.bell[0].bell != self.bell[1]
+        ):
+            return False
+        is_due = self.ripens_in_s is not None and self.looked_at + self.ripens_in_s <= time.monotonic()
+        return not is_due and page.ctl.visible == visible and page.is_in_place()
 
 
 def _look(place: Place, log: StreamLog, consumer: bytes, wanted: Wanted, *, waits: bool) -> list[Delivery]:
@@ -256,6 +274,7 @@ def _look(place: Place, log: StreamLog, consumer: bytes, wanted: Wanted, *, wait
 def _look_held(place: Place, log: StreamLog, consumer: bytes, wanted: Wanted, *, waits: bool) -> list[Delivery]:
     with log.locked():
         log.prepare()
+        visible = log.ctl.visible
         group = group_number(log, place.owner)
         reading = Reading(log, place.owner, group, consumer, wanted)
         if place.after != NEW:
@@ -269,6 +288,8 @@ def _look_held(place: Place, log: StreamLog, consumer: bytes, wanted: Wanted, *,
             if not entries and not place.looked:
                 seen(log, group, reading.consumer)
         place.looked = True
+        leaves_none = place.goes_on is None and not has_more(log, group)
+        place.heard = (log.page, visible) if not entries and leaves_none else None
         log.pending.relieve()
     return entries
 
@@ -288,7 +309,7 @@ def _take(reading: Reading, log: StreamLog, place: Place, wanted: Wanted, *, wai
         if has_more(log, reading.group):
             log.ctl.wake_queue(1, reading.group)
     else:
-        place.ripens_in_s = reading.ripens_in_s()
+        place.ripens_in_s, place.looked_at = reading.ripens_in_s(), time.monotonic()
     return entries
 
 
@@ -314,6 +335,7 @@ def _take_new(
         if entries or not waits:
             break
         if place.turn is None or not place.turn.again():
+            place.turn = None  # before: dropped behind it, one of a page made anew since gives up the place of this one
             place.turn = log.ctl.join_queue(group)
             place.bell = None if place.turn is not None else (log.ctl, log.ctl.bell)
             if log.options.is_always and place.turn is not None:
@@ -368,12 +390,13 @@ def _check_groups(places: Mapping[bytes, Place]) -> None:
 def _attempt(
     store: "Store", places: Mapping[bytes, Place], consumer: bytes, wanted: Wanted, *, waits: bool
 ) -> dict[bytes, list[Delivery]]:
-    """One look at all streams."""
+    """One look at all streams that may have something."""
     found: dict[bytes, list[Delivery]] = {}
     wanted.begin()
+    asked = {name: place for name, place in places.items() if not place.is_closed_as_it_was()}
     if len(places) > 1:
-        _check_groups(places)
-    for name, place in places.items():
+        _check_groups(asked)
+    for name, place in asked.items():
         try:
             entries = look_up(store, name, place, consumer, wanted, waits=waits and not found)
         except DiskstreamError:
@@ -401,6 +424,14 @@ def _position(after: IDLike) -> EntryID:
     return parse_id(after)
 
 
+def _sleep(places: Mapping[bytes, Place], most_s: float) -> None:
+    """Sleeps until another look is worth it. It holds no turn behind that: see `_take_new`."""
+    limits = [place.ripens_in_s for place in places.values() if place.ripens_in_s is not None]
+    turns = [place.turn for place in places.values() if place.turn is not None]
+    bells = [place.bell for place in places.values() if place.bell is not None]
+    wait_turns(turns, bells, max(min([most_s, *limits]), 0.0005))
+
+
 def read_groups(
     store: "Store",
     owners: Mapping[bytes, tuple["Group", IDLike]],
@@ -426,11 +457,7 @@ def read_groups(
             if found or not waits or wanted.over:
                 return found
             left = None if wanted.until is None else wanted.until - time.monotonic()
-            limits = [place.ripens_in_s for place in places.values() if place.ripens_in_s is not None]
-            slice_s = min([LOOK_MS / 1000, *limits, *([] if left is None else [left])])
-            turns = [place.turn for place in places.values() if place.turn is not None]
-            bells = [place.bell for place in places.values() if place.bell is not None]
-            wait_turns(turns, bells, max(slice_s, 0.0005))
+            _sleep(places, LOOK_MS / 1000 if left is None else min(LOOK_MS / 1000, left))
             store._check_open()
             if wanted.stop is not None and wanted.stop.is_set():
                 return {}  # nobody would see what it was given; who waits behind it is

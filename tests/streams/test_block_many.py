@@ -1,15 +1,19 @@
 """Reads that wait for more streams than the kernel sleeps on at once."""
 
 import resource
+import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import diskstream
-from diskstream import Store, reading, watching
+from diskstream import Store, delivering, reading, watching
+from diskstream._native import wait_turns
 from diskstream.engine import directory
 from diskstream.engine.files import Files
+from diskstream.errors import NoGroupError
 from tests.streams.background import Background
 from tests.streams.layers import ids
 
@@ -108,3 +112,67 @@ def test_one_that_was_closed_meanwhile_wakes_who_waits(many: Store) -> None:
         waiting = Background(lambda: few.read(dict.fromkeys(_NAMES, "1-1"), block=60))
         other.stream(_NAMES[0]).add({"n": 1}, "2-1")
         assert {name: ids(found) for name, found in waiting.result().items()} == {_NAMES[0].encode(): ["2-1"]}
+
+
+_FEW = _NAMES[:40]
+_SLICES = 30
+
+
+@pytest.fixture
+def grouped(many: Store, monkeypatch: pytest.MonkeyPatch) -> Store:
+    """The streams with a group each, whose waits are looked after all the time."""
+    monkeypatch.setattr(delivering, "LOOK_MS", 1)
+    for name in _FEW:
+        many.stream(name).create_group("g")
+    many.close()
+    return many
+
+
+@pytest.mark.parametrize("policy", ["os", "always"])
+def test_a_consumer_of_more_than_may_be_open_does_not_open_them_in_turn(
+    grouped: Store, logs_opened: list[Path], monkeypatch: pytest.MonkeyPatch, policy: str
+) -> None:
+    """And a place in the queue of a page that is made anew is not given up with the one that went before."""
+    stop, slices = threading.Event(), list[int]()
+    sleep = wait_turns
+
+    def note(turns: list[Any], bells: list[Any], timeout_s: float) -> bool:
+        slices.append(len(logs_opened))
+        if len(slices) == _SLICES:
+            stop.set()
+        return sleep(turns, bells, timeout_s)
+
+    monkeypatch.setattr(delivering, "wait_turns", note)
+    logs_opened.clear()
+    with diskstream.open(grouped.path, fsync=policy, max_open_streams=8) as few:
+        assert few.read_group("g", "c", dict.fromkeys(_FEW, ">"), block=0, stop=stop) == {}
+    assert slices[4] == slices[-1] <= 5 * len(_FEW)  # at first, and once more where that look was noted
+
+
+@pytest.mark.parametrize("name", [_FEW[0], _FEW[-1]])
+def test_a_consumer_is_woken_by_one_that_was_closed_meanwhile(grouped: Store, name: str) -> None:
+    with diskstream.open(grouped.path, fsync="os", max_open_streams=8) as few, diskstream.open(grouped.path) as other:
+        for number in range(2, 5):
+            waiting = Background(lambda: few.read_group("g", "c", dict.fromkeys(_FEW, ">"), block=60))
+            other.stream(name).add({"n": 1}, f"{number}-1")
+            assert {name: ids(found) for name, found in waiting.result().items()} == {name.encode(): [f"{number}-1"]}
+
+
+@pytest.mark.parametrize("gone", ["the stream", "the group"])
+def test_a_consumer_is_told_that_one_that_was_closed_meanwhile_is_gone(grouped: Store, gone: str) -> None:
+    with diskstream.open(grouped.path, fsync="os", max_open_streams=8) as few, diskstream.open(grouped.path) as other:
+        waiting = Background(lambda: few.read_group("g", "c", dict.fromkeys(_FEW, ">"), block=60))
+        if gone == "the stream":
+            other.delete(_FEW[0])
+        else:
+            other.stream(_FEW[0]).group("g").destroy()
+        with pytest.raises(NoGroupError):
+            waiting.result()
+
+
+def test_a_consumer_of_more_than_may_be_open_is_given_what_ripens(grouped: Store) -> None:
+    with diskstream.open(grouped.path, fsync="os", max_open_streams=8) as few, diskstream.open(grouped.path) as other:
+        other.stream(_FEW[0]).add({"n": 1}, "2-1")
+        other.stream(_FEW[0]).group("g").consumer("dead").read()
+        found = few.read_group("g", "c", dict.fromkeys(_FEW, ">"), block=60, claim_ms=300)
+        assert {name: ids(entries) for name, entries in found.items()} == {_FEW[0].encode(): ["2-1"]}
