@@ -163,7 +163,7 @@ def _pop_or_wait(caller: Caller, words: list[bytes]) -> "Reply | Waiting":
         return found
     if not caller.may_wait:
         return NIL_ARRAY
-    return Waiting(database, keys, time.monotonic() + seconds if seconds else None, look)
+    return Waiting(database, keys, time.monotonic() + seconds if seconds else None, look, rings=False)
 
 
 # --- sets -------------------------------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """A command that waits, in a thread: looks again when one of its streams changes, until there is a reply."""
 
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -16,6 +17,8 @@ __all__ = ["wait"]
 
 # The longest sleep: so soon a thread notices that it was given up, or that a group changed, which rings no bell.
 _SLICE_S = 0.05
+# So often it is seen whether one of more streams than may be open has another page.
+_STALE_S = 1.0
 # The shortest: what is ripe but locked by another process is not asked for in circles.
 _SHORTEST_S = 0.001
 
@@ -37,15 +40,23 @@ def wait(
     try:
         with Watch() as watch:
             store = keyspace.store(waiting.database)
+            # Of more than may be open a look opens each, and closes others of them.
+            is_many = waiting.rings and len(waiting.keys) > store.options.max_open_streams
             for key in waiting.keys:
                 watch.add(store, key)
+            ripe_at, stale_at = -math.inf, time.monotonic() + _STALE_S
             while given_up is None or not given_up.is_set():
-                watch.changed()  # before the look: what is appended after it ends the sleep at once
-                with turn():
-                    reply = waiting.again()
-                if reply is not None:
-                    return reply
-                if (left := _left(waiting)) <= 0:
+                changed = watch.changed()  # before the look: what is appended after it ends the sleep at once
+                if time.monotonic() >= stale_at and is_many:
+                    changed, stale_at = [*changed, *watch.stale()], time.monotonic() + _STALE_S
+                if changed or not is_many or ripe_at <= time.monotonic():
+                    with turn():
+                        reply = waiting.again()
+                    if reply is not None:
+                        return reply
+                    ripe = waiting.ripe_at()
+                    ripe_at = math.inf if ripe is None else ripe
+                if (left := _left(waiting, ripe_at)) <= 0:
                     break
                 watch.wait(left)
     except Failure as failure:
@@ -55,10 +66,10 @@ def wait(
     return waiting.otherwise
 
 
-def _left(waiting: Waiting) -> float:
+def _left(waiting: Waiting, ripe_at: float) -> float:
     """Seconds to the next look that no bell calls for; 0 or less at the end of the time."""
     now = time.monotonic()
     if waiting.until is not None and waiting.until <= now:
         return 0
-    due = (when for when in (waiting.until, waiting.ripe_at(), now + _SLICE_S) if when is not None)
+    due = (when for when in (waiting.until, ripe_at, now + _SLICE_S) if when is not None)
     return max(min(due) - now, _SHORTEST_S)

@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,12 @@ import pytest
 import redis
 
 import diskstream
+from diskstream.commands.keyspace import Keyspace
+from diskstream.commands.replies import NIL_ARRAY
+from diskstream.commands.waiting import Waiting
+from diskstream.compat.waiting import wait
+from diskstream.watching import Watch
+from tests.commands.world import Ours
 from tests.compat.backends import Backend, Compat
 
 PATIENCE_MS = 20_000
@@ -164,3 +171,39 @@ def test_a_pipeline_of_a_closed_client_is_refused_as_a_command_is(tmp_path: Path
                 await pipe.xadd("s", {"a": 1}).xadd("s", {"a": 2}).execute()
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("command", ["XREAD", "XREADGROUP GROUP g c"])
+def test_a_wait_for_more_streams_than_may_be_open_does_not_open_them_in_turn(
+    tmp_path: Path, logs_opened: list[Path], monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    keys, slices, given_up = [f"of many {number}" for number in range(20)], list[int](), threading.Event()
+    sleep = Watch.wait
+
+    def note(watch: Watch, timeout_s: float) -> bool:
+        slices.append(len(logs_opened))
+        if len(slices) == 10:
+            given_up.set()
+        return sleep(watch, timeout_s)
+
+    monkeypatch.setattr(Watch, "wait", note)
+    with Keyspace(tmp_path / "data", fsync="always", max_open_streams=4) as keyspace:
+        for key in keys:
+            keyspace.stream(0, key.encode()).create_group("g", mkstream=True)
+        words = [*command.split(), "BLOCK", "0", "STREAMS", *keys, *("$>"["GROUP" in command] for _ in keys)]
+        waiting = Ours(keyspace).raw(*(word.encode() for word in words))
+        assert isinstance(waiting, Waiting)
+        assert wait(keyspace, waiting, nullcontext, given_up) is NIL_ARRAY
+    assert slices[2] == slices[-1]
+
+
+def test_a_wait_for_more_lists_than_streams_may_be_open_sees_one_that_comes(tmp_path: Path) -> None:
+    keys = [f"of many {number}" for number in range(20)]
+    with Keyspace(tmp_path / "data", fsync="os", max_open_streams=4) as keyspace:
+        ours = Ours(keyspace)
+        waiting = ours.raw(b"BLPOP", *(key.encode() for key in keys), b"0")
+        assert isinstance(waiting, Waiting)
+        with ThreadPoolExecutor(1) as pool:
+            popped = pool.submit(wait, keyspace, waiting, nullcontext)
+            ours.raw(b"LPUSH", keys[7].encode(), b"v")
+            assert popped.result(PATIENCE_MS / 1000) == [keys[7].encode(), b"v"]
