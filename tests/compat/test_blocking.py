@@ -178,13 +178,13 @@ def test_a_wait_for_more_streams_than_may_be_open_does_not_open_them_in_turn(
     tmp_path: Path, logs_opened: list[Path], monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
     keys, slices, given_up = [f"of many {number}" for number in range(20)], list[int](), threading.Event()
-    sleep = Watch.wait
+    watching = Watch.wait
 
     def note(watch: Watch, timeout_s: float) -> bool:
         slices.append(len(logs_opened))
         if len(slices) == 10:
             given_up.set()
-        return sleep(watch, timeout_s)
+        return watching(watch, timeout_s)
 
     monkeypatch.setattr(Watch, "wait", note)
     with Keyspace(tmp_path / "data", fsync="always", max_open_streams=4) as keyspace:

@@ -134,13 +134,12 @@ def test_a_consumer_of_more_than_may_be_open_does_not_open_them_in_turn(
 ) -> None:
     """And a place in the queue of a page that is made anew is not given up with the one that went before."""
     stop, slices = threading.Event(), list[int]()
-    sleep = wait_turns
 
     def note(turns: list[Any], bells: list[Any], timeout_s: float) -> bool:
         slices.append(len(logs_opened))
         if len(slices) == _SLICES:
             stop.set()
-        return sleep(turns, bells, timeout_s)
+        return wait_turns(turns, bells, timeout_s)
 
     monkeypatch.setattr(delivering, "wait_turns", note)
     logs_opened.clear()
