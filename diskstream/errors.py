@@ -358,11 +358,41 @@ class NotAStoreError(FormatError):
         self.path, self.hint = path, hint
 
 
-class NewerFormatError(FormatError):
-    """Written by a later version of diskstream."""
+# What native code finds, in its words, where the number that it gives is none of a format.
+_NO_FORMATS = {
+    "a frame of unknown kind": "a frame is of kind {0}",
+    "snapshot section": "a snapshot has a section {0}",
+    "a group record": "a frame has a record {0}",
+}
 
-    def __init__(self, path: str, what: str, supported: int, found: object) -> None:
-        super().__init__(f"{path}: {what} has format {found}, and this version reads up to {supported}: upgrade")
+
+def _no_format(what: str, found: object) -> str:
+    """What is so where a later version is known by something else than the number of a format; "" otherwise."""
+    if what == "a frame with unknown flags":  # of a frame whose flags are known, its reserved bytes are not
+        if not found:
+            return "bytes 10 and 11 of a frame's header, which are reserved, are not zero"
+        flags = f"a frame has the flags {int(str(found)):#04x}"
+        return f"{flags}, or reserved bytes (10 and 11 of its header) that are not zero" if found == 1 else flags
+    return _NO_FORMATS.get(what, "").format(found)
+
+
+class NewerFormatError(FormatError):
+    """Written by a later version of diskstream.
+
+    Args:
+        path: the file.
+        what: of it is of a later version.
+        supported: the greatest format of that which this version reads.
+        found: its format, or what else is not known.
+        words: what is so, where no number of a format says it.
+    """
+
+    def __init__(self, path: str, what: str, supported: int, found: object, words: str = "") -> None:
+        words = words or _no_format(what, found)
+        rest = f"{what} has format {found}, and this version reads up to {supported}"
+        if words:
+            rest = f"{words}, which only a later version of diskstream understands"
+        super().__init__(f"{path or 'the log'}: {rest}: upgrade")
         self.path, self.found = path, found
 
 

@@ -132,7 +132,8 @@ class RetentionRule:
             raise fault(type(given).__name__)
         unknown = sorted(given.keys() - cls.__dataclass_fields__.keys())
         if unknown:
-            raise NewerFormatError(path, "a rule of retention", 1, unknown[0])
+            words = f"a rule of retention says {unknown[0]!r}"
+            raise NewerFormatError(path, "a rule of retention", 1, unknown[0], words)
         try:
             return cls(**given)
         except ArgumentError as error:

@@ -138,7 +138,9 @@ def describe(path: Path) -> dict[str, Any]:
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
         raise NotAStoreError(str(path), f"its store.json is damaged ({error})", _REPAIR) from error
     if incompatible:
-        raise NewerFormatError(str(description), "the store", FORMAT_VERSION, ", ".join(incompatible))
+        features = ", ".join(incompatible)
+        words = f"its incompatible features name {features}"
+        raise NewerFormatError(str(description), "the store", FORMAT_VERSION, features, words)
     described: dict[str, Any] = found
     return described
 

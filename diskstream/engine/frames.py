@@ -132,7 +132,8 @@ def frame_at(data: bytes, offset: int, salt: int | None, path: str = "") -> Fram
         return None
     kind, flags, length = head["kind"], head["flags"], head["length"]
     if kind not in KINDS or flags & ~int(kind == ENTRIES) or head["zero"] != b"\0\0":
-        raise NewerFormatError(path, f"a frame of kind {kind} at offset {offset}", _FORMAT, "of a later version")
+        why = f"a frame at offset {offset} is not of this version: {_unknown(kind, flags)}"
+        raise NewerFormatError(path, "a frame", _FORMAT, kind, why)
     start = offset + FRAME_HEADER.size
     whole = start + length <= len(data) and checksum(data[start : start + length]) == head["payload_crc"]
     behind = head["behind"]
@@ -151,6 +152,15 @@ def frame_at(data: bytes, offset: int, salt: int | None, path: str = "") -> Fram
         crc=head["crc"],
         whole=whole,
     )
+
+
+def _unknown(kind: int, flags: int) -> str:
+    """What of the header of a frame is not known."""
+    if kind not in KINDS:
+        return f"it is of kind {kind}"
+    if flags & ~int(kind == ENTRIES):
+        return f"it has the flags {flags:#04x}"
+    return "bytes 10 and 11 of the header, which are reserved, are not zero"
 
 
 def halves(frame: Frame, payload: bytes) -> tuple[bytes, bytes]:

@@ -1,5 +1,6 @@
 """A file of a stream that a later version wrote is no damage: it is refused, named, and left as it is."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import diskstream
 from diskstream import NewerFormatError, VerifyReport
 from diskstream._native import checksum
 from diskstream.cli import main
+from diskstream.retention_rule import RetentionRule
 from tests.repair.test_cases import flip, folder
 
 LATER = 2
@@ -166,3 +168,47 @@ def test_the_other_streams_are_told_of_all_the_same(tmp_path: Path, words: list[
     assert done.exit_code == 1
     assert f"{path}: log file has format 2" in done.output
     assert {"verify": "2 streams", "ls": "other", "group": "there"}[words[0]] in done.stdout
+
+
+RESERVED = "bytes 10 and 11 of a frame's header, which are reserved, are not zero"
+
+
+@pytest.mark.parametrize(
+    ("at", "value", "said", "inspected"),
+    [
+        (10, b"\1\0", RESERVED, "bytes 10 and 11 of the header, which are reserved, are not zero"),
+        (10, b"\0\1", RESERVED, "bytes 10 and 11 of the header, which are reserved, are not zero"),
+        (9, b"\2", "a frame has the flags 0x02", "it has the flags 0x02"),
+        (9, b"\1\1\0", "a frame has the flags 0x01, or reserved bytes (10 and 11 of its head", "it has the flags 0x01"),
+        (8, b"\x4d", "a frame is of kind 77", "it is of kind 77"),
+    ],
+)
+def test_what_a_later_version_wrote_into_a_frame_is_named(
+    tmp_path: Path, at: int, value: bytes, said: str, inspected: str
+) -> None:
+    """It was a format: of reserved bytes the format 0, of kind 77 the format 77."""
+    build(tmp_path)
+    log = max(folder(tmp_path).glob("*.log"))
+    put(log, at, value, 4096, 64)
+    way = "which only a later version of diskstream understands: upgrade"
+    told = CliRunner().invoke(main, ["len", "s", "--dir", str(tmp_path)]).stderr
+    assert told.startswith(f"error: {log}: {said}")
+    assert f"{way}\n" in told
+    told = CliRunner().invoke(main, ["inspect", str(log)]).stdout
+    assert f"a frame at offset 4096 is not of this version: {inspected}" in told
+    assert way in told
+
+
+def test_what_is_no_frame_is_no_format_either(tmp_path: Path) -> None:
+    """A store's feature and a rule's word were formats, too."""
+    build(tmp_path)
+    description = tmp_path / "store.json"
+    described = json.loads(description.read_text())
+    described["features"]["incompatible"] = ["twice", "thrice"]
+    description.write_text(json.dumps(described))
+    told = CliRunner().invoke(main, ["ls", "--dir", str(tmp_path)])
+    assert told.exit_code == 1
+    way = "which only a later version of diskstream understands: upgrade"
+    assert told.stderr == f"error: {description}: its incompatible features name twice, thrice, {way}\n"
+    with pytest.raises(NewerFormatError, match=f"a rule of retention says 'phase', {way}"):
+        RetentionRule.unpack(b'{"phase": "full"}', "store/streams/s")
