@@ -153,7 +153,7 @@ def _reached(end: Callable[[StreamLog], Entry | None], log: StreamLog) -> Entry 
         return None
     except CorruptionError:
         views = log.segments.views()
-        if views and not (log.segments.is_here(views[0]) and log.segments.is_here(views[-1])):
+        if not log.is_damaged and views and not (log.segments.is_here(views[0]) and log.segments.is_here(views[-1])):
             return None
         raise
 

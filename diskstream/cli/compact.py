@@ -9,7 +9,8 @@ from rich.filesize import decimal
 from rich.table import Table
 from rich.text import Text
 
-from diskstream.cli.options import directory_option, existing_store, existing_stream, json_option, stream_argument
+from diskstream.cli.each_stream import EachStream
+from diskstream.cli.options import directory_option, existing_store, json_option, stream_argument
 from diskstream.cli.output import attributes, print_table, text, write_json
 from diskstream.cli.progress import entries_progress
 
@@ -18,16 +19,17 @@ from diskstream.cli.progress import entries_progress
 @stream_argument(required=False)
 @directory_option
 @json_option
-def command(*, stream: bytes | None, directory: Path, as_json: bool) -> None:
+@click.pass_context
+def command(ctx: click.Context, *, stream: bytes | None, directory: Path, as_json: bool) -> None:
     """Merge small segments of STREAM, or of all streams, drop deleted entries for good, and print what was done."""
     table = Table("stream", box=None, pad_edge=False)
     for heading in ("segments", "bytes", "entries dropped"):
         table.add_column(heading, justify="right")
     with existing_store(directory) as store:
-        if stream is not None:
-            existing_stream(store, stream)
-        for name in store.streams() if stream is None else [stream]:
-            with entries_progress(store, f"compacting {text(name)}", name) as progress:
+        each = EachStream(store, stream)
+        for found in each.streams:
+            name, reports = found.name, []
+            with each.doing(found), entries_progress(store, f"compacting {text(name)}", name) as progress:
                 reports = store.compact(name, progress=progress)
             for report in reports:
                 if as_json:
@@ -40,3 +42,4 @@ def command(*, stream: bytes | None, directory: Path, as_json: bool) -> None:
                 )
     if not as_json and table.row_count:
         print_table(table)
+    ctx.exit(1 if each.failed else 0)

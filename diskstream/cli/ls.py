@@ -9,8 +9,8 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-import diskstream
 from diskstream.cli.completing import complete_streams
+from diskstream.cli.each_stream import OF_ONE
 from diskstream.cli.failure import Failure
 from diskstream.cli.options import as_bytes, directory_option, existing_store, json_option
 from diskstream.cli.output import print_table, text, write_json
@@ -32,7 +32,7 @@ def command(ctx: click.Context, *, pattern: bytes | None, directory: Path, as_js
         for name in filterfalse(is_unfinished, store.streams(pattern)):
             try:
                 info = store.stream(name).info()
-            except (diskstream.CorruptionError, diskstream.NewerFormatError) as error:
+            except OF_ONE as error:
                 damaged += 1
                 Failure(f"{text(name)}: {error}").show()
                 continue

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import click
 
-from diskstream.cli.options import directory_option, existing_store, existing_stream, json_option, stream_argument
-from diskstream.cli.output import write_json
+from diskstream.cli.each_stream import EachStream
+from diskstream.cli.options import directory_option, existing_store, json_option, stream_argument
+from diskstream.cli.output import text, write_json
 from diskstream.cli.progress import entries_progress
 
 
@@ -15,14 +16,17 @@ from diskstream.cli.progress import entries_progress
 @stream_argument(required=False)
 @directory_option
 @json_option
-def command(*, stream: bytes | None, directory: Path, as_json: bool) -> None:
+@click.pass_context
+def command(ctx: click.Context, *, stream: bytes | None, directory: Path, as_json: bool) -> None:
     """Seal the segments of STREAM, or of all streams, and print how many were sealed."""
+    sealed = 0
     with existing_store(directory) as store:
-        if stream is not None:
-            existing_stream(store, stream)
-        with entries_progress(store, "sealing", stream) as progress:
-            sealed = store.seal(stream, progress=progress)
+        each = EachStream(store, stream)
+        for found in each.streams:
+            with each.doing(found), entries_progress(store, f"sealing {text(found.name)}", found.name) as progress:
+                sealed += store.seal(found.name, progress=progress)
     if as_json:
         write_json({"sealed": sealed})
     else:
         click.echo(str(sealed))
+    ctx.exit(1 if each.failed else 0)

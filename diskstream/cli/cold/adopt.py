@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from diskstream.cli.cold.amounts import chosen_streams, dry_run_option
+from diskstream.cli.cold.amounts import dry_run_option
+from diskstream.cli.each_stream import EachStream
 from diskstream.cli.options import checked, directory_option, existing_store, json_option, stream_argument
 from diskstream.cli.output import text, write_json
 from diskstream.cli.progress import bytes_progress
@@ -34,16 +35,18 @@ def command(
     """
     missing = 0
     with existing_store(directory, read_only=dry_run, retention_interval_ms=0) as store:
-        for found in chosen_streams(store, stream):
-            with bytes_progress(f"reading {text(found.name)}") as (on_total, progress):
-                report = adopt(found, place, dry_run=dry_run, progress=progress, on_total=on_total)
-            missing += len(report.missing)
-            if as_json:
-                write_json(report)
-                continue
-            for refused in report.refused:
-                click.echo(f"not taken: {refused}", err=True)
-            words = ("segment would have", "segments would have") if dry_run else ("segment has", "segments have")
-            stubs = f"{number_of(len(report.adopted), *words)} a stub{'' if dry_run else ' again'}"
-            click.echo(f"{text(found.name)}: {stubs}, {len(report.missing):,} missing")
-    ctx.exit(1 if missing else 0)
+        each = EachStream(store, stream)
+        for found in each.streams:
+            with each.doing(found):
+                with bytes_progress(f"reading {text(found.name)}") as (on_total, progress):
+                    report = adopt(found, place, dry_run=dry_run, progress=progress, on_total=on_total)
+                missing += len(report.missing)
+                if as_json:
+                    write_json(report)
+                    continue
+                for refused in report.refused:
+                    click.echo(f"not taken: {refused}", err=True)
+                words = ("segment would have", "segments would have") if dry_run else ("segment has", "segments have")
+                stubs = f"{number_of(len(report.adopted), *words)} a stub{'' if dry_run else ' again'}"
+                click.echo(f"{text(found.name)}: {stubs}, {len(report.missing):,} missing")
+    ctx.exit(1 if missing or each.failed else 0)

@@ -7,9 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
-import diskstream
 from diskstream.cli.amounts import SIZE
-from diskstream.cli.options import existing_stream
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -24,8 +22,3 @@ def rate_option(function: _F) -> _F:
 def dry_run_option(function: _F) -> _F:
     """`--dry-run`."""
     return click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")(function)
-
-
-def chosen_streams(store: diskstream.Store, name: bytes | None) -> list[diskstream.Stream]:
-    """The stream of that name, which must be there; all of them where none is named."""
-    return list(store) if name is None else [existing_stream(store, name)]

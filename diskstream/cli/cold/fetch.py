@@ -7,8 +7,9 @@ from pathlib import Path
 import click
 
 import diskstream
-from diskstream.cli.cold.amounts import chosen_streams, dry_run_option, rate_option
+from diskstream.cli.cold.amounts import dry_run_option, rate_option
 from diskstream.cli.cold.report import write_moved
+from diskstream.cli.each_stream import EachStream
 from diskstream.cli.moments import END, single_id
 from diskstream.cli.options import directory_option, existing_store, json_option, stream_argument
 from diskstream.cli.output import text
@@ -26,7 +27,9 @@ from diskstream.cold import bring_back
 @dry_run_option
 @directory_option
 @json_option
+@click.pass_context
 def command(
+    ctx: click.Context,
     *,
     stream: bytes | None,
     start: str | None,
@@ -41,17 +44,20 @@ def command(
     Reads need no such thing. What is at the place stays there, until `diskstream cold sweep` removes it.
     """
     with existing_store(directory, read_only=dry_run, retention_interval_ms=0) as store:
-        for found in chosen_streams(store, stream):
-            report = bring_back(found, start=start, end=end, dry_run=True)
-            if not dry_run:
-                with bytes_progress(f"fetching {text(found.name)}") as (on_total, progress):
-                    on_total(report.size_bytes)
-                    report = bring_back(found, start=start, end=end, progress=progress, bytes_per_s=bytes_per_s)
-            write_moved(report, "would come back" if dry_run else "came back", as_json=as_json)
-            rule = found.retention
-            if rule is not None and rule.to is not None and report.segments:
-                click.echo(
-                    f"{text(found.name)} has a rule of retention that moves ({rule}): what is beyond it goes again, "
-                    f"unless `diskstream retention clear {text(found.name)}` takes it away first",
-                    err=True,
-                )
+        each = EachStream(store, stream)
+        for found in each.streams:
+            with each.doing(found):
+                report = bring_back(found, start=start, end=end, dry_run=True)
+                if not dry_run:
+                    with bytes_progress(f"fetching {text(found.name)}") as (on_total, progress):
+                        on_total(report.size_bytes)
+                        report = bring_back(found, start=start, end=end, progress=progress, bytes_per_s=bytes_per_s)
+                write_moved(report, "would come back" if dry_run else "came back", as_json=as_json)
+                rule = found.retention
+                if rule is not None and rule.to is not None and report.segments:
+                    click.echo(
+                        f"{text(found.name)} has a rule of retention that moves ({rule}): what is beyond it goes "
+                        f"again, unless `diskstream retention clear {text(found.name)}` takes it away first",
+                        err=True,
+                    )
+    ctx.exit(1 if each.failed else 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -9,8 +10,9 @@ from rich.filesize import decimal
 from rich.table import Table
 from rich.text import Text
 
-from diskstream.cli.cold.amounts import chosen_streams
-from diskstream.cli.options import checked, directory_option, existing_store, json_option, stream_argument
+import diskstream
+from diskstream.cli.each_stream import EachStream
+from diskstream.cli.options import checked, directory_option, existing_store, json_option, stream_argument, whole
 from diskstream.cli.output import print_table, text, write_json
 from diskstream.cold.listing import Line, catalogued, local
 from diskstream.object_address import Address
@@ -23,7 +25,8 @@ from diskstream.object_address import Address
 )
 @directory_option
 @json_option
-def command(*, stream: bytes | None, place: str | None, directory: Path, as_json: bool) -> None:
+@click.pass_context
+def command(ctx: click.Context, *, stream: bytes | None, place: str | None, directory: Path, as_json: bool) -> None:
     """List the segments of STREAM, or of all streams, and where each is.
 
     \b
@@ -41,14 +44,30 @@ def command(*, stream: bytes | None, place: str | None, directory: Path, as_json
     for heading in ("first", "last", "place"):
         table.add_column(heading)
     with existing_store(directory, read_only=True) as store:
-        streams = chosen_streams(store, stream)
-        for line in local(streams) if place is None else catalogued(store, streams, place, whole=stream is None):
+        each = EachStream(store, stream)
+        for line in _here(each) if place is None else _at(store, each, place, stream):
             if as_json:
                 write_json(line)
             else:
                 table.add_row(*_row(line))
     if not as_json and table.row_count:
         print_table(table)
+    ctx.exit(1 if each.failed else 0)
+
+
+def _here(each: EachStream) -> Iterator[Line]:
+    for found in each.streams:
+        with each.doing(found):
+            yield from local([found])
+            whole(found)  # of what is damaged there is more
+
+
+def _at(store: diskstream.Store, each: EachStream, place: str, stream: bytes | None) -> Iterator[Line]:
+    streams = each.whole()
+    # What no stream lists may be of one that cannot be read: nobody is to take it for unneeded.
+    yield from catalogued(store, streams, place, whole=stream is None and not each.failed)
+    if each.failed and stream is None:
+        click.echo("what no stream lists is left out: it may be of what could not be read", err=True)
 
 
 def _row(line: Line) -> list[Text]:

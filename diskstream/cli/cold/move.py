@@ -8,18 +8,17 @@ from typing import Any
 import click
 
 from diskstream.cli.amounts import SIZE_OR_NOTHING, SPAN
-from diskstream.cli.cold.amounts import (
-    chosen_streams,
-    dry_run_option,
-    rate_option,
-)
+from diskstream.cli.cold.amounts import dry_run_option, rate_option
 from diskstream.cli.cold.report import write_moved
+from diskstream.cli.each_stream import EachStream
 from diskstream.cli.moments import single_id
 from diskstream.cli.options import checked, directory_option, existing_store, json_option, stream_argument
 from diskstream.cli.output import text
 from diskstream.cli.progress import bytes_progress
 from diskstream.cold import move_out
 from diskstream.object_address import Address
+
+_STAYS = "the newest sealed segment stays: it holds a copy of the state of the active one"
 
 
 @click.command("move")
@@ -33,7 +32,10 @@ from diskstream.object_address import Address
 @dry_run_option
 @directory_option
 @json_option
+@click.pass_context
 def command(
+    ctx: click.Context,
+    /,
     *,
     stream: bytes | None,
     place: str,
@@ -53,16 +55,19 @@ def command(
     if all(given is None for given in rule.values()):
         raise click.UsageError("say what goes: --older-than, --keep-bytes, --keep-entries or --before")
     with existing_store(directory, read_only=dry_run, retention_interval_ms=0) as store:
-        for found in chosen_streams(store, stream):
-            planned = move_out(found, place, dry_run=True, **rule)
-            if dry_run:
-                report = planned
-            else:
-                title = f"moving {text(found.name)}"
-                with bytes_progress(title) as (on_total, progress):
-                    on_total(2 * planned.size_bytes)  # put, and read back
-                    report = move_out(found, place, progress=progress, bytes_per_s=bytes_per_s, **rule)
-            doing = "would be moved" if dry_run else "moved"
-            write_moved(report, doing, as_json=as_json)
-            if report.stays and not as_json:
-                click.echo("the newest sealed segment stays: it holds a copy of the state of the active one", err=True)
+        each = EachStream(store, stream)
+        for found in each.streams:
+            with each.doing(found):
+                planned = move_out(found, place, dry_run=True, **rule)
+                if dry_run:
+                    report = planned
+                else:
+                    title = f"moving {text(found.name)}"
+                    with bytes_progress(title) as (on_total, progress):
+                        on_total(2 * planned.size_bytes)  # put, and read back
+                        report = move_out(found, place, progress=progress, bytes_per_s=bytes_per_s, **rule)
+                doing = "would be moved" if dry_run else "moved"
+                write_moved(report, doing, as_json=as_json)
+                if report.stays and not as_json:
+                    click.echo(_STAYS, err=True)
+    ctx.exit(1 if each.failed else 0)

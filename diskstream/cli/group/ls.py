@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 import diskstream
+from diskstream.cli.each_stream import OF_ONE
 from diskstream.cli.failure import Failure
 from diskstream.cli.options import (
     directory_option,
@@ -44,7 +45,7 @@ def command(ctx: click.Context, *, stream: bytes | None, directory: Path, as_jso
                 groups = whole(store.stream(name)).groups()
             except diskstream.NoSuchStreamError:
                 continue  # it went just now
-            except (diskstream.CorruptionError, diskstream.NewerFormatError) as error:
+            except OF_ONE as error:
                 damaged += 1
                 Failure(f"{text(name)}: {error}").show()
                 continue

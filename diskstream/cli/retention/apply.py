@@ -10,7 +10,7 @@ import click
 import diskstream
 from diskstream.cli.consent import ask, consent_options
 from diskstream.cli.failure import Failure
-from diskstream.cli.options import directory_option, existing_stream, json_option, stream_argument
+from diskstream.cli.options import directory_option, existing_stream, json_option, stream_argument, whole
 from diskstream.cli.output import text, write_json
 from diskstream.cli.retention.bar import removing
 from diskstream.cli.retention.wording import what_goes
@@ -36,7 +36,7 @@ def command(
             existing_stream(store, stream)
         for name in store.streams() if stream is None else [stream]:
             try:
-                found = store.stream(name)
+                found = whole(store.stream(name))
                 rule = found.retention
                 if rule is None:
                     if stream is not None:

@@ -10,7 +10,14 @@ from rich.text import Text
 
 import diskstream
 from diskstream.cli.failure import Failure
-from diskstream.cli.options import directory_option, existing_store, existing_stream, json_option, stream_argument
+from diskstream.cli.options import (
+    directory_option,
+    existing_store,
+    existing_stream,
+    json_option,
+    stream_argument,
+    whole,
+)
 from diskstream.cli.output import print_table, text, write_json
 from diskstream.cli.retention.wording import limits_of, rule_facts, what_goes
 from diskstream.redis_link import shown
@@ -30,7 +37,7 @@ def command(ctx: click.Context, *, stream: bytes | None, directory: Path, as_jso
             existing_stream(store, stream)
         for name in store.streams() if stream is None else [stream]:
             try:
-                rule = store.stream(name).retention
+                rule = whole(store.stream(name)).retention
                 beyond = None if rule is None or rule.to is not None else store.stream(name).preview_retention(rule)
             except diskstream.NoSuchStreamError:
                 continue  # removed meanwhile

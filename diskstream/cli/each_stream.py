@@ -1,0 +1,56 @@
+"""Going over all streams of a store: one that cannot be read is told of, and the others are done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import diskstream
+from diskstream.cli.failure import Failure
+from diskstream.cli.options import existing_stream, whole
+from diskstream.cli.output import text
+
+__all__ = ["OF_ONE", "EachStream"]
+
+# They say nothing of other streams: damage, a file of a later version, one that this user may not read.
+OF_ONE = (diskstream.CorruptionError, diskstream.NewerFormatError, diskstream.StorageError)
+
+
+class EachStream:
+    """The stream of that name, which must be there, or all streams of a store.
+
+    Attributes:
+        streams: them, in the order of their names.
+        failed: how many were told of, as they cannot be done.
+    """
+
+    def __init__(self, store: diskstream.Store, name: bytes | None) -> None:
+        self.streams = list(store) if name is None else [existing_stream(store, name)]
+        self.failed = 0
+        self._are_all = name is None
+
+    @contextmanager
+    def doing(self, stream: diskstream.Stream) -> Iterator[None]:
+        """What is done with one of them. One of all that is removed meanwhile is passed over.
+
+        Raises:
+            DiskFullError: so it would be with the next.
+        """
+        try:
+            yield
+        except diskstream.NoSuchStreamError:
+            if not self._are_all:
+                raise
+        except diskstream.DiskFullError:
+            raise
+        except OF_ONE as error:
+            self.failed += 1
+            Failure(f"{text(stream.name)}: {error}", hint=getattr(error, "hint", None)).show()
+
+    def whole(self) -> list[diskstream.Stream]:
+        """Those that can be read, each of the others told of: for what looks at all of them at once."""
+        found = []
+        for stream in self.streams:
+            with self.doing(stream):
+                found.append(whole(stream))
+        return found

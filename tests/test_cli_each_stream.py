@@ -1,0 +1,150 @@
+"""Verbs that go over all streams: one that cannot be read is told of, the others are done, and the status is 1."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+import diskstream
+from diskstream.cli import main
+from diskstream.engine.frames import frame_at
+from tests.repair.test_cases import flip
+from tests.repair.test_later_versions import VERSION, put
+
+SOUND = ("a", "z")
+SPOILT = ("later", "rotten")
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> str:
+    """Object storage that has the first segments of each stream."""
+    (tmp_path / "place").mkdir()
+    return f"file://{tmp_path / 'place'}"
+
+
+@pytest.fixture
+def store(tmp_path: Path, place: str) -> Path:
+    """Four streams with segments in object storage and here, and rolled logs; one of a later version, one damaged."""
+    path = tmp_path / "store"
+    with diskstream.open(path, seal="manual", segment_bytes=16 << 10, node_max_entries=4) as store:
+        for name in SOUND + SPOILT:
+            store.stream(name).add_many([{"n": "." * 400} for _ in range(60)], ids=[f"{n}-0" for n in range(1, 61)])
+            store.seal(name)
+            for number in range(61, 120):
+                store.stream(name).add({"n": "." * 400}, f"{number}-0")
+            store.stream(name).set_retention(max_entries=1000)
+    for name in SOUND + SPOILT:
+        assert run(path, "cold", "move", name, "--to", place, "--before", "60-1").exit_code == 0
+    put(active(path, "later"), 8, VERSION, 0, 64)
+    log = active(path, "rotten")
+    first = frame_at(log.read_bytes(), 4096, None)
+    assert first is not None
+    flip(log, first.end + 80)
+    return path
+
+
+def active(store: Path, name: str) -> Path:
+    return max((store / "streams" / name).glob("*.log"))
+
+
+def run(store: Path, *words: str) -> Result:
+    return CliRunner().invoke(main, [*words, "--dir", str(store)])
+
+
+def told(result: Result) -> list[str]:
+    return [line.split(": ")[1] for line in result.stderr.splitlines() if line.startswith("error: ")]
+
+
+def objects(result: Result) -> list[dict[str, object]]:
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def in_storage(store: Path, name: str) -> int:
+    return len(list((store / "streams" / name).glob("*.cold")))
+
+
+def test_seal_and_compact_do_the_others(store: Path) -> None:
+    done = run(store, "seal")
+    assert (done.exit_code, told(done)) == (1, list(SPOILT))
+    with diskstream.open(store, read_only=True) as opened:
+        assert int(done.stdout) == sum(opened.stream(name).info().segments - 1 for name in SOUND) - 2 > 0
+    assert [len(list((store / "streams" / name).glob("*.log"))) for name in SOUND] == [1, 1]
+    done = run(store, "compact", "--json")
+    assert (done.exit_code, told(done)) == (1, list(SPOILT))
+    assert [each["stream"] for each in objects(done)] == list(SOUND)
+
+
+def test_cold_ls_lists_the_others(store: Path) -> None:
+    done = run(store, "cold", "ls", "--json")
+    assert (done.exit_code, told(done)) == (1, list(SPOILT))
+    assert {each["stream"] for each in objects(done)} == {*SOUND, "rotten"}  # of which there may be more
+
+
+def test_cold_ls_of_a_place_takes_nothing_of_what_cannot_be_read_for_unneeded(store: Path, place: str) -> None:
+    done = run(store, "cold", "ls", "--at", place, "--json")
+    assert (done.exit_code, told(done)) == (1, list(SPOILT))
+    assert {(each["stream"], each["where"]) for each in objects(done)} == {(name, "cold") for name in SOUND}
+    assert "what no stream lists is left out" in done.stderr
+
+
+def test_segments_of_the_others_go_and_come_back(store: Path, place: str) -> None:
+    before = {name: in_storage(store, name) for name in SOUND + SPOILT}
+    done = run(store, "cold", "fetch", "--json")
+    assert (done.exit_code, told(done)) == (1, list(SPOILT))
+    assert [in_storage(store, name) for name in SOUND] == [0, 0]
+    assert [in_storage(store, name) for name in SPOILT] == [before[name] for name in SPOILT]
+    done = run(store, "cold", "move", "--to", place, "--before", "60-1")
+    assert (done.exit_code, told(done)) == (1, list(SPOILT))
+    assert {name: in_storage(store, name) for name in SOUND + SPOILT} == before
+    for name in SOUND:
+        min((store / "streams" / name).glob("*.cold")).unlink()
+    done = run(store, "cold", "adopt", "--from", place)
+    assert (done.exit_code, told(done)) == (1, list(SPOILT))
+    assert {name: in_storage(store, name) for name in SOUND + SPOILT} == before
+
+
+@pytest.mark.parametrize("words", [["show"], ["apply", "--force"]], ids=" ".join)
+def test_a_damaged_stream_is_not_one_without_a_rule(store: Path, words: list[str]) -> None:
+    """What set its rule stands behind the damage: nothing was said of it."""
+    done = run(store, "retention", *words, "--json")
+    assert (done.exit_code, told(done)) == (1, list(SPOILT))
+    assert [each["stream"] for each in objects(done)] == list(SOUND)
+
+
+@pytest.mark.parametrize("words", [["info", "rotten"], ["ls", "rotten"]], ids=" ".join)
+def test_a_damaged_log_is_told_of_though_segments_are_in_object_storage(store: Path, words: list[str]) -> None:
+    """Its length up to the damage was shown, and no last entry: as where a storage is not asked."""
+    done = run(store, *words)
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert "00000004.log: frame payload" in done.stderr
+
+
+@pytest.mark.parametrize("words", [["ls"], ["group", "ls"]], ids=" ".join)
+def test_a_stream_that_a_disk_does_not_read_is_told_of(
+    store: Path, words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The others were not listed."""
+    opened = diskstream.Store._log
+
+    def failing(self: diskstream.Store, name: bytes, *, create: bool) -> object:
+        if name == b"a":
+            raise diskstream.StorageError("00000001.log", "read", 5, "Input/output error")
+        return opened(self, name, create=create)
+
+    monkeypatch.setattr(diskstream.Store, "_log", failing)
+    with diskstream.open(store) as made:
+        made.stream("z").create_group("g")
+    done = run(store, *words, "--json")
+    assert (done.exit_code, told(done)) == (1, ["a", *SPOILT])
+    assert [each["stream"] for each in objects(done)] == ["z"]
+
+
+def test_a_full_disk_is_not_told_of_each(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> int:
+        raise diskstream.DiskFullError("x", "write to", 28, "No space left on device")
+
+    monkeypatch.setattr(diskstream.Store, "seal", full)
+    done = run(store, "seal")
+    assert done.exit_code == 1
+    assert done.stderr.count("error: ") == 1
