@@ -12,6 +12,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from diskstream.archiving import ArchiveReport, ArchiveResult, Plan
+from diskstream.cli.advice import for_command, for_command_each
 from diskstream.cli.output import attributes, error_console, print_table, text, write_json
 from diskstream.plurals import number_of
 
@@ -53,7 +54,7 @@ def archive_progress() -> Iterator[Callbacks]:
 
 def say_remark(stream: bytes, remark: str) -> None:
     """What was found or noted, as it comes, on standard error."""
-    click.echo(f"{text(stream)}: {remark}", err=True)
+    click.echo(f"{text(stream)}: {for_command(remark)}", err=True)
 
 
 def say_away(what: str) -> None:
@@ -70,7 +71,7 @@ def write_result(result: ArchiveResult, seconds: float, *, as_json: bool) -> Non
         say_remark(key, f"passed over, it is a {kind}")
     if as_json:
         for report in result.reports:
-            write_json(_facts(report))
+            write_json(for_command_each(_facts(report)))
         return
     table = Table(box=None, pad_edge=False)
     table.add_column("stream", overflow="fold")
@@ -119,14 +120,14 @@ def write_plans(plans: list[Plan], *, as_json: bool, unacknowledged: bool = Fals
     limit = "" if unacknowledged else ", as far as groups have acknowledged"
     for each in plans:
         if as_json:
-            write_json(each)
+            write_json(for_command_each(each))
             continue
         if each.gone and not each.error:
             where = f"the copy, up to {each.copied_to}, stays"
             click.echo(f"{text(each.stream)}: the key is not at the source any more; {where}")
             continue
         trims = "" if each.trim_to is None else f"; would trim up to {each.trim_to}{limit}"
-        why = f"would not be copied: {each.error}" if each.error else f"would copy {_about(each)}{trims}"
+        why = f"would not be copied: {for_command(each.error)}" if each.error else f"would copy {_about(each)}{trims}"
         click.echo(f"{text(each.stream)}: {why}")
 
 

@@ -6,6 +6,7 @@ from typing import IO, Any
 
 import click
 
+from diskstream.cli.advice import VERIFY, for_command
 from diskstream.cli.output import error_console
 
 
@@ -15,6 +16,9 @@ class Failure(click.ClickException):
     exit_code = 1
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
+        message = for_command(message)
+        if hint is not None and VERIFY[2:] in hint:
+            message = message.removesuffix(VERIFY)
         super().__init__(message.encode("utf-8", "backslashreplace").decode())
         self.hint = hint
 

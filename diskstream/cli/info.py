@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -9,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 import diskstream
+from diskstream.cli.advice import for_command
 from diskstream.cli.options import directory_option, existing_store, existing_stream, json_option, stream_argument
 from diskstream.cli.output import attributes, console, entry_line, text, write_json
 
@@ -21,6 +23,8 @@ def command(*, stream: bytes, directory: Path, as_json: bool) -> None:
     """Show the length of a stream, its IDs, counters and files."""
     with existing_store(directory, read_only=True) as store:
         info = existing_stream(store, stream).info()
+    if info.retention_error is not None:
+        info = replace(info, retention_error=for_command(info.retention_error))
     if as_json:
         write_json(info)
         return

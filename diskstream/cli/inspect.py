@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from diskstream.cli.advice import for_command
 from diskstream.cli.failure import Failure
 from diskstream.cli.options import as_bytes, json_option, none_missing, optional_directory_option
 from diskstream.cli.output import plain, text, write_json
@@ -76,6 +77,8 @@ def command(
         _dump(dump_bytes(file, *span, each_byte=each_byte), as_json=as_json)
         return
     for row in _rows(file, directory, target, depth):
+        if "why" in row:
+            row["why"] = for_command(str(row["why"]))
         if as_json:
             write_json(row)
         else:

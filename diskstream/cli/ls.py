@@ -34,7 +34,7 @@ def command(ctx: click.Context, *, pattern: bytes | None, directory: Path, as_js
                 info = store.stream(name).info()
             except OF_ONE as error:
                 damaged += 1
-                Failure(f"{text(name)}: {error}").show()
+                Failure(f"{text(name)}: {error}", hint=getattr(error, "hint", None)).show()
                 continue
             first = info.recorded_first_entry_id if info.length else None
             last = info.last_generated_id

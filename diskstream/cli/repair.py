@@ -8,9 +8,10 @@ from uuid import UUID
 
 import click
 
+from diskstream.cli.advice import for_command, for_command_each
 from diskstream.cli.consent import ask, consent_options
 from diskstream.cli.options import as_bytes, directory_option, json_option, none_missing
-from diskstream.cli.output import plain, text, write_json
+from diskstream.cli.output import text, write_json
 from diskstream.cli.progress import reading_progress
 from diskstream.plurals import number_of
 from diskstream.repairing import Loss, Repair, check_repairable, repair
@@ -97,7 +98,7 @@ def command(
 def _facts(report: Repair, *, dry_run: bool) -> dict[str, object]:
     facts: dict[str, object] = {"stream": report.stream, "done": not dry_run and not report.failed}
     for name in ("path", "actions", "losses", "notes", "kept", "failed"):
-        facts[name] = plain(getattr(report, name))
+        facts[name] = for_command_each(getattr(report, name))
     return facts
 
 
@@ -107,10 +108,10 @@ def _show(report: Repair, *, dry_run: bool) -> None:
     click.echo(text(report.stream) if report.stream is not None else str(report.path))
     _lines("would do" if dry_run else "did", report.actions)
     _lines("lost", [_loss(loss) for loss in report.losses])
-    _lines("note", report.notes)
+    _lines("note", map(for_command, report.notes))
     _lines("kept", report.kept)
     if report.failed:
-        click.echo(f"  not repaired: {report.failed}")
+        click.echo(f"  not repaired: {for_command(report.failed)}")
 
 
 def _lines(title: str, lines: Iterable[object]) -> None:

@@ -10,6 +10,7 @@ from rich.filesize import decimal
 
 import diskstream
 from diskstream.archiving import RestorePlan, RestoreReport, Server, plan_restore, restore_stream
+from diskstream.cli.advice import for_command
 from diskstream.cli.archive import stopped_by_signals
 from diskstream.cli.archive_report import archive_progress
 from diskstream.cli.consent import ask
@@ -97,11 +98,12 @@ def _say(report: RestoreReport, *, as_json: bool) -> None:
 def _say_refused(name: bytes, key: bytes, error: diskstream.ChangedError, *, as_json: bool) -> None:
     if as_json:
         _write_refused(name, key, error)
-    click.echo(f"{text(key)}: not restored: {error}{f' ({error.hint})' if error.hint else ''}", err=True)
+    hint = getattr(error, "hint", None)
+    click.echo(f"{text(key)}: not restored: {for_command(str(error))}{f' ({hint})' if hint else ''}", err=True)
 
 
 def _write_refused(name: bytes, key: bytes, error: diskstream.DiskstreamError) -> None:
-    write_json({"stream": name, "key": key, "error": str(error), "hint": getattr(error, "hint", None)})
+    write_json({"stream": name, "key": key, "error": for_command(str(error)), "hint": getattr(error, "hint", None)})
 
 
 def _say_plans(plans: list[RestorePlan], *, as_json: bool) -> None:

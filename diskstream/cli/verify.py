@@ -10,6 +10,7 @@ import click
 from rich.filesize import decimal
 
 import diskstream
+from diskstream.cli.advice import for_command, for_command_each
 from diskstream.cli.options import as_bytes, directory_option, json_option, none_missing
 from diskstream.cli.output import attributes, text, write_json
 from diskstream.cli.progress import reading_progress
@@ -35,7 +36,7 @@ def command(ctx: click.Context, *, cold: bool, directory: Path, streams: tuple[b
         report = verify(directory, streams=streams, progress=progress, cold=cold)
     seconds = time.monotonic() - began
     if as_json:
-        write_json({"ok": report.ok, **attributes(report), "seconds": round(seconds, 3)})
+        write_json({"ok": report.ok, **for_command_each(attributes(report)), "seconds": round(seconds, 3)})
     else:
         for line in _faults(report.problems):
             click.echo(line)
@@ -91,4 +92,4 @@ def _fault(problem: diskstream.Problem) -> str:
     if problem.first:
         ids = f", IDs {problem.first} to {problem.last}" if problem.last else f", IDs from {problem.first} on"
     meaning = f"\n    {problem.meaning}" if problem.meaning else ""
-    return f"{name}{problem.path} at {problem.offset:,}: {problem.what}{ids}{meaning}"
+    return f"{name}{problem.path} at {problem.offset:,}: {for_command(problem.what)}{ids}{meaning}"

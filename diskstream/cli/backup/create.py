@@ -9,6 +9,7 @@ from rich.filesize import decimal
 
 import diskstream
 from diskstream.backups import Made, Settings, make_backup
+from diskstream.cli.advice import for_command_each
 from diskstream.cli.amounts import SIZE
 from diskstream.cli.failure import Failure
 from diskstream.cli.options import as_bytes, directory_option, json_option
@@ -53,7 +54,7 @@ def command(
         )
         made = make_backup(directory.absolute(), target.absolute(), settings, version=diskstream.__version__)
     if as_json:
-        write_json({"path": made.path, **_facts(made), "damaged_streams": made.damaged})
+        write_json({"path": made.path, **_facts(made), "damaged_streams": for_command_each(made.damaged)})
     else:
         click.echo(_sentence(made))
     for stream in made.damaged:

@@ -12,8 +12,9 @@ from rich.filesize import decimal
 
 import diskstream
 from diskstream.backups import Backup, Finding, Repository, Seen, check_backup, find_backup
+from diskstream.cli.advice import for_command, for_command_each
 from diskstream.cli.options import json_option
-from diskstream.cli.output import attributes, write_json
+from diskstream.cli.output import write_json
 from diskstream.cli.progress import bytes_progress
 from diskstream.plurals import number_of
 from diskstream.verifying import bytes_to_verify
@@ -41,7 +42,7 @@ def command(ctx: click.Context, *, target: Path, cold: bool, as_json: bool) -> N
     facts = {"size_bytes": seen.size_bytes, "cold_segments": seen.cold_segments, "cold_bytes": seen.cold_bytes}
     if as_json:
         for finding in found:
-            write_json(attributes(finding))
+            write_json(for_command_each(finding))
         write_json({"ok": not found, "backups": len(backups), **facts, "findings": len(found)})
     else:
         for line in _findings(found):
@@ -68,7 +69,7 @@ def _findings(found: list[Finding]) -> Iterator[str]:
         told |= {finding.place} - {""}
         known = " (so it was when the backup was made)" if finding.known else ""
         same = f" (and {more:,} more that cannot be read from {finding.place}: --json lists them)" if more > 0 else ""
-        yield f"{finding.backup}/{finding.path}: {finding.what}{known}{same}"
+        yield f"{finding.backup}/{finding.path}: {for_command(finding.what)}{known}{same}"
 
 
 def _to_read(backups: list[Backup], *, cold: bool) -> int:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from diskstream.cli.advice import for_command, for_command_each
 from diskstream.cli.cold.amounts import dry_run_option
 from diskstream.cli.each_stream import EachStream
 from diskstream.cli.options import checked, directory_option, existing_store, json_option, stream_argument
@@ -42,10 +43,10 @@ def command(
                     report = adopt(found, place, dry_run=dry_run, progress=progress, on_total=on_total)
                 missing += len(report.missing)
                 if as_json:
-                    write_json(report)
+                    write_json(for_command_each(report))
                     continue
                 for refused in report.refused:
-                    click.echo(f"not taken: {refused}", err=True)
+                    click.echo(f"not taken: {for_command(refused)}", err=True)
                 words = ("segment would have", "segments would have") if dry_run else ("segment has", "segments have")
                 stubs = f"{number_of(len(report.adopted), *words)} a stub{'' if dry_run else ' again'}"
                 click.echo(f"{text(found.name)}: {stubs}, {len(report.missing):,} missing")

@@ -47,7 +47,7 @@ def command(ctx: click.Context, *, stream: bytes | None, directory: Path, as_jso
                 continue  # it went just now
             except OF_ONE as error:
                 damaged += 1
-                Failure(f"{text(name)}: {error}").show()
+                Failure(f"{text(name)}: {error}", hint=getattr(error, "hint", None)).show()
                 continue
             for info in groups:
                 if as_json:

@@ -19,7 +19,7 @@ from diskstream.object_address import Address
 @stream_argument()
 @click.option("--max-age", "max_age_ms", type=AGE, metavar="SPAN", help="Entries older than this go: 90s, 1h30m, 7d.")
 @click.option("--max-bytes", type=SIZE, metavar="SIZE", help="Keep so many bytes of the newest: 500MB, 10GiB.")
-@click.option("--max-entries", type=click.IntRange(min=1), metavar="N", help="Keep the newest N.")
+@click.option("--max-entries", type=click.IntRange(1, 2**63 - 1), metavar="N", help="Keep the newest N.")
 @ref_option
 @click.option(
     "--to",

@@ -43,7 +43,7 @@ def command(ctx: click.Context, *, stream: bytes | None, directory: Path, as_jso
                 continue  # removed meanwhile
             except diskstream.DiskstreamError as error:
                 failed += 1
-                Failure(f"{text(name)}: {error}").show()
+                Failure(f"{text(name)}: {error}", hint=getattr(error, "hint", None)).show()
                 continue
             if rule is None and stream is None:
                 continue

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import diskstream
+from diskstream.cli.advice import for_command
 from diskstream.cli.output import attributes
 from diskstream.vitals import Vitals
 
@@ -121,7 +122,7 @@ def _look(store: diskstream.Store, pattern: bytes | None) -> _Look:
         except diskstream.NoSuchStreamError:
             continue
         except diskstream.DiskstreamError as error:
-            look.faults[name] = str(error)
+            look.faults[name] = for_command(str(error))
     return look
 
 
