@@ -54,7 +54,7 @@ class Dropped:
 
 
 def _end(log: StreamLog, *, is_read: bool) -> None:
-    if not is_read:
+    if not is_read or log.closed:  # by who was interrupted then: nobody reads it any more
         log.close()
         return
     with contextlib.suppress(StreamMoved):  # whoever moved it has flushed it

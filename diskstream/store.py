@@ -103,6 +103,7 @@ class Store(Naming, Upkeep):
     """An open store. Safe under threads; a forked child goes on with an opening of its own."""
 
     _closed = True  # where opening it fails
+    _half_closed = False  # while it is being closed, and where an interrupt ended that
 
     def __init__(self, path: Path, options: Options, *, read_only: bool, create: bool, files: Files) -> None:
         self.path, self.options, self.read_only, self._files = path, options, read_only, files
@@ -150,11 +151,14 @@ class Store(Naming, Upkeep):
             self._page.close()
 
     def _after_fork(self) -> None:
-        if self._closed or self._pid == os.getpid():
+        if (self._closed and not self._half_closed) or self._pid == os.getpid():
             return
         for log in self._logs.values():
             log.after_fork()
         self._page.after_fork()
+        if self._half_closed:
+            self._logs, self._view, self._keeper, self._half_closed = {}, None, None, False
+            return
         self._files = self._files.of_this_process()
         try:
             self._begin()
@@ -172,9 +176,10 @@ class Store(Naming, Upkeep):
 
     def __del__(self) -> None:
         """Nobody holds it any more, and nobody closed it: that is told, and its background lets go of what is open."""
-        if self._closed or sys.is_finalizing():  # a process that ends has flushed what was to be
-            return
-        told, self._closed = f"unclosed {self!r}", True
+        if (self._closed and not self._half_closed) or sys.is_finalizing():
+            return  # a process that ends has flushed what was to be
+        told = f"{'not closed to the end:' if self._closed else 'unclosed'} {self!r}"
+        self._closed, self._half_closed = True, False
         dropped = Dropped(self._logs, self._page, self._cache, self._retainer)
         try:
             if self._keeper is not None:
@@ -211,13 +216,12 @@ class Store(Naming, Upkeep):
             with self._mutex:
                 if self._closed and self._view is None:
                     return
-                self._closed = True
+                self._closed = self._half_closed = True
             self._let_go()
 
     def _let_go(self) -> None:
         if self._keeper is not None:
             self._keeper.stop()
-        self._keeper = None
         self._retainer.stop()
         logs = list(self._logs.values())
         for log in logs:
@@ -225,17 +229,19 @@ class Store(Naming, Upkeep):
         for ctl in (self._page.ctl, *(log.ctl for log in logs)):
             ctl.ring()  # whoever waits in this process finds the store closed
             ctl.wake_queue(1 << 20)
-        try:
-            with contextlib.ExitStack() as stack:
-                stack.callback(self._cache.cold.close)
-                stack.callback(self._page.close)
-                for log in logs:
-                    stack.callback(log.close)
-        finally:
-            for name in [name for name, log in list(self._logs.items()) if log.closed]:
-                del self._logs[name]
-            if not self._logs:
-                self._view = None
+        with contextlib.ExitStack() as stack:
+            stack.callback(self._note_end)
+            stack.callback(self._cache.cold.close)
+            stack.callback(self._page.close)
+            for log in logs:
+                stack.callback(log.close)
+
+    def _note_end(self) -> None:
+        """Behind all else. What an interrupt kept from being let go of is so by who closes or drops it next."""
+        for name in [name for name, log in list(self._logs.items()) if log.has_let_go]:
+            del self._logs[name]
+        if not self._logs and self._page.closed:
+            self._keeper, self._view, self._half_closed = None, None, False
 
     def _check_open(self) -> None:
         if self._closed:

@@ -77,7 +77,7 @@ class Keeper:
     def end(self) -> None:
         """The process ends, and the threads with it: what the next interval would have flushed is flushed now."""
         if self._flushes:
-            self._each(self._flush_one, FLAG_CHECK)
+            self._each(self._flush_one, FLAG_CHECK, stops=False)
 
     def stop(self) -> None:
         """Ends the threads and waits for them; a seal under way ends with its segment."""
@@ -91,14 +91,33 @@ class Keeper:
 
         It waits for nothing, and takes no lock: a garbage collection may come to it in the middle of anything.
         """
-        self._last = last
         _LEAVING.add(self)
+        if self._stop.is_set():  # by who was interrupted then: they may have ended
+            self._end_beside(last)
+            return
+        self._last = last
         self._stop.set()
         self._wake.set()
 
+    def _end_beside(self, last: Callable[[], None]) -> None:
+        def end() -> None:
+            self.wait()
+            try:
+                last()
+            finally:
+                _LEAVING.discard(self)
+
+        thread = threading.Thread(target=end, name="diskstream-leaving", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:  # there are too many threads
+            end()
+        else:
+            self._threads.append(thread)
+
     def wait(self) -> None:
         """Returns once the threads have ended."""
-        for thread in self._threads:
+        for thread in list(self._threads):
             if thread is not threading.current_thread():
                 thread.join()
 
@@ -120,9 +139,9 @@ class Keeper:
             finally:
                 _LEAVING.discard(self)
 
-    def _each(self, attend: Callable[[StreamLog], None], despite: int = 0) -> None:
+    def _each(self, attend: Callable[[StreamLog], None], despite: int = 0, *, stops: bool = True) -> None:
         for log in self._logs():
-            if self._stop.is_set():
+            if stops and self._stop.is_set():
                 return
             try:
                 if not (log.closed or log.read_only or log.is_damaged or log.ctl.flags & ~despite):

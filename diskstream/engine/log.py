@@ -60,6 +60,7 @@ class StreamLog:
     """
 
     fault = torn.KeptFault()
+    _lets_go = has_let_go = False  # it ends; nothing is open any more
 
     def __init__(
         self,
@@ -401,11 +402,13 @@ class StreamLog:
     def close(self) -> None:
         """Makes everything durable, marks it so, and lets go of the directory."""
         with self._mutex:
-            if self._closed:
+            if self.has_let_go:  # where an interrupt ended the first, this goes on
                 return
             self._closed = True
         # Not under `_mutex`: who appends takes the append lock first and that one second.
         try:
+            if self._lets_go:
+                return
             if self.ctl.flags & POISONED and not self.read_only:
                 raise PoisonedError(str(self.directory), self.ctl.poison_text)
             if self.must_be_marked:
@@ -459,7 +462,7 @@ class StreamLog:
         return len(dropped)
 
     def _let_go(self, *, waits: bool = True) -> None:
-        self.direct[0] = None
+        self._lets_go, self.direct[0] = True, None
         self.native.close()
         # What another thread has under way ends first; whatever begins from now on finds the log closed.
         for lock in (APPEND, FLUSH) if waits else ():
@@ -468,6 +471,7 @@ class StreamLog:
         files = [file.close for file in self._logs.values()]
         for close in (self.pending.close, self.segments.close, *files, self.page.close, self._whereabouts.close):
             close()
+        self.has_let_go = True
 
     leave = closing.leave
 
@@ -481,7 +485,7 @@ class StreamLog:
 
         A call in which a signal handler forked goes on here too, can change nothing, and is done anew: see moved.py.
         """
-        self._closed = True
+        self._closed = self.has_let_go = True
         self.direct[0] = None
         self.native.close(False)
         self.page.after_fork()

@@ -218,11 +218,21 @@ class Page:
         self.alone = False
         return self.ctl.ready and self.ctl.generation == generation
 
+    @property
+    def closed(self) -> bool:
+        """Whether it has no descriptor: it was given up, or is private."""
+        return self._fd < 0
+
     def close(self) -> None:
         """Gives up the page."""
-        fd, self._fd = self._fd, -1
-        if fd >= 0:
-            self._locks.close()
+        if self._fd < 0:
+            return
+        try:
+            self._locks.give_up()
+        finally:
+            fd, self._fd = self._fd, -1  # an interrupt comes before this, or when it is closed
+            if fd >= 0:
+                os.close(fd)
 
     def after_fork(self) -> None:
         """Lets go of the descriptor only: the lock behind it is the parent's."""

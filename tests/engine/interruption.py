@@ -19,7 +19,7 @@ from diskstream import EntryID, Store
 from tests.engine.children import LIMIT_S, say
 from tests.engine.sample import SMALL, fast_directory
 
-__all__ = ["WORKS", "interrupt_everywhere"]
+__all__ = ["WORKS", "interrupt_everywhere", "interrupted", "made"]
 
 _OPTIONS = {**SMALL, "pending_rows": 1}  # what is pending goes through the view, which has locks of its own
 
@@ -76,8 +76,8 @@ WORKS: dict[str, Callable[[Store], object]] = {
 }
 
 
-def _interrupted(store: Store, work: Callable[[Store], object], nth: int) -> str | None:
-    """Where the work was interrupted; None where it was done before."""
+def interrupted(store: Store, work: Callable[[Store], object], nth: int) -> str | None:
+    """Where the work was interrupted at the `nth` moment; None where it was done before."""
     interruption = Interruption(nth)
     try:
         sys.settrace(interruption)
@@ -104,7 +104,8 @@ def _contents_of(stream: diskstream.Stream) -> tuple[list[EntryID], list[tuple[E
     return ids, [(row.id, row.consumer, row.deliveries) for group in groups for row in group.pending_range()]
 
 
-def _made(path: Path) -> Store:
+def made(path: Path) -> Store:
+    """A store with a sealed segment, rows, and what a group has pending."""
     store = diskstream.open(path, **_OPTIONS)
     for number in range(10):
         store.stream("x").add({"n": str(number)}, EntryID(number + 1, 0))
@@ -188,7 +189,7 @@ def interrupt_everywhere(name: str) -> None:
     """Does a work again and again, interrupted a moment later each time; says whatever is not right then."""
     nth, moments = 1, 0
     with fast_directory() as directory:
-        with _made(directory / "whole") as store:
+        with made(directory / "whole") as store:
             before = _contents(store)
             WORKS[name](store)
         with diskstream.open(directory / "whole", **_OPTIONS) as store:
@@ -199,8 +200,8 @@ def interrupt_everywhere(name: str) -> None:
             place: str | None = ""
             for what in _AFTER:
                 path = directory / f"{nth}{what.__name__}"
-                store = _made(path)
-                place = _interrupted(store, WORKS[name], nth)
+                store = made(path)
+                place = interrupted(store, WORKS[name], nth)
                 if place is None:
                     break
                 said = what(store, path)

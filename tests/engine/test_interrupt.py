@@ -8,6 +8,7 @@ import pytest
 import diskstream
 from diskstream.engine import page
 from tests.engine.children import child, until
+from tests.engine.half_closed import ENDS, let_go_everywhere
 from tests.engine.interruption import WORKS, interrupt_everywhere
 from tests.engine.sample import SMALL, log_of
 from tests.engine.users import add_from_a_handler, end_without_closing, wait_for
@@ -56,6 +57,18 @@ def asleep(pid: int) -> bool:
 def test_ctrl_c_at_any_moment_leaves_the_store_usable(name: str) -> None:
     """Not for who was interrupted only, who may have to open it again, but for all who share it."""
     with child(interrupt_everywhere, name) as worker:
+        *complaints, last = worker.rest() or ["died"]
+        assert worker.wait() == 0
+    assert complaints == []
+    word, count = last.split()
+    assert word == "moments"
+    assert int(count) > 30, "too few moments to mean anything"
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_a_store_whose_closing_was_interrupted_lets_go_of_all_when_it_is(end: str) -> None:
+    """Dropped, it kept its threads and files until the process ended, as it was closed already."""
+    with child(let_go_everywhere, end) as worker:
         *complaints, last = worker.rest() or ["died"]
         assert worker.wait() == 0
     assert complaints == []

@@ -13,6 +13,7 @@ import pytest
 
 import diskstream
 from diskstream import Store
+from diskstream import store as stores
 from diskstream.engine import keeper
 from tests.engine.stand_ins import Watched, failure
 
@@ -161,3 +162,77 @@ def test_a_child_that_is_forked_meanwhile_has_nothing_of_it_open(tmp_path: Path)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     go_on.set()
     ended()
+
+
+def half_closed(path: Path, monkeypatch: pytest.MonkeyPatch, **options: Any) -> Store:
+    """A store with something that is not flushed, of which Ctrl-C ended the closing as it waited for its threads."""
+    store = used(path, **options)
+    store.stream("x").add({"n": 3})
+
+    def interrupted(self: keeper.Keeper) -> None:
+        self._stop.set()
+        self._wake.set()
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(keeper.Keeper, "stop", interrupted)
+        store.close()
+    return store
+
+
+@pytest.mark.filterwarnings("error")
+def test_one_whose_closing_was_interrupted_is_closed_by_the_next_close(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = half_closed(tmp_path / "s", monkeypatch)
+    store.close()
+    assert ours(tmp_path) == []
+    store.close()
+    del store
+    with diskstream.open(tmp_path / "s") as again:
+        assert again.recoveries == [], "it was closed cleanly"
+
+
+def test_one_whose_closing_was_interrupted_lets_go_when_it_is_dropped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It kept its threads and files until the process ended: it was closed, and so it was not one that was dropped."""
+    store = half_closed(tmp_path / "s", monkeypatch)
+    began = store._keeper
+    assert began is not None
+    began.wait()  # its threads are gone, and can do nothing more
+    with pytest.warns(ResourceWarning, match=r"^not closed to the end: <diskstream\.Store '.*/s' closed>$"):
+        del store
+    ended()
+    gc.collect()
+    assert ours(tmp_path) == []
+    with diskstream.open(tmp_path / "s") as again:
+        assert again.recoveries == [], "it was closed cleanly"
+        assert len(again.stream("x")) == 3
+
+
+def test_one_whose_closing_was_interrupted_is_flushed_when_the_process_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flushed: list[Path] = []
+    disk = Watched(lambda kind, path: flushed.append(path) if kind == "flush" else None)
+    store = half_closed(tmp_path / "s", monkeypatch, fsync="interval=3600000", files=disk)
+    flushed.clear()
+    stores._at_exit()
+    assert [path.suffix for path in flushed] == [".log"]
+    store.close()
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
+def test_a_child_has_nothing_of_one_whose_closing_was_interrupted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = half_closed(tmp_path / "s", monkeypatch)
+    child = os.fork()
+    if not child:
+        left = len([name for name in ours(tmp_path) if name.endswith("ctl")])
+        store.close()
+        os._exit(left)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    store.close()
+    assert ours(tmp_path) == []
