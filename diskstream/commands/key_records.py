@@ -121,7 +121,7 @@ class KeyRecords:
         self._databases = databases
         self._path = path
         self._mutex = threading.RLock()
-        self._held = False
+        self._held = self._is_repeated = False
         self._due: list[tuple[int, Key]] = []
         self._at = MIN_ID
         self._visible: tuple[int, int] | None = None
@@ -211,7 +211,8 @@ class KeyRecords:
             raise ValueError(f"a change called {word[:20]!r}")
 
     def _touch(self, place: int, name: bytes) -> None:
-        self.touches.note((self.places.index(place) if place in self.places else -1, name))
+        if not self._is_repeated:
+            self.touches.note((self.places.index(place) if place in self.places else -1, name))
 
     def _arrange(self, after: list[int], known: Mapping[Key, Record]) -> None:
         """Puts databases into other places. Of their keys those are touched that were there, or are now."""
@@ -271,11 +272,11 @@ class KeyRecords:
             rows.append(put(key, record))
             size += sum(map(len, record.values)) + len(key[1])
         ids = self._stream.add_many(rows)
-        touches, self.touches = self.touches, Touches()
+        self._is_repeated = True  # nothing has changed: nobody else could meanwhile
         try:
             self.refresh()
         finally:
-            self.touches = touches  # nothing has changed: nobody else could meanwhile
+            self._is_repeated = False
         self._stream.trim(minid=first or ids[0])
         self._entries = len(self.known) + 1
         self._due = [(record.expires, key) for key, record in self.known.items() if record.expires is not None]
