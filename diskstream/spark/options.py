@@ -24,6 +24,9 @@ _POSITIONS = "earliest, latest, an ID as 1692632086370-0, or JSON of these by st
 _SIZES = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 # What Spark itself, or another part of a query, puts beside a source's options.
 _FOREIGN = frozenset({"checkpointlocation", "querytype", "mergeschema", "pathoptionbeforesave", "queryname"})
+# What a table of the catalog has beside its options, and Spark shows when it asks for the columns of one that was made
+# without any. Later it shows neither these nor the options: a query has those that it gives itself.
+_OF_TABLES = frozenset({"provider", "owner"})
 
 
 def _text(value: str) -> str:
@@ -185,6 +188,13 @@ class _Options:
             ArgumentError: an unknown option, with the one that may have been meant; a value that does not fit.
         """
         known = {_spelt(each.name).lower(): each for each in fields(cls)}
+        if {key.lower() for key in given} >= _OF_TABLES:
+            raise ArgumentError(
+                "a table of the catalog is made with its columns, CREATE TABLE t (sensor STRING, value DOUBLE) USING "
+                "diskstream, and has no options, as Spark keeps them from Python sources: each query gives its own, "
+                "SELECT * FROM t WITH (path = '/data/store'). What keeps them is CREATE TEMPORARY VIEW v USING "
+                "diskstream OPTIONS (path '/data/store')"
+            )
         values: dict[str, Any] = {}
         for key, text in given.items():
             if key.lower() in _FOREIGN:
@@ -250,7 +260,11 @@ class ReadOptions(_Options):
             ArgumentError: there is no path, or two of them contradict each other.
         """
         if not self.path:
-            raise ArgumentError("the diskstream source needs a path: .option('path', '/data/store') or .load(path)")
+            raise ArgumentError(
+                "the diskstream source needs a path: .option('path', '/data/store') or .load(path); a table of the "
+                "catalog has none, as Spark keeps its options from Python sources: SELECT * FROM t WITH (path = "
+                "'/data/store'), or make a temporary view"
+            )
         for one, other in (
             ("starting_ids", "starting_timestamp"),
             ("ending_ids", "ending_timestamp"),
@@ -298,5 +312,9 @@ class WriteOptions(_Options):
             ArgumentError: there is no path.
         """
         if not self.path:
-            raise ArgumentError("the diskstream source needs a path: .option('path', '/data/store') or .save(path)")
+            raise ArgumentError(
+                "the diskstream source needs a path: .option('path', '/data/store') or .save(path); a table of the "
+                "catalog has none, as Spark keeps its options from Python sources: INSERT INTO t WITH (path = "
+                "'/data/store', stream = 'copies') SELECT ..."
+            )
         return self
