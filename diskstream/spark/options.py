@@ -218,6 +218,21 @@ _OF_QUERIES = (
     "max_trigger_delay",
     "group",
 )
+# How entries are shared out and shown, of which tables of groups have nothing.
+_OF_ENTRIES = (
+    "min_partitions",
+    "max_bytes_per_partition",
+    "max_entries_per_partition",
+    "batch_rows",
+    "include_tail",
+    "include_metadata",
+    "fail_on_data_loss",
+    "layout",
+    "duplicate_fields",
+    "mode",
+    "large_ids",
+    "corruption_path",
+)
 
 
 @dataclass(frozen=True)
@@ -272,11 +287,28 @@ class ReadOptions(_Options):
         ):
             if all(getattr(self, name) not in (None, (), "") for name in (one, other)):
                 raise ArgumentError(f"options {_spelt(one)} and {_spelt(other)} exclude each other")
+        if self.table != "entries":
+            self._check_table()
+        return self
+
+    def _check_table(self) -> None:
         times = ("starting_timestamp", "ending_timestamp")
-        for name in ("starting_ids", "ending_ids", *times) if self.table != "entries" else ():
+        for name in ("starting_ids", "ending_ids", *times):
             if getattr(self, name) is not None and not (self.table == "audit" and name in times):
                 raise ArgumentError(f"table={self.table} is read as a whole: it has no {_spelt(name)}")
-        return self
+        for name in self._given(_OF_ENTRIES):
+            raise ArgumentError(
+                f"option {name} is for entries: table={self.table} has columns of its own, a partition for each "
+                "stream, and rows as they are now; leave it out"
+            )
+
+    def _given(self, names: tuple[str, ...]) -> list[str]:
+        """Those of the options that are not as they are by default."""
+        return [
+            _spelt(each.name)
+            for each in fields(self)
+            if each.name in names and getattr(self, each.name) != each.default
+        ]
 
     def check_batch(self) -> "ReadOptions":
         """The same, of a batch read.
@@ -284,12 +316,10 @@ class ReadOptions(_Options):
         Raises:
             ArgumentError: an option that it would not heed.
         """
-        for each in fields(self):
-            if each.name in _OF_QUERIES and getattr(self, each.name) != each.default:
-                raise ArgumentError(
-                    f"option {_spelt(each.name)} is for streaming reads: a batch reads once, all that there is, and no "
-                    "group follows it"
-                )
+        for name in self._given(_OF_QUERIES):
+            raise ArgumentError(
+                f"option {name} is for streaming reads: a batch reads once, all that there is, and no group follows it"
+            )
         return self
 
 

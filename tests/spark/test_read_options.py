@@ -275,6 +275,36 @@ def test_a_table_has_no_bounds_that_it_would_not_heed(table: str, given: dict[st
     options(path="/s", table="audit", startingtimestamp=5).check()
 
 
+@pytest.mark.parametrize("table", ["groups", "consumers", "pending", "audit"])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("layout", "map"),
+        ("includeMetadata", "true"),
+        ("includeTail", "false"),
+        ("duplicateFields", "first"),
+        ("mode", "FAILFAST"),
+        ("largeIds", "wrap"),
+        ("minPartitions", "4"),
+        ("maxBytesPerPartition", "1m"),
+        ("maxEntriesPerPartition", "10"),
+        ("batchRows", "100"),
+        ("failOnDataLoss", "false"),
+        ("corruptionPath", "/tmp/skipped"),
+    ],
+)
+def test_a_table_has_no_options_that_are_for_entries(table: str, name: str, value: str) -> None:
+    """Its columns were its own, whatever `layout` said, and the deliveries of the active segment were among them."""
+    with pytest.raises(ArgumentError, match=f"option {name} is for entries: table={table} "):
+        options(path="/s", table=table, **{name: value}).check()
+    options(path="/s", **{name: value}).check()
+
+
+@pytest.mark.parametrize("table", ["groups", "consumers", "pending", "audit"])
+def test_a_table_has_the_options_that_it_heeds(table: str) -> None:
+    options(path="/s", table=table, streamPattern="a*", lease="false", leaseTtl="1m", onCorruption="skip").check()
+
+
 # --- paths ------------------------------------------------------------------------------------------------------------
 
 
