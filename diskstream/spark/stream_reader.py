@@ -160,6 +160,7 @@ class EntriesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         Raises:
             ArgumentError: the query read streams that are not chosen any more.
+            DataLossError: of one that was not read to its end there is none any more, or less.
         """
         begun, known = offsets.decode(start), offsets.identities(start)
         dropped = sorted(name for name in begun if not is_chosen(name, self.options))
@@ -169,6 +170,8 @@ class EntriesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 "that are named or match now: name it, or begin with a new checkpoint"
             )
         store, reached = self._opened(), self._reached(begun, known)
+        if known:  # a stream that is gone makes no batch, at which it would be missed
+            self._check_losses(store, begun, start, start)
         new = self._made_anew(begun, known, reached)
         begun |= new
         latest = self._latest(begun)
@@ -250,9 +253,12 @@ class EntriesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return
         known = {**offsets.identities(end), **offsets.identities(start)}
         for name, last in offsets.decode(end).items():
+            after, identity = begun.get(name), known.get(name)
             # A stream that is not yet where the read begins has lost nothing.
-            if last > MIN_ID and not last <= begun.get(name, MIN_ID) == self._first_id(name):
-                _check_loss(store.stream(name), begun.get(name), last, known.get(name))
+            if last <= (after or MIN_ID) == self._first_id(name):
+                continue
+            if last > MIN_ID or identity is not None:  # else it may not have been there
+                _check_loss(store.stream(name), after, last, identity)
 
     def commit(self, end: dict[str, str]) -> None:
         """Moves the group on. Spark calls it when the next batch is planned: the listener of `register` is earlier."""
@@ -281,4 +287,5 @@ def _check_loss(stream: Stream, after: EntryID | None, last: EntryID, identity: 
     trimmed = stream.trimmed_to()
     if after is not None and trimmed is not None and trimmed > after:
         raise DataLossError(as_text(stream.name), f"entries up to {trimmed} were trimmed away", f"what follows {after}")
-    check_same(stream, (after or MIN_ID, last), identity)
+    if identity is None or (after or MIN_ID) < last or not is_same(stream, identity):
+        check_same(stream, (after or MIN_ID, last), identity)
