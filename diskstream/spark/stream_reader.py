@@ -169,7 +169,7 @@ class EntriesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 f"the checkpoint is of a query that read the stream {as_text(dropped[0])} too, which is none of those "
                 "that are named or match now: name it, or begin with a new checkpoint"
             )
-        store, reached = self._opened(), self._reached(begun, known)
+        store, reached = self._opened(), _reached(begun, known)
         if known:  # a stream that is gone makes no batch, at which it would be missed
             self._check_losses(store, begun, start, start)
         new = self._made_anew(begun, known, reached)
@@ -189,14 +189,6 @@ class EntriesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         # `%streams` may be missing in a checkpoint of an earlier version: that alone is no batch.
         same = ends == offsets.decode(start) and (not known or offsets.identities(ended) == known)
         return start if same else ended
-
-    def _reached(self, begun: Mapping[bytes, EntryID], known: Mapping[bytes, bytes]) -> dict[bytes, EntryID]:
-        """How far those streams were read that have their names no longer."""
-        found: dict[bytes, EntryID] = {}
-        for name, identity in known.items():
-            if self._opened().stream(name).identity() != identity:
-                found[identity] = max(found.get(identity, MIN_ID), begun[name])
-        return found
 
     def _made_anew(
         self, begun: Mapping[bytes, EntryID], known: Mapping[bytes, bytes], reached: Mapping[bytes, EntryID]
@@ -234,9 +226,12 @@ class EntriesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         meant = offsets.identities(end)
         for name, last in offsets.decode(end).items():
             first = begun.get(name, MIN_ID).next()
+            if first is None or first > last:
+                continue
             # What has the name of a stream that is gone is read by a later batch, from its beginning, and not here too.
-            if first is not None and first <= last and is_same(store.stream(name), meant.get(name)):
-                ranges.append((name, first, last))
+            there = name if is_same(store.stream(name), meant.get(name)) else self._renamed_to(name, meant)
+            if there is not None:
+                ranges.append((there, first, last))
         path = str(store.path)
         self._check_losses(store, begun, start, end)
         # Where the batch ends was decided when it was planned: a query that is started again may have other options.
@@ -245,6 +240,13 @@ class EntriesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [EntriesPartition(path, path, run, leased=False) for run in runs] or [
             EntriesPartition(path, path, (), leased=False)
         ]
+
+    def _renamed_to(self, name: bytes, meant: Mapping[bytes, bytes]) -> bytes | None:
+        """The name that a stream of a planned batch has now, where that is read too, and not in this batch."""
+        store, identity = self._opened(), meant[name]
+        return next(
+            (each for each in self._names() if meant.get(each) != identity == store.stream(each).identity()), None
+        )
 
     def _check_losses(
         self, store: Store, begun: Mapping[bytes, EntryID], start: dict[str, str], end: dict[str, str]
@@ -280,6 +282,14 @@ class EntriesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_store": None, "_let_go": None, "_initial": None}
+
+
+def _reached(begun: Mapping[bytes, EntryID], known: Mapping[bytes, bytes]) -> dict[bytes, EntryID]:
+    """How far each stream was read, whatever its name is now."""
+    found: dict[bytes, EntryID] = {}
+    for name, identity in known.items():
+        found[identity] = max(found.get(identity, MIN_ID), begun[name])
+    return found
 
 
 def _check_loss(stream: Stream, after: EntryID | None, last: EntryID, identity: bytes | None) -> None:

@@ -78,3 +78,34 @@ def test_a_stream_that_has_not_reached_the_start_may_go(store: Store) -> None:
     query = Query(store.path, streams="slow,fast", startingids="60-0")
     store.delete("slow")
     assert query.batch() == [("fast", 60)]
+
+
+def test_a_batch_that_was_planned_is_read_where_its_stream_was_renamed_to(store: Store) -> None:
+    """As when a query was stopped in it, and started again behind the rename: later batches went on from its end."""
+    fill(store, range(1, 6))
+    options: dict[str, Any] = {"streams": None, "streampattern": "*", "failondataloss": "false"}
+    query = Query(store.path, maxentriespertrigger=3, **options)
+    start, end = query.offset, query.latest()
+    store.rename("x", "y")
+    fill(store, range(7, 9))
+    again = Query(store.path, end, **options)
+    assert again.read(start, end) == [("y", 1), ("y", 2), ("y", 3)]
+    assert sorted(again.batch()) == [("x", 7), ("x", 8), ("y", 4), ("y", 5)]
+
+
+def test_a_stream_that_is_renamed_while_a_batch_is_planned_is_read_once(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(store, range(1, 6))
+    query = Query(store.path, streams=None, streampattern="*", failondataloss="false")
+    names = query.reader._names
+
+    def renamed_before() -> list[bytes]:
+        monkeypatch.setattr(query.reader, "_names", names)
+        store.rename("x", "y")
+        return names()
+
+    assert query.batch()[-1] == ("x", 5)
+    fill(store, range(6, 9))
+    monkeypatch.setattr(query.reader, "_names", renamed_before)
+    assert [number for _ in range(3) for number in query.numbers()] == [6, 7, 8]
