@@ -5,6 +5,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EntriesStreamReader"]
 
+_Mark = tuple[int, int, int]
 # Spark asks for the latest offset up to a hundred times a second; new streams are looked for less often.
 _LIST_EVERY_S = 1.0
 
@@ -51,6 +53,7 @@ class EntriesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 raise ArgumentError("a streaming read has no end: endingIds and endingTimestamp are for batch reads")
         self.options, self.plan = options, plan(schema, options)
         self._store: Store | None = None
+        self._mark: _Mark | None = None
         self._let_go: Callable[[], object] | None = None
         self._initial: dict[str, str] | None = None
         self._admission = Admission(options)
@@ -61,9 +64,16 @@ class EntriesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _opened(self) -> Store:
         if self._store is None:
+            self._mark = _mark_of(self.options.path)
             self._store = open_for_planning(self.options.path)
             self._let_go = weakref.finalize(self, self._store.close)  # not everybody who drops a reader stops it
         return self._store
+
+    def _open_what_is_there(self) -> None:
+        """Lets go of a store that is not at the path any more: nothing comes to it that the query is to read."""
+        if self._store is not None and _mark_of(self.options.path) != self._mark:
+            self.stop()
+            self._listed = (0.0, [])
 
     def _names(self) -> list[bytes]:
         at, names = self._listed
@@ -161,7 +171,9 @@ class EntriesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Raises:
             ArgumentError: the query read streams that are not chosen any more.
             DataLossError: of one that was not read to its end there is none any more, or less.
+            NotAStoreError: there is no store at the path any more.
         """
+        self._open_what_is_there()
         begun, known = offsets.decode(start), offsets.identities(start)
         dropped = sorted(name for name in begun if not is_chosen(name, self.options))
         if dropped:
@@ -282,6 +294,15 @@ class EntriesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_store": None, "_let_go": None, "_initial": None}
+
+
+def _mark_of(path: str) -> _Mark | None:
+    """What tells a store from another one, or a copy of it, that is at its path later; None where there is none."""
+    try:
+        found = Path(path, "store.json").stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_mtime_ns  # a number is used again for another file
 
 
 def _reached(begun: Mapping[bytes, EntryID], known: Mapping[bytes, bytes]) -> dict[bytes, EntryID]:

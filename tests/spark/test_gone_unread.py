@@ -1,20 +1,26 @@
 """Streams that go before a query has read them, and such as a query has not reached: which of them are missed."""
 
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from diskstream import DataLossError, Store
+import diskstream
+from diskstream import DataLossError, NotAStoreError, Store
 from tests.spark.test_stream_units import Query, at, fill
 
 pytest.importorskip("pyarrow")
 
 
 @pytest.fixture(autouse=True)
-def _streams_are_listed_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    from diskstream.spark import stream_reader
+def _streams_are_listed_each_time(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    from diskstream.spark import kept_stores, stream_reader
 
     monkeypatch.setattr(stream_reader, "_LIST_EVERY_S", -1.0)
+    yield
+    kept_stores.STORES.forget()
 
 
 @pytest.mark.parametrize("now", ["deleted", "renamed"])
@@ -109,3 +115,57 @@ def test_a_stream_that_is_renamed_while_a_batch_is_planned_is_read_once(
     fill(store, range(6, 9))
     monkeypatch.setattr(query.reader, "_names", renamed_before)
     assert [number for _ in range(3) for number in query.numbers()] == [6, 7, 8]
+
+
+# --- stores -----------------------------------------------------------------------------------------------------------
+
+
+def replaced(store: Store, tmp_path: Path, numbers: range) -> None:
+    """Another store takes the place of one."""
+    store.close()
+    store.path.rename(tmp_path / "before")
+    with diskstream.open(store.path) as other:
+        fill(other, numbers)
+
+
+def test_another_store_at_the_path_is_noticed(store: Store, tmp_path: Path) -> None:
+    """The query held the one that it had opened, to which nothing came any more: it waited for ever."""
+    fill(store, range(1, 6))
+    query = Query(store.path)
+    assert query.numbers() == [1, 2, 3, 4, 5]
+    replaced(store, tmp_path, range(1, 20))
+    with pytest.raises(DataLossError, match="x: another one is in its place"):
+        query.batch()
+
+
+def test_where_losses_are_allowed_the_other_store_is_read(store: Store, tmp_path: Path) -> None:
+    fill(store, range(1, 6))
+    query = Query(store.path, failondataloss="false")
+    assert query.numbers() == [1, 2, 3, 4, 5]
+    replaced(store, tmp_path, range(2, 4))
+    assert query.numbers() == [2, 3]
+
+
+def test_a_copy_of_the_store_in_its_place_goes_on(store: Store, tmp_path: Path) -> None:
+    fill(store, range(1, 6))
+    query = Query(store.path)
+    assert query.numbers() == [1, 2, 3, 4, 5]
+    store.close()
+    shutil.copytree(store.path, tmp_path / "copy")
+    shutil.rmtree(store.path)
+    (tmp_path / "copy").rename(store.path)
+    with diskstream.open(store.path) as copy:
+        fill(copy, range(6, 8))
+    assert query.numbers() == [6, 7]
+
+
+def test_a_store_that_is_moved_away_is_told(store: Store, tmp_path: Path) -> None:
+    fill(store, range(1, 6))
+    query = Query(store.path)
+    assert query.numbers() == [1, 2, 3, 4, 5]
+    store.close()
+    store.path.rename(tmp_path / "elsewhere")
+    with pytest.raises(NotAStoreError, match="there is no such directory on the driver"):
+        query.latest()
+    (tmp_path / "elsewhere").rename(store.path)
+    assert query.batch() == []
