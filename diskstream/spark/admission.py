@@ -4,9 +4,11 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from diskstream.errors import CorruptionError
 from diskstream.ids import EntryID
 from diskstream.spark.options import ReadOptions
 from diskstream.store import Store
+from diskstream.stream import Stream
 
 __all__ = ["Admission"]
 
@@ -33,7 +35,12 @@ class Admission:
         limited = options.max_entries_per_trigger or options.max_bytes_per_trigger
         if not limited and not options.min_entries_per_trigger:
             return dict(latest)
-        backlog = {name: _count(store, name, start[name], end) for name, end in latest.items() if start[name] < end}
+        skip = options.on_corruption == "skip"
+        backlog = {
+            name: _count(store.stream(name), start[name], end, skip=skip)
+            for name, end in latest.items()
+            if start[name] < end
+        }
         total = sum(backlog.values())
         if not total:
             return dict(latest)  # what lies between is deleted entries, or none
@@ -46,22 +53,41 @@ class Admission:
         allowed = min(total, options.max_entries_per_trigger or total)
 
         def ends(entries: int) -> dict[bytes, EntryID]:
-            return dict(latest) if entries >= total else _shared_out(store, start, latest, backlog, entries)
+            return dict(latest) if entries >= total else _shared_out(store, start, latest, backlog, entries, skip=skip)
 
         if limit_bytes := options.max_bytes_per_trigger:
-            allowed = _most_within(lambda entries: _size_bytes(store, start, ends(entries)), allowed, limit_bytes)
+            allowed = _most_within(
+                lambda entries: _size_bytes(store, start, ends(entries), skip=skip), allowed, limit_bytes
+            )
         return ends(allowed)
 
 
-def _count(store: Store, name: bytes, start: EntryID, end: EntryID) -> int:
-    stream = store.stream(name)
+def _count(stream: Stream, start: EntryID, end: EntryID, *, skip: bool) -> int:
+    """Entries between two IDs; where damage is skipped and one of them is in it, about."""
     first, beyond = start.next(), end.next()
     if first is None:
         return 0
-    return stream.count_from(first) - (0 if beyond is None else stream.count_from(beyond))
+    try:
+        return stream.count_from(first) - (0 if beyond is None else stream.count_from(beyond))
+    except CorruptionError:
+        if not skip:
+            raise
+        return sum(piece.entries for piece in stream.splits(first, end, damaged=True))
 
 
-def _size_bytes(store: Store, start: Mapping[bytes, EntryID], end: Mapping[bytes, EntryID]) -> int:
+def _id_further(stream: Stream, first: EntryID, entries: int, last: EntryID, *, skip: bool) -> EntryID | None:
+    """The ID of the last one of so many entries; where damage is skipped and that is in it, an end that is at hand."""
+    try:
+        return stream.id_further(first, entries)
+    except CorruptionError:
+        if not skip:
+            raise
+        # Before the damaged node, or behind it: pieces are cut between nodes.
+        pieces = stream.splits(first, last, max_entries=entries, max_bytes=_WHOLE, damaged=True)
+        return pieces[0].last if pieces else None
+
+
+def _size_bytes(store: Store, start: Mapping[bytes, EntryID], end: Mapping[bytes, EntryID], *, skip: bool) -> int:
     """Bytes of what lies between, about: by the mean size of the entries of each segment."""
     size = 0
     for name, last in end.items():
@@ -69,10 +95,11 @@ def _size_bytes(store: Store, start: Mapping[bytes, EntryID], end: Mapping[bytes
         if first is None or first > last:
             continue
         # Whole nodes, and of segments that are away the whole of them: so they are counted by their share.
-        pieces = store.stream(name).splits(first, last, max_entries=_WHOLE, max_bytes=_WHOLE, damaged=True)
+        stream = store.stream(name)
+        pieces = stream.splits(first, last, max_entries=_WHOLE, max_bytes=_WHOLE, damaged=True)
         entries = sum(piece.entries for piece in pieces)
         if entries:
-            size += sum(piece.size_bytes for piece in pieces) * _count(store, name, start[name], last) // entries
+            size += sum(piece.size_bytes for piece in pieces) * _count(stream, start[name], last, skip=skip) // entries
     return size
 
 
@@ -105,6 +132,8 @@ def _shared_out(
     latest: Mapping[bytes, EntryID],
     backlog: Mapping[bytes, int],
     allowed: int,
+    *,
+    skip: bool,
 ) -> dict[bytes, EntryID]:
     """Each stream's share of `allowed` entries, in proportion to its backlog; what rounding leaves goes to those whose
     next entries are the oldest, one each, so that a short backlog does not wait for the long ones to end."""
@@ -119,6 +148,8 @@ def _shared_out(
         first = start[name].next()
         if share < 1 or first is None:
             continue
-        reached = latest[name] if share >= backlog[name] else store.stream(name).id_further(first, share)
+        reached = None
+        if share < backlog[name]:
+            reached = _id_further(store.stream(name), first, share, latest[name], skip=skip)
         end[name] = min(reached or latest[name], latest[name])
     return end
