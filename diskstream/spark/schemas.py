@@ -149,12 +149,14 @@ def plan(schema: st.StructType, options: ReadOptions) -> Plan:
     """What to scan for a schema.
 
     Raises:
-        ArgumentError: a column of a type that it cannot have, or layouts that exclude each other.
+        ArgumentError: a column of a type that it cannot have, two of one name, or layouts that exclude each other.
     """
     typed: list[tuple[bytes, str]] = []
     names: list[str] = []
     layouts: set[str] = set()
     for column in schema.fields:
+        if column.name in names:  # Spark's own error says nothing of columns
+            raise ArgumentError(f"two columns are called {column.name}: leave one out, or rename it behind the read")
         if not is_part(column.name):
             typed.append((column.name.removeprefix(PREFIX).encode(), _kind_of(column)))
             layouts.add("typed")

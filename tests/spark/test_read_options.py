@@ -225,6 +225,8 @@ def test_a_batch_read_has_no_options_that_it_would_not_heed(name: str, value: st
         ("_corrupt string, n int", {}, "column _corrupt is string"),
         ("n array<int>", {}, "column n: a field cannot be read as array<int>; choose a number, boolean, string"),
         ("_corrupt fields, id string", {}, "column _corrupt tells which typed columns did not parse, but"),
+        ("n int, n string", {}, "two columns are called n"),
+        ("ts timestamp, n int, ts timestamp", {}, "two columns are called ts"),
         ("n int", {"layout": "fields"}, "layout=fields, but the schema asks for typed"),
         ("fields map", {"layout": "fields"}, "layout=fields, but the schema asks for map"),
         ("fields map, n int", {}, "one read has one layout; the schema asks for map and typed"),
