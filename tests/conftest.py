@@ -13,6 +13,7 @@ import hypothesis
 import pytest
 
 import diskstream
+from diskstream.engine.keeper import Keeper
 from diskstream.engine.log import StreamLog
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -29,6 +30,15 @@ def store(tmp_path: Path) -> Iterator[diskstream.Store]:
     """A new store with the default options."""
     with diskstream.open(tmp_path / "store") as opened:
         yield opened
+
+
+@pytest.fixture
+def no_keepers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing happens behind the back of a test: stores opened in this process flush, seal and clean up only when told.
+
+    For what holds between two looks of a keeper: that a file is still there, or that nobody has a log in hand.
+    """
+    monkeypatch.setattr(Keeper, "begin", lambda _: None)
 
 
 @pytest.fixture

@@ -13,20 +13,18 @@ import diskstream
 from diskstream import ClosedError, PoisonedError, StorageError, Store
 from diskstream.engine import descriptors, verify
 from diskstream.engine.files import open_regular, wrapped
-from diskstream.engine.keeper import Keeper
 from diskstream.engine.page import APPEND
 from tests.engine.sample import SMALL
 from tests.streams.layers import log_of
 
 
 @pytest.fixture
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_keepers: None) -> Iterator[Store]:
     """A store with five streams, each with a sealed segment and one that is written to; all are open.
 
     Nobody else in the process is asked: what other tests have left open until a collection would go first. And no
     keeper looks at them: the log that it happens to look at is in use, and stays.
     """
-    monkeypatch.setattr(Keeper, "begin", lambda _: None)
     monkeypatch.setattr(descriptors, "_SEGMENTS", [])
     monkeypatch.setattr(descriptors, "_LOGS", [])
     with diskstream.open(tmp_path / "s", **{**SMALL, "fsync": "interval=600000", "seal": "manual"}) as opened:
