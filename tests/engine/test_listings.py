@@ -17,8 +17,8 @@ Listings = Callable[[], int]
 
 
 @pytest.fixture
-def listings(monkeypatch: pytest.MonkeyPatch) -> Listings:
-    """How often directories of streams were listed since the last time it was asked."""
+def listings(monkeypatch: pytest.MonkeyPatch, no_keepers: None) -> Listings:
+    """How often directories of streams were listed since the last time it was asked, not in the background."""
     whole, seen = os.scandir, []
 
     def scandir(path: Any = ".") -> Any:

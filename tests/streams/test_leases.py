@@ -110,6 +110,7 @@ def test_what_is_not_flushed_yet_is_leased_too(tmp_path: Path) -> None:
             assert len(leased(store.lease(["x"]))) == number + 1
 
 
+@pytest.mark.usefixtures("no_keepers")  # which flush before they remove files
 @pytest.mark.parametrize("drop", ["trim", "compact"])
 def test_a_lease_has_the_segments_that_it_lists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, drop: str) -> None:
     """Under `always` a trim, or a compaction, is written under the append lock and flushed behind it. A lease made in
