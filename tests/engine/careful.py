@@ -27,6 +27,7 @@ class Work:
         self.live: list[int] = []
         self.next = 0
         self.errors: list[diskstream.StorageError] = []
+        self.background: list[Exception] = []  # what failed there, and was nobody's call
 
     @property
     def label(self) -> str:
@@ -41,10 +42,13 @@ class Work:
         """Closes what may be poisoned."""
         store, self.store = self.store, None
         if store is not None:
+            keeper = store._keeper
             try:
                 store.close()
             except diskstream.StorageError as error:
                 self.errors.append(error)
+            if keeper is not None and keeper.last_error is not None:
+                self.background.append(keeper.last_error)
 
     def attempt(self, act: Callable[[], object]) -> None:
         """The disk fails once, so it is done the third time at the latest: at once, told of the poison, or reopened."""
