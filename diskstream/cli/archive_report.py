@@ -14,7 +14,7 @@ from rich.table import Table
 from diskstream.archiving import ArchiveReport, ArchiveResult, Plan
 from diskstream.cli.advice import for_command, for_command_each
 from diskstream.cli.output import attributes, error_console, print_table, text, write_json
-from diskstream.plurals import number_of
+from diskstream.plurals import number_of, rate_of
 
 
 class Callbacks(TypedDict, total=False):
@@ -44,7 +44,7 @@ def archive_progress() -> Iterator[Callbacks]:
             counted[0] += entries
             counted[1] += size
             seconds = progress.tasks[0].elapsed or 0.0
-            rate = f", {counted[0] / seconds:,.0f} entries/s" if seconds > 0 else ""
+            rate = f", {rate_of(counted[0], seconds, 'entry')}" if seconds > 0 else ""
             total = max(counted[0], counted[2])  # more may have come since
             said = f"{number_of(counted[0], 'entry')}, {decimal(counted[1])}{rate}"
             progress.update(task, completed=counted[0], total=total, said=said)

@@ -14,7 +14,7 @@ from diskstream.cli.output import attributes, error_console, text, write_json
 from diskstream.exporting import ExportReport, ExportRequest
 from diskstream.exporting.report import Progress as Count
 from diskstream.exporting.report import ignore
-from diskstream.plurals import number_of
+from diskstream.plurals import number_of, rate_of
 
 
 @contextmanager
@@ -85,4 +85,4 @@ def _sentence(report: ExportReport, output: str, seconds: float) -> str:
         return f"{where}: complete since a run before"
     new = report.entries - report.resumed_entries
     resumed = f", {report.resumed_entries:,} of them by runs before" if report.resumed_entries else ""
-    return f"{where}{resumed}: {seconds:.2f} s, {new / seconds:,.0f} entries/s"
+    return f"{where}{resumed}: {seconds:.2f} s, {rate_of(new, seconds, 'entry')}"

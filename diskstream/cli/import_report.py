@@ -12,7 +12,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 
 from diskstream.cli.output import error_console, text, write_json
 from diskstream.ingest import LoadReport, Source
-from diskstream.plurals import number_of
+from diskstream.plurals import number_of, rate_of
 
 Count = Callable[[int], None]
 
@@ -65,7 +65,7 @@ def write_report(report: LoadReport, seconds: float, *, disorder: str, as_json: 
 def _sentence(report: LoadReport, seconds: float, disorder: str) -> Iterator[str]:
     yield f"{number_of(report.rows, 'row')} with {decimal(report.value_bytes)} of values in {seconds:.2f} s"
     if report.rows:
-        yield f"{report.rows / seconds:,.0f} rows/s"
+        yield rate_of(report.rows, seconds, "row")
         yield f"IDs {report.first_id} to {report.last_id}"
     if report.resumed:
         yield f"{number_of(report.resumed, 'row')} had been imported by an earlier run"

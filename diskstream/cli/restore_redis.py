@@ -18,7 +18,7 @@ from diskstream.cli.failure import Failure
 from diskstream.cli.options import existing_store, existing_stream
 from diskstream.cli.output import attributes, text, write_json
 from diskstream.copying import is_unfinished
-from diskstream.plurals import number_of
+from diskstream.plurals import number_of, rate_of
 
 
 def restore_to_redis(
@@ -84,7 +84,7 @@ def _say(report: RestoreReport, *, as_json: bool) -> None:
     if as_json:
         write_json({**attributes(report), "seconds": round(report.seconds, 6)})
         return
-    rate = f"{report.entries / report.seconds:,.0f} entries/s" if report.seconds > 0 else ""
+    rate = rate_of(report.entries, report.seconds, "entry") if report.seconds > 0 else ""
     words = [f"{number_of(report.entries, 'entry')} with {decimal(report.size_bytes)} in {report.seconds:.2f} s", rate]
     if report.resumed:
         words.append(f"{report.resumed:,} were there from an earlier run")

@@ -13,7 +13,7 @@ from diskstream.cli.options import as_bytes, directory_option, json_option
 from diskstream.cli.output import console, text, write_json
 from diskstream.cli.spark.options import jobs_or_failure, session_options, started
 from diskstream.cli.spark.times import milliseconds, time_ms
-from diskstream.plurals import number_of
+from diskstream.plurals import number_of, rate_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -105,7 +105,7 @@ def _facts(summary: Summary, settings: Settings) -> Table:
     for what, path in (("Parquet", summary.output), ("chart", summary.chart)):
         if path is not None:
             table.add_row(what, Text(path))
-    table.add_row("took", f"{summary.seconds:,.1f} s, {summary.entries / max(summary.seconds, 0.001):,.0f} entries/s")
+    table.add_row("took", f"{summary.seconds:,.1f} s, {rate_of(summary.entries, max(summary.seconds, 0.001), 'entry')}")
     return table
 
 
