@@ -1,6 +1,7 @@
 """A path that is no store, or none that this build can open, is refused in words, and nothing there is touched."""
 
 import errno
+import gc
 import json
 import os
 import shutil
@@ -183,6 +184,7 @@ def test_a_store_without_its_streams_is_an_error_of_ours(made: Path, read_only: 
 def test_an_opening_that_fails_lets_go_of_everything(made: Path) -> None:
     """The next one is not kept waiting by a lock that nobody can give up any more."""
     (made / "streams").rename(made / "elsewhere")
+    gc.collect()  # else what other tests left open might be closed meanwhile
     descriptors = len(os.listdir("/proc/self/fd")) if Path("/proc/self/fd").exists() else 0
     for _ in range(3):
         refused(made, DiskstreamError, read_only=False)

@@ -54,7 +54,7 @@ def test_a_rule_is_set_where_no_thread_can_be_started_and_applied_when_one_can(
         with monkeypatch.context() as patch:
             patch.setattr(threading.Thread, "start", refuse)
             assert stream.set_retention(max_entries=100).max_entries == 100
-        assert retaining_threads() == []
+            assert retaining_threads() == []
         until(lambda: len(stream) == 100)
 
 
