@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import diskstream
 from diskstream.server.errors import ServeError
 from diskstream.server.listeners import DENIED, check_protected, is_local
 from diskstream.server.settings import ServerSettings
@@ -84,12 +85,13 @@ def test_the_query_limit_closes(tmp_path: Path) -> None:
 
 
 def test_idle_clients_are_closed_and_those_that_wait_are_not(tmp_path: Path) -> None:
-    with serving(tmp_path / "store", timeout=1) as server, Client.to(server) as idle, Client.to(server) as waiting:
+    with serving(tmp_path / "store") as server, Client.to(server) as idle, Client.to(server) as waiting:
         waiting.send("XREAD", "BLOCK", 0, "STREAMS", "s", "$")
         waits_until_blocked(idle, server, 1)
+        assert idle.call("CONFIG", "SET", "timeout", 1) == b"OK"  # not before: a slow client is idle as well
         assert idle.at_end()
-        with Client.to(server) as other:
-            other.call("XADD", "s", "*", "n", 1)
+        with diskstream.open(tmp_path / "store") as store:
+            store.stream("s").add({"n": 1})
         assert waiting.reply() is not None
 
 
