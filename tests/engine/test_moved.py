@@ -215,6 +215,7 @@ ADDS_IN_STEPS: dict[str, Callable[[Stream], object]] = {
 }
 
 
+@pytest.mark.usefixtures("no_keepers")  # which follow a roll too: then the flush does not come upon it
 @pytest.mark.parametrize("act", ADDS_IN_STEPS.values(), ids=ADDS_IN_STEPS.keys())
 def test_what_was_added_before_its_stream_was_renamed_is_not_added_once_more(
     tmp_path: Path, act: Callable[[Stream], object], monkeypatch: pytest.MonkeyPatch
