@@ -88,6 +88,7 @@ def test_info_by_sections(ours: Ours) -> None:
     assert info(ours, "clients replication").keys() >= {"blocked_clients", "total_blocking_keys", "role"}
 
 
+@pytest.mark.usefixtures("no_keepers")  # which find the files gone, and closing would say so
 def test_info_says_the_rest_where_a_database_cannot_be_listed(ours: Ours) -> None:
     ours.run("XADD s 1-1 f v")
     ours.run("SELECT 3")
