@@ -12,7 +12,8 @@ from diskstream import PoisonedError, StorageError, Store
 
 
 @pytest.fixture
-def removed(tmp_path: Path) -> Iterator[Store]:
+def removed(tmp_path: Path, no_keepers: None) -> Iterator[Store]:
+    """A store whose directory is gone, which no keeper has noticed."""
     store = diskstream.open(tmp_path / "store")
     store.stream("a").add({"n": "1"})
     shutil.rmtree(tmp_path / "store")
