@@ -11,8 +11,8 @@ from tests.engine.sample import log_of
 
 
 @pytest.fixture
-def short(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Of each look whether it took the short way."""
+def short(monkeypatch: pytest.MonkeyPatch, no_keepers: None) -> list[bool]:
+    """Of each look whether it took the short way: none finds a roll followed by a keeper already."""
     gone: list[bool] = []
     newer = reading._newer
 
