@@ -11,7 +11,9 @@ from pathlib import Path
 from diskstream.engine.files import open_regular, wrapped
 from diskstream.engine.moved import FORKS, ForkedError
 
-__all__ = ["Locks", "exclusively", "lock_now"]
+__all__ = ["Locks", "exclusively", "is_held", "lock_now"]
+
+_RECORD = "hhqqi4x"  # struct flock
 
 
 class Locks:
@@ -45,7 +47,7 @@ class Locks:
         command: int | None = getattr(fcntl, "F_OFD_SETLKW" if wait else "F_OFD_SETLK", None)
         if command is None:
             return False  # not Linux: nobody can tell that there are no others
-        lock, fd = struct.pack("hhqqi4x", kind, os.SEEK_SET, 0, 0, 0), self.fd
+        lock, fd = struct.pack(_RECORD, kind, os.SEEK_SET, 0, 0, 0), self.fd
         with contextlib.suppress(BlockingIOError):
             if self._made_at != FORKS.count:
                 raise ForkedError
@@ -104,6 +106,23 @@ def lock_now(fd: int, path: Path, operation: int = fcntl.LOCK_EX) -> bool:
     with wrapped(path, "lock"), contextlib.suppress(BlockingIOError):
         fcntl.flock(fd, operation | fcntl.LOCK_NB)
         return True
+    return False
+
+
+def is_held(path: Path) -> bool:
+    """Whether some opening of a file has its record locked, as every opening of `Locks` has, and nothing is changed by
+    the look. False also where nobody can tell."""
+    command: int | None = getattr(fcntl, "F_OFD_GETLK", None)
+    if command is None:
+        return False
+    with contextlib.suppress(OSError):
+        fd = open_regular(path)
+        try:
+            asked = struct.pack(_RECORD, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+            kind: int = struct.unpack(_RECORD, fcntl.fcntl(fd, command, asked))[0]
+            return kind != fcntl.F_UNLCK
+        finally:
+            os.close(fd)
     return False
 
 

@@ -23,6 +23,7 @@ from diskstream.engine import audit, frontier, names, spare
 from diskstream.engine.descriptors import are_short, says_nothing
 from diskstream.engine.files import Files, LogFileLike, name_anew, reading, wrapped
 from diskstream.engine.layouts import LOG_HEADER, SEGMENT_HEADER
+from diskstream.engine.locks import is_held
 from diskstream.engine.looks import is_there, names_in, refuse_link, status
 from diskstream.engine.page import Page
 from diskstream.engine.segment import open_sealed, read_back, snapshot_copy
@@ -279,19 +280,24 @@ def _settled(
     return fault_of(directory, number, native.scan()) if found.kind == "rotten" else None
 
 
-def _scan_beside_writers(native: Log) -> dict[str, Any] | None:
-    """What a scan finds at the end of a log to which others may be appending at this moment.
+def _scan_beside_writers(native: Log, page: Path) -> dict[str, Any] | None:
+    """What a scan finds at the end of a log to which others may be appending at this moment; `page` is theirs.
+
+    A frame of which a part is there is one that somebody is writing, where anybody has the stream open: what a crash
+    left was put right before he had.
 
     A place that was empty when the scan came to it, and a durable frame behind it that came meanwhile, look like rot.
     Frames are written in order: when one is there, all before it are whole, and a second scan gets past them.
     """
     found: dict[str, Any] | None = native.scan()
-    while found is not None and found["kind"] == "rotten":
+    while found is not None:
+        if found["kind"] == "torn" and is_held(page):
+            return None
         again: dict[str, Any] | None = native.scan()
         if again is not None and again["offset"] == found["offset"]:
             return again
         found = again
-    return found
+    return None
 
 
 def look(
@@ -302,7 +308,7 @@ def look(
     number, file, there = _open_active(directory, files)
     native, fault = _log_or_copy(directory, number, page.ctl, file, options, apart=True)
     _check_owner(directory, there, number, native)
-    found = _scan_beside_writers(native)
+    found = _scan_beside_writers(native, directory / "ctl")
     _, end, lsn, _ = native.tail
     page.ctl.publish(number, end, lsn)
     report = RecoveryReport(directory)

@@ -103,6 +103,29 @@ def test_a_reader_that_may_change_nothing_reports_a_torn_tail_and_leaves_it(left
     assert files_of(left.parents[2]) == before
 
 
+def test_a_frame_that_is_being_written_is_no_finding_of_a_reader(left: Path) -> None:
+    """Beside a busy writer half of the openings reported a torn tail, and nobody could tell it from a real one."""
+
+    def write(part: bytes) -> None:
+        with left.open("r+b") as file:
+            file.seek(frame_ends(left.read_bytes())[-1])
+            file.write(part)
+
+    with opened(left) as writer:
+        assert numbers(writer) == list(range(6))
+        write(b"\x11" * 100)
+        with diskstream.open(left.parents[2], read_only=True) as reader:
+            assert numbers(reader) == list(range(6))
+            assert reader.recoveries == []
+            write(bytes(100))
+            writer.stream("x").add({"n": 6})
+            assert numbers(reader) == list(range(7))
+    write(b"\x11" * 100)  # now there is nobody who could be writing it
+    with diskstream.open(left.parents[2], read_only=True) as reader:
+        assert numbers(reader) == list(range(7))
+        assert [finding.kind for report in reader.recoveries for finding in report.findings] == ["torn"]
+
+
 def test_a_tail_torn_twice_is_kept_twice(left: Path) -> None:
     for _ in range(2):
         data = left.read_bytes()
