@@ -27,6 +27,27 @@ def test_who_looked_before_it_was_begun_anew_misses_nothing(tmp_path: Path) -> N
         assert one.names(0) == other.names(0) == [b"m", b"n"]
 
 
+def test_what_a_thread_touches_while_it_is_begun_anew_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And nothing else is: the keys whose rows are written once more have not changed."""
+    with Keyspace(tmp_path) as keyspace:
+        keyspace.put_values(0, b"still", "string", (b"v",))
+        records = keyspace._records
+        before = [keyspace.version(0, key) for key in (b"still", b"touched")]
+        look = records.refresh
+
+        def touched_beside() -> None:
+            records.touches.note((0, b"touched"))
+            look()
+
+        monkeypatch.setattr(records, "refresh", touched_beside)
+        records._begin_anew()
+        monkeypatch.undo()
+        after = [keyspace.version(0, key) for key in (b"still", b"touched")]
+        assert [old == new for old, new in zip(before, after, strict=True)] == [True, False]
+
+
 def test_more_than_a_frame_is_written_anew_in_several(tmp_path: Path) -> None:
     """It was written as one frame, which takes 64 MiB: from then on each SET was done, and answered with an error."""
     value = b"x" * key_records.MAX_VALUE_BYTES

@@ -9,12 +9,10 @@ from rich.table import Table
 from rich.text import Text
 
 import diskstream
-from diskstream.cli.each_stream import OF_ONE
-from diskstream.cli.failure import Failure
+from diskstream.cli.each_stream import EachStream
 from diskstream.cli.options import (
     directory_option,
     existing_store,
-    existing_stream,
     json_option,
     stream_argument,
     whole,
@@ -36,27 +34,20 @@ def command(ctx: click.Context, *, stream: bytes | None, directory: Path, as_jso
     table = Table("stream", "group", box=None, pad_edge=False)
     for heading in ("consumers", "pending", "refused", "last delivered ID", "read", "lag"):
         table.add_column(heading, justify="right")
-    damaged = 0
     with existing_store(directory, read_only=True) as store:
-        if stream is not None:
-            existing_stream(store, stream)
-        for name in store.streams() if stream is None else [stream]:
-            try:
-                groups = whole(store.stream(name)).groups()
-            except diskstream.NoSuchStreamError:
-                continue  # it went just now
-            except OF_ONE as error:
-                damaged += 1
-                Failure(f"{text(name)}: {error}", hint=getattr(error, "hint", None)).show()
-                continue
+        each = EachStream(store, stream)
+        for found in each.streams:
+            groups: list[diskstream.GroupInfo] = []
+            with each.doing(found):
+                groups = whole(found).groups()
             for info in groups:
                 if as_json:
-                    write_json({"stream": name, **attributes(info)})
+                    write_json({"stream": found.name, **attributes(info)})
                 else:
-                    table.add_row(Text(text(name)), *_row(info))
+                    table.add_row(Text(text(found.name)), *_row(info))
     if not as_json and table.row_count:
         print_table(table)
-    ctx.exit(1 if damaged else 0)
+    ctx.exit(1 if each.failed else 0)
 
 
 def _row(info: diskstream.GroupInfo) -> list[Text | str]:
