@@ -1,14 +1,20 @@
 """How a store behaves: chosen when it is opened, by each process for itself."""
 
 import re
+import resource
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from diskstream.errors import ArgumentError
 
-__all__ = ["Options"]
+__all__ = ["Options", "streams_within_descriptors"]
 
 _INTERVAL = re.compile(r"interval=([0-9]{1,9})(?:ms)?")  # at most eleven days
+
+
+_MOST_STREAMS = 4096  # each has a mapping, of which the kernel gives a process some 65,000
+_DESCRIPTORS_EACH = 3  # two of an open stream, and half as many left for all else
+_OTHER_DESCRIPTORS = 64
 
 
 def _check(name: str, value: object, low: int, high: int) -> None:
@@ -90,3 +96,14 @@ class Options:
     def is_always(self) -> bool:
         """Whether each append waits for its flush."""
         return self.fsync == "always"
+
+
+def streams_within_descriptors() -> int:
+    """`max_open_streams` for who looks at all streams of a store, again and again: what descriptors are for.
+
+    Of more streams than are kept open a look opens all of them anew, which costs a millisecond and some flushes each.
+    """
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if limit == resource.RLIM_INFINITY:
+        return _MOST_STREAMS
+    return max(16, min(_MOST_STREAMS, (limit - _OTHER_DESCRIPTORS) // _DESCRIPTORS_EACH))

@@ -18,6 +18,7 @@ from diskstream.errors import (
     ReadOnlyError,
 )
 from diskstream.ids import MAX_ID, MIN_ID, EntryID
+from diskstream.options import streams_within_descriptors
 from diskstream.spark.names import as_text
 from diskstream.spark.options import Bounds, ReadOptions
 from diskstream.spark.partitions import EntriesPartition, Slice, pack, spread
@@ -49,10 +50,11 @@ def open_for_planning(path: str) -> Store:
     Raises:
         NotAStoreError: there is none; the message says where the path was looked for.
     """
+    streams = streams_within_descriptors()
     try:
-        return diskstream.open(path, create=False)
+        return diskstream.open(path, create=False, max_open_streams=streams)
     except ReadOnlyError:
-        return diskstream.open(path, read_only=True)
+        return diskstream.open(path, read_only=True, max_open_streams=streams)
     except NotAStoreError as error:
         if Path(path).exists():
             if what := _something_else(Path(path)):

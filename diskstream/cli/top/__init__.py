@@ -16,6 +16,7 @@ from diskstream.cli.output import console, write_json
 from diskstream.cli.stopping import check_reader, stopping
 from diskstream.cli.top.pulse import Pulse, beats
 from diskstream.cli.top.screen import ORDERS, screen
+from diskstream.options import streams_within_descriptors
 
 _LEAST_MS, _MOST_MS = 50, 86_400_000
 _ROWS = 15
@@ -49,7 +50,8 @@ def command(
     if not _LEAST_MS <= interval <= _MOST_MS:
         raise click.BadParameter(f"an interval has at least {_LEAST_MS} ms, and a day at most", param_hint="--interval")
     looks = 1 if once else count
-    with stopping(), _opened(directory) as store:
+    most = streams_within_descriptors()
+    with stopping(), diskstream.open(directory, read_only=True, create=False, max_open_streams=most) as store:
         pulses = beats(store, pattern, interval / 1000, looks)
         if as_json:
             for pulse in pulses:
@@ -60,16 +62,6 @@ def command(
             for pulse in pulses:
                 console().print(screen(pulse, sort=sort, rows=rows))
                 check_reader()
-
-
-def _opened(directory: Path) -> diskstream.Store:
-    """Each stream that is kept open costs two descriptors; those beyond that are opened again at each look."""
-    import resource
-
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return diskstream.open(
-        directory, read_only=True, create=False, max_open_streams=max(16, min(4096, (soft - 64) // 4))
-    )
 
 
 def _live(pulses: Iterator[Pulse], sort: str, rows: int) -> None:
