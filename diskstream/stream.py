@@ -403,6 +403,9 @@ class Stream(Grouped, Committing, Described, Retained, Scanned, WireAdding, Wire
         With `approximate`, only whole runs of 100 entries go, and at most `limit` entries (10,000; 0 is no limit).
         With `ref` DELREF they are no longer pending in any group either; with ACKED only those go that every group was
         given and has acknowledged. Both trim exactly.
+
+        Raises:
+            NewerFormatError, CorruptionError: the stream's rule of retention cannot be read; nothing went.
         """
         trim = Trim.parse(maxlen, minid, approximate, limit, ref)
         if trim is None:

@@ -5,6 +5,7 @@ storage. It only rises, and only when a trim has passed a whole segment more, so
 entry writes one frame a segment. A rule that does not move on trim takes it away.
 """
 
+import functools
 from bisect import bisect_left
 
 from diskstream._native import EntryID, segment_at
@@ -12,7 +13,7 @@ from diskstream.engine.log import StreamLog
 from diskstream.errors import CorruptionError, InvalidIDError
 from diskstream.ids import parse_id
 from diskstream.membership import now_ms
-from diskstream.retention_rule import MARK, RULE, rule_of
+from diskstream.retention_rule import MARK, RULE, RetentionRule
 
 __all__ = ["mark_of", "moves_on_trim", "raise_mark"]
 
@@ -21,14 +22,16 @@ def moves_on_trim(log: StreamLog) -> bool:
     """Whether a trim of this stream moves instead of removing.
 
     Raises:
-        NewerFormatError, CorruptionError: its rule says something of that, and cannot be read.
+        NewerFormatError, CorruptionError: its rule cannot be read. What a later version lets it say of trims is not
+            known: an earlier one that did not know `on_trim` removed for good what was to move.
     """
     value = log.native.setting(RULE)
-    # Every trim asks this: what does not name it need not be taken apart.
-    if value is None or b"on_trim" not in value:
-        return False
-    rule = rule_of(log)
-    return rule is not None and rule.on_trim
+    return value is not None and _says_so(value, str(log.directory))
+
+
+@functools.lru_cache(maxsize=256)  # every trim asks, and a rule seldom changes
+def _says_so(value: bytes, path: str) -> bool:
+    return RetentionRule.unpack(value, path).on_trim
 
 
 def mark_of(log: StreamLog) -> EntryID | None:

@@ -226,6 +226,10 @@ def test_nothing_goes_by_a_rule_that_cannot_be_read(tmp_path: Path, value: bytes
             _ = stream.retention
         with pytest.raises(error):
             stream.apply_retention()
+        with pytest.raises(error):  # what it says of trims nobody knows: they were done
+            stream.trim(maxlen=1)
+        with pytest.raises(error):
+            stream.add({"n": 10}, maxlen=1)
         assert stream.info().retention is None
         assert "rule of retention" in (stream.info().retention_error or "")
         assert len(stream) == 10
