@@ -4,9 +4,10 @@ from diskstream.engine.belonging import give, give_folder
 from diskstream.engine.descriptors import are_short, tried_again
 from diskstream.engine.files import open_regular, read_small, reading, wrapped
 from diskstream.engine.locks import exclusively, lock_now
-from diskstream.engine.looks import children, is_folder, is_there, refuse_link
+from diskstream.engine.looks import all_below, children, is_folder, is_there, named, refuse_link
 
 __all__ = [
+    "all_below",
     "are_short",
     "children",
     "exclusively",
@@ -15,6 +16,7 @@ __all__ = [
     "is_folder",
     "is_there",
     "lock_now",
+    "named",
     "open_regular",
     "read_small",
     "reading",

@@ -200,6 +200,16 @@ def test_exports_are_sorted() -> None:
     )
 
 
+def test_no_folder_that_cannot_be_listed_counts_as_empty() -> None:
+    """`Path.glob` is silent where it may not list, and from Python 3.13 on whatever keeps it from listing."""
+    assert_none(
+        f"{at(path, node.lineno)}: diskstream.engine.looks lists folders, and says where it cannot"
+        for path in python_files("diskstream", "tools")
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in {"glob", "rglob"}
+    )
+
+
 def test_tests_do_not_sleep() -> None:
     """A test that sleeps is slow on a quiet machine and fails on a busy one: wait for the event itself."""
 

@@ -11,7 +11,7 @@ from diskstream.backups.repository import Backup
 from diskstream.errors import DiskstreamError
 from diskstream.plurals import number_of
 from diskstream.store_files import digest_file, directory_of
-from diskstream.system_calls import are_short
+from diskstream.system_calls import all_below, are_short
 
 __all__ = ["Finding", "Seen", "check_backup", "files_of", "has_its_files"]
 
@@ -60,7 +60,7 @@ class Seen:
 
 def files_of(folder: Path) -> Iterator[str]:
     """The files below a backup, as paths below it; but for its manifest."""
-    for path in sorted(folder.rglob("*")):
+    for path in sorted(all_below(folder)):
         relative = path.relative_to(folder).as_posix()
         if not path.is_dir() and relative != NAME:
             yield relative

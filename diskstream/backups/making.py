@@ -46,7 +46,7 @@ from diskstream.store_files import (
     verify_files,
 )
 from diskstream.stream import Stream
-from diskstream.system_calls import are_short, children, wrapped
+from diskstream.system_calls import all_below, are_short, children, named, wrapped
 
 __all__ = ["Made", "Settings", "make_backup"]
 
@@ -222,8 +222,8 @@ class _Making:
             self._repository.remove(self._fresh, self._files)
             raise BackupError(self._store, "no stream matches", "diskstream ls lists the streams")
         if self._settings.on_total is not None:
-            sizes = (path.stat().st_size for lease in self._leases.values() for path in lease.glob("streams/*/*"))
-            self._settings.on_total(sum(sizes))
+            streams = [each for lease in self._leases.values() for each in named(lease / "streams", "")]
+            self._settings.on_total(sum(path.stat().st_size for each in streams for path in named(each, "")))
 
     def _opened(self, part: str) -> stores.Store:
         """A store within; of one that is none nothing can be held, and it is not passed over either.
@@ -286,7 +286,7 @@ class _Making:
     # --- its files ----------------------------------------------------------------------------------------------------
 
     def _keep_jobs(self) -> None:
-        for path in sorted(self._fresh.rglob("*")):
+        for path in sorted(all_below(self._fresh)):
             relative = path.relative_to(self._fresh).as_posix()
             if path.is_file() and relative.split("/")[0] in ("archives", "commits", "staging", "replays"):
                 copied = digest_file(path, lambda _: None)
@@ -403,7 +403,7 @@ class _Making:
             new_bytes=sum(kept.size_bytes for kept in self._kept.values()) - self._shared,
         )
         header = counted(header, streams, list(self._kept.values()))
-        for folder in sorted({path.parent for path in self._fresh.rglob("*")}, reverse=True):
+        for folder in sorted({path.parent for path in all_below(self._fresh)}, reverse=True):
             self._files.sync_dir(folder)
         self._journal.remove()
         write_manifest(self._fresh, Manifest(header, streams, self._kept), self._files)

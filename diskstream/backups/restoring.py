@@ -29,7 +29,7 @@ from diskstream.ids import EntryID
 from diskstream.retention_rule import RetentionRule
 from diskstream.store_files import Files, copy_file, digest_file, directory_of, name_stream, uuid_of
 from diskstream.stream import Stream
-from diskstream.system_calls import wrapped
+from diskstream.system_calls import all_below, wrapped
 
 __all__ = ["Planned", "Restored", "Wanted", "plan", "restore"]
 
@@ -255,7 +255,7 @@ class _Making:
         else:
             self._restored.streams = {place: Rewound("whole") for place in moved.values()}
         self._check({moved[path] for path, name in self._names.items() if name in self._restored.faults})
-        for folder in sorted({path.parent for path in self._fresh.rglob("*")}, reverse=True):
+        for folder in sorted({path.parent for path in all_below(self._fresh)}, reverse=True):
             self._files.sync_dir(folder)
         return self._restored
 

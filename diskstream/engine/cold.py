@@ -15,7 +15,7 @@ from pathlib import Path
 from diskstream._native import EntryID, Log, SegmentView
 from diskstream.engine import names
 from diskstream.engine.files import Files, reading, wrapped
-from diskstream.engine.looks import is_there
+from diskstream.engine.looks import is_there, named
 from diskstream.errors import CorruptionError, NewerFormatError
 from diskstream.plurals import number_of
 
@@ -169,8 +169,11 @@ def is_used(streams: Path) -> bool:
 
     Args:
         streams: where all streams of the store are.
+
+    Raises:
+        StorageError: nobody can say.
     """
-    return next(streams.glob("*/*.cold"), None) is not None or is_there(streams.parent / "cold-cache")
+    return any(named(each, ".cold") for each in named(streams, "")) or is_there(streams.parent / "cold-cache")
 
 
 def write(directory: Path, stub: Stub, files: Files) -> None:

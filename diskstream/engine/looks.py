@@ -1,18 +1,31 @@
 """Looking at names on a disk, which may fail as reading and writing may: then it is a `StorageError`, too.
 
-What is not there is an answer, not a failure: `FileNotFoundError` passes.
+What is not there is an answer, not a failure: `FileNotFoundError` passes. `Path.glob` and `os.walk` are not for this: a
+folder that cannot be listed is an empty one to them (to `Path.glob` from Python 3.13 on).
 """
 
 import errno
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 from diskstream.engine.descriptors import listing
 from diskstream.engine.files import wrapped
 from diskstream.errors import StorageError
 
-__all__ = ["children", "is_folder", "is_link", "is_there", "names_in", "refuse_link", "refuse_links", "status"]
+__all__ = [
+    "all_below",
+    "children",
+    "is_folder",
+    "is_link",
+    "is_there",
+    "names_in",
+    "named",
+    "refuse_link",
+    "refuse_links",
+    "status",
+]
 
 _A_LINK = "it is a symbolic link, and a store reaches nothing through one: put the folder there, or mount it there"
 
@@ -36,6 +49,30 @@ def children(folder: Path) -> list[Path]:
         StorageError: it cannot be listed.
     """
     return [folder / name for name in names_in(folder)]
+
+
+def named(folder: Path, suffix: str) -> list[Path]:
+    """What is in a folder and has names that end so, in order; nothing where there is no such folder.
+
+    Raises:
+        StorageError: it cannot be listed.
+    """
+    try:
+        return [folder / name for name in names_in(folder) if name.endswith(suffix)]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def all_below(folder: Path) -> Iterator[Path]:
+    """What is in a folder and in those in it, each folder before what is in it; nothing through symbolic links.
+
+    Raises:
+        StorageError: one of them cannot be listed.
+    """
+    for path in named(folder, ""):
+        yield path
+        if not is_link(path) and is_folder(path):
+            yield from all_below(path)
 
 
 def is_there(path: Path) -> bool:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from diskstream._native import Log, NodeCache, RowSegment, SealedSegment, Sealer, SegmentView
-from diskstream.engine import audit, cold, names, quarantine, recovery, spare
+from diskstream.engine import audit, cold, looks, names, quarantine, recovery, spare
 from diskstream.engine.files import Files, LogFileLike, open_regular, size_of, unless_done
 from diskstream.engine.frames import read_all
 from diskstream.engine.layouts import AUDIT_HEADER
@@ -481,7 +481,7 @@ class _StreamRepair:
             self._put_aside(path, "it is to be a second copy of what the log begins with, and is damaged")
 
     def _audits(self, native: Log) -> None:
-        for path in sorted(self.directory.glob("*.audit")):
+        for path in looks.named(self.directory, ".audit"):
             head = AUDIT_HEADER.sound(first_bytes(path, AUDIT_HEADER.size))
             if head is not None and bytes(head["uuid"]) != bytes(native.uuid):
                 self._put_aside(path, "it is another stream's")

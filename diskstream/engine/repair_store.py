@@ -229,10 +229,10 @@ def _identity(path: Path, description: Path, wishes: Wishes) -> tuple[str, str]:
             return str(uuid.UUID(wishes.uuid)), "the uuid that was given"
         except ValueError:
             raise ArgumentError(f"not a uuid: {wishes.uuid!r}") from None
-    for copy in sorted(path.glob("leases/*/store.json")):
+    for lease in looks.named(path / "leases", ""):
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            known = json.loads(read_small(copy, _MAX_JSON_BYTES))["uuid"]
-            return str(uuid.UUID(known)), f"the uuid of the lease {copy.parent.name}"
+            known = json.loads(read_small(lease / "store.json", _MAX_JSON_BYTES))["uuid"]
+            return str(uuid.UUID(known)), f"the uuid of the lease {lease.name}"
     with contextlib.suppress(OSError):
         with reading(description) as file:
             readable = set(_UUID.findall(file.read(_MAX_JSON_BYTES)))

@@ -55,7 +55,7 @@ from diskstream.spark.staging import (
     sweep,
 )
 from diskstream.store import Store
-from diskstream.system_calls import open_regular, read_small, wrapped
+from diskstream.system_calls import named, open_regular, read_small, wrapped
 
 __all__ = ["JOB", "Manifest", "abandon", "commit", "finish_left", "last_done"]
 
@@ -311,7 +311,7 @@ def _check_same(manifest: Manifest, by: str) -> None:
 
 def _finish_earlier(store: Store, folder: Path, version: int) -> None:
     """Carries out what this writer decided in earlier versions, and left behind: versions go in order."""
-    for path in sorted(folder.glob("*.json")):
+    for path in named(folder, ".json"):
         if path.name == "done.json" or int(path.stem) >= version:
             continue
         found = _read(path)
@@ -397,10 +397,8 @@ def _forget(store: Store, path: Path, manifest: Manifest) -> None:
 
 
 def _manifests(store: Path) -> Iterator[Path]:
-    root = store / "commits"
-    for folder in sorted(root.iterdir()) if root.is_dir() else []:
-        with contextlib.suppress(FileNotFoundError, NotADirectoryError):  # who writes once removes it when done
-            yield from sorted(path for path in list(folder.iterdir()) if path.suffix == ".json")
+    for folder in named(store / "commits", ""):
+        yield from named(folder, ".json")  # nothing where it is gone: who writes once removes it when done
 
 
 def finish_left(store: Store, *, but: str = "") -> list[str]:

@@ -150,15 +150,19 @@ class IllDisk(Watched):
 
 
 @contextlib.contextmanager
-def unlisted(folder: Path, code: int = errno.EIO) -> Iterator[None]:
-    """A folder that cannot be listed."""
-    whole = os.scandir
+def unlisted(folder: Path | Callable[[Path], bool], code: int = errno.EIO) -> Iterator[None]:
+    """A folder that cannot be listed, or those of which something holds."""
+    which = folder.__eq__ if isinstance(folder, Path) else folder
 
-    def failing(place: Any) -> Any:
-        if Path(place) == folder:
-            raise OSError(code, os.strerror(code), str(place))
-        return whole(place)
+    def failing(whole: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def list_it(place: Any = ".") -> Any:
+            if not isinstance(place, int) and which(Path(place)):
+                raise OSError(code, os.strerror(code), str(place))
+            return whole(place)
+
+        return list_it
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "scandir", failing)
+        for name in ("listdir", "scandir"):  # which of them pathlib calls is another with each Python
+            patch.setattr(os, name, failing(getattr(os, name)))
         yield

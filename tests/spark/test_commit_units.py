@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 
 import diskstream
-from diskstream import DiskFullError, Store, Stream
+from diskstream import DiskFullError, StorageError, Store, Stream
 from diskstream.errors import LimitError, storage_error
 from tests.engine.children import child, hear, say
+from tests.engine.stand_ins import unlisted
 
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark.sql.types")
@@ -227,6 +228,25 @@ def test_an_earlier_version_left_half_done_goes_before_the_next(at: Path, monkey
     assert numbers(at, "even") == [0, 2, 4, 6, 8, 10]
 
 
+@pytest.mark.parametrize("look", [1, 2])
+def test_an_earlier_version_that_cannot_be_looked_for_is_not_passed_over(
+    at: Path, monkeypatch: pytest.MonkeyPatch, look: int
+) -> None:
+    """From Python 3.13 on it was, and its rows were never added."""
+    half_done(at, Manifest("query:q", 0, False, staged(at, [0, 2, 4, 6, 8])), monkeypatch, after=1)
+    later = Manifest("query:q", 1, False, staged(at, [10]))
+    looks = []
+
+    def fails(place: Path) -> bool:
+        looks.append(place.parent == at / "commits")
+        return looks[-1] and sum(looks) == look
+
+    with unlisted(fails), pytest.raises(StorageError, match="could not list"):
+        committed(at, later)
+    assert committed(at, later)
+    assert numbers(at, "even") == [0, 2, 4, 6, 8, 10]
+
+
 @pytest.mark.parametrize("streaming", [False, True])
 def test_spark_says_abort_after_a_commit_that_failed_and_nothing_is_lost(
     at: Path, monkeypatch: pytest.MonkeyPatch, streaming: bool
@@ -325,14 +345,17 @@ def test_of_two_processes_that_commit_one_version_at_once_one_does(at: Path) -> 
 
 def vanishing(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """What a folder holds of this name goes once it is listed, as another query takes its own."""
-    really = Path.iterdir
+    for owner, lists in ((Path, "iterdir"), (commits, "named")):
+        monkeypatch.setattr(owner, lists, _then_goes(getattr(owner, lists), name))
 
-    def iterdir(self: Path) -> Any:
-        found = list(really(self))
-        shutil.rmtree(self / name, ignore_errors=True)
+
+def _then_goes(really: Callable[..., Any], name: str) -> Callable[..., Any]:
+    def lists(folder: Path, *given: Any) -> Any:
+        found = list(really(folder, *given))
+        shutil.rmtree(folder / name, ignore_errors=True)
         return iter(found)
 
-    monkeypatch.setattr(Path, "iterdir", iterdir)
+    return lists
 
 
 def test_what_others_stage_may_go_while_it_is_swept(at: Path, monkeypatch: pytest.MonkeyPatch) -> None:

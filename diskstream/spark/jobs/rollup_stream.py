@@ -9,6 +9,7 @@ from diskstream.errors import ArgumentError
 from diskstream.spark.jobs.rollup_settings import Settings
 from diskstream.spark.names import as_text, value_as_text
 from diskstream.spark.schemas import PREFIX
+from diskstream.system_calls import named
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -90,8 +91,9 @@ def write_batch(batch: "DataFrame", batch_id: int, output: Path, *, query: str) 
     _claim(output, query)
     target = output / f"batch={batch_id}"
     # One batch at a time: what has a temporary name was left behind by a driver that died.
-    for left in output.glob(".batch=*.tmp"):
-        shutil.rmtree(left, ignore_errors=True)
+    for left in named(output, ".tmp"):
+        if left.name.startswith(".batch="):
+            shutil.rmtree(left, ignore_errors=True)
     if target.exists():
         return False
     table = batch.toArrow()
