@@ -3,8 +3,7 @@
 Nothing of diskstream is used here. Each rule says once what it does; `model_commands.py` puts Redis's words around it.
 """
 
-import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 __all__ = ["FOREVER", "ID", "LAST", "ZERO", "Budget", "Claim", "Consumer", "Group", "Pairs", "Pending", "Stream"]
@@ -57,7 +56,7 @@ class Group:
     read: int | None
     consumers: dict[bytes, Consumer] = field(default_factory=dict)
     pending: dict[ID, Pending] = field(default_factory=dict)
-    refusals: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+    refusals: int = 0  # a number, not an iterator: the model is copied
 
     def hear_of(self, name: bytes, now: int) -> Consumer:
         """The consumer of that name, who makes an attempt now."""
@@ -87,7 +86,8 @@ class Group:
         return sum(self.pending.pop(id, None) is not None for id in ids)
 
     def refuse(self, id: ID, deliveries: int) -> None:
-        self.pending[id] = Pending(None, 0, deliveries, next(self.refusals))
+        self.refusals += 1
+        self.pending[id] = Pending(None, 0, deliveries, self.refusals)
 
     def dismiss(self, name: bytes) -> int:
         """The consumer goes, and what it had with it."""
