@@ -3,7 +3,6 @@
 import contextlib
 import fcntl
 import os
-import sys
 from pathlib import Path
 
 import pytest
@@ -49,12 +48,12 @@ def test_an_interrupt_at_any_moment_leaves_the_lock_to_all(tmp_path: Path) -> No
             nth += 1
             interruption = Interruption(nth)
             with contextlib.suppress(KeyboardInterrupt):
-                sys.settrace(interruption)
+                interruption.begin()
                 try:
                     with keyspace.changing():
                         pass
                 finally:
-                    sys.settrace(None)
+                    interruption.end()
             done = interruption.left > 0
             assert not is_held(tmp_path), interruption.place
             with keyspace.changing():

@@ -1,7 +1,6 @@
 """Turns of threads, while signal handlers raise: whoever was interrupted keeps nobody waiting."""
 
 import contextlib
-import sys
 import threading
 
 import pytest
@@ -23,11 +22,11 @@ def test_an_interrupt_at_any_moment_of_a_turn_leaves_the_next_one_to_all(kind: s
         nth += 1
         turns, interruption = Turns(), Interruption(nth)
         with contextlib.suppress(KeyboardInterrupt):
-            sys.settrace(interruption)
+            interruption.begin()
             try:
                 take(turns, kind)
             finally:
-                sys.settrace(None)
+                interruption.end()
         done = interruption.left > 0
         for word in ("shared", "alone"):
             other = threading.Thread(target=take, args=(turns, word), daemon=True)

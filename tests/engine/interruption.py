@@ -9,9 +9,9 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
-from types import FrameType, SimpleNamespace
+from types import CodeType, FrameType, SimpleNamespace
 from typing import Any
 
 import diskstream
@@ -24,13 +24,16 @@ __all__ = ["WORKS", "interrupt_everywhere", "interrupted", "made"]
 _OPTIONS = {**SMALL, "pending_rows": 1}  # what is pending goes through the view, which has locks of its own
 
 
-def _signal() -> Callable[..., object]:
+_TOOL = 4  # of those that sys.monitoring leaves to whoever wants one
+
+
+def _signal(disarm: Callable[[], object]) -> Callable[..., object]:
     """A trace function that asks for SIGINT and ends the tracing.
 
     It is made of native functions alone. The interpreter looks for signals between the steps of Python code, so one
     that was asked for by Python code would be found in that code, and not in the code that is traced.
     """
-    both = map(operator.call, [partial(_thread.interrupt_main, signal.SIGINT), partial(sys.settrace, None)])
+    both = map(operator.call, [partial(_thread.interrupt_main, signal.SIGINT), disarm])
     exhaust: Callable[[], object] = partial(deque, both)
     return partial(print, file=SimpleNamespace(write=len, flush=exhaust), flush=True)
 
@@ -44,21 +47,62 @@ class Interruption:
     """
 
     def __init__(self, nth: int) -> None:
-        self.left, self.place = nth, ""
+        self.left, self.place, self._thread = nth, "", 0
 
-    def __call__(self, frame: FrameType, event: str, argument: Any) -> Any:
-        path = Path(frame.f_code.co_filename)
-        if self.left <= 0 or ("diskstream" not in path.parts and path.name not in ("contextlib.py", "threading.py")):
+    def begin(self) -> None:
+        """Counts the moments of this thread from here on.
+
+        From Python 3.12 on a trace function may miss steps of functions that are traced for the first time.
+        """
+        self._thread = threading.get_ident()
+        if sys.version_info < (3, 12):
+            sys.settrace(self._trace)
+        else:
+            sys.monitoring.use_tool_id(_TOOL, "interruption")
+            sys.monitoring.register_callback(_TOOL, sys.monitoring.events.INSTRUCTION, self._watch)
+            sys.monitoring.set_events(_TOOL, sys.monitoring.events.INSTRUCTION)
+
+    def end(self) -> None:
+        """Counts no more."""
+        if sys.version_info < (3, 12):
+            sys.settrace(None)
+        elif sys.monitoring.get_tool(_TOOL) is not None:
+            sys.monitoring.set_events(_TOOL, 0)
+            sys.monitoring.register_callback(_TOOL, sys.monitoring.events.INSTRUCTION, None)
+            sys.monitoring.free_tool_id(_TOOL)
+
+    def _trace(self, frame: FrameType, event: str, argument: Any) -> Any:
+        if self.left <= 0 or not _is_ours(frame.f_code):
             return None
         frame.f_trace_opcodes, frame.f_trace_lines = True, False
-        if event == "opcode" and dis.opname[frame.f_code.co_code[frame.f_lasti]].startswith(
-            ("RESUME", "JUMP_B", "CALL")
-        ):
+        if event == "opcode" and self._counted(frame.f_code, frame.f_lasti):
+            self.place = f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
+            # Takes effect before the next step of this frame, and is heard at the next look.
+            return _signal(partial(sys.settrace, None))
+        return self._trace
+
+    def _watch(self, code: CodeType, offset: int) -> Any:
+        if self.left <= 0 or threading.get_ident() != self._thread or not _is_ours(code):
+            return
+        if self._counted(code, offset):
+            lines = (line for start, end, line in code.co_lines() if start <= offset < end)
+            self.place = f"{Path(code.co_filename).name}:{next(lines, None)}"
+            if sys.version_info >= (3, 12):
+                disarm = partial(sys.monitoring.set_events, _TOOL, 0)
+                sys.monitoring.register_callback(_TOOL, sys.monitoring.events.INSTRUCTION, _signal(disarm))
+
+    def _counted(self, code: CodeType, offset: int) -> bool:
+        """Whether the moment has come; where the interpreter looks behind this step of the code, it counts."""
+        if dis.opname[code.co_code[offset]].startswith(("RESUME", "JUMP_B", "CALL")):
             self.left -= 1
-            if self.left == 0:
-                self.place = f"{path.name}:{frame.f_lineno}"
-                return _signal()  # takes effect before the next step of this frame, and is heard at the next look
-        return self
+            return self.left == 0
+        return False
+
+
+@cache
+def _is_ours(code: CodeType) -> bool:
+    path = Path(code.co_filename)
+    return "diskstream" in path.parts or path.name in ("contextlib.py", "threading.py")
 
 
 WORKS: dict[str, Callable[[Store], object]] = {
@@ -80,11 +124,11 @@ def interrupted(store: Store, work: Callable[[Store], object], nth: int) -> str 
     """Where the work was interrupted at the `nth` moment; None where it was done before."""
     interruption = Interruption(nth)
     try:
-        sys.settrace(interruption)
+        interruption.begin()
         try:
             work(store)
         finally:
-            sys.settrace(None)
+            interruption.end()
     except KeyboardInterrupt:
         pass
     return interruption.place or None
