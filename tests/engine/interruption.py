@@ -27,7 +27,7 @@ _OPTIONS = {**SMALL, "pending_rows": 1}  # what is pending goes through the view
 _TOOL = 4  # of those that sys.monitoring leaves to whoever wants one
 
 
-def _signal(disarm: Callable[[], object]) -> Callable[..., object]:
+def _signal(disarm: "partial[None]") -> Callable[..., object]:
     """A trace function that asks for SIGINT and ends the tracing.
 
     It is made of native functions alone. The interpreter looks for signals between the steps of Python code, so one
