@@ -174,6 +174,7 @@ def test_filters_are_not_pushed_down_and_counts_stay_right(spark: "SparkSession"
 
 def test_behind_a_task_the_collector_has_little_to_look_at(spark: "SparkSession", tmp_path: Path) -> None:
     """PySpark collects garbage after each task: what a worker has imported by then is not to be looked at each time."""
+    frozen_before = gc.get_freeze_count()  # Python 3.12 begins with some
 
     def frozen(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
         for _ in batches:
@@ -188,7 +189,7 @@ def test_behind_a_task_the_collector_has_little_to_look_at(spark: "SparkSession"
         assert told.rows == 200
         assert told.objects > 10_000
         assert sum(batch.num_rows for each in partitions for batch in reader.read(each)) == 200
-    assert gc.get_freeze_count() == 0  # a process that is no worker is left as it is
+    assert gc.get_freeze_count() == frozen_before  # a process that is no worker is left as it is
 
 
 def test_a_frame_is_of_its_first_action_whatever_comes_or_goes(spark: "SparkSession", tmp_path: Path) -> None:
