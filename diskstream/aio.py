@@ -25,15 +25,17 @@ from weakref import WeakValueDictionary
 from diskstream import store as _store
 from diskstream._native import Delivery, Entry, EntryID
 from diskstream.aio_groups import Consumer, Group
+from diskstream.aio_opening import opened
 from diskstream.aio_sharing import Sharing
 from diskstream.aio_waits import Listening, waited
 from diskstream.commits import AddOptions, Commit, EntryOptions
+from diskstream.counts import block_of, check_block
 from diskstream.engine.seal import CompactReport
 from diskstream.engine.verify import VerifyReport
 from diskstream.group_info import FullInfo, GroupInfo
 from diskstream.ids import IDLike
 from diskstream.info import StreamInfo, StreamSummary
-from diskstream.reading import check_block, positions_of
+from diskstream.reading import Name, positions_of
 from diskstream.retaining import RetentionReport
 from diskstream.retention_rule import RetentionRule
 from diskstream.stream import Fields
@@ -51,8 +53,8 @@ _PAGE = 1000
 
 
 async def open(path: str | os.PathLike[str], **options: Any) -> "Store":  # as `diskstream.open`
-    """Opens the store at `path`: see `diskstream.open`."""
-    return Store(await asyncio.to_thread(lambda: _store.open(path, **options)))
+    """Opens the store at `path`: see `diskstream.open`. What a cancelled task was opening is closed again."""
+    return Store(await opened(lambda: _store.open(path, **options)))
 
 
 class Store:
@@ -100,7 +102,7 @@ class Store:
 
     async def read(
         self,
-        positions: Mapping[str, IDLike] | Mapping[bytes, IDLike] | Mapping[str | bytes, IDLike],
+        positions: Mapping[Name, IDLike],
         *,
         count: int | None = None,
         max_count: int | None = None,
@@ -118,7 +120,7 @@ class Store:
         self,
         group: str | bytes,
         consumer: str | bytes,
-        positions: Mapping[str, IDLike] | Mapping[bytes, IDLike] | Mapping[str | bytes, IDLike],
+        positions: Mapping[Name, IDLike],
         **options: Any,
     ) -> dict[bytes, list[Delivery]]:
         """Reads as a consumer: see `diskstream.Store.read_group`."""
@@ -340,7 +342,8 @@ class Stream:
         timeout: float | None = None,  # noqa: ASYNC109  # the same signature as the other Stream
     ) -> bool:
         """Returns once the entry with this ID is durable."""
-        return await asyncio.to_thread(self.sync_stream.wait_durable, id, timeout)
+        # To the other one None is for ever, and 0 not at all.
+        return await _blocking(lambda wait: self.sync_stream.wait_durable(id, wait or 0), block_of(timeout))
 
 
 async def _pages(entries: Iterator[Entry]) -> AsyncIterator[Entry]:

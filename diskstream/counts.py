@@ -1,8 +1,10 @@
-"""Counts as Redis takes them."""
+"""Counts, and times to wait, as Redis takes them."""
+
+import math
 
 from diskstream.errors import ArgumentError, ArgumentTypeError
 
-__all__ = ["check_count"]
+__all__ = ["block_of", "check_block", "check_count"]
 
 _MAX_COUNT = 2**63 - 1
 
@@ -22,3 +24,37 @@ def check_count(name: str, value: object, words: str = _WORDS) -> int:
     if not -_MAX_COUNT <= value <= _MAX_COUNT:
         raise ArgumentError(f"{words}: {name} is {value}")
     return value
+
+
+def check_block(block: float | None) -> None:
+    """Looks at the seconds of a call that may wait.
+
+    Raises:
+        ArgumentError: they are no number, or negative.
+    """
+    if block is None:
+        return
+    _check_seconds(block)
+    if block < 0:
+        raise ArgumentError("timeout is negative")
+
+
+def block_of(timeout_s: float | None) -> float | None:
+    """A timeout in seconds as reads take it: None, which is for ever, is 0 to them, and not at all is None.
+
+    Raises:
+        ArgumentError: it is no number.
+    """
+    if timeout_s is None:
+        return 0
+    _check_seconds(timeout_s)
+    return timeout_s if timeout_s > 0 else None
+
+
+def _check_seconds(given: object) -> None:
+    try:
+        if isinstance(given, int | float) and not math.isnan(given):
+            return
+    except OverflowError:  # an int that no float can hold
+        pass
+    raise ArgumentError("timeout is not an integer or out of range")

@@ -1,12 +1,11 @@
 """Reading behind a position, in one stream or several, and waiting for what is not there yet."""
 
-import math
 import time
 from collections.abc import ItemsView, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from diskstream._native import Entry, EntryID, wait_bells
-from diskstream.counts import check_count
+from diskstream.counts import check_block, check_count
 from diskstream.engine import reader
 from diskstream.engine.log import StreamLog, StreamMoved
 from diskstream.engine.page import Page
@@ -16,11 +15,13 @@ from diskstream.ids import MAX_ID, IDLike, parse_id
 if TYPE_CHECKING:
     from diskstream.store import Store
 
-__all__ = ["positions_of", "read_streams"]
+__all__ = ["Name", "positions_of", "read_streams"]
 
 # A page, with its bell and how far readers saw before the look.
 _Heard = tuple[Page, int, tuple[int, int]]
-_Given = ItemsView[str, IDLike] | ItemsView[bytes, IDLike] | ItemsView[str | bytes, IDLike]
+# Of streams. A mapping's keys are of one type, which may be either: in a union of mappings a checker would take the
+# values of one that has IDs and text for objects.
+Name = TypeVar("Name", bound=str | bytes)
 
 # A store that is open for reading only hears no bell: it looks this often.
 _POLL_S = 0.01
@@ -54,19 +55,6 @@ def _check(count: int | None, max_count: int | None, max_bytes: int | None, bloc
         raise ArgumentError("MAXSIZE must be a positive integer")
     if max_count is not None and count is not None and max_count < count:
         raise ArgumentError("MAXCOUNT must be greater than or equal to COUNT")
-
-
-def check_block(block: float | None) -> None:
-    """Looks at the seconds of a read that may wait.
-
-    Raises:
-        ArgumentError: they are none, or negative.
-    """
-    given: object = block
-    if given is not None and (not isinstance(given, int | float) or math.isnan(given)):
-        raise ArgumentError("timeout is not an integer or out of range")
-    if block is not None and block < 0:
-        raise ArgumentError("timeout is negative")
 
 
 def _position(store: "Store", name: bytes, after: IDLike) -> EntryID | None:
@@ -162,7 +150,7 @@ def _once(
     return found, bells
 
 
-def positions_of(given: Mapping[str, IDLike] | Mapping[bytes, IDLike] | Mapping[str | bytes, IDLike]) -> _Given:
+def positions_of(given: Mapping[Name, IDLike]) -> ItemsView[Name, IDLike]:
     """Names with where to read in each.
 
     Raises:

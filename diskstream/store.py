@@ -43,7 +43,7 @@ from diskstream.ids import IDLike
 from diskstream.membership import as_member_name
 from diskstream.naming import Naming
 from diskstream.options import Options
-from diskstream.reading import positions_of, read_streams
+from diskstream.reading import Name, positions_of, read_streams
 from diskstream.retainer import Retainer
 from diskstream.stream import Stream
 from diskstream.upkeep import Upkeep
@@ -404,7 +404,7 @@ class Store(Naming, Upkeep):
 
     def read(
         self,
-        positions: Mapping[str, IDLike] | Mapping[bytes, IDLike] | Mapping[str | bytes, IDLike],
+        positions: Mapping[Name, IDLike],
         *,
         count: int | None = None,
         max_count: int | None = None,
@@ -432,7 +432,7 @@ class Store(Naming, Upkeep):
         self,
         group: str | bytes,
         consumer: str | bytes,
-        positions: Mapping[str, IDLike] | Mapping[bytes, IDLike] | Mapping[str | bytes, IDLike],
+        positions: Mapping[Name, IDLike],
         *,
         count: int | None = None,
         max_count: int | None = None,

@@ -8,7 +8,7 @@ from diskstream import columnar
 from diskstream._native import Block, ColumnBatch, Entry, EntryID, check_rows, entry_lists
 from diskstream.commits import AddOptions, Commit, EntryOptions
 from diskstream.committing import Committing
-from diskstream.counts import check_count
+from diskstream.counts import block_of, check_count
 from diskstream.described import Described
 from diskstream.engine import reader, seal, trimming
 from diskstream.engine.fetching import fetch_ahead
@@ -447,15 +447,13 @@ class Stream(Grouped, Committing, Described, Retained, Scanned, WireAdding, Wire
         One that is not there yet is waited for. Returns False after `timeout` seconds; None waits for ever.
 
         Raises:
+            ArgumentError: `timeout` is no number of seconds.
             StorageError: a flush failed.
         """
-        wanted = parse_id(id)
+        wanted, wait = parse_id(id), block_of(timeout)
         before = wanted.prev()
-        if self.last_id() < wanted:
-            # To `read` 0 is for ever, and None not at all.
-            wait = 0 if timeout is None else (timeout if timeout > 0 else None)
-            if not self.read(MIN_ID if before is None else before, count=1, block=wait):
-                return False
+        if self.last_id() < wanted and not self.read(MIN_ID if before is None else before, count=1, block=wait):
+            return False
         self._use(StreamLog.flush, None)
         return True
 

@@ -1,12 +1,11 @@
 """What a read as a consumer asks for, checked, and what of it is left."""
 
-import math
 import threading
 import time
 from dataclasses import dataclass, field
 
 from diskstream._native import Delivery
-from diskstream.counts import check_count
+from diskstream.counts import check_block, check_count
 from diskstream.errors import ArgumentError
 
 __all__ = ["Wanted"]
@@ -39,11 +38,7 @@ class Wanted:
         for name, value in (("COUNT", self.count), ("MAXCOUNT", self.max_count), ("MAXSIZE", self.max_bytes)):
             if value is not None:
                 check_count(name, value)
-        block: object = self.block
-        if block is not None and (not isinstance(block, int | float) or math.isnan(block)):
-            raise ArgumentError("timeout is not an integer or out of range")
-        if self.block is not None and self.block < 0:
-            raise ArgumentError("timeout is negative")
+        check_block(self.block)
         words = "min-idle-time is not an integer or out of range"
         if self.claim_ms is not None and check_count("CLAIM", self.claim_ms, words) < 0:
             raise ArgumentError("min-idle-time must be a positive integer")

@@ -3,13 +3,16 @@
 import asyncio
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from diskstream import ArgumentError, Commit, aio
+import diskstream
+from diskstream import ArgumentError, Commit, Store, aio
 
 
 def test_what_is_added_comes_back(tmp_path: Path) -> None:
@@ -29,7 +32,7 @@ def test_what_is_added_comes_back(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
-@pytest.mark.parametrize("block", [-1, float("nan"), "1"])
+@pytest.mark.parametrize("block", [-1, float("nan"), "1", pytest.param(10**400, id="no float")])
 def test_what_is_no_time_to_wait_is_refused_as_without_asyncio(tmp_path: Path, block: Any) -> None:
     """With NaN a read waited for ever."""
 
@@ -117,6 +120,65 @@ def test_a_cancelled_read_ends(tmp_path: Path) -> None:
                 await reading
 
     asyncio.run(run())
+
+
+def test_waits_for_durability_that_are_cancelled_hold_up_nobody(tmp_path: Path) -> None:
+    """They kept the threads that all else shares until the store was closed."""
+
+    async def run() -> None:
+        async with await aio.open(tmp_path / "store") as store:
+            race = store.stream("race")
+            last = await race.add({"n": 0})
+            waiting = [asyncio.create_task(race.wait_durable("9999999999999-0")) for _ in range(64)]
+            await asyncio.wait(waiting, timeout=0.01)
+            for each in waiting:
+                each.cancel()
+            await asyncio.wait(waiting)
+            assert all(each.cancelled() for each in waiting)
+            async with asyncio.timeout(30):
+                assert await race.length() == 1
+            assert await race.wait_durable(last)
+            assert await race.wait_durable(last, 0)
+            assert not await race.wait_durable(last.next() or last, 0)
+            assert not await race.wait_durable(last.next() or last, 0.01)
+
+    asyncio.run(run())
+
+
+@pytest.mark.filterwarnings("error::ResourceWarning")
+@pytest.mark.parametrize("moment", ["before it is open", "when it is open"])
+def test_a_store_whose_opening_was_cancelled_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    """It stayed open until it was collected, with a warning to somebody who never had it."""
+    opened: list[Store] = []
+    really_open = diskstream.open
+    going_on, at_hand = threading.Event(), threading.Event()
+
+    def open_in_steps(*arguments: Any, **options: Any) -> Store:
+        at_hand.set()
+        assert going_on.wait(60)
+        opened.append(really_open(*arguments, **options))
+        return opened[0]
+
+    monkeypatch.setattr("diskstream.store.open", open_in_steps)
+
+    async def run() -> None:
+        threads = ThreadPoolExecutor(1)
+        asyncio.get_running_loop().set_default_executor(threads)
+        opening = asyncio.create_task(aio.open(tmp_path / "store"))
+        await asyncio.wait([opening], timeout=0)
+        assert at_hand.wait(60)
+        if moment == "when it is open":
+            going_on.set()
+            threads.submit(int).result()  # the loop is yet to hear of it
+        opening.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await opening
+        going_on.set()
+
+    asyncio.run(run())  # it waits for its threads
+    assert opened[0].closed
 
 
 def test_under_always_the_append_leaves_the_loop_free_and_is_durable(tmp_path: Path) -> None:

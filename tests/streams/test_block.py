@@ -2,12 +2,14 @@
 
 import itertools
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import diskstream
-from diskstream import ClosedError, Entry, Store
+from diskstream import ArgumentError, ClosedError, Entry, Store
 from tests.streams.background import Background, until_ended
 from tests.streams.layers import ids, small_store
 
@@ -228,3 +230,18 @@ def test_waiting_for_no_time_until_an_entry_is_durable_ends_at_once(tmp_path: Pa
         store.stream("x").add({"n": 1}, "5-0")
         assert store.stream("x").wait_durable("5-0", 0)
         assert not store.stream("x").wait_durable("5-1", 0)
+
+
+@pytest.mark.parametrize("timeout", [float("nan"), "5", timedelta(seconds=5), pytest.param(10**400, id="no float")])
+def test_what_is_no_time_is_refused(tmp_path: Path, timeout: Any) -> None:
+    """NaN waited not at all, and the others raised what is none of ours, or nothing where the entry was there."""
+    with diskstream.open(tmp_path / "s") as store:
+        stream = store.stream("x")
+        last = stream.add({"n": 1}, "5-0")
+        for entry_id in (last, "5-1"):
+            with pytest.raises(ArgumentError, match="timeout is not"):
+                stream.wait_durable(entry_id, timeout)
+        with pytest.raises(ArgumentError, match="timeout is not"):
+            stream.read("$", block=timeout)
+        with pytest.raises(ArgumentError, match="timeout is not"):
+            stream.group("g", start="0").consumer("c").read("5-0", block=timeout)

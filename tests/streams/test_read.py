@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import diskstream
-from diskstream import ArgumentError, InvalidIDError, Store
+from diskstream import ArgumentError, EntryID, InvalidIDError, Store
 from diskstream.ids import IDLike
 from tests.streams.layers import MAX, MAX_ID, Layered, ids, layered, nth_id, rows, small_store
 
@@ -180,3 +180,8 @@ def test_the_streams_to_read_are_a_mapping(three: Store, given: Any) -> None:
         three.read(given)
     with pytest.raises(diskstream.ArgumentTypeError, match=f"not {type(given).__name__}"):
         three.read_group("g", "c", given)
+
+
+def test_positions_of_several_kinds_are_typed(three: Store) -> None:
+    """For mypy: it took the values of such a mapping for objects."""
+    assert found(three.read({"a": EntryID(1, 2), "b": "2-2"})) == {"a": ["1-3"], "b": ["2-3"]}
