@@ -99,10 +99,24 @@ def tried_again(attempt: Callable[[], _T]) -> _T:
 def opened(path: str | os.PathLike[str], flags: int, mode: int = 0o777) -> int:
     """`os.open`, tried again, with a descriptor that no child inherits.
 
+    Where a signal handler raises, it is closed, or is the caller's: who assigns it at once loses none.
+
     Raises:
         OSError: as `os.open`.
     """
-    return tried_again(lambda: os.open(path, flags | os.O_CLOEXEC, mode))
+    return tried_again(lambda: _kept(path, flags | os.O_CLOEXEC, mode))
+
+
+def _kept(path: str | os.PathLike[str], flags: int, mode: int) -> int:
+    made: list[int] = []
+    try:
+        # Natively: behind a call from here the interpreter looks for signals before anybody has what it returned.
+        made.extend(map(os.open, (path,), (flags,), (mode,)))
+    except BaseException:
+        for fd in made:
+            os.close(fd)
+        raise
+    return made[0]
 
 
 def listing(folder: Path) -> "os._ScandirIterator[str]":

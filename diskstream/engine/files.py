@@ -7,6 +7,7 @@ must be one of these methods. Reading needs no stand-in: a simulated file is a r
 import contextlib
 import copy
 import errno
+import io
 import os
 import stat
 import tempfile
@@ -84,7 +85,9 @@ class NewFile:
     def __init__(self, path: Path) -> None:
         self.path, self._made_at = path, FORKS.count
         with wrapped(path, "create"):
-            self._fd = opened(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _FILE_MODE)
+            # It owns the descriptor, natively: one that an interrupt kept from being closed goes with it.
+            self._file = io.FileIO(opened(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _FILE_MODE), "wb")
+        self._fd = self._file.fileno()
         give(self._fd, path)
 
     def write(self, data: bytes) -> None:
@@ -107,9 +110,8 @@ class NewFile:
 
     def close(self) -> None:
         """Closes the file. What was not synced is not durable."""
-        fd, self._fd = self._fd, -1
-        if fd >= 0:
-            os.close(fd)
+        self._fd = -1
+        self._file.close()
 
     def __enter__(self) -> Self:
         return self
@@ -144,20 +146,20 @@ def open_regular(path: Path, flags: int = os.O_RDONLY, mode: int = _FILE_MODE) -
     fd = opened(path, flags | follows | os.O_NONBLOCK, mode)
     try:
         is_file = stat.S_ISREG(os.fstat(fd).st_mode)
-    except OSError:
+        if is_file and flags & os.O_CREAT:
+            give(fd, path)
+    except BaseException:
         os.close(fd)
         raise
     if not is_file:
         os.close(fd)
         raise OSError(errno.EINVAL, "it is no regular file", str(path))
-    if flags & os.O_CREAT:
-        give(fd, path)
     return fd
 
 
 def reading(path: Path) -> BinaryIO:
     """A file that is one, for reading: see `open_regular`."""
-    return os.fdopen(open_regular(path), "rb")
+    return io.BufferedReader(io.FileIO(open_regular(path), "rb"))  # native calls: no interrupt comes between
 
 
 def read_small(path: Path, max_bytes: int) -> bytes:
@@ -203,9 +205,10 @@ class Files:
 
     def open_log(self, path: Path, *, writable: bool) -> LogFileLike:
         """Opens an existing log file and maps it."""
-        with wrapped(path, "open"):
-            fd = open_regular(path, os.O_RDWR if writable else os.O_RDONLY)
+        fd = -1
         try:
+            with wrapped(path, "open"):
+                fd = open_regular(path, os.O_RDWR if writable else os.O_RDONLY)
             with wrapped(path, "look at"):
                 size = os.fstat(fd).st_size
             if size > MAX_LOG_BYTES:
@@ -213,7 +216,8 @@ class Files:
                 raise CorruptionError(str(path), "log file", 0, most, number_of(size, "byte"))
             return tried_again(lambda: LogFile(fd, str(path), writable))
         finally:
-            os.close(fd)
+            if fd >= 0:
+                os.close(fd)
 
     def create(self, path: Path) -> NewFile:
         """Begins a file that must not exist."""
@@ -263,13 +267,15 @@ class Files:
 
     def sync_dir(self, path: Path) -> None:
         """Makes the names in a directory durable."""
-        with wrapped(path, "open"):
-            fd = opened(path, os.O_RDONLY | os.O_DIRECTORY)
+        fd = -1
         try:
+            with wrapped(path, "open"):
+                fd = opened(path, os.O_RDONLY | os.O_DIRECTORY)
             with wrapped(path, "flush"):
                 os.fsync(fd)
         finally:
-            os.close(fd)
+            if fd >= 0:
+                os.close(fd)
 
     def open_ctl(self, path: Path) -> tuple[int, Ctl]:
         """Opens (or makes) a control page: descriptor and mapping. It outlives no restart, so nothing is synced."""

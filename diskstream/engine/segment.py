@@ -105,12 +105,18 @@ def open_sealed(
         CorruptionError: header, footer or index are damaged, or it is another stream's.
     """
     path = names.segment_path(directory, view.number, view.generation)
+    fd = -1
     try:
         with wrapped(path, "open"):
             fd = open_regular(path)
+        return _opened(fd, path, native, view, cache, text=text, by_page=by_page)
     except FileNotFoundError:
+        if fd >= 0:
+            raise
         return None
-    return _opened(fd, path, native, view, cache, text=text, by_page=by_page)
+    finally:
+        if fd >= 0:
+            os.close(fd)
 
 
 def open_cold(
@@ -132,17 +138,18 @@ def open_cold(
     if stub is None:
         return None
     path = names.cold_path(directory, view.number, view.generation)
-    return _opened(fetched(stub), path, native, view, cache, text=text, by_page=False)
+    fd = fetched(stub)
+    try:
+        return _opened(fd, path, native, view, cache, text=text, by_page=False)
+    finally:
+        os.close(fd)
 
 
 def _opened(
     fd: int, path: Path, native: Log, view: SegmentView, cache: NodeCache | None, *, text: bool, by_page: bool
 ) -> SealedSegment:
-    try:
-        nodes = cache or NodeCache(0)
-        sealed = tried_again(lambda: SealedSegment(fd, str(path), native.uuid, view.number, nodes, text, by_page))
-    finally:
-        os.close(fd)
+    nodes = cache or NodeCache(0)
+    sealed = tried_again(lambda: SealedSegment(fd, str(path), native.uuid, view.number, nodes, text, by_page))
     if sealed.entries != view.entries:
         found = number_of(sealed.entries, "entry")
         raise CorruptionError(

@@ -231,10 +231,8 @@ class View:
     def _write_epoch(self, text: str) -> None:
         temporary = self.path / "epoch.tmp"
         temporary.unlink(missing_ok=True)
-        fd = open_regular(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(fd, "w", encoding="ascii") as file:
-            file.write(text)
-            file.flush()
+        with io.FileIO(open_regular(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(text.encode("ascii"))
             os.fsync(file.fileno())
         temporary.replace(self.path / "epoch")
         folder = opened(self.path, os.O_RDONLY | os.O_DIRECTORY)
