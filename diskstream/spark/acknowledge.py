@@ -1,38 +1,90 @@
-"""A consumer group that follows a query: its last delivered ID moves on as the query's batches are complete."""
+"""A consumer group that follows a query: its last delivered ID moves on as the query's batches are complete.
+
+Two tell it. The listener does at once, and has no store open: it opens the streams whose position it has not told yet,
+and no others. The reader does when the next batch is planned, in the store that it has open with all of them: it looks
+at each, and so makes up for what the listener could not do, or somebody undid.
+"""
 
 import json
 import logging
+import threading
 from collections.abc import Mapping
 from contextlib import suppress
+from typing import Final
 
 import diskstream
 from diskstream.errors import DiskstreamError, NoGroupError, NoSuchStreamError, ReadOnlyError
-from diskstream.ids import MIN_ID
+from diskstream.ids import MIN_ID, EntryID
 from diskstream.spark import offsets
+from diskstream.store import Store
 
-__all__ = ["acknowledge", "acknowledge_progress"]
+__all__ = ["acknowledge", "acknowledge_in", "acknowledge_progress"]
 
 _log = logging.getLogger("diskstream.spark")
+
+_Told = dict[bytes, EntryID]  # by what streams are known by, whatever their names
+# By store and group. Of what failed nothing stands here, so that it is told again.
+_TOLD: Final[dict[tuple[str, str], _Told]] = {}
+_MUTEX: Final = threading.Lock()
 
 
 def acknowledge(offset: Mapping[str, str]) -> None:
     """Moves the group that the offset names forward to it, in each stream; makes it where it is missing.
 
-    It never moves back, so it may be told twice, or late; a stream that was made anew meanwhile is passed over. A store
-    that cannot be written to has no group to move.
+    It never moves back, so it may be told twice, or late; a stream that was made anew meanwhile is passed over, as is
+    one that this process has told so before. A store that cannot be written to has no group to move.
+
+    Raises:
+        DiskstreamError: in one stream or more it could not be done; in the others it was.
     """
     found = offsets.followed(offset)
     if found is None:
         return
     path, name = found
-    with suppress(ReadOnlyError), diskstream.open(path, create=False) as store:
+    with _MUTEX:
+        told = _TOLD.setdefault((path, name), {})
         known = offsets.identities(offset)
-        for stream, at in offsets.decode(offset).items():
-            with suppress(NoSuchStreamError, NoGroupError):  # deleted meanwhile
-                identity = store.stream(stream).identity()
-                # Of another stream that has the name now, the query has read nothing up to there.
-                if at > MIN_ID and identity is not None and known.get(stream, identity) == identity:
-                    store.stream(stream).group(name, start=MIN_ID, entries_read=0).advance(at)
+        left = {
+            stream: at for stream, at in offsets.decode(offset).items() if at > told.get(known.get(stream, b""), MIN_ID)
+        }
+        if left:
+            with suppress(ReadOnlyError), diskstream.open(path, create=False) as store:
+                _move(store, name, left, known, told)
+
+
+def acknowledge_in(store: Store, offset: Mapping[str, str]) -> None:
+    """The same in a store that is open, wherever the offset has it, for it may have been moved: each stream is looked
+    at, whether it was told before or not.
+
+    Raises:
+        DiskstreamError: as `acknowledge`.
+    """
+    found = offsets.followed(offset)
+    if found is not None:
+        with suppress(ReadOnlyError):
+            _move(store, found[1], offsets.decode(offset), offsets.identities(offset), {})
+
+
+def _move(
+    store: Store, group: str, positions: Mapping[bytes, EntryID], known: Mapping[bytes, bytes], told: _Told
+) -> None:
+    failed: DiskstreamError | None = None
+    for name, at in positions.items():
+        stream = store.stream(name)
+        try:
+            identity = stream.identity()
+            # Of another stream that has the name now, the query has read nothing up to there.
+            if at > MIN_ID and identity is not None and known.get(name, identity) == identity:
+                stream.group(group, start=MIN_ID, entries_read=0).advance(at)
+                told[identity] = at
+        except (NoSuchStreamError, NoGroupError):
+            continue  # deleted meanwhile
+        except ReadOnlyError:
+            raise  # so are all others
+        except DiskstreamError as error:
+            failed = failed or error  # the groups of the others follow all the same
+    if failed is not None:
+        raise failed
 
 
 def acknowledge_progress(ends: list[str | None]) -> None:

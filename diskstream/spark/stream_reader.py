@@ -22,7 +22,7 @@ from pyspark.sql.types import StructType
 from diskstream.errors import ArgumentError, DataLossError, NoSuchStreamError
 from diskstream.ids import MIN_ID, EntryID
 from diskstream.spark import offsets
-from diskstream.spark.acknowledge import acknowledge
+from diskstream.spark.acknowledge import acknowledge_in
 from diskstream.spark.admission import Admission
 from diskstream.spark.losses import check_same, is_same
 from diskstream.spark.names import as_text
@@ -275,8 +275,14 @@ class EntriesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 _check_loss(store.stream(name), after, last, identity)
 
     def commit(self, end: dict[str, str]) -> None:
-        """Moves the group on. Spark calls it when the next batch is planned: the listener of `register` is earlier."""
-        acknowledge(end)
+        """Moves the group on. Spark calls it when the next batch is planned: the listener of `register` is earlier.
+
+        Raises:
+            NotAStoreError: there is no store at the path any more. For others see `acknowledge_in`.
+        """
+        if offsets.followed(end) is not None:
+            self._open_what_is_there()
+            acknowledge_in(self._opened(), end)
 
     def stop(self) -> None:
         """Closes the store."""

@@ -1,0 +1,136 @@
+"""A group that follows a query of many streams: only what moved is touched, and what was missed is made up for."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import diskstream
+from diskstream import EntryID, Store
+from diskstream.errors import StorageError
+from diskstream.group import Group
+
+pytest.importorskip("pyspark.sql.streaming.datasource")
+
+from diskstream.spark.acknowledge import acknowledge, acknowledge_progress
+from tests.spark.test_stream_units import Offset, Query, fill
+
+NAMES = [f"s{number}" for number in range(6)]
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the streams that were opened for writing since the list was last emptied."""
+    names: list[str] = []
+    really: Callable[..., Any] = Store._open_log
+
+    def noted(store: Store, name: bytes, where: Path) -> Any:
+        if not store.read_only:
+            names.append(name.decode())
+        return really(store, name, where)
+
+    monkeypatch.setattr(Store, "_open_log", noted)
+    return names
+
+
+def wide(store: Store, **options: Any) -> Query:
+    for name in NAMES:
+        fill(store, range(1, 4), name)
+    query = Query(store.path, streampattern="s*", streams=None, group="g", **options)
+    assert len(query.batch()) == 3 * len(NAMES)
+    return query
+
+
+def reached(store: Store) -> dict[str, str]:
+    found = {}
+    for name in NAMES:
+        groups = {each.name: each for each in store.stream(name).groups()}
+        found[name] = str(groups[b"g"].last_delivered_id) if b"g" in groups else "-"
+    return found
+
+
+def test_the_listener_touches_only_the_streams_that_moved(store: Store, opened: list[str]) -> None:
+    query = wide(store)
+    acknowledge_progress([json.dumps(query.offset)])
+    fill(store, range(4, 6), "s3")
+    assert len(query.batch()) == 2
+    opened.clear()
+    acknowledge_progress([json.dumps(query.offset)])
+    assert opened == ["s3"]
+    assert reached(store) == {**dict.fromkeys(NAMES, "3-0"), "s3": "5-0"}
+
+
+def test_where_none_moved_the_store_is_not_opened(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    query = wide(store)
+    acknowledge(query.offset)
+    monkeypatch.setattr(diskstream, "open", lambda *_, **__: pytest.fail("opened a store"))
+    acknowledge(query.offset)
+
+
+def test_the_reader_tells_the_group_in_the_store_that_it_has_open(store: Store, opened: list[str]) -> None:
+    query = wide(store)
+    opened.clear()
+    query.reader.commit(query.offset)
+    assert opened == []
+    assert reached(store) == dict.fromkeys(NAMES, "3-0")
+
+
+def failing_once(monkeypatch: pytest.MonkeyPatch, name: bytes) -> None:
+    really, failures = Group.advance, [name]
+
+    def fail(group: Group, to: EntryID) -> bool:
+        if group.stream.name in failures:
+            failures.remove(group.stream.name)
+            raise StorageError("a disk", "write", 5, "it said no")
+        return really(group, to)
+
+    monkeypatch.setattr(Group, "advance", fail)
+
+
+def test_what_failed_holds_up_no_other_stream_and_is_told_again_though_it_stands_still(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = wide(store)
+    failing_once(monkeypatch, b"s2")
+    acknowledge_progress([json.dumps(query.offset)])
+    assert reached(store) == {**dict.fromkeys(NAMES, "3-0"), "s2": "0-0"}
+    fill(store, range(4, 6), "s3")
+    query.batch()
+    acknowledge_progress([json.dumps(query.offset)])
+    assert reached(store) == {**dict.fromkeys(NAMES, "3-0"), "s3": "5-0"}
+
+
+def test_what_somebody_undid_is_made_up_for_with_the_next_batch(store: Store) -> None:
+    query = wide(store)
+    acknowledge(query.offset)
+    store.stream("s1").group("g", create=False).destroy()
+    store.stream("s4").group("g", create=False).set_id("1-0")
+    acknowledge(query.offset)
+    query.reader.commit(query.offset)
+    assert reached(store) == dict.fromkeys(NAMES, "3-0")
+
+
+def test_a_query_whose_store_was_moved_has_its_group_follow_there(store: Store, tmp_path: Path) -> None:
+    """Spark commits the batch before a restart anew, and that has the path of before."""
+    query = wide(store)
+    before: Offset = query.offset
+    query.reader.stop()
+    store.close()
+    shutil.move(store.path, tmp_path / "moved")
+    again = Query(tmp_path / "moved", before, streampattern="s*", streams=None, group="g")
+    again.reader.commit(before)
+    with diskstream.open(tmp_path / "moved") as moved:
+        assert reached(moved) == dict.fromkeys(NAMES, "3-0")
+
+
+def test_a_query_without_a_group_opens_nothing_for_it(store: Store, opened: list[str]) -> None:
+    for name in NAMES:
+        fill(store, range(1, 4), name)
+    query = Query(store.path, streampattern="s*", streams=None)
+    query.reader.stop()
+    opened.clear()
+    query.reader.commit(query.offset)
+    assert opened == []
