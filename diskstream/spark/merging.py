@@ -1,17 +1,15 @@
 """The order in which staged batches are appended: by partition, or by given IDs, merged where batches overlap."""
 
-import errno
-import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from diskstream.errors import ArgumentError, LimitError, StorageError, storage_error
+from diskstream.errors import ArgumentError, LimitError
 from diskstream.ids import EntryID
 from diskstream.spark.names import as_bytes, as_text
 from diskstream.spark.rows import sort_order
+from diskstream.spark.staged_reading import StagedFiles
 from diskstream.spark.staging import StagedFile
 
 if TYPE_CHECKING:
@@ -63,8 +61,11 @@ def ordered(store: "Store", files: Iterable[StagedFile], *, given: bool, check: 
         ArgumentError: with `check`, IDs that a stream has passed already; an ID that two rows have.
         LimitError: too many rows overlap to be sorted here.
     """
+    staged = StagedFiles(store.path)
     by_spelling: dict[str, list[_Place]] = {}
     for file in sorted(files, key=lambda each: (each.partition, each.path)):
+        if check and file.batches:
+            staged.check_there(file.path)
         for number, batch in enumerate(file.batches):
             place = _Place(file.path, number, batch.rows, batch.first or (0, 0), batch.last or (0, 0))
             by_spelling.setdefault(batch.stream, []).append(place)
@@ -77,21 +78,14 @@ def ordered(store: "Store", files: Iterable[StagedFile], *, given: bool, check: 
     for stream, places in sorted(by_stream.items()):
         if check:
             store.stream(as_bytes(stream))  # refuses what cannot be a stream's name
-            _check_there(store.path, places)
         if given:
             places.sort(key=lambda place: (place.first, place.last, place.path, place.number))
             if check:
                 _check_follows(store, stream, places[0].first)
-            found.append((stream, list(_merged(store.path, stream, places, check=check))))
+            found.append((stream, list(_merged(staged, stream, places, check=check))))
         else:
-            found.append((stream, [_batch(store.path, place) for place in places]))
+            found.append((stream, [_batch(staged, place) for place in places]))
     return found
-
-
-def _check_there(store: Path, places: list[_Place]) -> None:
-    for path in sorted({place.path for place in places}):
-        if not (store / path).exists():
-            raise StorageError(str(store / path), "read", errno.ENOENT, "what a task staged is gone; try again")
 
 
 def _check_follows(store: "Store", stream: str, first: tuple[int, int]) -> None:
@@ -103,39 +97,26 @@ def _check_follows(store: "Store", stream: str, first: tuple[int, int]) -> None:
         )
 
 
-def _read(store: Path, place: _Place) -> "pa.RecordBatch":
-    import pyarrow as pa
-
-    path = str(store / place.path)
-    try:
-        with pa.memory_map(path) as source:
-            return pa.ipc.open_file(source).get_batch(place.number)
-    except pa.ArrowInvalid as error:
-        raise StorageError(path, "read", errno.EIO, f"what a task staged is damaged ({error})") from error
-    except OSError as error:
-        raise storage_error(path, "read", error.errno or errno.EIO, os.strerror(error.errno or errno.EIO)) from error
+def _batch(staged: StagedFiles, place: _Place) -> Batch:
+    return Batch(place.rows, partial(staged.batch, place.path, place.number))
 
 
-def _batch(store: Path, place: _Place) -> Batch:
-    return Batch(place.rows, partial(_read, store, place))
-
-
-def _merged(store: Path, stream: str, places: list[_Place], *, check: bool) -> Iterator[Batch]:
+def _merged(staged: StagedFiles, stream: str, places: list[_Place], *, check: bool) -> Iterator[Batch]:
     """Batches in order of IDs; runs of them that overlap are sorted as one."""
     run: list[_Place] = []
     reached = (-1, -1)
     for place in places:
         if run and place.first > reached:
-            yield from _of_run(store, stream, run, check=check)
+            yield from _of_run(staged, stream, run, check=check)
             run = []
         run.append(place)
         reached = max(reached, place.last)
-    yield from _of_run(store, stream, run, check=check)
+    yield from _of_run(staged, stream, run, check=check)
 
 
-def _of_run(store: Path, stream: str, run: list[_Place], *, check: bool) -> Iterator[Batch]:
+def _of_run(staged: StagedFiles, stream: str, run: list[_Place], *, check: bool) -> Iterator[Batch]:
     if len(run) == 1:
-        yield _batch(store, run[0])
+        yield _batch(staged, run[0])
         return
     rows = sum(place.rows for place in run)
     if rows > MAX_MERGED_ROWS:
@@ -145,7 +126,7 @@ def _of_run(store: Path, stream: str, run: list[_Place], *, check: bool) -> Iter
             MAX_MERGED_ROWS,
             rows,
         )
-    sorted_run = _Sorted(store, stream, run)
+    sorted_run = _Sorted(staged, stream, run)
     if check:
         sorted_run.check()
     for start in range(0, rows, _MERGED_BATCH_ROWS):
@@ -159,8 +140,8 @@ class _Sorted:
     it is taken window by window, and where even one is large, with offsets that reach further.
     """
 
-    def __init__(self, store: Path, stream: str, run: list[_Place]) -> None:
-        self._store, self._stream, self._run = store, stream, run
+    def __init__(self, staged: StagedFiles, stream: str, run: list[_Place]) -> None:
+        self._staged, self._stream, self._run = staged, stream, run
         self._rows = sum(place.rows for place in run)
         self._batches: list[pa.RecordBatch] = []
         self._order: Any = None
@@ -172,7 +153,7 @@ class _Sorted:
         Raises:
             ArgumentError: two rows have one ID.
         """
-        self._in_order([_read(self._store, place) for place in self._run], ": nothing was added")
+        self._in_order([self._staged.batch(place.path, place.number) for place in self._run], ": nothing was added")
 
     def _in_order(self, batches: "list[pa.RecordBatch]", more: str = "") -> Any:
         import numpy as np
@@ -193,7 +174,7 @@ class _Sorted:
         import numpy as np
 
         if not self._batches:
-            batches = [_read(self._store, place) for place in self._run]
+            batches = [self._staged.batch(place.path, place.number) for place in self._run]
             self._order = self._in_order(batches)
             # What is small is made one, from which is taken faster.
             self._batches = [_one(batches)] if sum(batch.nbytes for batch in batches) < _FAR_BYTES else batches

@@ -2,7 +2,7 @@
 
 import fnmatch
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +19,7 @@ from diskstream.errors import (
 )
 from diskstream.ids import MAX_ID, MIN_ID, EntryID
 from diskstream.options import streams_within_descriptors
+from diskstream.spark.many_streams import streams_kept_open
 from diskstream.spark.names import as_text
 from diskstream.spark.options import Bounds, ReadOptions
 from diskstream.spark.partitions import EntriesPartition, Slice, pack, spread
@@ -202,7 +203,7 @@ def plan_entries(options: ReadOptions) -> list[EntriesPartition]:
 
 def _planned(path: str, names: list[bytes], options: ReadOptions) -> list[tuple[Slice, ...]]:
     """What tasks read; the bounds are of the same moment as the lease."""
-    with diskstream.open(path, read_only=True) as store:
+    with diskstream.open(path, read_only=True, max_open_streams=streams_kept_open()) as store:
         ranges = []
         for name in names:
             stream = store.stream(name)
@@ -239,18 +240,20 @@ def partitioned(
         CorruptionError: an index is damaged, and that is not to be skipped.
     """
     limits = options.max_entries_per_partition, options.max_bytes_per_partition
-    slices = _all_slices(store, ranges, options, limits)
+    cut = [_cut(store, each, options, limits) for each in ranges]
+    slices = [each for own in cut for each in own]
     entries, size_bytes = sum(each.entries for each in slices), sum(each.size_bytes for each in slices)
     if options.min_partitions is not None and slices:
         limits = _shares(limits, entries, size_bytes, options.min_partitions)
-        slices = _all_slices(store, ranges, options, limits)
+        slices = _cut_finer(store, ranges, options, limits, cut)
     packed = pack(slices, limits[1], limits[0])
     if options.min_partitions is not None:
         return packed
     count = enough_for_cores(len(packed), entries, size_bytes)
     if count <= 1:
         return packed
-    even = spread(_all_slices(store, ranges, options, _shares(limits, entries, size_bytes, _PIECES * count)), count)
+    finer = _cut_finer(store, ranges, options, _shares(limits, entries, size_bytes, _PIECES * count), cut)
+    even = spread(finer, count)
     return even if all(_within(run, limits) for run in even) else packed
 
 
@@ -266,22 +269,31 @@ def _shares(limits: tuple[int, int], entries: int, size_bytes: int, count: int) 
     return min(limits[0], max(1, -(-entries // count))), min(limits[1], max(1, -(-size_bytes // count)))
 
 
-def _within(run: tuple[Slice, ...], limits: tuple[int, int]) -> bool:
+def _within(run: Sequence[Slice], limits: tuple[int, int]) -> bool:
     return sum(each.entries for each in run) <= limits[0] and sum(each.size_bytes for each in run) <= limits[1]
 
 
-def _all_slices(
-    store: Store, ranges: list[tuple[bytes, EntryID, EntryID]], options: ReadOptions, limits: tuple[int, int]
+_Range = tuple[bytes, EntryID, EntryID]
+
+
+def _cut(store: Store, within: _Range, options: ReadOptions, limits: tuple[int, int]) -> list[Slice]:
+    name, first, last = within
+    damaged = options.on_corruption == "skip"
+    try:
+        return list(slices_of(store.stream(name), first, last, limits, tail=options.include_tail, damaged=damaged))
+    except CorruptionError:
+        if options.on_corruption == "fail":
+            raise
+        # The task that reads it finds out how much is lost, and reports it.
+        return [Slice(name, (first.ms, first.seq), (last.ms, last.seq), 1, 1)]
+
+
+def _cut_finer(
+    store: Store, ranges: list[_Range], options: ReadOptions, limits: tuple[int, int], cut: list[list[Slice]]
 ) -> list[Slice]:
-    slices: list[Slice] = []
-    for name, first, last in ranges:
-        stream = store.stream(name)
-        try:
-            damaged = options.on_corruption == "skip"
-            slices.extend(slices_of(stream, first, last, limits, tail=options.include_tail, damaged=damaged))
-        except CorruptionError:
-            if options.on_corruption == "fail":
-                raise
-            # The task that reads it finds out how much is lost, and reports it.
-            slices.append(Slice(name, (first.ms, first.seq), (last.ms, last.seq), 1, 1))
-    return slices
+    """All slices, within new limits: only streams of which one is too large for these are looked at again."""
+    finer: list[Slice] = []
+    for each, own in zip(ranges, cut, strict=True):
+        is_fine = all(_within([one], limits) for one in own)
+        finer.extend(own if is_fine else _cut(store, each, options, limits))
+    return finer

@@ -23,6 +23,7 @@ from diskstream.spark.jobs.manifest import ArchivedFile, Manifest, Reach, latest
 from diskstream.spark.jobs.outcome import Guarded, done
 from diskstream.spark.jobs.place import Place
 from diskstream.spark.jobs.run import run_tasks
+from diskstream.spark.many_streams import streams_kept_open
 from diskstream.spark.options import ReadOptions
 from diskstream.spark.partitions import Slice, pack
 from diskstream.spark.planning import chosen_streams, open_for_planning, slices_of
@@ -167,7 +168,7 @@ def run(spark: "SparkSession | None", settings: ReconcileSettings) -> ReconcileS
         if spark is None or settings.dry_run:
             return _planned(settings, base, store, names, began)
         with leased(store, names, settings.lease_ttl_s) as lease:
-            with diskstream.open(lease, read_only=True) as moment:
+            with diskstream.open(lease, read_only=True, max_open_streams=streams_kept_open()) as moment:
                 ranges, notes = _ranges(settings, base, moment, names)
                 tasks = _tasks(settings, base, moment, ranges, names)
             sides = done(run_tasks(spark, "summing up", tasks, Guarded(sum_side), quiet=settings.quiet))

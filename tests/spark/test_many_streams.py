@@ -1,0 +1,125 @@
+"""Reads and writes of many streams: each is opened once, and each staged file too, however many streams are in it."""
+
+import resource
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import diskstream
+from diskstream import Store
+
+pa = pytest.importorskip("pyarrow")
+pytest.importorskip("pyspark.sql.types")
+
+from diskstream.spark import planning  # noqa: E402  # after what it needs
+from diskstream.spark.commit import Manifest, commit  # noqa: E402
+from diskstream.spark.many_streams import streams_kept_open  # noqa: E402
+from diskstream.spark.options import ReadOptions  # noqa: E402
+from diskstream.spark.planning import plan_entries  # noqa: E402
+from diskstream.spark.rows import Target  # noqa: E402
+from diskstream.spark.staging import stage  # noqa: E402
+from diskstream.spark.writers import EntriesWriter  # noqa: E402
+from tests.spark.staged_rows import LONG, TEXT, options, schema  # noqa: E402
+
+NAMES = [f"s{number}" for number in range(6)]
+COLUMNS = schema(stream=TEXT, id_ms=LONG, id_seq=LONG, n=LONG)
+
+
+@pytest.fixture
+def at(tmp_path: Path) -> Path:
+    """Where a store of a few streams is."""
+    with diskstream.open(tmp_path / "at") as store:
+        for name in NAMES:
+            store.stream(name).add_many([{"n": number} for number in range(40)], ids=[f"{n}-1" for n in range(40)])
+        store.seal()
+    return tmp_path / "at"
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> "Counter[str]":
+    """How often streams are opened, of stores that keep two of them open where nobody says how many."""
+    found: Counter[str] = Counter()
+    really: Callable[..., Store] = diskstream.open
+    opening: Callable[..., Any] = Store._open_log
+
+    def noted(store: Store, name: bytes, where: Path) -> Any:
+        if "/leases/" in str(store.path) or not store.read_only:
+            found[f"{'read' if store.read_only else 'write'} {name.decode()}"] += 1
+        return opening(store, name, where)
+
+    monkeypatch.setattr(Store, "_open_log", noted)
+    monkeypatch.setattr(diskstream, "open", lambda path, **given: really(path, **{"max_open_streams": 2, **given}))
+    return found
+
+
+@pytest.mark.parametrize("more", [{}, {"minpartitions": "4"}, {"minpartitions": "50"}])
+def test_a_plan_opens_each_stream_once(at: Path, opened: "Counter[str]", more: dict[str, str]) -> None:
+    parts = plan_entries(ReadOptions.parse({"path": str(at), **more}).check())
+    assert sum(each.entries for part in parts for each in part.slices) == 40 * len(NAMES)
+    assert set(opened.values()) == {1}
+
+
+def test_only_streams_that_are_too_large_for_a_part_are_cut_again(at: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with diskstream.open(at) as store:
+        store.stream("large").add_many([{"n": number} for number in range(4000)])
+        store.seal()
+    looked: Counter[bytes] = Counter()
+    really = planning.slices_of
+
+    def noted(stream: diskstream.Stream, *args: Any, **more: Any) -> Any:
+        looked[stream.name] += 1
+        return really(stream, *args, **more)
+
+    monkeypatch.setattr(planning, "slices_of", noted)
+    parts = plan_entries(ReadOptions.parse({"path": str(at), "minpartitions": "4"}).check())
+    assert looked == {b"large": 2, **{name.encode(): 1 for name in NAMES}}
+    assert len(parts) >= 4
+    assert sum(each.entries for part in parts for each in part.slices) == 4000 + 40 * len(NAMES)
+
+
+def rows(first: int, count: int = 2) -> Any:
+    """Rows of each stream, in turn, from an ID on."""
+    n = [first + at for at in range(count) for _ in NAMES]
+    columns = {"id_ms": n, "id_seq": [0] * len(n), "n": n}
+    return pa.record_batch(
+        {"stream": NAMES * count, **{name: pa.array(each, pa.int64()) for name, each in columns.items()}}
+    )
+
+
+def test_a_write_opens_each_stream_once(at: Path, opened: "Counter[str]") -> None:
+    writer = EntriesWriter(options(path=str(at), ids="columns"), COLUMNS, overwrite=False)
+    parts: list[Any] = [writer.write(iter([rows(100)])), writer.write(iter([rows(102)]))]
+    opened.clear()
+    writer.commit(parts)
+    assert opened == {f"write {name}": 1 for name in NAMES}
+    with diskstream.open(at) as store:
+        for name in NAMES:
+            assert [int(entry[b"n"]) for entry in store.stream(name).range("100", "+")] == [100, 101, 102, 103]
+
+
+def test_a_commit_opens_each_staged_file_once(at: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each has a footer that lists all of its batches: read for each of them, a wide write cost their square."""
+    target = Target.of(COLUMNS, options(ids="columns"))
+    files = tuple(stage(at, ("job", task), [rows(200 + task, 2)], target, 8) for task in range(0, 4, 2))
+    read: Counter[str] = Counter()
+    really = pa.memory_map
+
+    def noted(path: str) -> Any:
+        read[str(Path(path).relative_to(at))] += 1
+        return really(path)
+
+    monkeypatch.setattr(pa, "memory_map", noted)
+    with diskstream.open(at) as store:
+        commit(store, Manifest("query:q", 0, given=True, files=files))
+    assert read == {each.path: 1 for each in files}
+
+
+@pytest.mark.parametrize(("soft", "kept"), [(256, 256), (1024, 256), (4096, 1024), (1 << 20, 4096)])
+def test_half_of_the_descriptors_are_left_to_others(soft: int, kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (soft, 1 << 20))
+    assert streams_kept_open() == kept
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (resource.RLIM_INFINITY,) * 2)
+    assert streams_kept_open() == 4096
