@@ -17,7 +17,7 @@ from diskstream.spark.jobs import archive, compact
 from diskstream.spark.jobs import replay as job
 from diskstream.spark.jobs.manifest import latest
 from diskstream.spark.jobs.place import Place
-from diskstream.spark.jobs.replaced_sources import as_they_are
+from diskstream.spark.jobs.replaced_sources import FilesNow, as_they_are
 from diskstream.spark.jobs.replay import ReplaySettings
 from tests.spark.archives import fill, in_process, no_spark
 
@@ -145,7 +145,7 @@ def test_a_killed_replay_of_files_that_are_in_no_version_any_more_is_refused() -
     name = f"stream=s/date=1970-01-01/part-1-0-9-0-{'0' * 32}.parquet"
     for path in (name, "stream=s/other.parquet"):
         with pytest.raises(ArgumentError, match="replay what is left under another name"):
-            as_they_are([("s", path, "0-0", "99-0")], [])
+            as_they_are([("s", path, "0-0", "99-0")], FilesNow([]))
 
 
 @pytest.mark.timeout(240)

@@ -5,6 +5,7 @@ manifest. It reads from a lease, so no trim can take away what it is about to re
 """
 
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,7 +25,7 @@ from diskstream.spark.jobs.archive_plan import (
 from diskstream.spark.jobs.folders import cut, folder_of
 from diskstream.spark.jobs.garbage import Garbage, check_grace, collect, collect_behind, running
 from diskstream.spark.jobs.leasing import leased
-from diskstream.spark.jobs.manifest import ArchivedFile, Manifest, latest
+from diskstream.spark.jobs.manifest import ArchivedFile, Manifest, by_stream, latest
 from diskstream.spark.jobs.names_among import NamesAmong
 from diskstream.spark.jobs.outcome import Guarded
 from diskstream.spark.jobs.part_reading import verify_part
@@ -179,7 +180,9 @@ def run(spark: "SparkSession | None", settings: ArchiveSettings) -> ArchiveSumma
         if spark is None or settings.dry_run:
             settings = replace(settings, dry_run=True)
             plan = plan_streams(settings, base, shape, store, names)
-            entries = {name: sum(s.entries for s in plan.slices if s.stream == name) for name in names}
+            entries: Counter[bytes] = Counter()
+            for each in plan.slices:
+                entries[each.stream] += each.entries
             garbage = collect(place, settings.grace_s, dry_run=True)
             return _summary(
                 settings, plan, names, planned=entries, files=[], version=base.version, garbage=garbage, began=began
@@ -229,9 +232,9 @@ def _summary(
     garbage: Garbage,
     began: float,
 ) -> ArchiveSummary:
-    streams = []
+    streams, of_stream = [], by_stream(files)
     for name in names:
-        own = [each for each in files if each.stream == name]
+        own = of_stream.get(name, [])
         reach = plan.base.streams.get(name) if settings.dry_run else plan.reaches.get(name, plan.base.streams.get(name))
         one = StreamArchived(
             name,

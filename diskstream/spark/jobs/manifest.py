@@ -82,6 +82,14 @@ class ArchivedFile:
         return self.path.rpartition("/")[0]
 
 
+def by_stream(files: Iterable[ArchivedFile]) -> dict[bytes, list[ArchivedFile]]:
+    """The files of each stream, in their order."""
+    found: dict[bytes, list[ArchivedFile]] = {}
+    for each in files:
+        found.setdefault(each.stream, []).append(each)
+    return found
+
+
 @dataclass(frozen=True)
 class Reach:
     """The IDs between which all entries of a stream that were live then are archived, both included.

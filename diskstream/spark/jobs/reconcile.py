@@ -7,6 +7,7 @@ one, and what is missing, extra or different is told by segment of the store.
 """
 
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -19,7 +20,7 @@ from diskstream.spark.jobs.comparing import DayTask, Differing, Side, SideTask, 
 from diskstream.spark.jobs.digest import Digest
 from diskstream.spark.jobs.folders import DAY_MS
 from diskstream.spark.jobs.leasing import leased
-from diskstream.spark.jobs.manifest import ArchivedFile, Manifest, Reach, latest
+from diskstream.spark.jobs.manifest import Manifest, Reach, by_stream, latest
 from diskstream.spark.jobs.outcome import Guarded, done
 from diskstream.spark.jobs.place import Place
 from diskstream.spark.jobs.run import run_tasks
@@ -205,9 +206,24 @@ def _all_compared(
     sums: tuple[_Sums, _Sums],
 ) -> tuple[StreamCompared, ...]:
     ranges, notes = planned
+    files = by_stream(base.files)
+    days: dict[bytes, set[int]] = {}
+    rows: tuple[Counter[bytes], Counter[bytes]] = Counter(), Counter()
+    for side, into in zip(sums, rows, strict=True):
+        for (stream, day), digest in side.items():
+            into[stream] += digest.rows
+            days.setdefault(stream, set()).add(day)
+
+    def compared(name: bytes, reach: Reach | None, note: str) -> StreamCompared:
+        first, last = (reach.first, reach.last) if reach else (None, None)
+        before = sum(each.rows for each in files.get(name, []) if reach is None or each.last < reach.first)
+        return StreamCompared(name, first, last, rows[0][name], rows[1][name], len(days.get(name, ())), before, note)
+
     lost = _lost(settings, base, names)
-    compared = [_compared(base, name, ranges.get(name), sums, notes.get(name, "")) for name in names]
-    return (*compared, *(_compared(base, name, None, sums, "the store has no such stream") for name in lost))
+    return (
+        *(compared(name, ranges.get(name), notes.get(name, "")) for name in names),
+        *(compared(name, None, "the store has no such stream") for name in lost),
+    )
 
 
 def _ranges(
@@ -288,6 +304,7 @@ def _differing(
 ) -> list[DayTask]:
     """A task for each day that differs."""
     tasks, (stored, archived) = [], sums
+    of_stream = by_stream(base.files)
     for key in sorted(stored.keys() | archived.keys()):
         if stored.get(key, Digest()) == archived.get(key, Digest()):
             continue
@@ -295,14 +312,10 @@ def _differing(
         reach = ranges[stream]
         first = max(reach.first, EntryID(day * DAY_MS, 0))
         last = min(reach.last, EntryID(min((day + 1) * DAY_MS - 1, MAX_ID.ms), MAX_ID.seq))
-        files = tuple(_within(base.files, stream, first, last))
+        files = tuple(each for each in of_stream.get(stream, []) if each.last >= first and each.first <= last)
         low, high = (first.ms, first.seq), (last.ms, last.seq)
         tasks.append(DayTask(lease, settings.archive, base.shape, stream, low, high, files))
     return tasks
-
-
-def _within(files: Iterable[ArchivedFile], stream: bytes, first: EntryID, last: EntryID) -> Iterable[ArchivedFile]:
-    return (each for each in files if each.stream == stream and each.last >= first and each.first <= last)
 
 
 def _finding(task: DayTask, each: Differing) -> Finding:
@@ -312,19 +325,3 @@ def _finding(task: DayTask, each: Differing) -> Finding:
     except OverflowError:
         date = str(day)
     return Finding(task.stream, date, each.kind, each.segment, each.entries, each.first, each.last)
-
-
-def _compared(base: Manifest, name: bytes, reach: Reach | None, sums: tuple[_Sums, _Sums], note: str) -> StreamCompared:
-    stored, archived = sums
-    own = [each for each in base.files if each.stream == name]
-    before = [each.rows for each in own if reach is None or each.last < reach.first]
-    return StreamCompared(
-        name,
-        reach.first if reach else None,
-        reach.last if reach else None,
-        sum(each.rows for (stream, _), each in stored.items() if stream == name),
-        sum(each.rows for (stream, _), each in archived.items() if stream == name),
-        len({day for stream, day in stored.keys() | archived.keys() if stream == name}),
-        sum(before),
-        note,
-    )

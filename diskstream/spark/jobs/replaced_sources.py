@@ -10,7 +10,7 @@ from diskstream.ids import EntryID
 from diskstream.spark.jobs.manifest import ArchivedFile, Manifest
 from diskstream.spark.names import as_bytes
 
-__all__ = ["REPLAY_THE_REST", "Part", "as_they_are", "check_archive", "check_streams"]
+__all__ = ["REPLAY_THE_REST", "FilesNow", "Part", "as_they_are", "check_archive", "check_streams"]
 
 REPLAY_THE_REST: Final = "replay what is left under another name, with the option start"
 
@@ -55,7 +55,19 @@ def check_archive(path: str, now: Manifest, identities: Sequence[str]) -> None:
         )
 
 
-def as_they_are(parts: Iterable[Part], files: Sequence[ArchivedFile]) -> tuple[Part, ...]:
+class FilesNow:
+    """The files of an archive's latest version: by their paths, and those of each folder."""
+
+    def __init__(self, files: Iterable[ArchivedFile]) -> None:
+        """Sorts them out, once for all that is asked of them."""
+        self.by_path: dict[str, ArchivedFile] = {}
+        self.by_folder: dict[str, list[ArchivedFile]] = {}
+        for each in files:
+            self.by_path[each.path] = each
+            self.by_folder.setdefault(each.folder, []).append(each)
+
+
+def as_they_are(parts: Iterable[Part], files: FilesNow) -> tuple[Part, ...]:
     """Parts of the files that now hold the same rows: of a file's own IDs, which its name says, and in its folder.
 
     Args:
@@ -65,17 +77,16 @@ def as_they_are(parts: Iterable[Part], files: Sequence[ArchivedFile]) -> tuple[P
     Raises:
         ArgumentError: none of these holds rows of a part.
     """
-    named = {each.path for each in files}
     found: list[Part] = []
     for target, path, low, high in parts:
-        if path in named:
+        if path in files.by_path:
             found.append((target, path, low, high))
             continue
         folder, _, name = path.rpartition("/")
         ends = _NAME.fullmatch(name)
         first, last = (ends[1], ends[2]) if ends else (low, high)
         within = max(EntryID(low), EntryID(first)), min(EntryID(high), EntryID(last))
-        beside = (each for each in files if each.folder == folder)
+        beside = files.by_folder.get(folder, [])
         others = [each for each in beside if ends and each.last >= within[0] and each.first <= within[1]]
         if not others:
             raise ArgumentError(

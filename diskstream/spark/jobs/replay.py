@@ -26,7 +26,7 @@ from diskstream.spark.jobs.manifest import ArchivedFile, Shape, latest
 from diskstream.spark.jobs.outcome import Guarded, split
 from diskstream.spark.jobs.part_reading import checked_part, rows_within
 from diskstream.spark.jobs.place import Place
-from diskstream.spark.jobs.replaced_sources import REPLAY_THE_REST, as_they_are, check_archive, check_streams
+from diskstream.spark.jobs.replaced_sources import REPLAY_THE_REST, FilesNow, as_they_are, check_archive, check_streams
 from diskstream.spark.jobs.replay_settings import ReplaySettings, ReplaySummary, Round, Work
 from diskstream.spark.jobs.replay_targets import check_targets
 from diskstream.spark.jobs.run import run_tasks
@@ -369,16 +369,17 @@ def _present(works: Sequence[Work]) -> list[_Present]:
     Raises:
         ArgumentError: it is another one now, or has not the rows any more.
     """
-    archives = {work.path: latest(Place(work.path)) for work in works if work.archive}
+    archives = {path: latest(Place(path)) for path in {work.path for work in works if work.archive}}
+    files = {path: FilesNow(now.files) for path, now in archives.items()}
     found: list[_Present] = []
     for work in works:
         if not work.archive:
             found.append((work, ()))
             continue
-        now = archives[work.path]
-        check_archive(work.path, now, work.identities)
-        files, parts = {each.path: each for each in now.files}, as_they_are(work.parts, now.files)
-        found.append((replace(work, parts=parts), tuple(files[path] for _, path, *_ in parts)))
+        check_archive(work.path, archives[work.path], work.identities)
+        there = files[work.path]
+        parts = as_they_are(work.parts, there)
+        found.append((replace(work, parts=parts), tuple(there.by_path[path] for _, path, *_ in parts)))
     return found
 
 
