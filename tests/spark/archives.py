@@ -22,9 +22,16 @@ Fields = list[tuple[bytes, bytes]]
 
 
 def in_process(
-    spark: object, what: str, tasks: Sequence[Any], work: Callable[[Any], Any], *, quiet: bool = False
+    spark: object,
+    what: str,
+    tasks: Sequence[Any],
+    work: Callable[[Any], Any],
+    *,
+    quiet: bool = False,
+    sizes: Sequence[int] | None = None,
 ) -> Any:
     """Stands in for `run_tasks`: as there, tasks and results travel as pickles."""
+    assert sizes is None or len(sizes) == len(tasks)
     return [pickle.loads(pickle.dumps(work(pickle.loads(pickle.dumps(task))))) for task in tasks]
 
 

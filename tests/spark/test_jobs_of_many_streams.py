@@ -51,7 +51,7 @@ def file_of(name: bytes, day: int) -> ArchivedFile:
 
 def test_an_archive_sums_up_what_it_did_in_two_looks(files: Counted) -> None:
     plan = ArchivePlan(Manifest(), Shape(), "", (), {name: Reach(EntryID(0, 0), EntryID(9, 0)) for name in NAMES})
-    told: dict[str, Any] = {"planned": {}, "files": files, "version": 1, "garbage": Garbage(0, 0), "began": 0.0}
+    told: dict[str, Any] = {"planned": {}, "files": files, "version": 1, "garbage": Garbage(), "began": 0.0}
     summary = archive._summary(ArchiveSettings("store", "archive"), plan, NAMES, **told)
     assert Counted.looks <= 2 * len(files)
     assert [(each.entries, each.files, each.size_bytes) for each in summary.streams] == [(20, 2, 2000)] * len(NAMES)

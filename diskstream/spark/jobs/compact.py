@@ -185,7 +185,8 @@ def run(spark: "SparkSession | None", settings: CompactSettings) -> CompactSumma
     if runs and spark is not None and not settings.dry_run:
         with running(place) as marker:
             tasks = [CompactTask(settings.archive, run, base.shape, marker.job, settings.verify) for run in runs]
-            outcomes = run_tasks(spark, "compacting", tasks, Guarded(merge_files), quiet=settings.quiet)
+            sizes = [sum(each.size_bytes for each in run) for run in runs]
+            outcomes = run_tasks(spark, "compacting", tasks, Guarded(merge_files), quiet=settings.quiet, sizes=sizes)
 
             def following(files: list[ArchivedFile]) -> Manifest:
                 kept = (each for each in base.files if each.path not in old)

@@ -47,6 +47,11 @@ class SideTask:
     file: ArchivedFile | None = None
     within: tuple[tuple[int, int], tuple[int, int]] | None = None
 
+    @property
+    def size_bytes(self) -> int:
+        """About how much it reads."""
+        return sum(each.size_bytes for each in self.slices) + (self.file.size_bytes if self.file else 0)
+
 
 @dataclass(frozen=True)
 class Side:

@@ -172,7 +172,8 @@ def run(spark: "SparkSession | None", settings: ReconcileSettings) -> ReconcileS
             with diskstream.open(lease, read_only=True, max_open_streams=streams_kept_open()) as moment:
                 ranges, notes = _ranges(settings, base, moment, names)
                 tasks = _tasks(settings, base, moment, ranges, names)
-            sides = done(run_tasks(spark, "summing up", tasks, Guarded(sum_side), quiet=settings.quiet))
+            sizes = [each.size_bytes for each in tasks]
+            sides = done(run_tasks(spark, "summing up", tasks, Guarded(sum_side), quiet=settings.quiet, sizes=sizes))
             sums, findings = _sums(tasks, sides)
             differing = _differing(settings, base, str(lease), ranges, sums)
             told = done(run_tasks(spark, "comparing", differing, Guarded(compare_rows), quiet=settings.quiet))

@@ -6,7 +6,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -19,17 +19,26 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-__all__ = ["run_tasks", "told_by"]
+__all__ = ["run_tasks", "together", "told_by"]
 
 _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")
 _LOOK_S = 0.2
+# Spark spends some 50 ms on a task of its own, in which one of ours reads some MB.
+_TOGETHER_BYTES: Final = 32 << 20
+_LEAST_A_CORE: Final = 4  # of Spark's tasks, where there is that much: so cores have as much as others
 _RAISED = re.compile(r"^[\w.]+(?:Error|Exception): .+$", re.MULTILINE)
 _OURS = re.compile(r"^diskstream\.errors\.(\w+): (.+)$", re.MULTILINE)
 
 
 def run_tasks(
-    spark: "SparkSession", what: str, tasks: Sequence[_Task], work: Callable[[_Task], _Result], *, quiet: bool = False
+    spark: "SparkSession",
+    what: str,
+    tasks: Sequence[_Task],
+    work: Callable[[_Task], _Result],
+    *,
+    quiet: bool = False,
+    sizes: Sequence[int] | None = None,
 ) -> list[_Result]:
     """Runs `work` on each task, side by side on the workers, and returns the results in the order of the tasks.
 
@@ -42,6 +51,7 @@ def run_tasks(
         tasks: what is to be done; pickled, as are the results.
         work: runs in a worker process; it must be importable there.
         quiet: show no progress, even on a terminal.
+        sizes: about how many bytes each task reads: small ones are then run by one task of Spark's, after each other.
 
     Raises:
         DiskstreamError: what a task raised of ours, in its words; a worker that has not what the driver has; a JVM
@@ -50,13 +60,39 @@ def run_tasks(
     if not tasks:
         return []
     with _told():
-        return _run(spark, what, tasks, work, quiet=quiet)
+        cores = spark.sparkContext.defaultParallelism if sizes else 1
+        runs = together(sizes, cores) if sizes else [range(at, at + 1) for at in range(len(tasks))]
+        return _run(spark, what, tasks, work, runs, quiet=quiet)
+
+
+def together(sizes: Sequence[int], cores: int) -> list[range]:
+    """Which tasks one of Spark's runs: neighbours, some MB, and no more than that each core has a few such runs.
+
+    Args:
+        sizes: of the tasks, in bytes.
+        cores: how many of Spark's tasks run side by side.
+    """
+    most = max(1, len(sizes) // (_LEAST_A_CORE * cores))
+    runs: list[range] = []
+    begin = held = 0
+    for at, size in enumerate(sizes):
+        if at > begin and (held + size > _TOGETHER_BYTES or at - begin >= most):
+            runs.append(range(begin, at))
+            begin, held = at, 0
+        held += size
+    return [*runs, range(begin, len(sizes))]
 
 
 def _run(
-    spark: "SparkSession", what: str, tasks: Sequence[_Task], work: Callable[[_Task], _Result], *, quiet: bool
+    spark: "SparkSession",
+    what: str,
+    tasks: Sequence[_Task],
+    work: Callable[[_Task], _Result],
+    runs: Sequence[range],
+    *,
+    quiet: bool,
 ) -> list[_Result]:
-    given = spark.sparkContext.broadcast([pickle.dumps((work, task)) for task in tasks])
+    given = spark.sparkContext.broadcast([pickle.dumps((work, run, [tasks[at] for at in run])) for run in runs])
     driver = versions.VERSION
 
     def in_worker(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
@@ -65,14 +101,14 @@ def _run(
         versions.check(driver)  # before anything of ours is read that another version may have made otherwise
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                to_do, task = pickle.loads(given.value[number])  # our own, of this job
-                result = pickle.dumps(to_do(task))
-                yield pa.RecordBatch.from_pydict({"number": [number], "result": [result]})
+                to_do, run, own = pickle.loads(given.value[number])  # our own, of this job
+                for at, task in zip(run, own, strict=True):
+                    yield pa.RecordBatch.from_pydict({"number": [at], "result": [pickle.dumps(to_do(task))]})
         spare_the_collector()
 
-    frame = spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(in_worker, "number long, result binary")
+    frame = spark.range(0, len(runs), 1, len(runs)).mapInArrow(in_worker, "number long, result binary")
     try:
-        with _Watch(spark, what, len(tasks), quiet=quiet):
+        with _Watch(spark, what, len(runs), quiet=quiet):
             rows = frame.collect()
     finally:
         given.destroy()  # with its file on the driver
