@@ -60,6 +60,13 @@ class KeptStores:
                     kept.store.close()
                 self._drop(self._most)
 
+    def let_go(self, path: str) -> None:
+        """Has the next reader open the store at `path` anew; whoever reads it goes on."""
+        with self._mutex:
+            kept = self._kept.pop(path, None)
+            if kept is not None and not kept.readers:
+                kept.store.close()
+
     def forget(self) -> None:
         """Closes what nobody reads."""
         with self._mutex:

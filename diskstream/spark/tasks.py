@@ -67,10 +67,13 @@ def read_entries(partition: EntriesPartition, plan: Plan, options: ReadOptions) 
     """
     versions.check(partition.version)
     assemble = plan.assembler(large_ids=options.large_ids)
-    with opened(partition) as store:
-        for each in partition.slices:
-            text = as_text(each.stream)
-            read = partial(_scan, each=each, plan=plan, options=options)
+    if partition.leased:
+        check_seen(partition.path, partition.given)
+    anew: list[str] = []
+    for each in partition.slices:
+        text = as_text(each.stream)
+        read = partial(_scan, each=each, plan=plan, options=options)
+        with _opened_for(each, partition, anew) as store:
             if partition.leased or options.fail_on_data_loss:
                 found = whole(store, each.stream, each.range, read, identity=each.identity)
             else:
@@ -78,6 +81,28 @@ def read_entries(partition: EntriesPartition, plan: Plan, options: ReadOptions) 
             for batch in found:
                 yield assemble(text, batch)
     spare_the_collector()
+
+
+@contextmanager
+def _opened_for(each: Slice, partition: EntriesPartition, anew: list[str]) -> Iterator[Store]:
+    """The store for a slice of it: opened anew, once (`anew` says whether it was), where it does not see what was
+    planned. It was kept open from an earlier task, and who has one open for reading does not see that it was repaired:
+    the rest of a log would be taken for gone."""
+    with STORES.reading(partition.path) as store:
+        if partition.leased or anew or not _is_behind(store.stream(each.stream), each):
+            yield store
+            return
+    anew.append(partition.path)
+    STORES.let_go(partition.path)
+    with STORES.reading(partition.path) as store:
+        yield store
+
+
+def _is_behind(stream: Stream, each: Slice) -> bool:
+    try:
+        return stream.last_id() < each.range[1]
+    except CorruptionError:
+        return True  # it may be mended since; if not, whoever reads it says so
 
 
 def _what_is_left(
