@@ -38,7 +38,8 @@ def rollup_stream(
     A batch of the query is one folder ``batch=<number>`` of `output`: a batch that is repeated after a failure finds
     its folder and writes nothing, so that with the same checkpoint each window is written exactly once. The columns are
     those of the batch job; quantiles come from Spark's `percentile_approx`. Entries that come later than the
-    settings' `lateness_ms` behind the newest may be left out, as Spark's watermarks go.
+    settings' `lateness_ms` behind the newest may be left out, as Spark's watermarks go: the query's progress counts
+    them (``numRowsDroppedByWatermark`` of its ``stateOperators``), those of one window and group in a batch as one.
 
     Args:
         spark: a session that knows the format ``diskstream``.
