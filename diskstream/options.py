@@ -12,9 +12,9 @@ __all__ = ["Options", "streams_within_descriptors"]
 _INTERVAL = re.compile(r"interval=([0-9]{1,9})(?:ms)?")  # at most eleven days
 
 
-_MOST_STREAMS = 4096  # each has a mapping, of which the kernel gives a process some 65,000
-_DESCRIPTORS_EACH = 3  # two of an open stream, and half as many left for all else
-_OTHER_DESCRIPTORS = 64
+# Of who looks at all streams of a store in turn. Each has two descriptors, and half of all are left to others; and a
+# mapping, of which the kernel gives a process some 65,000.
+_LEAST_STREAMS, _MOST_STREAMS, _DESCRIPTORS_EACH = 256, 4096, 4
 
 
 def _check(name: str, value: object, low: int, high: int) -> None:
@@ -103,7 +103,7 @@ def streams_within_descriptors() -> int:
 
     Of more streams than are kept open a look opens all of them anew, which costs a millisecond and some flushes each.
     """
-    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    if limit == resource.RLIM_INFINITY:
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
         return _MOST_STREAMS
-    return max(16, min(_MOST_STREAMS, (limit - _OTHER_DESCRIPTORS) // _DESCRIPTORS_EACH))
+    return max(_LEAST_STREAMS, min(_MOST_STREAMS, soft // _DESCRIPTORS_EACH))

@@ -42,8 +42,9 @@ def acknowledge(offset: Mapping[str, str]) -> None:
         return
     path, name = found
     with _MUTEX:
-        told = _TOLD.setdefault((path, name), {})
-        known = offsets.identities(offset)
+        known, before = offsets.identities(offset), _TOLD.get((path, name), {})
+        # Of streams that the query reads no more nothing is kept.
+        told = _TOLD[path, name] = {each: before[each] for each in known.values() if each in before}
         left = {
             stream: at for stream, at in offsets.decode(offset).items() if at > told.get(known.get(stream, b""), MIN_ID)
         }

@@ -19,7 +19,6 @@ from diskstream.errors import (
 )
 from diskstream.ids import MAX_ID, MIN_ID, EntryID
 from diskstream.options import streams_within_descriptors
-from diskstream.spark.many_streams import streams_kept_open
 from diskstream.spark.names import as_text
 from diskstream.spark.options import Bounds, ReadOptions
 from diskstream.spark.partitions import EntriesPartition, Slice, pack, spread
@@ -203,7 +202,7 @@ def plan_entries(options: ReadOptions) -> list[EntriesPartition]:
 
 def _planned(path: str, names: list[bytes], options: ReadOptions) -> list[tuple[Slice, ...]]:
     """What tasks read; the bounds are of the same moment as the lease."""
-    with diskstream.open(path, read_only=True, max_open_streams=streams_kept_open()) as store:
+    with diskstream.open(path, read_only=True, max_open_streams=streams_within_descriptors()) as store:
         ranges = []
         for name in names:
             stream = store.stream(name)

@@ -12,10 +12,10 @@ from pyspark.sql.types import StructType
 
 import diskstream
 from diskstream.errors import ArgumentError
+from diskstream.options import streams_within_descriptors
 from diskstream.spark import versions
 from diskstream.spark.collecting import spare_the_collector
 from diskstream.spark.commit import JOB, Manifest, abandon, commit
-from diskstream.spark.many_streams import streams_kept_open
 from diskstream.spark.names import as_bytes, as_text
 from diskstream.spark.options import WriteOptions
 from diskstream.spark.rows import Target
@@ -51,7 +51,7 @@ def _prepare(options: WriteOptions, schema: StructType, *, overwrite: bool) -> t
 
 def _finish(path: Path, manifest: Manifest) -> None:
     # A commit goes through all of its streams up to three times: to look, to append, to look again.
-    with diskstream.open(path, max_open_streams=streams_kept_open()) as store:
+    with diskstream.open(path, max_open_streams=streams_within_descriptors()) as store:
         commit(store, manifest)
 
 

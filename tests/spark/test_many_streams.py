@@ -14,15 +14,16 @@ from diskstream import Store
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark.sql.types")
 
+from diskstream.options import streams_within_descriptors  # noqa: E402
 from diskstream.spark import planning  # noqa: E402  # after what it needs
 from diskstream.spark.commit import Manifest, commit  # noqa: E402
-from diskstream.spark.many_streams import streams_kept_open  # noqa: E402
 from diskstream.spark.options import ReadOptions  # noqa: E402
 from diskstream.spark.planning import plan_entries  # noqa: E402
 from diskstream.spark.rows import Target  # noqa: E402
 from diskstream.spark.staging import stage  # noqa: E402
 from diskstream.spark.writers import EntriesWriter  # noqa: E402
 from tests.spark.staged_rows import LONG, TEXT, options, schema  # noqa: E402
+from tests.spark.test_stream_units import Query  # noqa: E402
 
 NAMES = [f"s{number}" for number in range(6)]
 COLUMNS = schema(stream=TEXT, id_ms=LONG, id_seq=LONG, n=LONG)
@@ -53,6 +54,17 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> "Counter[str]":
     monkeypatch.setattr(Store, "_open_log", noted)
     monkeypatch.setattr(diskstream, "open", lambda path, **given: really(path, **{"max_open_streams": 2, **given}))
     return found
+
+
+def test_the_looks_of_an_idle_query_open_no_stream_anew(at: Path, opened: "Counter[str]") -> None:
+    """Spark looks again and again: where streams take turns, all of them were opened, and flushed, each time."""
+    query = Query(at, streampattern="s*")
+    while query.batch():
+        pass
+    opened.clear()
+    assert query.latest() == query.offset
+    assert not opened
+    query.reader.stop()
 
 
 @pytest.mark.parametrize("more", [{}, {"minpartitions": "4"}, {"minpartitions": "50"}])
@@ -120,6 +132,6 @@ def test_a_commit_opens_each_staged_file_once(at: Path, monkeypatch: pytest.Monk
 @pytest.mark.parametrize(("soft", "kept"), [(256, 256), (1024, 256), (4096, 1024), (1 << 20, 4096)])
 def test_half_of_the_descriptors_are_left_to_others(soft: int, kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda _: (soft, 1 << 20))
-    assert streams_kept_open() == kept
+    assert streams_within_descriptors() == kept
     monkeypatch.setattr(resource, "getrlimit", lambda _: (resource.RLIM_INFINITY,) * 2)
-    assert streams_kept_open() == 4096
+    assert streams_within_descriptors() == 4096

@@ -13,8 +13,6 @@ from hypothesis import strategies as some
 
 import diskstream
 from diskstream import ArgumentError, DataLossError, EntryID, NoSuchStreamError, ReadOnlyError, Store
-from diskstream.engine.log import StreamLog
-from diskstream.options import Options
 
 types = pytest.importorskip("pyspark.sql.types")
 streaming = pytest.importorskip("pyspark.sql.streaming.datasource")
@@ -493,26 +491,3 @@ def test_a_query_without_a_group_moves_none(store: Store) -> None:
     query.batch()
     query.reader.commit(query.offset)
     assert store.stream("x").groups() == []
-
-
-def test_a_look_at_more_streams_than_a_store_keeps_open_by_itself_opens_none_of_them_anew(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Spark asks for the latest offset again and again: an idle query would open, and flush, all streams each time."""
-    count = Options().max_open_streams + 4
-    with diskstream.open(tmp_path / "many", fsync="os", seal="manual") as store:
-        for number in range(count):
-            store.stream(f"s{number}").add({"n": number}, "1-0")
-        query = Query(store.path, streampattern="s*")
-        assert len(at(query.offset)) == count
-        opened: list[Path] = []
-
-        class Counted(StreamLog):
-            def __init__(self, directory: Path, *args: Any, **options: Any) -> None:
-                opened.append(directory)
-                super().__init__(directory, *args, **options)
-
-        monkeypatch.setattr(diskstream.store, "StreamLog", Counted)
-        assert query.latest() == query.latest()
-        assert opened == []
-        query.reader.stop()

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 import diskstream
 from diskstream.errors import ArchiveError
 from diskstream.ids import MAX_ID, EntryID, parse_end, parse_start
+from diskstream.options import streams_within_descriptors
 from diskstream.spark.jobs.comparing import DayTask, Differing, Side, SideTask, compare_rows, sum_side
 from diskstream.spark.jobs.digest import Digest
 from diskstream.spark.jobs.folders import DAY_MS
@@ -24,7 +25,6 @@ from diskstream.spark.jobs.manifest import Manifest, Reach, by_stream, latest
 from diskstream.spark.jobs.outcome import Guarded, done
 from diskstream.spark.jobs.place import Place
 from diskstream.spark.jobs.run import run_tasks
-from diskstream.spark.many_streams import streams_kept_open
 from diskstream.spark.options import ReadOptions
 from diskstream.spark.partitions import Slice, pack
 from diskstream.spark.planning import chosen_streams, open_for_planning, slices_of
@@ -169,7 +169,7 @@ def run(spark: "SparkSession | None", settings: ReconcileSettings) -> ReconcileS
         if spark is None or settings.dry_run:
             return _planned(settings, base, store, names, began)
         with leased(store, names, settings.lease_ttl_s) as lease:
-            with diskstream.open(lease, read_only=True, max_open_streams=streams_kept_open()) as moment:
+            with diskstream.open(lease, read_only=True, max_open_streams=streams_within_descriptors()) as moment:
                 ranges, notes = _ranges(settings, base, moment, names)
                 tasks = _tasks(settings, base, moment, ranges, names)
             sizes = [each.size_bytes for each in tasks]

@@ -20,6 +20,7 @@ from diskstream import leases
 from diskstream.checked_json import checked, with_check
 from diskstream.errors import ArgumentError, StorageError
 from diskstream.ids import EntryID, parse_end, parse_start
+from diskstream.options import streams_within_descriptors
 from diskstream.spark.commit import Manifest, commit, last_done
 from diskstream.spark.jobs.landing import landing
 from diskstream.spark.jobs.manifest import ArchivedFile, Shape, latest
@@ -32,7 +33,6 @@ from diskstream.spark.jobs.replay_targets import check_targets
 from diskstream.spark.jobs.run import run_tasks
 from diskstream.spark.kept_stores import STORES
 from diskstream.spark.losses import WITHOUT_LEASE, whole
-from diskstream.spark.many_streams import streams_kept_open
 from diskstream.spark.names import as_bytes, as_text
 from diskstream.spark.options import ReadOptions
 from diskstream.spark.partitions import Slice, pack
@@ -301,7 +301,7 @@ def run(spark: "SparkSession | None", settings: ReplaySettings) -> ReplaySummary
         return _dry(replace(settings, dry_run=True), began)
     if not (Path(settings.target) / "store.json").exists():
         _planned(replace(settings, dry_run=True))  # what cannot be replayed makes no store
-    with diskstream.open(settings.target, max_open_streams=streams_kept_open()) as store:
+    with diskstream.open(settings.target, max_open_streams=streams_within_descriptors()) as store:
         folder = _folder(settings)
         if _is_complete(folder, settings):
             return replace(_summary(settings, [], 0, (0, began)), complete_before=True)
