@@ -45,8 +45,9 @@ _LEAST_LOOK_MS = 10
 _ROWS_AT_ONCE = 256
 # Pending rows whose entries are looked up together: behind gone ones so many too many may be unpacked.
 _LOOKED_AT_ONCE = 64
-# What one look at what is ripe goes through where entries are gone, in rows and in time: then others may have the lock.
-_GONE_AT_ONCE = 4096
+# What one look at what is ripe goes through where entries are gone, in rows and, behind some, in time: then others may
+# have the lock. A few are gone past in whatever time: what a reader gets does not depend on how busy the machine is.
+_GONE_AT_ONCE, _GONE_AT_LEAST = 4096, 64
 _HOLD_S = 0.005
 _ASIDE_S = 0.0002
 _FIRST: Key = (0, 0, 0)
@@ -156,7 +157,8 @@ class Reading:
                     native.note_gone(self.group, at[is_owned], bool(is_owned))
                 if not given:  # to look for many at once costs little more
                     at_once = min(2 * at_once, _LOOKED_AT_ONCE)
-                if not are_all and (passed >= _GONE_AT_ONCE or time.perf_counter() >= ends):
+                held = time.perf_counter() >= ends and passed >= _GONE_AT_LEAST
+                if not are_all and (held or passed >= _GONE_AT_ONCE):
                     self.goes_on = None if made else (at[0], at[1])
                     self.is_cut_short = True
                     return
