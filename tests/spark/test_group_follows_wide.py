@@ -15,6 +15,7 @@ from diskstream.group import Group
 
 pytest.importorskip("pyspark.sql.streaming.datasource")
 
+from diskstream.spark import offsets
 from diskstream.spark.acknowledge import acknowledge, acknowledge_progress
 from tests.spark.test_stream_units import Offset, Query, fill
 
@@ -61,6 +62,20 @@ def test_the_listener_touches_only_the_streams_that_moved(store: Store, opened: 
     acknowledge_progress([json.dumps(query.offset)])
     assert opened == ["s3"]
     assert reached(store) == {**dict.fromkeys(NAMES, "3-0"), "s3": "5-0"}
+
+
+def test_of_streams_that_are_read_no_more_nothing_is_remembered(store: Store, opened: list[str]) -> None:
+    """A driver lives long, and a query by pattern may see any number of streams come and go."""
+    for name in NAMES:
+        fill(store, range(1, 4), name)
+    ends = {name.encode(): EntryID("3-0") for name in NAMES}
+    known = {name: store.stream(name).identity() or b"" for name in ends}
+    few = {name: each for name, each in ends.items() if name != b"s3"}
+    for positions in (ends, few):
+        acknowledge(offsets.encode(positions, str(store.path), "g", streams={name: known[name] for name in positions}))
+    opened.clear()
+    acknowledge(offsets.encode(ends, str(store.path), "g", streams=known))
+    assert opened == ["s3"]
 
 
 def test_where_none_moved_the_store_is_not_opened(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
