@@ -13,6 +13,8 @@ from diskstream import EntryID, RetentionReport, RetentionRule, Store, Stream, r
 from diskstream._native import MAX_SETTING_BYTES
 from diskstream.copying import copy_stream
 from diskstream.engine.limits import size_within
+from diskstream.engine.log import StreamLog
+from diskstream.retention import Trim
 from diskstream.retention_rule import RULE
 from tests.streams.layers import ids, kinds, layered, log_of, rows, small_store
 
@@ -236,6 +238,24 @@ def test_nothing_goes_by_a_rule_that_cannot_be_read(tmp_path: Path, value: bytes
         stream.set_retention(max_entries=9)
         assert applied(stream).removed <= 1
         assert len(stream) == 9, "a new rule puts it right"
+
+
+def test_an_add_is_no_error_where_a_later_version_sets_a_rule_before_its_trim(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who was told of one would add the entry again."""
+    with diskstream.open(tmp_path / "s") as store:
+        stream = store.stream("x")
+        stream.add_many([{"n": n} for n in range(10)])
+        really = Trim.fetch_ahead
+
+        def and_then_it_is_set(trim: Trim, log: StreamLog) -> None:
+            really(trim, log)
+            set_raw(store, b'{"max_entries":1,"max_cost":7}')
+
+        monkeypatch.setattr(Trim, "fetch_ahead", and_then_it_is_set)
+        added = stream.add({"n": 10}, maxlen=1)
+        assert (stream.last_id(), len(stream)) == (added, 11)
 
 
 def test_a_stream_has_room_for_so_many_settings_and_no_more(store: Store) -> None:
