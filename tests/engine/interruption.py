@@ -21,7 +21,7 @@ from diskstream import EntryID, Store
 from tests.engine.children import LIMIT_S, say
 from tests.engine.sample import SMALL, fast_directory
 
-__all__ = ["WORKS", "interrupt_everywhere", "interrupted", "made"]
+__all__ = ["WORKS", "Interruption", "interrupt_everywhere", "interrupted", "made", "open_below"]
 
 _OPTIONS = {**SMALL, "pending_rows": 1}  # what is pending goes through the view, which has locks of its own
 
@@ -231,7 +231,7 @@ def _is_right(found: Contents, possible: list[Contents]) -> bool:
     return is_there and {name: (ids[:-1], pending) for name, (ids, pending) in others.items()} in possible
 
 
-def _open_below(path: Path) -> list[str]:
+def open_below(path: Path) -> list[str]:
     """Files of a store that this process has open, by what they are called; its pages, which stay mapped, left out."""
     found = []
     for number in os.listdir("/proc/self/fd"):  # names, of which one is gone by then
@@ -262,10 +262,10 @@ def interrupt_everywhere(name: str) -> None:
                     break
                 said = what(store, path)
                 del store
-                left = _open_below(path) if name != "close" else []  # a store that is dropped is closed behind it
+                left = open_below(path) if name != "close" else []  # a store that is dropped is closed behind it
                 if left:
                     gc.collect()  # errors hold the frames that they came through
-                    left = _open_below(path)
+                    left = open_below(path)
                 with diskstream.open(path, **_OPTIONS) as again:
                     problems, found = again.verify().problems, _contents(again)
                 if said != "usable" or problems or left or not _is_right(found, possible):

@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import gc
+import itertools
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from diskstream import ClosedError, PoisonedError, StorageError, Store
 from diskstream.engine import descriptors, verify
 from diskstream.engine.files import open_regular, wrapped
 from diskstream.engine.page import APPEND
+from tests.engine.interruption import Interruption, open_below
 from tests.engine.sample import SMALL
 from tests.streams.layers import log_of
 
@@ -162,3 +164,23 @@ def test_a_stream_that_is_kept_keeps_nothing_of_a_log_that_was_closed(tmp_path: 
     assert mapped() <= 1
     with pytest.raises(ClosedError):
         kept[-1].add({"n": 2})
+
+
+def test_an_interrupt_at_any_moment_of_an_opening_leaves_nothing_open(tmp_path: Path) -> None:
+    """Behind a native call the interpreter looks for signals before anybody has what it returned."""
+    path = tmp_path / "file"
+    path.touch()
+    for nth in itertools.count(1):
+        interruption, fd = Interruption(nth), -1
+        with contextlib.suppress(KeyboardInterrupt):
+            interruption.begin()
+            try:
+                fd = descriptors.opened(str(path), os.O_RDONLY)  # of a path the name is asked for, and interrupted
+            finally:
+                interruption.end()
+        if fd >= 0:
+            os.close(fd)
+        assert open_below(tmp_path) == [], interruption.place
+        if interruption.left > 0:
+            break
+    assert nth > 2
