@@ -89,20 +89,13 @@ def _opened_for(each: Slice, partition: EntriesPartition, anew: list[str]) -> It
     planned. It was kept open from an earlier task, and who has one open for reading does not see that it was repaired:
     the rest of a log would be taken for gone."""
     with STORES.reading(partition.path) as store:
-        if partition.leased or anew or not _is_behind(store.stream(each.stream), each):
+        if partition.leased or anew or store.stream(each.stream).last_id() >= each.range[1]:
             yield store
             return
     anew.append(partition.path)
     STORES.let_go(partition.path)
     with STORES.reading(partition.path) as store:
         yield store
-
-
-def _is_behind(stream: Stream, each: Slice) -> bool:
-    try:
-        return stream.last_id() < each.range[1]
-    except CorruptionError:
-        return True  # it may be mended since; if not, whoever reads it says so
 
 
 def _what_is_left(
