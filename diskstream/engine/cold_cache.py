@@ -143,11 +143,16 @@ class ColdCache:
             if are_short(error):
                 raise storage_error(str(path), "open", error.errno or 0, error.strerror or "") from error
             return None
-        if _digest(fd, stub.size_bytes) == stub.sha256:
-            with contextlib.suppress(OSError):
+        is_whole = False
+        try:
+            with contextlib.suppress(OSError):  # what the disk does not give back is as good as damaged
+                is_whole = _digest(fd, stub.size_bytes) == stub.sha256
                 os.utime(path)  # the one used last goes last
+        finally:
+            if not is_whole:
+                os.close(fd)
+        if is_whole:
             return fd
-        os.close(fd)
         self._files.unlink(path)
         return None
 

@@ -24,6 +24,7 @@ from diskstream.store_files import store_uuid
 from tests.cold.s3_server import Asked, Door, Fault
 from tests.cold.world import SMALL, filled, opened, rows, spoilt, where
 from tests.engine.children import until
+from tests.engine.interruption import open_below
 
 
 def fetches(door: Door) -> int:
@@ -43,6 +44,29 @@ def test_a_segment_is_fetched_once_by_all_openings_and_threads(stream: Stream, d
     with opened(tmp_path / "store") as store:
         assert len(rows(store.stream("x"), "1", "5")) == 5
     assert fetches(door) == begun + 1
+
+
+def test_what_the_disk_does_not_give_back_is_fetched_again(
+    stream: Stream, folder_place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ended the read with an `OSError`, and left the descriptor open."""
+    before, really, spoilt_now = rows(stream), os.pread, list[int]()
+    move_out(stream, folder_place, older_than_ms=0)
+    path = stream._store.path
+    assert rows(stream) == before
+    stream._store.close()
+
+    def pread(fd: int, size: int, at: int) -> bytes:
+        if Path(f"/proc/self/fd/{fd}").readlink().parent == path / "cold-cache" and not spoilt_now:
+            spoilt_now.append(fd)
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return really(fd, size, at)
+
+    monkeypatch.setattr(os, "pread", pread)
+    with opened(path) as store:
+        assert rows(store.stream("x")) == before
+    assert len(spoilt_now) == 1
+    assert open_below(path / "cold-cache") == []
 
 
 @pytest.mark.parametrize("limit", [0, 2500, 1 << 30])

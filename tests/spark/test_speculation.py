@@ -36,9 +36,9 @@ from tests.spark.staged_rows import LONG, TEXT, left, numbers, options, schema, 
 PARTITIONS = [range(8), range(8, 17), range(17, 20)]
 
 
-def twice(spark: object, what: str, tasks: Sequence[Any], work: Callable[[Any], Any], *, quiet: bool = False) -> Any:
+def twice(spark: object, what: str, tasks: Sequence[Any], work: Callable[[Any], Any], **more: Any) -> Any:
     """Each task is done by two attempts. Of every other task the later one is heard."""
-    first, second = (in_process(spark, what, tasks, work, quiet=quiet) for _ in range(2))
+    first, second = (in_process(spark, what, tasks, work, **more) for _ in range(2))
     return [pair[number % 2] for number, pair in enumerate(zip(first, second, strict=True))]
 
 
