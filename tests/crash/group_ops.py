@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from diskstream import Group as OpenGroup
 from diskstream.store_files import directory_of
@@ -204,6 +205,13 @@ def read_history(w: Workload) -> None:
     call.change(f"history after {after} {count}", [call.joined(), Grouped(change)], act)
 
 
+def _may_be_cold(folder: Path) -> bool:
+    try:
+        return any(folder.glob("*.cold"))
+    except OSError:  # as any call may fail that an error is planted in
+        return True
+
+
 def read_ripe(w: Workload) -> None:
     """What others have had for too long, then new ones."""
     call = _call(w)
@@ -216,7 +224,7 @@ def read_ripe(w: Workload) -> None:
     def again(state: State) -> State:
         return foretold.ripe(state, call.key, call.consumer, count, idle, call.now)[0]
 
-    some_are_cold = any((w.path / "streams" / directory_of(call.name)).glob("*.cold"))
+    some_are_cold = _may_be_cold(w.path / "streams" / directory_of(call.name))
     only_claimed: list[bool] = []
 
     def new(state: State) -> State:
