@@ -14,7 +14,7 @@ _INTERVAL = re.compile(r"interval=([0-9]{1,9})(?:ms)?")  # at most eleven days
 
 # Of who looks at all streams of a store in turn. Each has two descriptors, and half of all are left to others; and a
 # mapping, of which the kernel gives a process some 65,000.
-_LEAST_STREAMS, _MOST_STREAMS, _DESCRIPTORS_EACH = 256, 4096, 4
+_LEAST_STREAMS, _MOST_STREAMS, _DESCRIPTORS_EACH = 16, 4096, 4
 
 
 def _check(name: str, value: object, low: int, high: int) -> None:

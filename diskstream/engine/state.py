@@ -231,8 +231,10 @@ class View:
     def _write_epoch(self, text: str) -> None:
         temporary = self.path / "epoch.tmp"
         temporary.unlink(missing_ok=True)
-        with io.FileIO(open_regular(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        made = io.FileIO(open_regular(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
+        with io.BufferedWriter(made) as file:
             file.write(text.encode("ascii"))
+            file.flush()
             os.fsync(file.fileno())
         temporary.replace(self.path / "epoch")
         folder = opened(self.path, os.O_RDONLY | os.O_DIRECTORY)

@@ -9,7 +9,7 @@ try:
 except ImportError:
     raise MissingPackageError("diskstream.spark", "pyspark", "spark") from None
 
-from diskstream.spark.acknowledge import acknowledge_progress
+from diskstream.spark.acknowledge import Follower
 from diskstream.spark.source import DiskstreamSource
 
 if TYPE_CHECKING:
@@ -27,12 +27,16 @@ __all__ = ["DiskstreamSource", "GroupFollower", "register"]
 class GroupFollower(StreamingQueryListener):
     """Moves the consumer group of a query's option `group` on, right after each batch."""
 
+    def __init__(self) -> None:
+        """Follows no query yet."""
+        self._follower = Follower()
+
     def onQueryStarted(self, event: "QueryStartedEvent") -> None:  # noqa: N802  # Spark's name
         """Nothing."""
 
     def onQueryProgress(self, event: "QueryProgressEvent") -> None:  # noqa: N802  # Spark's name
         """A batch is complete: so is what it read."""
-        acknowledge_progress([source.endOffset for source in event.progress.sources])
+        self._follower.acknowledge_progress([source.endOffset for source in event.progress.sources])
 
     def onQueryIdle(self, event: "QueryIdleEvent") -> None:  # noqa: N802  # Spark's name
         """Nothing."""

@@ -10,7 +10,6 @@ import logging
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Final
 
 import diskstream
 from diskstream.errors import DiskstreamError, NoGroupError, NoSuchStreamError, ReadOnlyError
@@ -18,47 +17,66 @@ from diskstream.ids import MIN_ID, EntryID
 from diskstream.spark import offsets
 from diskstream.store import Store
 
-__all__ = ["acknowledge", "acknowledge_in", "acknowledge_progress"]
+__all__ = ["Follower", "acknowledge_in"]
 
 _log = logging.getLogger("diskstream.spark")
 
 _Told = dict[bytes, EntryID]  # by what streams are known by, whatever their names
-# By store and group. Of what failed nothing stands here, so that it is told again.
-_TOLD: Final[dict[tuple[str, str], _Told]] = {}
-_MUTEX: Final = threading.Lock()
 
 
-def acknowledge(offset: Mapping[str, str]) -> None:
-    """Moves the group that the offset names forward to it, in each stream; makes it where it is missing.
+class Follower:
+    """Tells groups how far the queries of a session have come; safe under threads."""
 
-    It never moves back, so it may be told twice, or late; a stream that was made anew meanwhile is passed over, as is
-    one that this process has told so before. A store that cannot be written to has no group to move.
+    def __init__(self) -> None:
+        """Has told nobody yet."""
+        # By store and group. Of what failed nothing stands here, so that it is told again.
+        self._told: dict[tuple[str, str], _Told] = {}
+        self._mutex = threading.Lock()
 
-    Raises:
-        DiskstreamError: in one stream or more it could not be done; in the others it was.
-    """
-    found = offsets.followed(offset)
-    if found is None:
-        return
-    path, name = found
-    with _MUTEX:
-        known, before = offsets.identities(offset), _TOLD.get((path, name), {})
-        # Of streams that the query reads no more nothing is kept.
-        told = _TOLD[path, name] = {each: before[each] for each in known.values() if each in before}
-        left = {
-            stream: at for stream, at in offsets.decode(offset).items() if at > told.get(known.get(stream, b""), MIN_ID)
-        }
-        if left:
-            with suppress(ReadOnlyError), diskstream.open(path, create=False) as store:
-                _move(store, name, left, known, told)
+    def acknowledge(self, offset: Mapping[str, str]) -> None:
+        """Moves the group that the offset names forward to it, in each stream; makes it where it is missing.
+
+        It never moves back, so it may be told twice, or late; a stream that was made anew meanwhile is passed over, as
+        is one that was told so before. A store that cannot be written to has no group to move.
+
+        Raises:
+            DiskstreamError: in one stream or more it could not be done; in the others it was.
+        """
+        found = offsets.followed(offset)
+        if found is None:
+            return
+        path, name = found
+        with self._mutex:
+            known, before = offsets.identities(offset), self._told.get(found, {})
+            # Of streams that the query reads no more nothing is kept.
+            told = self._told[found] = {each: before[each] for each in known.values() if each in before}
+            positions = offsets.decode(offset).items()
+            left = {stream: at for stream, at in positions if at > told.get(known.get(stream, b""), MIN_ID)}
+            if left:
+                with suppress(ReadOnlyError), diskstream.open(path, create=False) as store:
+                    _move(store, name, left, known, told)
+
+    def acknowledge_progress(self, ends: list[str | None]) -> None:
+        """The same for the end offsets of a batch's sources, as its progress shows them; others' are passed over."""
+        for text in ends:
+            try:
+                offset = json.loads(text) if text else None
+            except (ValueError, RecursionError):
+                continue
+            if isinstance(offset, dict) and all(isinstance(at, str) for at in offset.values()):
+                try:
+                    self.acknowledge(offset)
+                except DiskstreamError as error:
+                    # The query must not end for it: the next batch tells the group again.
+                    _log.warning("a group did not follow its query: %s", error)
 
 
 def acknowledge_in(store: Store, offset: Mapping[str, str]) -> None:
-    """The same in a store that is open, wherever the offset has it, for it may have been moved: each stream is looked
-    at, whether it was told before or not.
+    """As `Follower.acknowledge`, in a store that is open, wherever the offset has it, for it may have been moved: each
+    stream is looked at, whether it was told before or not.
 
     Raises:
-        DiskstreamError: as `acknowledge`.
+        DiskstreamError: as there.
     """
     found = offsets.followed(offset)
     if found is not None:
@@ -86,18 +104,3 @@ def _move(
             failed = failed or error  # the groups of the others follow all the same
     if failed is not None:
         raise failed
-
-
-def acknowledge_progress(ends: list[str | None]) -> None:
-    """The same for the end offsets of a batch's sources, as its progress shows them; other sources' are passed over."""
-    for text in ends:
-        try:
-            offset = json.loads(text) if text else None
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(offset, dict) and all(isinstance(at, str) for at in offset.values()):
-            try:
-                acknowledge(offset)
-            except DiskstreamError as error:
-                # The query must not end for it: the next batch tells the group again.
-                _log.warning("a group did not follow its query: %s", error)

@@ -16,7 +16,7 @@ from diskstream.group import Group
 pytest.importorskip("pyspark.sql.streaming.datasource")
 
 from diskstream.spark import offsets
-from diskstream.spark.acknowledge import acknowledge, acknowledge_progress
+from diskstream.spark.acknowledge import Follower
 from tests.spark.test_stream_units import Offset, Query, fill
 
 NAMES = [f"s{number}" for number in range(6)]
@@ -54,35 +54,40 @@ def reached(store: Store) -> dict[str, str]:
 
 
 def test_the_listener_touches_only_the_streams_that_moved(store: Store, opened: list[str]) -> None:
+    follower = Follower()
     query = wide(store)
-    acknowledge_progress([json.dumps(query.offset)])
+    follower.acknowledge_progress([json.dumps(query.offset)])
     fill(store, range(4, 6), "s3")
     assert len(query.batch()) == 2
     opened.clear()
-    acknowledge_progress([json.dumps(query.offset)])
+    follower.acknowledge_progress([json.dumps(query.offset)])
     assert opened == ["s3"]
     assert reached(store) == {**dict.fromkeys(NAMES, "3-0"), "s3": "5-0"}
 
 
 def test_of_streams_that_are_read_no_more_nothing_is_remembered(store: Store, opened: list[str]) -> None:
     """A driver lives long, and a query by pattern may see any number of streams come and go."""
+    follower = Follower()
     for name in NAMES:
         fill(store, range(1, 4), name)
     ends = {name.encode(): EntryID("3-0") for name in NAMES}
     known = {name: store.stream(name).identity() or b"" for name in ends}
     few = {name: each for name, each in ends.items() if name != b"s3"}
     for positions in (ends, few):
-        acknowledge(offsets.encode(positions, str(store.path), "g", streams={name: known[name] for name in positions}))
+        follower.acknowledge(
+            offsets.encode(positions, str(store.path), "g", streams={name: known[name] for name in positions})
+        )
     opened.clear()
-    acknowledge(offsets.encode(ends, str(store.path), "g", streams=known))
+    follower.acknowledge(offsets.encode(ends, str(store.path), "g", streams=known))
     assert opened == ["s3"]
 
 
 def test_where_none_moved_the_store_is_not_opened(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    follower = Follower()
     query = wide(store)
-    acknowledge(query.offset)
+    follower.acknowledge(query.offset)
     monkeypatch.setattr(diskstream, "open", lambda *_, **__: pytest.fail("opened a store"))
-    acknowledge(query.offset)
+    follower.acknowledge(query.offset)
 
 
 def test_the_reader_tells_the_group_in_the_store_that_it_has_open(store: Store, opened: list[str]) -> None:
@@ -108,22 +113,24 @@ def failing_once(monkeypatch: pytest.MonkeyPatch, name: bytes) -> None:
 def test_what_failed_holds_up_no_other_stream_and_is_told_again_though_it_stands_still(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    follower = Follower()
     query = wide(store)
     failing_once(monkeypatch, b"s2")
-    acknowledge_progress([json.dumps(query.offset)])
+    follower.acknowledge_progress([json.dumps(query.offset)])
     assert reached(store) == {**dict.fromkeys(NAMES, "3-0"), "s2": "0-0"}
     fill(store, range(4, 6), "s3")
     query.batch()
-    acknowledge_progress([json.dumps(query.offset)])
+    follower.acknowledge_progress([json.dumps(query.offset)])
     assert reached(store) == {**dict.fromkeys(NAMES, "3-0"), "s3": "5-0"}
 
 
 def test_what_somebody_undid_is_made_up_for_with_the_next_batch(store: Store) -> None:
+    follower = Follower()
     query = wide(store)
-    acknowledge(query.offset)
+    follower.acknowledge(query.offset)
     store.stream("s1").group("g", create=False).destroy()
     store.stream("s4").group("g", create=False).set_id("1-0")
-    acknowledge(query.offset)
+    follower.acknowledge(query.offset)
     query.reader.commit(query.offset)
     assert reached(store) == dict.fromkeys(NAMES, "3-0")
 

@@ -129,7 +129,7 @@ def test_a_commit_opens_each_staged_file_once(at: Path, monkeypatch: pytest.Monk
     assert read == {each.path: 1 for each in files}
 
 
-@pytest.mark.parametrize(("soft", "kept"), [(256, 256), (1024, 256), (4096, 1024), (1 << 20, 4096)])
+@pytest.mark.parametrize(("soft", "kept"), [(40, 16), (256, 64), (1024, 256), (4096, 1024), (1 << 20, 4096)])
 def test_half_of_the_descriptors_are_left_to_others(soft: int, kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda _: (soft, 1 << 20))
     assert streams_within_descriptors() == kept

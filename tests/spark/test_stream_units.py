@@ -18,7 +18,7 @@ types = pytest.importorskip("pyspark.sql.types")
 streaming = pytest.importorskip("pyspark.sql.streaming.datasource")
 
 from diskstream.spark import offsets  # noqa: E402  # after what it needs
-from diskstream.spark.acknowledge import acknowledge, acknowledge_progress  # noqa: E402
+from diskstream.spark.acknowledge import Follower  # noqa: E402
 from diskstream.spark.kept_stores import STORES  # noqa: E402
 from diskstream.spark.options import ReadOptions  # noqa: E402
 from diskstream.spark.stream_reader import EntriesStreamReader  # noqa: E402
@@ -346,7 +346,7 @@ def test_any_name_of_a_stream_goes_to_an_offset_and_back(store: Store, name: byt
     fill(store, range(1, 4), name)
     query = Query(store.path, streampattern="*", streams=None, group="g", maxentriespertrigger=2)
     assert [query.numbers() for _ in range(3)] == [[1, 2], [3], []]
-    acknowledge(query.offset)
+    Follower().acknowledge(query.offset)
     assert store.stream(name).group("g", start="0", entries_read=0).info().lag == 0
 
 
@@ -438,10 +438,10 @@ def delivered(store: Store) -> tuple[str, int | None]:
 
 def test_a_group_is_made_and_follows_and_never_goes_back(store: Store) -> None:
     fill(store, range(1, 10))
-    acknowledge(end_of(store, "4-0"))
+    Follower().acknowledge(end_of(store, "4-0"))
     assert delivered(store) == ("4-0", 5)
-    acknowledge(end_of(store, "9-0"))
-    acknowledge(end_of(store, "4-0"))
+    Follower().acknowledge(end_of(store, "9-0"))
+    Follower().acknowledge(end_of(store, "4-0"))
     assert delivered(store) == ("9-0", 0)
 
 
@@ -449,14 +449,14 @@ def test_a_group_of_other_consumers_is_shared(store: Store) -> None:
     fill(store, range(1, 10))
     consumer = store.stream("x").group("g", start="0").consumer("c")
     assert len(list(consumer.read(count=3))) == 3
-    acknowledge(end_of(store, "6-0"))
+    Follower().acknowledge(end_of(store, "6-0"))
     assert [str(each.id) for each in consumer.read(count=1)] == ["7-0"]
 
 
 def test_a_stream_that_is_gone_has_no_group_and_is_not_made_again(store: Store) -> None:
     fill(store, range(1, 10))
     store.delete("x")
-    acknowledge(end_of(store, "9-0"))
+    Follower().acknowledge(end_of(store, "9-0"))
     assert not store.exists("x")
 
 
@@ -471,7 +471,7 @@ def test_a_group_of_a_store_that_cannot_be_written_to_does_not_move(
 
     with monkeypatch.context() as patched:
         patched.setattr(diskstream, "open", refuse)
-        acknowledge(end_of(store, "2-0"))
+        Follower().acknowledge(end_of(store, "2-0"))
     assert store.stream("x").groups() == []
 
 
@@ -481,7 +481,9 @@ def test_progress_of_other_sources_is_passed_over(store: Store, tmp_path: Path) 
     diskstream.open(gone).close()
     shutil.rmtree(gone)
     elsewhere = json.dumps({"x": "1-0", "%group": json.dumps([str(gone), "g"])})
-    acknowledge_progress([None, "5", "not json", '{"topic": {"0": 1}}', elsewhere, json.dumps(end_of(store, "9-0"))])
+    Follower().acknowledge_progress(
+        [None, "5", "not json", '{"topic": {"0": 1}}', elsewhere, json.dumps(end_of(store, "9-0"))]
+    )
     assert delivered(store) == ("9-0", 0)
 
 
