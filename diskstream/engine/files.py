@@ -283,8 +283,9 @@ class Files:
             fd = open_regular(path, os.O_RDWR | os.O_CREAT)
             try:
                 if os.fstat(fd).st_size < CTL_BYTES:
-                    # Blocks, not a hole: a store into a hole of a full disk would end in SIGBUS.
-                    os.pwrite(fd, bytes(CTL_BYTES), 0)
+                    # Blocks, not a hole: a store into a hole of a full disk would end in SIGBUS. And nothing is
+                    # written: whoever came at the same time may have made the page since, and uses it.
+                    os.posix_fallocate(fd, 0, CTL_BYTES)
                 return fd, Ctl(fd, str(path))
             except BaseException:
                 os.close(fd)
