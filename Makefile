@@ -34,10 +34,10 @@ help: ## Show this list
 
 build: $(STAMPS)/native ## Build the native core and install the package into .venv
 
-demo: build $(STAMPS)/spark $(STAMPS)/java ## Feed, tail, crash, recover and seal a store with this machine's telemetry
+demo: build $(STAMPS)/columnar ## Feed, tail, crash, recover and seal a store with this machine's telemetry
 	$(BIN)/diskstream demo $(DEMO_ARGS)
 
-test: build $(STAMPS)/test $(STAMPS)/java ## Run all tests
+test: build $(STAMPS)/test $(STAMPS)/columnar ## Run all tests
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 check: check-python check-rust ## Lint, formatting and types of Python; lint, formatting and tests of Rust
@@ -55,7 +55,7 @@ check-rust: $(STAMPS)/toolchain ## The Rust half of check
 	cd native && cargo clippy --locked --workspace --all-targets -- -D warnings
 	cd native && cargo test --locked --workspace --exclude diskstream-native
 
-bench: build $(STAMPS)/bench ## Compare with Redis, SQLite and a bare loop, side by side in one run
+bench: build $(STAMPS)/bench $(STAMPS)/columnar ## Compare with Redis, SQLite and a bare loop, side by side in one run
 	$(BIN)/python -m bench $(BENCH_ARGS)
 
 torture: build $(STAMPS)/test $(STAMPS)/bench $(STAMPS)/cxx ## Break disks, processes, files and inputs: TORTURE_ARGS="--seed 7 --for 1h"
@@ -78,7 +78,7 @@ format: $(STAMPS)/lint ## Format Python and Rust, and mend what the linter can m
 
 clean: ## Remove the environment and everything that was built
 	rm -rf $(VENV) build dist native/target .mypy_cache .pytest_cache .ruff_cache .hypothesis .benchmarks
-	rm -f diskstream/_native*.so
+	rm -f diskstream/_native*.so diskstream/spark/columnar/*.jar
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # --- set-up ----------------------------------------------------------------------------------------------------------
@@ -115,6 +115,11 @@ $(STAMPS)/java: | $(STAMPS)/venv
 	    fi; }
 	@if $(BIN)/python -m tests.spark.java; then touch $@; else \
 	    echo 'what needs Spark is left out; install Java (Debian: apt-get install openjdk-17-jre-headless)'; fi
+
+# The classes with which Spark takes columns as they are, compiled by what PySpark brings. Where they cannot be, as without
+# Java, there is no stamp, and scans go by rows.
+$(STAMPS)/columnar: diskstream/spark/columnar/ColumnarScans.scala $(STAMPS)/spark | $(STAMPS)/java $(STAMPS)/native
+	@if [ -e $(STAMPS)/java ] && $(BIN)/python -m diskstream.spark.columnar >/dev/null; then touch $@; fi
 
 # libFuzzer is C++. Where no compiler for it can be installed, what needs it says so and is left out.
 $(STAMPS)/cxx: | $(STAMPS)/venv

@@ -10,6 +10,7 @@ except ImportError:
     raise MissingPackageError("diskstream.spark", "pyspark", "spark") from None
 
 from diskstream.spark.acknowledge import Follower
+from diskstream.spark.columnar import scan_by_columns
 from diskstream.spark.source import DiskstreamSource
 
 if TYPE_CHECKING:
@@ -45,11 +46,13 @@ class GroupFollower(StreamingQueryListener):
         """Nothing."""
 
 
-def register(spark: "SparkSession", *, groups: bool = False) -> GroupFollower | None:
+def register(spark: "SparkSession", *, groups: bool = False, columnar: bool = True) -> GroupFollower | None:
     """Makes the format `diskstream` known to a session.
 
     Args:
         spark: the session.
+        columnar: have batch reads go by columns, where the classes for that have been compiled for this Spark
+            (`python -m diskstream.spark.columnar`). Without it they go by rows, as they do where there are none.
         groups: have consumer groups follow queries (option `group`) as soon as each batch is complete. Without it they
             follow one batch later, when Spark says that it commits.
 
@@ -57,6 +60,7 @@ def register(spark: "SparkSession", *, groups: bool = False) -> GroupFollower | 
         The listener, with `groups`, so that it can be removed again.
     """
     spark.dataSource.register(DiskstreamSource)
+    scan_by_columns(spark, on=columnar)
     if not groups:
         return None
     follower = GroupFollower()

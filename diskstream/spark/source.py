@@ -21,6 +21,7 @@ from diskstream.spark.archived_entries import (
     plan_archive,
     read_archived,
 )
+from diskstream.spark.collecting import spare_the_collector
 from diskstream.spark.options import ReadOptions, WriteOptions
 from diskstream.spark.partitions import EntriesPartition
 from diskstream.spark.planning import plan_entries
@@ -45,8 +46,11 @@ class EntriesReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         """Plans, and takes a lease."""
         if is_archive(self.options.path):
-            return plan_archive(self.options, self.plan)
-        return plan_entries(self.options) or [EntriesPartition("", self.options.path, (), leased=False)]
+            planned: Sequence[InputPartition] = plan_archive(self.options, self.plan)
+        else:
+            planned = plan_entries(self.options) or [EntriesPartition("", self.options.path, (), leased=False)]
+        spare_the_collector()
+        return planned
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         """Reads one partition, in a task."""
@@ -63,6 +67,7 @@ class DiskstreamSource(DataSource):
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(dict(options))
+        spare_the_collector()
 
     @classmethod
     def name(cls) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import diskstream
+import diskstream.spark.columnar
 from tests.engine.children import hear, say, until
 from tests.spark.cluster import WORKERS, Cluster
 from tests.streams.layers import small_store
@@ -47,6 +48,7 @@ def in_the_room(room: str) -> Any:
 
 def reads(spark: "SparkSession", path: str) -> None:
     """A read for each waiting room that it hears of: rows, different rows, their sum."""
+    assert diskstream.spark.columnar.scan_by_columns(spark)  # of a jar that executors fetch
     while room := hear():
         frame = load(spark, path, batchRows=100).mapInArrow(in_the_room(room), "n int")
         found = [row.n for row in frame.collect()]

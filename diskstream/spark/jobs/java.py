@@ -16,15 +16,18 @@ _INSTALL: Final = "install it (Debian: apt-get install openjdk-17-jre-headless),
 _ANSWER_S: Final = 60.0
 
 
-def check_java() -> None:
+def check_java() -> str:
     """Makes sure that there is a Java, where Spark's start script looks for it, and that it is new enough.
+
+    Returns:
+        The program.
 
     Raises:
         DiskstreamError: there is none, it is too old, or it does not run; the message says what to do.
     """
-    if _is_set_by_spark():
-        return
     home = os.environ.get("JAVA_HOME")
+    if _is_set_by_spark():
+        return f"{home}/bin/java" if home else "java"
     program = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
     if program is None:
         where = f"JAVA_HOME is {home}, which has no bin/java" if home else "there is no java on the path"
@@ -32,6 +35,7 @@ def check_java() -> None:
     found = _asked(program)
     if not found.isdecimal() or int(found) < OLDEST_JAVA:  # Java 8 calls itself 1.8
         raise DiskstreamError(f"Spark needs Java {OLDEST_JAVA} or later, but {program} is Java {found}: {_INSTALL}")
+    return program
 
 
 def _is_set_by_spark() -> bool:

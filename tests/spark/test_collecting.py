@@ -1,0 +1,38 @@
+"""Spark's Python workers look through what they have loaded once, and not behind each piece of work."""
+
+import gc
+import sys
+from collections.abc import Iterator
+from types import SimpleNamespace
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from diskstream.spark import collecting
+from diskstream.spark.collecting import spare_the_collector
+
+
+@pytest.fixture(autouse=True)
+def _as_before() -> Iterator[None]:
+    collecting._once.cache_clear()
+    yield
+    gc.unfreeze()
+    collecting._once.cache_clear()
+
+
+def test_a_worker_of_spark_sets_what_it_has_loaded_aside(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules["__main__"], "__spec__", SimpleNamespace(name="pyspark.daemon"), raising=False)
+    before = gc.get_freeze_count()  # Python 3.12 begins with some
+    spare_the_collector()
+    frozen = gc.get_freeze_count()
+    assert frozen > before + 10_000
+    later = [[] for _ in range(1000)]  # type: ignore[var-annotated]
+    spare_the_collector()
+    assert gc.get_freeze_count() <= frozen, f"only the first time: {len(later)} lists are left to the collector"
+
+
+def test_a_program_of_somebody_else_keeps_its_collector_as_it_is() -> None:
+    before = gc.get_freeze_count()
+    spare_the_collector()
+    assert gc.get_freeze_count() == before

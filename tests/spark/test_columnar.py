@@ -1,0 +1,188 @@
+"""Scans by columns give what scans by rows give; and where they cannot be, scans go by rows."""
+
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from diskstream import DiskstreamError
+from tests.spark import session
+from tests.streams.layers import Layered, layered, small_store
+
+pytest.importorskip("pyspark")
+pytest.importorskip("pyarrow")
+
+from diskstream.spark import columnar, register
+from diskstream.spark.columnar import compile_jar, jar_for, scan_by_columns
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+TYPED = (
+    "b boolean, i8 tinyint, i16 smallint, i32 int, i64 bigint, f float, d double, n decimal(10,2), wide decimal(38,10), "
+    "s string, y binary, day date, at timestamp, local timestamp_ntz, none string, "
+    "_corrupt array<struct<name:binary,value:binary>>, stream string, id string, id_ms bigint, id_seq bigint, ts timestamp"
+)
+EXTENSIONS = f"{columnar.PACKAGE}.ColumnarExtensions"
+PROGRAM = """
+import sys
+from pyspark.sql import SparkSession
+frame = SparkSession.builder.getOrCreate().read.format("diskstream").load(sys.argv[1])
+print("(Python) columnar" in frame._jdf.queryExecution().executedPlan().toString(), frame.count())
+"""
+
+
+@pytest.fixture(scope="module")
+def made(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> Iterator[Layered]:
+    """A stream `x` in every kind of segment, and `t` with fields of each type, some that do not parse, some missing."""
+    with small_store(tmp_path_factory.mktemp("columnar") / "s") as store:
+        found = layered(store)
+        good = {"b": "yes", "i8": -128, "i16": 7, "i32": 7, "i64": 2**63 - 1, "f": 0.5, "d": "1e300", "n": "12.345"}
+        good |= {"wide": "-9999999999999999999999999999.5", "s": "żółw", "y": b"\xff", "day": "2026-11-21"}
+        good |= {"at": "2026-11-21T12:00:00.25", "local": "2026-11-21T12:00:00.25"}
+        rows: list[dict[Any, Any]] = [good, dict.fromkeys(good, b"?\xff"), {"other": 1}, dict.fromkeys(good, "")]
+        store.stream("t").add_many(rows * 25)
+        yield found
+
+
+@pytest.fixture
+def by_columns(spark: "SparkSession") -> "Iterator[SparkSession]":
+    register(spark)
+    yield spark
+    register(spark)
+
+
+def load(spark: "SparkSession", made: Layered, schema: str = "", **options: Any) -> "DataFrame":
+    reader = spark.read.format("diskstream").options(**options)
+    return (reader.schema(schema) if schema else reader).load(str(made.store.path))
+
+
+def goes_by_columns(frame: "DataFrame") -> bool:
+    plan = frame._jdf.queryExecution().executedPlan().toString()
+    assert "BatchScan diskstream" in plan
+    return "(Python) columnar" in plan
+
+
+QUERIES: "dict[str, Callable[[SparkSession, Layered], DataFrame]]" = {
+    "fields": lambda spark, made: load(spark, made),
+    "fields, metadata": lambda spark, made: load(spark, made, includeMetadata="true", minPartitions=3),
+    "map": lambda spark, made: load(spark, made, layout="map").selectExpr("id_ms", "array_sort(map_entries(fields))"),
+    "raw": lambda spark, made: load(spark, made, layout="raw"),
+    "typed": lambda spark, made: load(spark, made, TYPED, streams="t", batchRows=7),
+    "no rows": lambda spark, made: load(spark, made, TYPED, startingIds="9999999999999-0"),
+    "a few columns": lambda spark, made: load(spark, made).select("id_seq", "fields.value"),
+    "a filter": lambda spark, made: load(spark, made, TYPED).where("i32 = 7 or s is null"),
+    "groups": lambda spark, made: load(spark, made, TYPED).groupBy("s").agg({"s": "max", "i64": "max", "*": "count"}),
+    "a join": lambda spark, made: load(spark, made, TYPED).join(load(spark, made, "id string, b boolean"), "id"),
+    "a union": lambda spark, made: load(spark, made, TYPED).unionAll(load(spark, made, TYPED)),
+    "text from rows": lambda spark, made: load(spark, made, "y binary, s string").selectExpr("to_json(struct(*))"),
+    "no columns": lambda spark, made: load(spark, made).selectExpr("count(*)"),
+}
+
+
+@pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES)
+def test_a_scan_by_columns_gives_what_one_by_rows_gives(
+    by_columns: "SparkSession", made: Layered, query: "Callable[[SparkSession, Layered], DataFrame]"
+) -> None:
+    frame = query(by_columns, made)
+    assert goes_by_columns(frame)
+    found = sorted(map(str, frame.collect()))
+    register(by_columns, columnar=False)
+    frame = query(by_columns, made)
+    assert not goes_by_columns(frame)
+    assert found == sorted(map(str, frame.collect()))
+    assert found or query is QUERIES["no rows"]
+
+
+def test_a_query_that_wants_no_more_rows_frees_its_batches(by_columns: "SparkSession", made: Layered) -> None:
+    jvm: Any = by_columns._jvm
+    allocator = jvm.org.apache.spark.sql.util.ArrowUtils.rootAllocator()
+    for _ in range(3):
+        assert load(by_columns, made, batchRows=10).limit(1).count() == 1
+        assert len(load(by_columns, made, batchRows=10).take(2)) == 2
+    assert allocator.getAllocatedMemory() == 0
+
+
+def test_what_is_wrong_with_an_entry_is_told_in_our_words(by_columns: "SparkSession", made: Layered) -> None:
+    frame = load(by_columns, made, "i8 tinyint", streams="t", mode="FAILFAST")
+    assert goes_by_columns(frame)
+    with pytest.raises(Exception, match=r"the field i8 does not parse as int8: b'\?\\xff'"):
+        frame.collect()
+
+
+def test_other_sources_are_left_alone(by_columns: "SparkSession", tmp_path: Path) -> None:
+    from pyspark.sql.datasource import DataSource, DataSourceReader
+
+    class Other(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return "other"
+
+        def schema(self) -> str:
+            return "n int"
+
+        def reader(self, schema: Any) -> DataSourceReader:
+            class Reader(DataSourceReader):
+                def read(self, partition):  # type: ignore[no-untyped-def, override]  # named where it is unpickled
+                    yield (7,)
+
+            return Reader()
+
+    by_columns.dataSource.register(Other)
+    frame = by_columns.read.format("other").load()
+    assert "columnar" not in frame._jdf.queryExecution().executedPlan().toString()
+    assert frame.collect() == [(7,)]
+
+
+def test_registering_twice_changes_nothing(by_columns: "SparkSession") -> None:
+    rules = by_columns._jsparkSession.experimental().extraStrategies().size()
+    register(by_columns)
+    assert by_columns._jsparkSession.experimental().extraStrategies().size() == rules
+
+
+def test_a_session_on_a_server_is_left_as_it_is(made: Layered) -> None:
+    class Connected:
+        version = "4.3.0"
+
+    assert not scan_by_columns(Connected())  # type: ignore[arg-type]
+
+
+# --- the jar ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_jar_is_for_the_one_version_that_its_name_has(tmp_path: Path) -> None:
+    assert jar_for("4.3.0", tmp_path) == tmp_path / "diskstream-columnar-4.3.0.jar"
+    assert jar_for("4.3.1", tmp_path) != jar_for("4.3.0", tmp_path)
+
+
+@pytest.mark.timeout(120)
+def test_a_cluster_may_give_it_to_every_session_by_its_settings(
+    spark: "SparkSession", made: Layered, tmp_path: Path
+) -> None:
+    """In a JVM of its own, of which the program does not say a word about it."""
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    of = session.settings(tmp_path, "local[1]")
+    of |= {"spark.jars": str(jar_for(spark.version)), "spark.sql.extensions": EXTENSIONS}
+    confs = [f"--conf={name}={value}" for name, value in of.items()]
+    done = subprocess.run(
+        [session.spark_home() / "bin" / "spark-submit", *confs, program, made.store.path],
+        env=session.environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=100,
+    )
+    assert (done.stdout, done.returncode) == (f"True {len(made.live) + 100}\n", 0), done.stderr
+
+
+def test_a_spark_without_a_compiler_is_told(
+    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    with pytest.raises(DiskstreamError, match="without them scans go by rows. The compiler says:\n.*\n.*ClassNotFound"):
+        compile_jar(tmp_path)
+    assert list(tmp_path.iterdir()) == []
