@@ -11,11 +11,11 @@ _DAEMON = "pyspark.daemon"
 
 
 def spare_the_collector() -> None:
-    """At the end of a worker's first piece of work: what it has imported by then is looked at no more. Elsewhere nothing.
+    """At the end of a worker's first work: what it has imported by then is looked at no more. Elsewhere nothing.
 
-    PySpark's daemon collects garbage behind each piece of work, before the worker takes the next one. With the modules of
-    pandas and pyarrow that is some 60 ms, as much as a task of a million entries may take; a small query has four such
-    workers. Garbage made later goes as before.
+    PySpark's daemon collects garbage behind each piece of work, before the worker takes the next one. With the modules
+    of pandas and pyarrow that is some 60 ms, as much as a task of a million entries may take, and a small query has
+    four such workers. Garbage made later goes as before.
     """
     spec = getattr(sys.modules["__main__"], "__spec__", None)
     if spec is not None and spec.name == _DAEMON:

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 TYPED = (
-    "b boolean, i8 tinyint, i16 smallint, i32 int, i64 bigint, f float, d double, n decimal(10,2), wide decimal(38,10), "
-    "s string, y binary, day date, at timestamp, local timestamp_ntz, none string, "
-    "_corrupt array<struct<name:binary,value:binary>>, stream string, id string, id_ms bigint, id_seq bigint, ts timestamp"
+    "b boolean, i8 tinyint, i16 smallint, i32 int, i64 bigint, f float, d double, n decimal(10,2), "
+    "wide decimal(38,10), s string, y binary, day date, at timestamp, local timestamp_ntz, none string, stream string, "
+    "_corrupt array<struct<name:binary,value:binary>>, id string, id_ms bigint, id_seq bigint, ts timestamp"
 )
 EXTENSIONS = f"{columnar.PACKAGE}.ColumnarExtensions"
 PROGRAM = """
@@ -66,7 +66,7 @@ def goes_by_columns(frame: "DataFrame") -> bool:
 
 
 QUERIES: "dict[str, Callable[[SparkSession, Layered], DataFrame]]" = {
-    "fields": lambda spark, made: load(spark, made),
+    "fields": load,
     "fields, metadata": lambda spark, made: load(spark, made, includeMetadata="true", minPartitions=3),
     "map": lambda spark, made: load(spark, made, layout="map").selectExpr("id_ms", "array_sort(map_entries(fields))"),
     "raw": lambda spark, made: load(spark, made, layout="raw"),
@@ -125,7 +125,7 @@ def test_other_sources_are_left_alone(by_columns: "SparkSession", tmp_path: Path
 
         def reader(self, schema: Any) -> DataSourceReader:
             class Reader(DataSourceReader):
-                def read(self, partition):  # type: ignore[no-untyped-def, override]  # named where it is unpickled
+                def read(self, partition):  # type: ignore[no-untyped-def]  # unpickled where `Any` is no name
                     yield (7,)
 
             return Reader()
@@ -183,6 +183,8 @@ def test_a_spark_without_a_compiler_is_told(
     spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SPARK_HOME", str(tmp_path))
-    with pytest.raises(DiskstreamError, match="without them scans go by rows. The compiler says:\n.*\n.*ClassNotFound"):
+    with pytest.raises(
+        DiskstreamError, match=r"without them scans go by rows\. The compiler says:\n.*\n.*ClassNotFound"
+    ):
         compile_jar(tmp_path)
     assert list(tmp_path.iterdir()) == []

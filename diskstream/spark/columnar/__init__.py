@@ -1,8 +1,8 @@
 """Columnar scans: the classes for Spark's JVM that take batches as columns, compiled for one version and put to use.
 
 Spark makes rows of what a Python data source reads, one by one; with these classes (`ColumnarScans.scala`) it takes
-the columns as they are, as from its own Parquet reader. They use what Spark keeps to itself, so a jar is for one version of
-Spark, and one of another version is never used: then, and where there is none, scans go by rows.
+the columns as they are, as from its own Parquet reader. They use what Spark keeps to itself, so a jar is for one
+version of Spark, and no other version's is used: then, and where there is none, scans go by rows.
 
     python -m diskstream.spark.columnar [folder]
 
@@ -94,8 +94,8 @@ def compile_jar(place: Path = _PLACE) -> Path:
         The jar, in `place`.
 
     Raises:
-        DiskstreamError: there is no Java, no compiler, or the source does not fit this Spark; the message holds what the
-            compiler says.
+        DiskstreamError: there is no Java, no compiler, or the source does not fit this Spark; the message holds what
+            the compiler says.
         OSError: the folder cannot be written to.
     """
     import pyspark
@@ -114,8 +114,8 @@ def compile_jar(place: Path = _PLACE) -> Path:
             raise DiskstreamError(f"the Scala compiler in {home}/jars does not run: {error}") from error
         if done.returncode or not made.is_file():
             raise DiskstreamError(
-                f"columnar scans could not be compiled for the Spark {pyspark.__version__} in {home}; without them scans "
-                f"go by rows. The compiler says:\n{done.stderr or done.stdout}"
+                f"columnar scans could not be compiled for the Spark {pyspark.__version__} in {home}; without them "
+                f"scans go by rows. The compiler says:\n{done.stderr or done.stdout}"
             )
         made.replace(jar)
     return jar

@@ -8,6 +8,6 @@ from diskstream.spark.columnar import compile_jar
 
 if __name__ == "__main__":
     try:
-        print(compile_jar(*map(Path, sys.argv[1:2])))
+        sys.stdout.write(f"{compile_jar(*map(Path, sys.argv[1:2]))}\n")
     except (DiskstreamError, OSError) as error:
         sys.exit(str(error))
