@@ -118,7 +118,7 @@ $(STAMPS)/java: | $(STAMPS)/venv
 
 # The classes with which Spark takes columns as they are, compiled by what PySpark brings. Where they cannot be, as without
 # Java, there is no stamp, and scans go by rows.
-$(STAMPS)/columnar: diskstream/spark/columnar/ColumnarScans.scala $(STAMPS)/spark | $(STAMPS)/java $(STAMPS)/native
+$(STAMPS)/columnar: $(wildcard diskstream/spark/columnar/*.scala) $(STAMPS)/spark | $(STAMPS)/java $(STAMPS)/native
 	@if [ -e $(STAMPS)/java ] && $(BIN)/python -m diskstream.spark.columnar >/dev/null; then touch $@; fi
 
 # libFuzzer is C++. Where no compiler for it can be installed, what needs it says so and is left out.

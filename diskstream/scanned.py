@@ -26,6 +26,7 @@ __all__ = ["Scanned"]
 
 _T = TypeVar("_T")
 _BYTES_AT_ONCE = 64 << 20
+_BATCH_BYTES = 16 << 20
 _ENTRIES_AT_ONCE = 1 << 20
 
 
@@ -205,7 +206,7 @@ class Scanned:
             exact: raise also where a value would be rounded or cut to fit, or is past what a float can hold.
             metadata: add ``segment``, ``position`` (in it) and ``size_bytes`` (of names and values), int64 each.
             times: give ``ts``; it costs a little, and says nothing that ``id_ms`` does not.
-            batch_rows: rows of a batch, about.
+            batch_rows: rows of a batch, about; fewer where they hold more than 16 MiB.
 
         Raises:
             ArgumentError: no such layout or type; with ``fail``, a repeated name; with `strict` or `exact`, a value
@@ -253,14 +254,15 @@ def _up_to_date(log: StreamLog) -> StreamLog:
 
 
 def _runs(log: StreamLog, start: EntryID, end: EntryID, rows: int) -> Iterator[tuple[int, list[Block]]]:
-    """Blocks of one segment at a time, together of about so many rows."""
+    """Blocks of one segment at a time, together of about so many rows, and not of more than `_BATCH_BYTES`."""
     run: list[Block] = []
-    held, current = 0, 0
+    held, held_bytes, current = 0, 0, 0
     for number, block in reader.numbered_blocks(log, start, end):
-        if run and (number != current or held + len(block) > rows):
+        size_bytes = block.value_bytes
+        if run and (number != current or held + len(block) > rows or held_bytes + size_bytes > _BATCH_BYTES):
             yield current, run
-            run, held = [], 0
+            run, held, held_bytes = [], 0, 0
         run.append(block)
-        current, held = number, held + len(block)
+        current, held, held_bytes = number, held + len(block), held_bytes + size_bytes
     if run:
         yield current, run

@@ -11,7 +11,7 @@ _DAEMON = "pyspark.daemon"
 
 
 def spare_the_collector() -> None:
-    """At the end of a worker's first work: what it has imported by then is looked at no more. Elsewhere nothing.
+    """At the end of a worker's work: what it has imported by then is looked at no more. Elsewhere nothing.
 
     PySpark's daemon collects garbage behind each piece of work, before the worker takes the next one. With the modules
     of pandas and pyarrow that is some 60 ms, as much as a task of a million entries may take, and a small query has
@@ -19,10 +19,11 @@ def spare_the_collector() -> None:
     """
     spec = getattr(sys.modules["__main__"], "__spec__", None)
     if spec is not None and spec.name == _DAEMON:
-        _once()
+        _set_aside(len(sys.modules))  # some are imported by a later kind of work
 
 
 @cache
-def _once() -> None:
+def _set_aside(_modules: int) -> None:
+    """Once for so many modules."""
     gc.collect()  # so that nothing is kept which is of no use
     gc.freeze()

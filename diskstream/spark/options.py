@@ -250,7 +250,7 @@ class ReadOptions(_Options):
     min_partitions: int | None = _option(_count, None)
     max_bytes_per_partition: int = _option(_size, 64 << 20)
     max_entries_per_partition: int = _option(_count, 2_000_000)
-    batch_rows: int = _option(_count, 10_000)
+    batch_rows: int = _option(_count, 40_000)
     include_tail: bool = _option(_flag, True)
     include_metadata: bool = _option(_flag, False)
     fail_on_data_loss: bool = _option(_flag, True)

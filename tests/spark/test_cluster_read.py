@@ -1,22 +1,31 @@
 """Reading on a cluster: both workers read, a killed executor changes no count, and what workers do not see is told."""
 
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import diskstream
-import diskstream.spark.columnar
 from tests.engine.children import hear, say, until
 from tests.spark.cluster import WORKERS, Cluster
 from tests.streams.layers import small_store
+
+pytest.importorskip("pyspark")
+
+from diskstream.spark import columnar
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 SEALED, TAIL = 12_000, 500
+# How a cluster gives scans by columns to all its sessions: no program says a word about it.
+COLUMNAR_BY_SETTINGS = {
+    "spark.jars": str(columnar.jar_for(version("pyspark"))),
+    "spark.sql.extensions": f"{columnar.PACKAGE}.ColumnarExtensions",
+}
 
 
 @pytest.fixture
@@ -48,7 +57,7 @@ def in_the_room(room: str) -> Any:
 
 def reads(spark: "SparkSession", path: str) -> None:
     """A read for each waiting room that it hears of: rows, different rows, their sum."""
-    assert diskstream.spark.columnar.scan_by_columns(spark)  # of a jar that executors fetch
+    assert columnar.scan_by_columns(spark)  # of a jar that executors fetch
     while room := hear():
         frame = load(spark, path, batchRows=100).mapInArrow(in_the_room(room), "n int")
         found = [row.n for row in frame.collect()]
@@ -76,6 +85,7 @@ def test_a_read_is_exact_though_an_executor_is_killed(cluster: Cluster, path: Pa
 def reads_again(spark: "SparkSession", path: str) -> None:
     """Reads a frame, and the same again when it is told: the count, or where it wrote the error."""
     frame = load(spark, path)
+    assert "(Python) columnar" in frame._jdf.queryExecution().executedPlan().toString()
     say(frame.count())
     while place := hear():
         try:
@@ -86,7 +96,8 @@ def reads_again(spark: "SparkSession", path: str) -> None:
 
 
 def test_a_path_that_workers_do_not_see_is_told_in_our_words(cluster: Cluster, path: Path, tmp_path: Path) -> None:
-    with cluster.driver(tmp_path, reads_again, path, **{"spark.task.maxFailures": "1"}) as driver:
+    settings = {"spark.task.maxFailures": "1", **COLUMNAR_BY_SETTINGS}
+    with cluster.driver(tmp_path, reads_again, path, **settings) as driver:
         assert driver.hear() == str(SEALED + TAIL)
         told = tmp_path / "told"
         (path / "leases").rename(path / "elsewhere")

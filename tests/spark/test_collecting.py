@@ -15,10 +15,10 @@ from diskstream.spark.collecting import spare_the_collector
 
 @pytest.fixture(autouse=True)
 def _as_before() -> Iterator[None]:
-    collecting._once.cache_clear()
+    collecting._set_aside.cache_clear()
     yield
     gc.unfreeze()
-    collecting._once.cache_clear()
+    collecting._set_aside.cache_clear()
 
 
 def test_a_worker_of_spark_sets_what_it_has_loaded_aside(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -27,9 +27,13 @@ def test_a_worker_of_spark_sets_what_it_has_loaded_aside(monkeypatch: pytest.Mon
     spare_the_collector()
     frozen = gc.get_freeze_count()
     assert frozen > before + 10_000
+    spare_the_collector()
     later = [[] for _ in range(1000)]  # type: ignore[var-annotated]
     spare_the_collector()
-    assert gc.get_freeze_count() <= frozen, f"only the first time: {len(later)} lists are left to the collector"
+    assert gc.get_freeze_count() <= frozen, f"not anew each time: {len(later)} lists are left to the collector"
+    monkeypatch.setitem(sys.modules, "imported_later", SimpleNamespace(of=later))
+    spare_the_collector()
+    assert gc.get_freeze_count() > frozen + len(later)
 
 
 def test_a_program_of_somebody_else_keeps_its_collector_as_it_is() -> None:

@@ -1,6 +1,5 @@
 """Scans by columns give what scans by rows give; and where they cannot be, scans go by rows."""
 
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -8,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from diskstream import DiskstreamError
-from tests.spark import session
 from tests.streams.layers import Layered, layered, small_store
 
 pytest.importorskip("pyspark")
 pytest.importorskip("pyarrow")
 
-from diskstream.spark import columnar, register
+from diskstream.spark import register
 from diskstream.spark.columnar import compile_jar, jar_for, scan_by_columns
 
 if TYPE_CHECKING:
@@ -25,13 +23,6 @@ TYPED = (
     "wide decimal(38,10), s string, y binary, day date, at timestamp, local timestamp_ntz, none string, stream string, "
     "_corrupt array<struct<name:binary,value:binary>>, id string, id_ms bigint, id_seq bigint, ts timestamp"
 )
-EXTENSIONS = f"{columnar.PACKAGE}.ColumnarExtensions"
-PROGRAM = """
-import sys
-from pyspark.sql import SparkSession
-frame = SparkSession.builder.getOrCreate().read.format("diskstream").load(sys.argv[1])
-print("(Python) columnar" in frame._jdf.queryExecution().executedPlan().toString(), frame.count())
-"""
 
 
 @pytest.fixture(scope="module")
@@ -155,28 +146,6 @@ def test_a_session_on_a_server_is_left_as_it_is(made: Layered) -> None:
 def test_a_jar_is_for_the_one_version_that_its_name_has(tmp_path: Path) -> None:
     assert jar_for("4.3.0", tmp_path) == tmp_path / "diskstream-columnar-4.3.0.jar"
     assert jar_for("4.3.1", tmp_path) != jar_for("4.3.0", tmp_path)
-
-
-@pytest.mark.timeout(120)
-def test_a_cluster_may_give_it_to_every_session_by_its_settings(
-    spark: "SparkSession", made: Layered, tmp_path: Path
-) -> None:
-    """In a JVM of its own, of which the program does not say a word about it."""
-    program = tmp_path / "program.py"
-    program.write_text(PROGRAM)
-    of = session.settings(tmp_path, "local[1]")
-    of |= {"spark.jars": str(jar_for(spark.version)), "spark.sql.extensions": EXTENSIONS}
-    confs = [f"--conf={name}={value}" for name, value in of.items()]
-    done = subprocess.run(
-        [session.spark_home() / "bin" / "spark-submit", *confs, program, made.store.path],
-        env=session.environment(),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=100,
-    )
-    assert (done.stdout, done.returncode) == (f"True {len(made.live) + 100}\n", 0), done.stderr
 
 
 def test_a_spark_without_a_compiler_is_told(

@@ -33,7 +33,7 @@ import org.apache.spark.sql.execution.python.{ArrowPythonRunner, BatchedPythonAr
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.internal.connector.SupportsMetadata
 import org.apache.spark.sql.types.{StructField, StructType}
-import org.apache.spark.sql.vectorized.{ArrowColumnVector, ColumnVector, ColumnarBatch}
+import org.apache.spark.sql.vectorized.{ArrowColumnVector, ColumnarBatch}
 
 /** For the setting `spark.sql.extensions`, where a cluster gives all its sessions columnar scans. */
 class ColumnarExtensions extends (SparkSessionExtensions => Unit) {
@@ -176,7 +176,7 @@ class ColumnarReader(
     val batch = batches.next()
     // Python's batch is one column, a struct of those that were asked for.
     val struct = batch.column(0).asInstanceOf[ArrowColumnVector]
-    current = new ColumnarBatch(Array.tabulate[ColumnVector](width)(struct.getChild), batch.numRows())
+    current = new ColumnarBatch(Array.tabulate(width)(column => FlatVectors.over(struct.getChild(column))), batch.numRows())
     true
   }
 

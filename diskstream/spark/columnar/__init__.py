@@ -1,8 +1,9 @@
 """Columnar scans: the classes for Spark's JVM that take batches as columns, compiled for one version and put to use.
 
-Spark makes rows of what a Python data source reads, one by one; with these classes (`ColumnarScans.scala`) it takes
-the columns as they are, as from its own Parquet reader. They use what Spark keeps to itself, so a jar is for one
-version of Spark, and no other version's is used: then, and where there is none, scans go by rows.
+Spark makes rows of what a Python data source reads, one by one; with these classes (`ColumnarScans.scala`,
+`FlatVectors.scala`) it takes the columns as they are, as from its own Parquet reader. They use what Spark keeps to
+itself, so a jar is for one version of Spark, and no other version's is used: then, and where there is none, scans go by
+rows.
 
     python -m diskstream.spark.columnar [folder]
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["PACKAGE", "compile_jar", "jar_for", "scan_by_columns"]
 
 _PLACE: Final = Path(__file__).parent
-_SOURCE: Final = _PLACE / "ColumnarScans.scala"
+_SOURCES: Final = ("ColumnarScans.scala", "FlatVectors.scala")
 PACKAGE: Final = "org.apache.spark.sql.execution.python.diskstream"
 _OPTIONS: Final = ("-Xlint", "-Werror", "-release", "17")  # the oldest Java that Spark 4 runs on
 _COMPILES_S: Final = 300.0
@@ -105,7 +106,7 @@ def compile_jar(place: Path = _PLACE) -> Path:
     with tempfile.TemporaryDirectory(dir=place) as scratch:
         made = Path(scratch, jar.name)
         compiler = [check_java(), "-cp", f"{home}/jars/*", "scala.tools.nsc.Main", "-usejavacp"]
-        words = [*compiler, *_OPTIONS, "-d", str(made), str(_SOURCE)]
+        words = [*compiler, *_OPTIONS, "-d", str(made), *(str(_PLACE / name) for name in _SOURCES)]
         try:
             done = subprocess.run(
                 words, stdin=subprocess.DEVNULL, capture_output=True, timeout=_COMPILES_S, check=False, text=True
