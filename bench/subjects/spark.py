@@ -3,10 +3,11 @@
 One session of two threads on this machine, with the settings that docs/spark.md advises; four rows for each entry that
 other subjects store, of four short fields (a sensor, a decimal number, a whole number, a unit), sealed. The same rows
 were written once by Spark itself as Parquet (zstd), with typed columns and with an array of names and values. Scans go
-into Spark's `noop` sink, so that all columns of all rows reach the JVM; each contender runs once before the rounds,
-unmeasured. Archive and replay count from the planning to the last flush, files read back and digests compared; Spark's
-own writer reads the same source and writes zstd Parquet. A trigger is the time from one small append to the end of the
-batch that holds it, in a query into `noop`.
+into Spark's `noop` sink, so that all columns of all rows reach the JVM, by columns (docs/spark.md says what that takes)
+and, as everywhere without the classes for it, by rows; each contender runs once before the rounds, unmeasured. Archive
+and replay count from the planning to the last flush, files read back and digests compared; Spark's own writer reads the
+same source and writes zstd Parquet. A trigger is the time from one small append to the end of the batch that holds it,
+in a query into `noop`.
 """
 
 from __future__ import annotations
@@ -71,6 +72,15 @@ class Bench:
     def scan(self, frame: Callable[[], Any]) -> float:
         return self.timed(lambda: frame().write.format("noop").mode("overwrite").save())
 
+    def scan_by_rows(self, frame: Callable[[], Any]) -> float:
+        from diskstream.spark.columnar import scan_by_columns
+
+        scan_by_columns(self.spark, on=False)
+        try:
+            return self.scan(frame)
+        finally:
+            scan_by_columns(self.spark)
+
 
 def run(context: Context, result: Result) -> None:
     """Builds the store and the Parquet files, takes turns, and puts the rows into `result`."""
@@ -78,10 +88,14 @@ def run(context: Context, result: Result) -> None:
     if missing:
         result.skipped.append(f"everything: {missing} is not installed")
         return
+    from diskstream.spark.columnar import scan_by_columns
+
     with context.fresh("spark") as scratch, session_of(scratch, {"spark.driver.memory": "2g"}) as spark:
         rows = ROWS_EACH * context.scale.entries
         context.say(f"building a store of {rows:,} entries, and Parquet of them")
         bench = Bench(spark, scratch / "store", scratch, rows)
+        if not scan_by_columns(spark):
+            result.notes.append("Scans went by rows: the classes for columns are not compiled for this Spark.")
         _build(bench)
         contenders = [*_scans(bench), *_jobs(bench)]
         for contender in contenders:
@@ -153,8 +167,10 @@ def _scans(bench: Bench) -> list[Contender]:
         Contender("ids", lambda: bench.scan(lambda: bench.frame(ids))),
         Contender("ids, Parquet", lambda: bench.scan(lambda: parquet("typed", "id_ms", "id_seq"))),
         Contender("typed", lambda: bench.scan(lambda: bench.frame(f"{ids}, {TYPED}"))),
+        Contender("typed, by rows", lambda: bench.scan_by_rows(lambda: bench.frame(f"{ids}, {TYPED}"))),
         Contender("typed, Parquet", lambda: bench.scan(lambda: parquet("typed"))),
         Contender("fields", lambda: bench.scan(lambda: bench.frame(None))),
+        Contender("fields, by rows", lambda: bench.scan_by_rows(lambda: bench.frame(None))),
         Contender("fields, Parquet", lambda: bench.scan(lambda: parquet("fields"))),
     ]
 
@@ -234,6 +250,8 @@ def _rows(result: Result, found: dict[str, tuple[float, ...]]) -> None:
         result.rows.append(Row(f"scan, {name}", ours, target=Target("figure", at_least=least)))
         target = None if beside is None else Target("ratio", at_least=beside)
         result.rows.append(Row(f"scan, {name}", ours, "Spark's Parquet reader", peer, target))
+        if beside is not None:
+            result.rows.append(Row(f"scan, {name}", ours, "the same by rows", figure(f"{name}, by rows")))
     result.rows.append(Row("rollup by second", figure("rollup"), target=Target("figure", at_least=5e6)))
     for name, least in (("typed", 2e6), ("fields", 1.2e6)):
         ours, peer = figure(f"archive, {name}"), figure(f"Spark's writer, {name}")

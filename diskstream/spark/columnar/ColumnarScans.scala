@@ -95,10 +95,7 @@ class ColumnarScanBatch(inner: Batch) extends Batch {
   override def planInputPartitions(): Array[InputPartition] = inner.planInputPartitions()
 
   override def createReaderFactory(): PartitionReaderFactory =
-    inner.createReaderFactory() match {
-      case rows: PythonPartitionReaderFactory => ColumnarReaderFactory.of(rows)
-      case other => other
-    }
+    ColumnarReaderFactory.of(inner.createReaderFactory().asInstanceOf[PythonPartitionReaderFactory])
 }
 
 object ColumnarReaderFactory {
