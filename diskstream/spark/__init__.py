@@ -51,10 +51,10 @@ def register(spark: "SparkSession", *, groups: bool = False, columnar: bool = Tr
 
     Args:
         spark: the session.
-        columnar: have batch reads go by columns, where the classes for that have been compiled for this Spark
-            (`python -m diskstream.spark.columnar`). Without it they go by rows, as they do where there are none.
         groups: have consumer groups follow queries (option `group`) as soon as each batch is complete. Without it they
             follow one batch later, when Spark says that it commits.
+        columnar: have batch reads go by columns, where the classes for that have been compiled for this Spark
+            (`python -m diskstream.spark.columnar`). Without it they go by rows, as they do where there are none.
 
     Returns:
         The listener, with `groups`, so that it can be removed again.

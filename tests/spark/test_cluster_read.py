@@ -1,5 +1,6 @@
 """Reading on a cluster: both workers read, a killed executor changes no count, and what workers do not see is told."""
 
+import shutil
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
@@ -55,8 +56,10 @@ def in_the_room(room: str) -> Any:
     return work
 
 
-def reads(spark: "SparkSession", path: str) -> None:
-    """A read for each waiting room that it hears of: rows, different rows, their sum."""
+def reads(spark: "SparkSession", path: str, jars: str) -> None:
+    """A read for each waiting room that it hears of: rows, different rows, their sum. `jars` has another Spark's."""
+    assert not columnar.scan_by_columns(spark, place=Path(jars))
+    assert "columnar" not in load(spark, path)._jdf.queryExecution().executedPlan().toString()
     assert columnar.scan_by_columns(spark)  # of a jar that executors fetch
     while room := hear():
         frame = load(spark, path, batchRows=100).mapInArrow(in_the_room(room), "n int")
@@ -66,7 +69,9 @@ def reads(spark: "SparkSession", path: str) -> None:
 
 def test_a_read_is_exact_though_an_executor_is_killed(cluster: Cluster, path: Path, tmp_path: Path) -> None:
     total = SEALED + TAIL
-    with cluster.driver(tmp_path, reads, path) as driver:
+    own = Path(COLUMNAR_BY_SETTINGS["spark.jars"])
+    shutil.copy(own, columnar.jar_for("4.2.99", tmp_path))
+    with cluster.driver(tmp_path, reads, path, tmp_path) as driver:
         for kill in (False, True):
             room = tmp_path / f"room-{kill}"
             room.mkdir()

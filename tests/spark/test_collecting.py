@@ -9,8 +9,10 @@ import pytest
 
 pytest.importorskip("pyspark")
 
+from diskstream import Store
 from diskstream.spark import collecting
 from diskstream.spark.collecting import spare_the_collector
+from diskstream.spark.source import DiskstreamSource
 
 
 @pytest.fixture(autouse=True)
@@ -34,6 +36,17 @@ def test_a_worker_of_spark_sets_what_it_has_loaded_aside(monkeypatch: pytest.Mon
     monkeypatch.setitem(sys.modules, "imported_later", SimpleNamespace(of=later))
     spare_the_collector()
     assert gc.get_freeze_count() > frozen + len(later)
+
+
+def test_so_do_those_that_make_a_source_and_plan_what_it_reads(monkeypatch: pytest.MonkeyPatch, store: Store) -> None:
+    store.stream("s").add({"n": 1})
+    monkeypatch.setattr(sys.modules["__main__"], "__spec__", SimpleNamespace(name="pyspark.daemon"), raising=False)
+    source = DiskstreamSource({"path": str(store.path)})
+    assert collecting._set_aside.cache_info().currsize == 1
+    reader = source.reader(source.schema())
+    collecting._set_aside.cache_clear()
+    assert len(reader.partitions()) == 1
+    assert collecting._set_aside.cache_info().currsize == 1
 
 
 def test_a_program_of_somebody_else_keeps_its_collector_as_it_is() -> None:

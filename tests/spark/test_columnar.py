@@ -14,7 +14,7 @@ pytest.importorskip("pyspark")
 pytest.importorskip("pyarrow")
 
 from diskstream.spark import register
-from diskstream.spark.columnar import compile_jar, jar_for, scan_by_columns
+from diskstream.spark.columnar import compile_jar, scan_by_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -134,7 +134,7 @@ def test_registering_twice_changes_nothing(by_columns: "SparkSession") -> None:
     assert by_columns._jsparkSession.experimental().extraStrategies().size() == rules
 
 
-def test_a_session_on_a_server_is_left_as_it_is(made: Layered) -> None:
+def test_a_session_on_a_server_is_left_as_it_is() -> None:
     class Connected:
         version = "4.3.0"
 
@@ -142,11 +142,6 @@ def test_a_session_on_a_server_is_left_as_it_is(made: Layered) -> None:
 
 
 # --- the jar ----------------------------------------------------------------------------------------------------------
-
-
-def test_a_jar_is_for_the_one_version_that_its_name_has(tmp_path: Path) -> None:
-    assert jar_for("4.3.0", tmp_path) == tmp_path / "diskstream-columnar-4.3.0.jar"
-    assert jar_for("4.3.1", tmp_path) != jar_for("4.3.0", tmp_path)
 
 
 def test_a_spark_without_a_compiler_is_told(

@@ -44,7 +44,7 @@ def scan_by_columns(spark: "SparkSession", *, on: bool = True, place: Path = _PL
 
     Args:
         spark: the session. One that is connected to a server has its plans made there: nothing is changed.
-        on: by columns.
+        on: by columns. By rows is no choice where the session's own settings (`spark.sql.extensions`) say by columns.
         place: where jars are.
 
     Returns:
