@@ -1,6 +1,7 @@
 """Retention in the background: the open streams of one process that have a rule, looked after until it is stopped."""
 
 import contextlib
+import sys
 import threading
 import time
 import weakref
@@ -56,7 +57,7 @@ class Retainer:
 
     def _begin(self, *, moves: bool) -> None:
         with self._mutex:
-            if self._stop.is_set() or moves in self._threads:
+            if self._stop.is_set() or moves in self._threads or sys.is_finalizing():
                 return
             name = "diskstream-cold" if moves else "diskstream-retention"
             thread = threading.Thread(target=self._attend, args=(moves,), name=name, daemon=True)

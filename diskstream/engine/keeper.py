@@ -1,5 +1,6 @@
 """The background of a store: flushes on time, reserves IDs ahead, seals, cleans up, misses files that others remove."""
 
+import sys
 import threading
 from collections.abc import Callable, Iterable
 
@@ -54,12 +55,12 @@ class Keeper:
             self._threads.append(flush)
 
     def begin(self) -> None:
-        """Starts the threads: both, or neither goes on.
+        """Starts the threads: both, or neither goes on. None while the interpreter ends, when none would ever run.
 
         Raises:
             RuntimeError: there are too many threads. Another keeper must take the place of this one.
         """
-        if self._has_begun:
+        if self._has_begun or sys.is_finalizing():
             return
         try:
             for thread in self._threads:
@@ -118,7 +119,7 @@ class Keeper:
     def wait(self) -> None:
         """Returns once the threads have ended."""
         for thread in list(self._threads):
-            if thread is not threading.current_thread():
+            if thread.ident is not None and thread is not threading.current_thread():
                 thread.join()
 
     def _flush(self, every_s: float) -> None:

@@ -137,9 +137,10 @@ pub fn storage(py: Python<'_>, path: &str, action: &str, error: &io::Error) -> P
     build(py, "storage_error", arguments!(py, path, action, code, text))
 }
 
-/// Lets signal handlers run in the midst of a wait without the GIL: Ctrl-C ends it.
+/// Lets signal handlers run in the midst of a wait without the GIL: Ctrl-C ends it. An interpreter that is on its way
+/// out runs none: who adds from a finalizer then waits on.
 pub fn signals() -> Result<(), Failure> {
-    Python::attach(|py| py.check_signals()).map_err(Failure::Python)
+    Python::try_attach(|py| py.check_signals()).unwrap_or(Ok(())).map_err(Failure::Python)
 }
 
 /// A failure in words for people, where no exception is raised yet.

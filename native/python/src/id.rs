@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use diskstream_core::id::Id;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyInt, PyString, PyTuple};
+use pyo3::types::{PyBool, PyBytes, PyInt, PyString, PyTuple};
 
 use crate::errors;
 
@@ -117,8 +117,15 @@ impl EntryId {
         hasher.finish()
     }
 
-    fn __richcmp__(&self, other: PyRef<'_, EntryId>, operation: pyo3::basic::CompareOp) -> bool {
-        operation.matches(self.id().cmp(&other.id()))
+    /// Of anything else it says so without an error on the way, which nobody can make while the interpreter ends.
+    fn __richcmp__(&self, other: &Bound<'_, PyAny>, operation: pyo3::basic::CompareOp) -> Py<PyAny> {
+        let py = other.py();
+        match other.cast::<EntryId>() {
+            Ok(other) => {
+                PyBool::new(py, operation.matches(self.id().cmp(&other.get().id()))).to_owned().into_any().unbind()
+            }
+            Err(_) => py.NotImplemented(),
+        }
     }
 
     fn __reduce__(slf: &Bound<'_, Self>) -> PyResult<(Py<PyAny>, (u64, u64))> {

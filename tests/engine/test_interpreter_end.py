@@ -1,0 +1,43 @@
+"""What a program adds as late as its interpreter ends, from a finalizer: no thread can be started then, and no error of
+the core be made on the way.
+"""
+
+from pathlib import Path
+
+import pytest
+
+import diskstream
+from diskstream.engine.log import StreamLog
+from tests.engine.children import LIMIT_S, child, until
+from tests.engine.ending import adds_at_the_end
+
+
+def _waits_so_far(pid: int) -> int:
+    """How often a process has slept."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("voluntary_ctxt_switches"))
+
+
+@pytest.mark.parametrize("opened", ["before", "then"])
+@pytest.mark.parametrize("lock", ["free", "held"])
+def test_an_entry_is_added_and_the_store_closed(tmp_path: Path, opened: str, lock: str) -> None:
+    with diskstream.open(tmp_path / "s") as store:
+        stream = store.stream("a")
+        stream.add({"n": "first"})
+        with child(adds_at_the_end, tmp_path / "s", opened) as other:
+            assert other.hear() == "ready"
+
+            def hold(log: StreamLog) -> None:
+                with log.locked():
+                    begin = _waits_so_far(other.pid)
+                    other.tell()
+                    until(lambda: _waits_so_far(other.pid) >= begin + 4)  # twice as long as it waits without a look
+
+            if lock == "held":
+                stream._use(hold, None)
+            else:
+                other.tell()
+            said = other.rest()
+            assert [line.split()[0] for line in said] == ["added", "closed"], said
+            assert other.wait(LIMIT_S) == 0
+        assert [entry["n"] for entry in stream.range()][-1] == b"last"
