@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 from bench import pictures, render
 from bench.context import CHECKOUT, NOT_A_DISK, file_system
 from bench.model import Figure, Row, Target, percentile
+from tests.spark import quick_java
 
 TINY = ("--seconds", "0.02", "--rounds", "2", "--entries", "1000", "--wakes", "3", "--pending", "2000", "--quiet")
 
@@ -28,7 +30,8 @@ pytestmark = [
 def bench(*arguments: str) -> str:
     """Runs the suite and returns what it printed."""
     command = [sys.executable, "-m", "bench", *TINY, *arguments]
-    done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=280, check=False)
+    quick = os.environ | {"SPARK_SUBMIT_OPTS": quick_java.options()}
+    done = subprocess.run(command, cwd=CHECKOUT, env=quick, capture_output=True, text=True, timeout=280, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -1,6 +1,7 @@
 """`diskstream demo`: what it promises it has measured, and what it finds amiss ends it."""
 
 import json
+import os
 import subprocess
 import sys
 from collections import Counter
@@ -20,6 +21,7 @@ from diskstream.cli.demo.readers import Ranged, Tailed
 from diskstream.cli.demo.sequence import OutOfSequenceError, SequenceCheck, last_number
 from diskstream.cli.failure import Failure
 from diskstream.cli.telemetry import ALL, PROC
+from tests.spark import quick_java
 
 needs_proc = pytest.mark.skipif(
     not all((PROC / telemetry.file).is_file() for telemetry in ALL), reason="needs the files of Linux's /proc"
@@ -79,6 +81,7 @@ def test_it_ends_with_spark_which_reads_what_is_still_written(tmp_path: Path) ->
         text=True,
         check=False,
         timeout=230,
+        env=os.environ | {"SPARK_SUBMIT_OPTS": quick_java.options()},
     )
     assert done.returncode == 0, done.stderr
     made = json.loads(done.stdout)["spark"]

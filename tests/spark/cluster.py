@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Concatenate, Self
 
 from tests.engine.children import until
-from tests.spark import process_tree, session
+from tests.spark import process_tree, quick_java, session
 from tests.spark.driver import LOG_TAIL, Driver, driver
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class Daemon:
     def __init__(self, log: Path, *command: str) -> None:
         self.log = log
         daemon = {
-            "SPARK_DAEMON_JAVA_OPTS": session.QUICK_JAVA,
+            "SPARK_DAEMON_JAVA_OPTS": quick_java.options(),
             "SPARK_DAEMON_MEMORY": "256m",
             "SPARK_LOCAL_DIRS": str(log.with_suffix(".local")),  # of its executors, too
             "SPARK_MASTER_OPTS": "-Dspark.ui.enabled=false -Dspark.master.rest.enabled=false",

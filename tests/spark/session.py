@@ -13,16 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from unittest.mock import patch
 
+from tests.spark import quick_java
 from tests.spark.java import OLDEST, find_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-
-# A test is over before the second compiler has paid for itself, one thread collects garbage well enough, and a JVM that
-# is killed leaves no counters in /tmp.
-QUICK_JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData"
 
 
 def what_is_missing() -> str | None:
@@ -53,6 +50,7 @@ def environment() -> dict[str, str]:
         "PYTHONPATH": os.pathsep.join(path),
         "SPARK_HOME": str(spark_home()),
         "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_SUBMIT_OPTS": quick_java.options(),
     }
 
 
@@ -61,10 +59,10 @@ def settings(folder: Path, master: str) -> dict[str, str]:
     return {
         "spark.app.name": "diskstream tests",
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.extraJavaOptions": f"{QUICK_JAVA} -Djava.io.tmpdir={folder}",
+        "spark.driver.extraJavaOptions": f"{quick_java.options()} -Djava.io.tmpdir={folder}",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": "1g",
-        "spark.executor.extraJavaOptions": QUICK_JAVA,
+        "spark.executor.extraJavaOptions": quick_java.options(),
         "spark.executorEnv.PYTHONPATH": environment()["PYTHONPATH"],
         "spark.local.dir": str(folder / "local"),
         "spark.log.level": "ERROR",
@@ -90,7 +88,7 @@ def start(of: Mapping[str, str]) -> "SparkSession":
         return builder.getOrCreate()
 
 
-def stop(session: "SparkSession") -> None:
+def stop(session: "SparkSession", limit_s: float = 10) -> None:
     """Ends the session and its JVM, which Spark leaves running until Python ends."""
     from pyspark import SparkContext
 
@@ -103,6 +101,6 @@ def stop(session: "SparkSession") -> None:
     process: subprocess.Popen[bytes] = gateway.proc
     with process:
         try:
-            process.communicate(timeout=10)  # at the end of its standard input it removes its files, and ends
+            process.communicate(timeout=limit_s)  # at the end of its standard input it removes its files, and ends
         except subprocess.TimeoutExpired:
             process.kill()
