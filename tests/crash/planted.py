@@ -239,3 +239,18 @@ PATCHES: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "a roll that was interrupted is forgotten": interrupted_roll_forgotten,
     "a flush vouches for what came meanwhile": vouched_for_what_came_meanwhile,
 }
+
+# Where those were caught that few traces show, tried before all others. A change of what is drawn, or of what is done,
+# moves them: then they are looked for, which takes up to a minute.
+CAUGHT_AT: dict[str, tuple[str, int]] = {
+    "no flush of the directory behind a new stream": ("os", 2),
+    "no flush of the directory behind a stub": ("interval=200", 6),
+    "a second flush is believed": ("interval=200", 2),
+    "a recovery that failed is forgotten": ("interval=200", 6),
+    "changed before the flush": ("always", 2),
+    "a roll takes an old view": ("always", 7),
+    "a log removed before its audit is kept": ("interval=200", 21),
+    "committed before the flush": ("everysec", 7),
+    "a roll that was interrupted is forgotten": ("always", 10),
+    "left by a death": ("everysec", 2),
+}

@@ -16,7 +16,7 @@ from diskstream.engine.log import StreamLog
 from tests.crash.cold_ops import COLD_WEIGHTS
 from tests.crash.events import Tree
 from tests.crash.ops import WEIGHTS, rename
-from tests.crash.planted import MISTAKES, PATCHES, left_unchecked
+from tests.crash.planted import CAUGHT_AT, MISTAKES, PATCHES, left_unchecked
 from tests.crash.planted_steps import BELIEVED, REPLACED, STEPS
 from tests.crash.recorder import RecordingFiles
 from tests.crash.run import Job, Outcome, run
@@ -52,13 +52,15 @@ def test_every_state_that_a_power_cut_may_leave_keeps_every_promise() -> None:
     assert states >= STATES
 
 
-def caught(make_files: type[RecordingFiles] | object, rates: tuple[float, float] | None = None) -> Outcome:
+def caught(
+    make_files: type[RecordingFiles] | object, rates: tuple[float, float] | None = None, *, mistake: str = ""
+) -> Outcome:
     """The first outcome with a violation."""
-    for seed in range(1, 40):
-        for policy in POLICIES:
-            outcome = run(Job(policy, seed, 60, rates=rates), make_files, stop_at=1)  # type: ignore[arg-type]
-            if outcome.violations:
-                return outcome
+    all_of_them = ((policy, seed) for seed in range(1, 40) for policy in POLICIES)
+    for policy, seed in [*filter(None, [CAUGHT_AT.get(mistake)]), *all_of_them]:
+        outcome = run(Job(policy, seed, 60, rates=rates), make_files, stop_at=1)  # type: ignore[arg-type]
+        if outcome.violations:
+            return outcome
     pytest.fail("the mistake was not caught")
 
 
@@ -74,14 +76,14 @@ def test_a_step_left_out_is_missed(mistake: str, monkeypatch: pytest.MonkeyPatch
     if "stub" in mistake or "fetched" in mistake:
         for move in COLD_WEIGHTS:
             monkeypatch.setitem(WEIGHTS, move, 60)
-    assert caught(STEPS[mistake], (0.0, 0.0)).violations
+    assert caught(STEPS[mistake], (0.0, 0.0), mistake=mistake).violations
 
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("mistake", BELIEVED)
 def test_what_must_not_be_believed_is_not(mistake: str, monkeypatch: pytest.MonkeyPatch) -> None:
     BELIEVED[mistake](monkeypatch)
-    assert caught(RecordingFiles, (0.15, 0.3)).violations
+    assert caught(RecordingFiles, (0.15, 0.3), mistake=mistake).violations
 
 
 @pytest.mark.timeout(600)
@@ -96,13 +98,13 @@ def test_a_stream_that_is_replaced_too_early_is_missed(mistake: str, monkeypatch
 @pytest.mark.parametrize("mistake", PATCHES)
 def test_a_planted_mistake_with_groups_is_caught(mistake: str, monkeypatch: pytest.MonkeyPatch) -> None:
     PATCHES[mistake](monkeypatch)
-    assert caught(RecordingFiles).violations
+    assert caught(RecordingFiles, mistake=mistake).violations
 
 
 @pytest.mark.timeout(600)
 def test_what_a_process_left_that_died_beside_another_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
     left_unchecked(monkeypatch)
-    assert caught(RecordingFiles, (0.15, 0.0)).violations
+    assert caught(RecordingFiles, (0.15, 0.0), mistake="left by a death").violations
 
 
 @pytest.mark.timeout(600)
