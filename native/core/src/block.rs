@@ -20,6 +20,9 @@ pub struct Column {
     pub data: Vec<u8>,
 }
 
+/// The bytes of consecutive rows of a column, and the offsets that bound them, of which there is one more.
+pub type Run<'a> = (&'a [u8], &'a [u32]);
+
 impl Default for Column {
     fn default() -> Self {
         Column { offsets: vec![0], data: Vec::new() }
@@ -34,12 +37,23 @@ impl Column {
         self.data.get(start..end)
     }
 
-    /// The bytes of rows `from..to`, and the `to - from + 1` offsets that bound them; None where they are not all there,
-    /// or do not follow one another.
-    pub fn run(&self, from: usize, to: usize) -> Option<(&[u8], &[u32])> {
+    /// Rows `from..to`; None where they are not all there, or do not follow one another.
+    pub fn run(&self, from: usize, to: usize) -> Option<Run<'_>> {
         let ends = self.offsets.get(from..=to)?;
         let bytes = self.data.get(*ends.first()? as usize..*ends.last()? as usize)?;
-        ends.is_sorted().then_some((bytes, ends))
+        // To the end, whatever is found: so it is done for many at once.
+        let sorted = ends.iter().zip(ends.get(1..)?).fold(true, |sorted, (start, end)| sorted & (start <= end));
+        sorted.then_some((bytes, ends))
+    }
+
+    /// The values of rows `from..to`; None where they are not all there, or do not follow one another.
+    pub fn texts(&self, from: usize, to: usize) -> Option<impl ExactSizeIterator<Item = &[u8]>> {
+        let (bytes, ends) = self.run(from, to)?;
+        let first = *ends.first()?;
+        Some(ends.windows(2).map(move |pair| match pair {
+            [start, end] => bytes.get((start - first) as usize..(end - first) as usize).unwrap_or(&[]),
+            _ => &[],
+        }))
     }
 
     /// Adds the first `length` of `bytes` as a value.

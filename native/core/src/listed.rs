@@ -5,7 +5,7 @@
 //! raw entry := (name-length u32, name, value-length u32, value)*         in order, repeated names included
 //! ```
 
-use crate::block::{Block, Column, Shape};
+use crate::block::{Block, Column, Run, Shape};
 use crate::columns::Duplicates;
 use crate::error::{make_room, Error, Result};
 use crate::wire::put_u32;
@@ -32,6 +32,15 @@ impl Default for Strings {
 }
 
 impl Strings {
+    /// Makes room for so many values, of so many bytes together.
+    pub fn reserve(&mut self, values: usize, bytes: usize) -> Result<()> {
+        if bytes > MAX_BYTES {
+            return Ok(()); // refused when it is added
+        }
+        self.offsets.reserve(values);
+        make_room(&mut self.data, bytes, "a column")
+    }
+
     #[inline]
     pub fn push(&mut self, value: &[u8]) -> Result<()> {
         if self.data.len() + value.len() > MAX_BYTES {
@@ -43,18 +52,17 @@ impl Strings {
         Ok(())
     }
 
-    /// Adds a run of a block's column: its bytes in one piece, its offsets moved. False where there is no such run.
-    pub fn push_run(&mut self, column: &Column, from: usize, to: usize) -> Result<bool> {
-        let Some((bytes, ends)) = column.run(from, to) else { return Ok(false) };
+    /// Adds a run of a block's column (see [`Column::run`]): its bytes in one piece, its offsets moved.
+    pub fn push_run(&mut self, (bytes, ends): Run<'_>) -> Result<()> {
         if self.data.len() + bytes.len() > MAX_BYTES {
             return Err(TOO_LARGE);
         }
-        let Some(start) = ends.first().copied() else { return Ok(false) };
+        let Some(start) = ends.first().copied() else { return Ok(()) };
         let base = self.data.len() as i32;
         make_room(&mut self.data, bytes.len(), "a column")?;
         self.data.extend_from_slice(bytes);
         self.offsets.extend(ends.iter().skip(1).map(|end| base + end.saturating_sub(start) as i32));
-        Ok(true)
+        Ok(())
     }
 
     /// Adds the values of runs of columns row by row, of each row those of all columns; `size` bytes in all.
@@ -82,9 +90,6 @@ impl Strings {
         Ok(())
     }
 }
-
-/// The bytes of consecutive rows of a column, and their offsets: see [`Column::run`].
-type Run<'a> = (&'a [u8], &'a [u32]);
 
 /// Puts the first `length` of `bytes` at a place of `out`; false where one of them is too short. Most are short: sixteen
 /// bytes are moved at once.

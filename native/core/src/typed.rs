@@ -1,8 +1,8 @@
 //! Entries as typed columns: the text of chosen fields, parsed into what Arrow lays out for a type.
 
-use crate::block::{Block, Column};
+use crate::block::{Block, Column, Run};
 use crate::columns::Duplicates;
-use crate::error::{Error, Result};
+use crate::error::{make_room, Error, Result};
 use crate::listed::Strings;
 use crate::parse::{boolean, date, decimal, float, float32, integer, timestamp, Parsed};
 
@@ -24,6 +24,20 @@ pub enum Type {
     Date,
     Utf8,
     Binary,
+}
+
+impl Type {
+    /// Bits of a value; none of what is as long as it is.
+    fn width(self) -> Option<usize> {
+        Some(match self {
+            Type::Bool => 1,
+            Type::Int(bits) => usize::from(bits),
+            Type::Float32 | Type::Date => 32,
+            Type::Float64 | Type::Timestamp => 64,
+            Type::Decimal { .. } => 128,
+            Type::Utf8 | Type::Binary => return None,
+        })
+    }
 }
 
 /// One column: fixed-width values in `data`, or strings.
@@ -78,10 +92,10 @@ fn set_run(bits: &mut Vec<u8>, row: usize, count: usize) {
 }
 
 /// Whether each value of a run is UTF-8: the whole is, and no value begins within a character.
-fn is_text(bytes: &[u8], ends: &[u32]) -> bool {
+fn is_text((bytes, ends): Run<'_>) -> bool {
     let start = ends.first().copied().unwrap_or(0);
     let Ok(text) = std::str::from_utf8(bytes) else { return false };
-    ends.iter().all(|end| text.is_char_boundary(end.saturating_sub(start) as usize))
+    text.is_ascii() || ends.iter().all(|end| text.is_char_boundary(end.saturating_sub(start) as usize))
 }
 
 impl TypedColumn {
@@ -100,14 +114,14 @@ impl TypedColumn {
     /// Adds rows `from..to` of a block's column in one piece. False where they are to be looked at one by one: then
     /// nothing was added.
     fn push_run(&mut self, source: &Column, from: usize, to: usize) -> Result<bool> {
-        let fits = match self.kind {
-            Type::Binary => true,
-            Type::Utf8 => source.run(from, to).is_some_and(|(bytes, ends)| is_text(bytes, ends)),
-            _ => false,
-        };
-        if !fits || !self.strings.push_run(source, from, to)? {
+        if !matches!(self.kind, Type::Utf8 | Type::Binary) {
             return Ok(false);
         }
+        let Some(run) = source.run(from, to) else { return Ok(false) };
+        if self.kind == Type::Utf8 && !is_text(run) {
+            return Ok(false);
+        }
+        self.strings.push_run(run)?;
         set_run(&mut self.validity, self.rows, to - from);
         self.rows += to - from;
         Ok(true)
@@ -158,21 +172,30 @@ impl TypedColumn {
         &mut self,
         texts: I,
         parse: impl Fn(&[u8]) -> Option<[u8; N]>,
-        bad: impl FnMut(usize),
+        mut bad: impl FnMut(usize),
     ) -> Result<()>
     where
         I: ExactSizeIterator<Item = Option<&'a [u8]>>,
     {
-        self.data.reserve(N * texts.len());
-        let put = |column: &mut Self, _, text: &[u8]| {
-            let parsed = parse(text);
-            Ok(parsed.map(|bytes| column.data.extend_from_slice(&bytes)).is_some())
-        };
-        let put_null = |column: &mut Self| {
-            column.data.extend_from_slice(&[0; N]);
-            Ok(())
-        };
-        self.each(texts, put, put_null, bad)
+        let (first, count, begin) = (self.rows, texts.len(), self.data.len());
+        make_room(&mut self.data, N * count, "a column")?;
+        self.data.resize(begin + N * count, 0);
+        set_run(&mut self.validity, first, count);
+        let slots = self.data.get_mut(begin..).unwrap_or_default().chunks_exact_mut(N);
+        for (at, (text, slot)) in texts.zip(slots).enumerate() {
+            match text.map(&parse) {
+                Some(Some(bytes)) => slot.copy_from_slice(&bytes),
+                found => {
+                    if found.is_some() {
+                        bad(at);
+                    }
+                    clear_bit(&mut self.validity, first + at);
+                    self.nulls += 1;
+                }
+            }
+        }
+        self.rows += count;
+        Ok(())
     }
 
     /// The same, by what puts a value where it parses, and what puts a null.
@@ -229,6 +252,28 @@ impl Typed {
         }
     }
 
+    /// Makes room for rows `from..to` of blocks: what grows is copied again and again.
+    pub fn reserve<'a>(&mut self, blocks: impl Iterator<Item = (&'a Block, usize, usize)> + Clone) -> Result<()> {
+        let rows = blocks.clone().map(|(_, from, to)| to - from).sum::<usize>();
+        for column in &mut self.columns {
+            let Some(width) = column.kind.width() else {
+                // Of blocks of several shapes it is seen when they come.
+                let runs =
+                    blocks.clone().filter(|(block, ..)| block.places.is_empty()).filter_map(|(block, from, to)| {
+                        let table = block.tables.first()?;
+                        match source(&table.shape.names, &table.columns, &column.name, self.duplicates) {
+                            Source::Column(source) => source.run(from, to).map(|(bytes, _)| bytes.len()),
+                            _ => None,
+                        }
+                    });
+                column.strings.reserve(rows, runs.sum())?;
+                continue;
+            };
+            make_room(&mut column.data, (rows * width).div_ceil(8), "a column")?;
+        }
+        Ok(())
+    }
+
     /// Adds rows of a block; `before` rows came earlier in this batch.
     pub fn push(&mut self, block: &Block, rows: &[usize], before: usize) -> Result<()> {
         let run = match (rows.first(), rows.last()) {
@@ -243,8 +288,14 @@ impl Typed {
                 .iter()
                 .map(|table| source(&table.shape.names, &table.columns, &column.name, self.duplicates))
                 .collect();
+            let bad = &mut self.bad;
+            let mut note = |at| bad.push(Bad { row: before + at, column: number });
             if let (Some((first, last)), Some(Source::Column(source))) = (run, sources.first().copied()) {
                 if column.push_run(source, first, last + 1)? {
+                    continue;
+                }
+                if let Some(texts) = source.texts(first, last + 1) {
+                    column.push_each(texts.map(Some), self.exact, note)?;
                     continue;
                 }
             }
@@ -263,8 +314,7 @@ impl Typed {
                 (Some(Source::Column(source)), at) => source.get(at),
                 _ => None,
             });
-            let bad = &mut self.bad;
-            column.push_each(texts, self.exact, |at| bad.push(Bad { row: before + at, column: number }))?;
+            column.push_each(texts, self.exact, &mut note)?;
         }
         Ok(())
     }
@@ -332,9 +382,41 @@ mod tests {
         }
     }
 
+    fn every_kind(name: &str) -> Vec<(Box<[u8]>, Type)> {
+        let ints = [8, 16, 32, 64].map(Type::Int);
+        let others = [
+            Type::Bool,
+            Type::Float32,
+            Type::Float64,
+            Type::Decimal { precision: 5, scale: 1 },
+            Type::Timestamp,
+            Type::Date,
+            Type::Utf8,
+            Type::Binary,
+        ];
+        ints.into_iter().chain(others).map(|kind| (name.as_bytes().into(), kind)).collect()
+    }
+
+    #[test]
+    fn what_room_was_made_for_is_not_moved_as_it_comes() {
+        let rows = vec![&[("k", "12.5"), ("other", "x")][..]; 100];
+        let block = block(&rows);
+        let mut typed = Typed::new(every_kind("k"), Duplicates::Last, false);
+        typed.reserve([(&block, 0, 100), (&block, 20, 100)].into_iter()).unwrap();
+        let places = |typed: &Typed| -> Vec<_> {
+            let columns = typed.columns.iter();
+            columns.map(|of| (of.data.as_ptr(), of.strings.offsets.as_ptr(), of.strings.data.as_ptr())).collect()
+        };
+        let before = places(&typed);
+        typed.push(&block, &(0..100).collect::<Vec<_>>(), 0).unwrap();
+        typed.push(&block, &(20..100).collect::<Vec<_>>(), 100).unwrap();
+        assert_eq!(places(&typed), before);
+    }
+
     #[test]
     fn a_run_of_rows_gives_what_its_rows_one_by_one_give() {
-        let texts = ["", "a", "\u{e9}", "\u{1f600}", "plain", "x\u{e9}y"];
+        let texts =
+            ["", "a", "\u{e9}", "\u{1f600}", "plain", "x\u{e9}y", "1", "-7", "300", "2.5", "1e3", "true", "2026-11-21"];
         let mut random = 7u32;
         let mut next = |bound: usize| {
             random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -344,19 +426,25 @@ mod tests {
             let made: Vec<(&str, &str)> = (0..next(40)).map(|_| ("k", texts[next(texts.len())])).collect();
             let rows: Vec<&[(&str, &str)]> = made.iter().map(std::slice::from_ref).collect();
             let whole = block(&rows);
-            let kinds = || vec![(b"k"[..].into(), Type::Utf8), (b"k"[..].into(), Type::Binary)];
-            let (mut by_run, mut one_by_one) =
-                (Typed::new(kinds(), Duplicates::Last, false), Typed::new(kinds(), Duplicates::Last, false));
+            // Of a row of another shape behind them, all have places, and so are looked at one by one.
+            let apart = block(&[&rows[..], &[&[("other", "")]]].concat());
+            assert!(whole.places.is_empty() && (rows.is_empty() || !apart.places.is_empty()));
+            let (mut by_run, mut one_by_one) = (
+                Typed::new(every_kind("k"), Duplicates::Last, false),
+                Typed::new(every_kind("k"), Duplicates::Last, false),
+            );
             let mut before = 0;
             for _ in 0..3 {
                 let (from, to) = (next(rows.len() + 1), next(rows.len() + 1));
                 let some: Vec<usize> = (from..to).collect();
                 by_run.push(&whole, &some, before).unwrap();
-                some.iter().enumerate().for_each(|(at, row)| one_by_one.push(&whole, &[*row], before + at).unwrap());
+                one_by_one.push(&apart, &some, before).unwrap();
                 before += some.len();
             }
+            assert_eq!(by_run.bad, one_by_one.bad);
             for (left, right) in by_run.columns.iter().zip(&one_by_one.columns) {
                 assert_eq!((&left.strings.offsets, &left.strings.data), (&right.strings.offsets, &right.strings.data));
+                assert_eq!(left.data, right.data, "{:?}", left.kind);
                 assert_eq!((&left.validity, left.nulls, left.rows), (&right.validity, right.nulls, right.rows));
             }
         }

@@ -164,14 +164,18 @@ impl Columns {
     }
 
     /// Makes room for blocks at once: what grows is copied again and again.
-    fn reserve(&mut self, blocks: &[&Block]) {
+    fn reserve(&mut self, blocks: &[&Block]) -> Result<(), Error> {
         let rows = blocks.iter().map(|block| block.to - block.from).sum();
         self.ms.reserve_exact(rows);
         self.seq.reserve_exact(rows);
-        if let Layout::Listed(_, listed) = &mut self.layout {
-            let whole = blocks.iter().filter(|block| block.gone.is_none());
-            listed.reserve(whole.map(|block| (&*block.block, block.from, block.to)));
+        let whole = blocks.iter().filter(|block| block.gone.is_none());
+        let whole = whole.map(|block| (&*block.block, block.from, block.to));
+        match &mut self.layout {
+            Layout::Listed(_, listed) => listed.reserve(whole),
+            Layout::Typed(typed) => typed.reserve(whole)?,
+            Layout::Ids | Layout::Raw(_) => {}
         }
+        Ok(())
     }
 
     fn push(&mut self, block: &Block, metadata: bool, scratch: &mut Vec<u8>) -> Result<(), Error> {
@@ -300,7 +304,7 @@ impl ScanLayout {
         let mut columns = Columns::new(self.kind.begin());
         let blocks: Vec<&Block> = blocks.iter().map(|block| &**block).collect();
         let made = py.detach(|| {
-            columns.reserve(&blocks);
+            columns.reserve(&blocks)?;
             let mut scratch = Vec::new();
             blocks.iter().try_for_each(|block| columns.push(block, self.metadata, &mut scratch))?;
             Ok(self.times.then(|| times(&columns.ms)))
