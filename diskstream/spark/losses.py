@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from diskstream import leases
-from diskstream.errors import ChangedError, DataLossError, NotAStoreError
+from diskstream.errors import ChangedError, CorruptionError, DataLossError, NotAStoreError
 from diskstream.ids import EntryID
 from diskstream.spark.names import as_text
 from diskstream.store import Store
 from diskstream.stream import Stream
 
-__all__ = ["RUN_AGAIN", "WITHOUT_LEASE", "check_loss", "check_same", "check_there", "is_same", "whole"]
+__all__ = ["RUN_AGAIN", "WITHOUT_LEASE", "check_loss", "check_same", "check_there", "fault_of", "is_same", "whole"]
 
 _T = TypeVar("_T")
 
@@ -36,6 +36,16 @@ def check_there(path: str, given: str) -> None:
             f"{seen}: driver and workers must see the store {given} under the same path, and a DataFrame "
             "that is used for longer than leaseTtl must be loaded again",
         )
+
+
+def fault_of(stream: Stream) -> CorruptionError | None:
+    """Why a stream cannot be opened at all, where its log is damaged so; None where it opens, whatever of it cannot be
+    read."""
+    try:
+        stream.last_id()
+    except CorruptionError as error:
+        return error
+    return None
 
 
 def check_loss(

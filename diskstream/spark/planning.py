@@ -19,6 +19,7 @@ from diskstream.errors import (
 )
 from diskstream.ids import MAX_ID, MIN_ID, EntryID
 from diskstream.options import streams_within_descriptors
+from diskstream.spark.losses import fault_of
 from diskstream.spark.names import as_text
 from diskstream.spark.options import Bounds, ReadOptions
 from diskstream.spark.partitions import EntriesPartition, Slice, pack, spread
@@ -206,7 +207,10 @@ def _planned(path: str, names: list[bytes], options: ReadOptions) -> list[tuple[
         ranges = []
         for name in names:
             stream = store.stream(name)
-            if found := bounds_of(name, stream.last_id, options):
+            if options.on_corruption == "skip" and fault_of(stream) is not None:
+                if found := bounds_of(name, lambda: MAX_ID, options):
+                    ranges.append((name, *found))  # the task that is to read it reports it
+            elif found := bounds_of(name, stream.last_id, options):
                 _check_start(stream, found[0], options)
                 ranges.append((name, *found))
         return partitioned(store, ranges, options)

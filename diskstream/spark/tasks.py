@@ -14,7 +14,7 @@ from diskstream.ids import EntryID
 from diskstream.spark import versions
 from diskstream.spark.collecting import spare_the_collector
 from diskstream.spark.kept_stores import STORES
-from diskstream.spark.losses import check_there, is_same, whole
+from diskstream.spark.losses import check_there, fault_of, is_same, whole
 from diskstream.spark.names import as_text
 from diskstream.spark.options import ReadOptions
 from diskstream.spark.partitions import EntriesPartition, Slice
@@ -72,6 +72,9 @@ def read_entries(partition: EntriesPartition, plan: Plan, options: ReadOptions) 
     anew: list[str] = []
     for each in partition.slices:
         text = as_text(each.stream)
+        if options.on_corruption == "skip" and (fault := _fault(partition, each)) is not None:
+            report_skipped(each.stream, each.range, fault, options)
+            continue
         read = partial(_scan, each=each, plan=plan, options=options)
         with _opened_for(each, partition, anew) as store:
             if partition.leased or options.fail_on_data_loss:
@@ -81,6 +84,11 @@ def read_entries(partition: EntriesPartition, plan: Plan, options: ReadOptions) 
             for batch in found:
                 yield assemble(text, batch)
     spare_the_collector()
+
+
+def _fault(partition: EntriesPartition, each: Slice) -> CorruptionError | None:
+    with STORES.reading(partition.path) as store:
+        return fault_of(store.stream(each.stream))
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 import json
 import os
 import pickle
+import shutil
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -22,6 +23,7 @@ from diskstream import (
     Store,
     leases,
 )
+from diskstream.ids import MAX_ID
 from tests.streams.layers import Layered, layered, nth_id, small_store
 
 pytest.importorskip("pyspark")
@@ -430,6 +432,28 @@ def test_a_log_that_is_damaged_ends_a_read_and_is_read_up_to_there_where_that_is
         found = ids(options(path=tmp_path / "s", lease=lease, onCorruption="skip"))
         assert found == [f"x {nth_id(number)}" for number in range(len(found))]
         assert 2 < len(found) < 13
+
+
+@pytest.mark.parametrize("lease", ["true", "false"])
+def test_a_stream_that_does_not_open_is_skipped_alone_and_reported(tmp_path: Path, lease: str) -> None:
+    with small_store(tmp_path / "s") as store:
+        for name in ("a", "x", "z"):
+            Layered(store, store.stream(name)).add(15)
+        (log,) = (store.path / "streams" / "x").glob("*.log")
+    data = bytearray(log.read_bytes())
+    data[20] ^= 0xFF
+    log.write_bytes(data)
+    with pytest.raises(CorruptionError, match=r"x/.*\.log: log header"):
+        ids(options(path=tmp_path / "s", lease=lease))
+    report = tmp_path / "report"
+    bounds = {"startingIds": json.dumps({"a": "earliest", "x": "1-1", "z": "earliest"})}
+    for more in ({}, {"minPartitions": 4}, bounds):
+        given = options(path=tmp_path / "s", lease=lease, onCorruption="skip", corruptionPath=report, **more)
+        assert ids(given) == [f"{name} {nth_id(number)}" for name in "az" for number in range(15)]
+        (told,) = (json.loads(file.read_text()) for file in report.iterdir())
+        assert (told["stream"], told["last"]) == ("x", str(MAX_ID))
+        assert "log header" in told["error"]
+        shutil.rmtree(report)
 
 
 # --- batches ----------------------------------------------------------------------------------------------------------
