@@ -46,11 +46,16 @@ def restore_to_redis(
         server = Server(url)
         try:
             asked: dict[str, Any] = {"key": key, "start": start, "end": end, "replace": replace}
-            if dry_run:
-                plans = [plan_restore(store.stream(name), server, **asked) for name in wanted]
-                _say_plans(plans, as_json=as_json)
-                return
             keys = {name: name if key is None else key for name in wanted}
+            if dry_run:
+                plans: list[RestorePlan] = []
+                for name in wanted:
+                    try:
+                        plans.append(plan_restore(store.stream(name), server, **asked))
+                    except diskstream.CorruptionError as error:
+                        _say_refused(name, keys[name], error, as_json=as_json)
+                _say_plans(plans, len(wanted), as_json=as_json)
+                return
             taken = (
                 [each for each in keys.values() if server.kind(each) != "none"]
                 if replace and not server.facts.is_ours
@@ -63,7 +68,7 @@ def restore_to_redis(
                 for name in wanted:
                     try:
                         report = restore_stream(store.stream(name), server, stop=stop, **asked, **progress)
-                    except diskstream.ChangedError as error:  # which says nothing of the others
+                    except (diskstream.ChangedError, diskstream.CorruptionError) as error:  # says nothing of the others
                         refused += 1
                         _say_refused(name, keys[name], error, as_json=as_json)
                         continue
@@ -95,7 +100,7 @@ def _say(report: RestoreReport, *, as_json: bool) -> None:
         click.echo(f"{text(report.key)}: {note}", err=True)
 
 
-def _say_refused(name: bytes, key: bytes, error: diskstream.ChangedError, *, as_json: bool) -> None:
+def _say_refused(name: bytes, key: bytes, error: diskstream.DiskstreamError, *, as_json: bool) -> None:
     if as_json:
         _write_refused(name, key, error)
     hint = getattr(error, "hint", None)
@@ -106,7 +111,7 @@ def _write_refused(name: bytes, key: bytes, error: diskstream.DiskstreamError) -
     write_json({"stream": name, "key": key, "error": for_command(str(error)), "hint": getattr(error, "hint", None)})
 
 
-def _say_plans(plans: list[RestorePlan], *, as_json: bool) -> None:
+def _say_plans(plans: list[RestorePlan], asked: int, *, as_json: bool) -> None:
     for plan in plans:
         if as_json:
             write_json(plan)
@@ -120,6 +125,7 @@ def _say_plans(plans: list[RestorePlan], *, as_json: bool) -> None:
         }
         click.echo(f"{text(plan.stream)}: {said[plan.would]}")
     refused = sum(plan.would == "refused" for plan in plans)
-    if refused:
-        hint = "give one stream another name with --as, or take --replace"
-        raise Failure(f"{refused:,} of {number_of(len(plans), 'stream')} would not be restored", hint=hint)
+    if refused or len(plans) < asked:
+        hint = "give one stream another name with --as, or take --replace" if refused else None
+        bad = refused + asked - len(plans)
+        raise Failure(f"{bad:,} of {number_of(asked, 'stream')} would not be restored", hint=hint)

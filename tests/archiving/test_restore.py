@@ -241,6 +241,24 @@ def test_a_key_that_is_taken_keeps_no_other_stream_from_coming_back(world: World
     assert world.client.xlen("d") == 1
 
 
+def test_a_stream_that_is_damaged_keeps_no_other_from_coming_back(world: World) -> None:
+    with diskstream.open(world.directory) as store:
+        for name in "abc":
+            store.stream(name).add_many([{"n": number} for number in range(100)])
+    (log,) = (world.directory / "streams" / "b").glob("*.log")
+    data = bytearray(log.read_bytes())
+    data[4096 + (len(data.rstrip(b"\0")) - 4096) // 2] ^= 0xFF
+    log.write_bytes(data)
+    command = ("restore", "--to", world.url, "--dir", str(world.directory))
+    dry = world.run(*command, "--dry-run", code=1)
+    assert [line.split()[-1] for line in dry.stdout.splitlines()] == ["a", "c"]
+    for told in (dry.stderr, world.run(*command, code=1).stderr):
+        assert "b: not restored: " in told
+        assert ".log: frame" in told
+        assert "1 of 3 streams" in told
+    assert [world.client.exists(name) for name in "abc"] == [1, 0, 1]
+
+
 def test_a_stream_that_is_named_twice_is_restored_once(world: World) -> None:
     """The second time it was replaced by itself, and told as a second stream."""
     archived(world)
