@@ -167,7 +167,8 @@ impl TypedColumn {
         }
     }
 
-    /// The same for values of `N` bytes.
+    /// The same for values of `N` bytes. A loop of its own beside `each`: to look up the slot of each value costs eighteen
+    /// instructions a value, of some hundred.
     fn fixed<'a, I, const N: usize>(
         &mut self,
         texts: I,
