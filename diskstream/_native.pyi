@@ -147,6 +147,8 @@ class Block:
     def end_position(self) -> int: ...  # The position behind the last row
     @property
     def row_count(self) -> int: ...  # Rows, gone ones included
+    @property
+    def last_id(self) -> EntryID: ...  # The ID of the last row; IndexError without any
 
 @final
 class LogFile:

@@ -113,6 +113,24 @@ class SealedSegment:
         At most some hundred kilobytes of packed nodes, or some megabytes of what they unpack to. Ends before one that
         cannot be read, unless that is the first.
         """
+    def scan(
+        self,
+        layout: ScanLayout,
+        first: int,
+        stop: int,
+        start: _IDLike,
+        end: _IDLike,
+        view: SegmentView,
+        *,
+        rows: int,
+        size_bytes: int,
+        cached: bool,
+    ) -> tuple[ScanBatch, int]:
+        """Live entries of nodes `first..stop` within `start..end` as one batch, and the first node that is not in it.
+
+        Of one node at least, of no more than `rows` beside, nor of more than `size_bytes` of IDs and values. Ends
+        before a node that cannot be read, unless that is the first.
+        """
     def find(self, id: _IDLike, view: SegmentView) -> Entry | None: ...  # The live entry with this ID, or None
     def columns(
         self,
@@ -155,6 +173,8 @@ class ColumnBatch:
         """Columns of the live entries of blocks."""
     @property
     def rows(self) -> int: ...  # Rows
+    @property
+    def last_id(self) -> EntryID | None: ...  # The last one looked at, gone or out of range as it may be
     @property
     def ms(self) -> bytes: ...  # Milliseconds, as little-endian 64-bit words
     @property
@@ -205,6 +225,8 @@ class ScanBatch:
 
     @property
     def rows(self) -> int: ...  # Rows
+    @property
+    def last_id(self) -> EntryID | None: ...  # The last one looked at, gone or out of range as it may be
     @property
     def ms(self) -> npt.NDArray[np.uint64]: ...  # Milliseconds of the IDs
     @property

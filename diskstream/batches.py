@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from diskstream._native import Block, ScanLayout
+from diskstream._native import ScanBatch, ScanLayout
 from diskstream.columnar import import_arrow
 from diskstream.errors import ArgumentError
 
@@ -107,14 +107,13 @@ def _lists(pa: Any, parts: "_FieldLists", *, as_map: bool = False, empty_is_null
     return pa.Array.from_buffers(field_list_type(), rows, [bits, ends], children=[structs])
 
 
-def as_batch(how: Layout, blocks: Sequence[Block], segment: int) -> "pa.RecordBatch":
-    """The live entries of blocks of one segment.
+def as_batch(how: Layout, made: ScanBatch, segment: int) -> "pa.RecordBatch":
+    """The record batch over columns of entries of one segment.
 
     Raises:
         ArgumentError: a repeated name or a value that does not parse, where the layout takes neither.
     """
     pa = _arrow()
-    made = how.native.batch(blocks)
     if (how.strict or how.exact) and made.first_bad is not None:
         entry_id, name, value = made.first_bad
         kind = dict(how.columns)[name]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from diskstream import vitals
-from diskstream._native import Block, EntryID
+from diskstream._native import Block, EntryID, ScanBatch, ScanLayout
 from diskstream.batches import Layout, as_batch
 from diskstream.digests import Digest
 from diskstream.engine import lease, names, positions, reader, splits, tally
@@ -235,12 +235,12 @@ class Scanned:
             if begun is None:
                 at = start  # it may be another stream than the one of which nothing was to be given so far
             with suppress(StreamMoved):
-                for number, blocks in _runs(log, at, end, batch_rows):
-                    batch = as_batch(how, blocks, number)
+                for number, made in _batches(log, at, end, how.native, batch_rows):
+                    batch = as_batch(how, made, number)
                     if batch.num_rows:
                         begun = log.native.uuid
                         yield batch
-                    following = blocks[-1].id_at(blocks[-1].row_count - 1).next()
+                    following = made.last_id and made.last_id.next()
                     if following is None:
                         return
                     at = following
@@ -253,16 +253,22 @@ def _up_to_date(log: StreamLog) -> StreamLog:
     return log
 
 
-def _runs(log: StreamLog, start: EntryID, end: EntryID, rows: int) -> Iterator[tuple[int, list[Block]]]:
-    """Blocks of one segment at a time, together of about so many rows, and not of more than `_BATCH_BYTES`."""
+def _batches(
+    log: StreamLog, start: EntryID, end: EntryID, layout: ScanLayout, rows: int
+) -> Iterator[tuple[int, ScanBatch]]:
+    """Batches of one segment each, of about so many rows, and not of more than `_BATCH_BYTES`."""
     run: list[Block] = []
     held, held_bytes, current = 0, 0, 0
-    for number, block in reader.numbered_blocks(log, start, end):
-        size_bytes = block.value_bytes
-        if run and (number != current or held + len(block) > rows or held_bytes + size_bytes > _BATCH_BYTES):
-            yield current, run
+    for number, found in reader.numbered_batches(log, start, end, layout, rows=rows, size_bytes=_BATCH_BYTES):
+        block = found if isinstance(found, Block) else None
+        fits = block is not None and number == current and held + len(block) <= rows
+        if run and (block is None or not fits or held_bytes + block.value_bytes > _BATCH_BYTES):
+            yield current, layout.batch(run)
             run, held, held_bytes = [], 0, 0
-        run.append(block)
-        current, held, held_bytes = number, held + len(block), held_bytes + size_bytes
+        if isinstance(found, ScanBatch):
+            yield number, found
+        else:
+            run.append(found)
+            current, held, held_bytes = number, held + len(found), held_bytes + found.value_bytes
     if run:
-        yield current, run
+        yield current, layout.batch(run)

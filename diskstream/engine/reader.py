@@ -2,9 +2,19 @@
 
 import contextlib
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TypeAlias, TypeVar
 
-from diskstream._native import Block, ColumnBatch, Entry, EntryID, SegmentView, segment_at
+from diskstream._native import (
+    Block,
+    ColumnBatch,
+    Entry,
+    EntryID,
+    ScanBatch,
+    ScanLayout,
+    SegmentView,
+    segment_at,
+)
 from diskstream.engine import names
 from diskstream.engine.log import StreamLog
 from diskstream.engine.positions import id_at
@@ -24,11 +34,16 @@ __all__ = [
     "last_id",
     "length",
     "locate",
+    "numbered_batches",
     "numbered_blocks",
     "position_in",
     "trimmed_to",
     "written_to",
 ]
+
+_Read = TypeVar("_Read", bound=Block | ScanBatch)
+# What reads a segment that no longer changes, within two IDs.
+_Closed: TypeAlias = Callable[[SegmentView, EntryID, EntryID], Iterator[_Read]]
 
 _BYTES_AT_ONCE = 1 << 20
 _FEW_BYTES = 4096
@@ -64,6 +79,39 @@ def numbered_blocks(
         CorruptionError: something within the range cannot be read. What came before it was right.
         StreamMoved: the stream is gone.
     """
+
+    def closed(view: SegmentView, start: EntryID, end: EntryID) -> Iterator[Block]:
+        return log.segments.blocks(view, start, end, reverse=reverse, enough=enough)
+
+    return _numbered(log, start, end, closed, reverse=reverse, enough=enough)
+
+
+def numbered_batches(
+    log: StreamLog, start: EntryID, end: EntryID, layout: ScanLayout, *, rows: int, size_bytes: int
+) -> Iterator[tuple[int, ScanBatch | Block]]:
+    """The same as batches of columns; and as blocks where entries are in rows still.
+
+    Args:
+        log: of the stream.
+        start, end: both included.
+        layout: of the batches.
+        rows, size_bytes: of a batch, at most; but it may be one node that holds more.
+
+    Raises:
+        ArgumentError: a name is repeated, where the layout takes none.
+        CorruptionError, StreamMoved: as `numbered_blocks`.
+    """
+
+    def closed(view: SegmentView, start: EntryID, end: EntryID) -> Iterator[ScanBatch | Block]:
+        return log.segments.batches(view, start, end, layout, rows=rows, size_bytes=size_bytes)
+
+    return _numbered(log, start, end, closed, reverse=False, enough=ROWS_AT_ONCE)
+
+
+def _numbered(
+    log: StreamLog, start: EntryID, end: EntryID, closed: _Closed[_Read], *, reverse: bool, enough: int
+) -> Iterator[tuple[int, _Read | Block]]:
+    """See `numbered_blocks`; of a segment that no longer changes, what `closed` reads of it."""
     log.refresh()
     _, last, _, _ = log.native.counters()
     beyond_fault = log.is_damaged and end > last
@@ -72,12 +120,12 @@ def numbered_blocks(
         raise log.fault
     while start <= end:
         try:
-            for number, block in _pass(log, start, end, reverse=reverse, enough=enough):
-                yield number, block
+            for number, found in _pass(log, start, end, closed, reverse=reverse, enough=enough):
+                yield number, found
                 if reverse:
-                    end = _before(block)
+                    end = _before(found)
                 else:
-                    start = _after(block)
+                    start = _after(found)
                 if start > end:
                     break
             break
@@ -87,15 +135,19 @@ def numbered_blocks(
         raise log.fault
 
 
-def _after(block: Block) -> EntryID:
-    return block.id_at(block.row_count - 1).next() or EntryID(2**64 - 1, 2**64 - 1)
+def _after(found: Block | ScanBatch) -> EntryID:
+    last = found.last_id
+    return (None if last is None else last.next()) or EntryID(2**64 - 1, 2**64 - 1)
 
 
-def _before(block: Block) -> EntryID:
-    return block.id_at(0).prev() or EntryID(0, 0)
+def _before(found: Block | ScanBatch) -> EntryID:
+    first = found.id_at(0) if isinstance(found, Block) else None  # batches are read forwards
+    return (None if first is None else first.prev()) or EntryID(0, 0)
 
 
-def _pass(log: StreamLog, start: EntryID, end: EntryID, *, reverse: bool, enough: int) -> Iterator[tuple[int, Block]]:
+def _pass(
+    log: StreamLog, start: EntryID, end: EntryID, closed: _Closed[_Read], *, reverse: bool, enough: int
+) -> Iterator[tuple[int, _Read | Block]]:
     """One pass over the segments as they are listed now."""
     active = log.native.tail[0]  # before the list: what is rolled in between is in it then, and never in neither
     views = log.segments.views()
@@ -104,8 +156,8 @@ def _pass(log: StreamLog, start: EntryID, end: EntryID, *, reverse: bool, enough
         for view in views[low:]:
             if view.first > end:
                 return
-            for block in _segment(log, view, start, end, reverse=False, enough=enough):
-                yield view.number, block
+            for found in _segment(log, view, start, end, closed):
+                yield view.number, found
         for block in _active(log, active, start, end, enough=enough):
             yield active, block
         return
@@ -113,15 +165,15 @@ def _pass(log: StreamLog, start: EntryID, end: EntryID, *, reverse: bool, enough
         yield active, block
     for view in reversed(views[low:]):
         if view.first <= end:
-            for block in _segment(log, view, start, end, reverse=True, enough=enough):
-                yield view.number, block
+            for found in _segment(log, view, start, end, closed):
+                yield view.number, found
 
 
 def _segment(
-    log: StreamLog, view: SegmentView, start: EntryID, end: EntryID, *, reverse: bool, enough: int
-) -> Iterator[Block]:
+    log: StreamLog, view: SegmentView, start: EntryID, end: EntryID, closed: _Closed[_Read]
+) -> Iterator[_Read]:
     try:
-        yield from log.segments.blocks(view, start, end, reverse=reverse, enough=enough)
+        yield from closed(view, start, end)
     except SegmentGone:
         _explain_gone(log, view)
 
@@ -266,7 +318,7 @@ def find_many(log: StreamLog, ids: list[EntryID]) -> dict[EntryID, Entry]:
     while at < len(wanted):
         found_blocks = blocks(log, wanted[at], wanted[-1], enough=enough)
         # A node may end before the first ID that is wanted: the next one begins behind it.
-        block = next((each for each in found_blocks if each.id_at(each.row_count - 1) >= wanted[at]), None)
+        block = next((each for each in found_blocks if each.last_id >= wanted[at]), None)
         if block is None:
             break
         at = block.find_many(wanted, at, found)
@@ -354,7 +406,7 @@ def locate(log: StreamLog, ids: list[EntryID]) -> list[tuple[EntryID, int, int]]
             number = active
         if block is None or block.row_count == 0:
             break
-        last = block.id_at(block.row_count - 1)
+        last = block.last_id
         here = rest[: bisect_right(rest, last)] or rest[:1]
         found += [(entry_id, number, position) for entry_id, position in block.positions(here)]
         rest = rest[len(here) :]

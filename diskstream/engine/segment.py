@@ -16,6 +16,8 @@ from diskstream._native import (
     LogFile,
     NodeCache,
     RowSegment,
+    ScanBatch,
+    ScanLayout,
     SealedSegment,
     SegmentView,
 )
@@ -182,6 +184,23 @@ def snapshot_copy(directory: Path, number: int) -> bytes:
             if copy:
                 return copy
     return spare.read(directory, number + 1)
+
+
+def _laid_out(
+    segment: SealedSegment,
+    view: SegmentView,
+    within: tuple[EntryID, EntryID],
+    layout: ScanLayout,
+    *,
+    rows: int,
+    size_bytes: int,
+) -> Iterator[ScanBatch]:
+    first, last = (segment.node_of_id(end) for end in within)
+    cached = last - first <= _SCAN_NODES
+    limits = {"rows": rows, "size_bytes": size_bytes}
+    while (first := segment.live_node(first, view)) <= last:
+        batch, first = segment.scan(layout, first, last + 1, *within, view, **limits, cached=cached)
+        yield batch
 
 
 class Segments:
@@ -386,6 +405,15 @@ class Segments:
                 return
             yield block
             high, rows = position, ROWS_AT_ONCE
+
+    def batches(
+        self, view: SegmentView, start: EntryID, end: EntryID, layout: ScanLayout, *, rows: int, size_bytes: int
+    ) -> Iterator[ScanBatch | Block]:
+        """Batches of what lies within `start..end`, laid out node by node; of a row file its blocks."""
+        segment = self.get(view)
+        if not isinstance(segment, SealedSegment):
+            return self.blocks(view, start, end, reverse=False)
+        return _laid_out(segment, view, (start, end), layout, rows=rows, size_bytes=size_bytes)
 
     def find(self, view: SegmentView, entry_id: EntryID) -> Entry | None:
         """The live entry with this ID, or None."""

@@ -212,7 +212,7 @@ def _scanner(plan: Plan, shape: Shape, options: ReadOptions) -> Any:
         plan.layout, plan.columns, options.duplicate_fields, strict=strict, exact=False, metadata=False, times=True
     )
     # Rows as they are stored, and those as any read of a store unpacks them: one decoder for both.
-    return lambda batch: as_batch(how, [each.block() for each in packed_rows(batch, "columns")], 0)
+    return lambda batch: as_batch(how, how.native.batch([each.block() for each in packed_rows(batch, "columns")]), 0)
 
 
 def _of_fields(bad: Any, fields: list[bytes]) -> Any:

@@ -223,11 +223,9 @@ def _assemble(plan: Plan, target: Any, stream: str, batch: "pa.RecordBatch", *, 
 
 
 def _check_signed(array: Any, stream: str, *, wrap: bool) -> None:
-    import pyarrow.compute as pc
-
     if wrap or not len(array):
         return
-    greatest = pc.max(array).as_py()
+    greatest = int(array.to_numpy().max())
     if greatest >= 1 << 63:
         raise ArgumentError(
             f"stream {stream} has IDs from 2^63 on ({greatest}), which a bigint cannot hold: choose largeIds=wrap "

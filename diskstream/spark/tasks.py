@@ -126,6 +126,7 @@ def _scan(stream: Stream, each: Slice, plan: Plan, options: ReadOptions) -> "Ite
             duplicates=options.duplicate_fields,
             strict=options.mode == "FAILFAST",
             metadata=plan.metadata,
+            times="ts" in plan.names,
             batch_rows=options.batch_rows,
         )
 

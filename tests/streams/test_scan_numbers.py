@@ -24,7 +24,7 @@ def parsed(texts: Sequence[str], kind: str) -> list[Any]:
     columns = {"id_ms": numbers, "id_seq": numbers, "v": pa.array(texts, pa.string())}
     (rows,) = pack(pa.record_batch(columns), "columns")
     layout = Layout.of("typed", [(b"v", kind)], "last", strict=False, exact=False, metadata=False, times=False)
-    found: list[Any] = as_batch(layout, [rows.block()], 0)["v"].to_pylist()
+    found: list[Any] = as_batch(layout, layout.native.batch([rows.block()]), 0)["v"].to_pylist()
     return found
 
 

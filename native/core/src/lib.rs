@@ -13,6 +13,7 @@ pub mod commits;
 pub mod counters;
 pub mod digest;
 pub mod digest_rows;
+mod digits;
 pub mod error;
 pub mod frame;
 pub mod freed;

@@ -275,6 +275,14 @@ impl Typed {
         Ok(())
     }
 
+    /// Makes room for `more` rows like the `rows` so far, of no more than `most` bytes in a column.
+    pub fn expect(&mut self, rows: usize, more: usize, most: usize) -> Result<()> {
+        self.columns.iter_mut().try_for_each(|column| match column.kind.width() {
+            Some(width) => make_room(&mut column.data, (more * width).div_ceil(8), "a column"),
+            None => column.strings.expect(rows, more, most),
+        })
+    }
+
     /// Adds rows of a block; `before` rows came earlier in this batch.
     pub fn push(&mut self, block: &Block, rows: &[usize], before: usize) -> Result<()> {
         let run = match (rows.first(), rows.last()) {

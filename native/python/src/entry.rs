@@ -461,4 +461,9 @@ impl Block {
     fn row_count(&self) -> usize {
         self.block.len()
     }
+
+    #[getter]
+    fn last_id(&self) -> PyResult<EntryId> {
+        self.id_at(self.block.len().wrapping_sub(1))
+    }
 }

@@ -30,6 +30,7 @@ mod resp;
 mod scan;
 mod sealed;
 mod sealer;
+mod segment_scan;
 mod segments;
 mod sleeping;
 mod socket;

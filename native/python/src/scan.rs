@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::entry::Block;
-use crate::errors;
+use crate::errors::{self, Failure};
 use crate::id::EntryId;
 use crate::names::{self, NamesKept};
 
@@ -37,6 +37,8 @@ type Times = (Array<i64>, Option<Array<u8>>, usize);
 #[pyclass(frozen, get_all, module = "diskstream._native")]
 pub struct ScanBatch {
     rows: usize,
+    /// The last ID of the nodes or blocks that were looked at, gone or out of range as it may be; None without any.
+    last_id: Option<Py<EntryId>>,
     /// Milliseconds of the IDs.
     ms: Array<u64>,
     /// Sequences of the IDs.
@@ -58,13 +60,16 @@ pub struct ScanBatch {
 }
 
 /// What becomes a [`ScanBatch`].
-struct Columns {
+pub struct Columns {
     ms: Vec<u64>,
     seq: Vec<u64>,
     places: (Vec<u64>, Vec<u64>),
     layout: Layout,
+    metadata: bool,
     bad: Option<Listed>,
     first_bad: Option<(Id, Vec<u8>, Vec<u8>)>,
+    last: Option<Id>,
+    scratch: Vec<u8>,
 }
 
 fn parse_type(text: &str) -> Option<Type> {
@@ -159,11 +164,45 @@ impl Kind {
 }
 
 impl Columns {
-    fn new(layout: Layout) -> Columns {
-        Columns { ms: Vec::new(), seq: Vec::new(), places: Default::default(), layout, bad: None, first_bad: None }
+    fn new(layout: Layout, metadata: bool) -> Columns {
+        Columns {
+            ms: Vec::new(),
+            seq: Vec::new(),
+            places: Default::default(),
+            layout,
+            metadata,
+            bad: None,
+            first_bad: None,
+            last: None,
+            scratch: Vec::new(),
+        }
     }
 
-    /// Makes room for blocks at once: what grows is copied again and again.
+    pub fn rows(&self) -> usize {
+        self.ms.len()
+    }
+
+    /// The last ID of the blocks that were added.
+    pub fn last(&self) -> Option<Id> {
+        self.last
+    }
+
+    /// Makes room for so many `rows` in all, if they are like those that are there, and of no more than `most` bytes:
+    /// what grows is copied again and again.
+    pub fn expect(&mut self, rows: usize, most: usize) -> Result<(), Error> {
+        let so_far = self.rows();
+        let more = rows.saturating_sub(so_far).min(most / size_of::<Id>());
+        self.ms.reserve_exact(more);
+        self.seq.reserve_exact(more);
+        match &mut self.layout {
+            Layout::Ids => Ok(()),
+            Layout::Listed(_, listed) => listed.values.expect(so_far, more, most),
+            Layout::Raw(raw) => raw.expect(so_far, more, most),
+            Layout::Typed(typed) => typed.expect(so_far, more, most),
+        }
+    }
+
+    /// Makes room for blocks at once.
     fn reserve(&mut self, blocks: &[&Block]) -> Result<(), Error> {
         let rows = blocks.iter().map(|block| block.to - block.from).sum();
         self.ms.reserve_exact(rows);
@@ -178,7 +217,8 @@ impl Columns {
         Ok(())
     }
 
-    fn push(&mut self, block: &Block, metadata: bool, scratch: &mut Vec<u8>) -> Result<(), Error> {
+    /// Adds the live rows of a block.
+    pub fn push(&mut self, block: &Block) -> Result<(), Error> {
         let all = block.from..block.to;
         let rows: Vec<usize> = match block.gone {
             Some(_) => all.filter(|row| block.is_live(*row)).collect(),
@@ -191,7 +231,7 @@ impl Columns {
             self.ms.extend(ids.clone().map(|id| id.ms));
             self.seq.extend(ids.map(|id| id.seq));
         }
-        if metadata {
+        if self.metadata {
             self.places.0.extend(rows.iter().map(|row| block.base + *row as u64));
             self.places.1.extend(rows.iter().map(|row| block.block.entry_bytes(*row) as u64));
         }
@@ -200,7 +240,7 @@ impl Columns {
             Layout::Listed(duplicates, listed) => {
                 listed.push_rows(&block.block, &rows, *duplicates)?;
             }
-            Layout::Raw(raw) => rows.iter().try_for_each(|row| push_raw(raw, &block.block, *row, scratch))?,
+            Layout::Raw(raw) => rows.iter().try_for_each(|row| push_raw(raw, &block.block, *row, &mut self.scratch))?,
             Layout::Typed(typed) => {
                 let known = typed.bad.len();
                 typed.push(&block.block, &rows, before)?;
@@ -209,6 +249,7 @@ impl Columns {
                 }
             }
         }
+        self.last = ids.last();
         Ok(())
     }
 
@@ -301,23 +342,36 @@ impl ScanLayout {
 
     /// The live entries of blocks.
     fn batch(&self, py: Python<'_>, blocks: Vec<PyRef<'_, Block>>) -> PyResult<ScanBatch> {
-        let mut columns = Columns::new(self.kind.begin());
         let blocks: Vec<&Block> = blocks.iter().map(|block| &**block).collect();
-        let made = py.detach(|| {
+        self.laid_out(py, "", |columns| {
             columns.reserve(&blocks)?;
-            let mut scratch = Vec::new();
-            blocks.iter().try_for_each(|block| columns.push(block, self.metadata, &mut scratch))?;
-            Ok(self.times.then(|| times(&columns.ms)))
-        });
-        let times = made.map_err(|error| errors::core(py, "", error))?;
-        self.hand_over(py, columns, times)
+            Ok(blocks.iter().try_for_each(|block| columns.push(block))?)
+        })
+        .map(|(batch, ())| batch)
     }
 }
 
 impl ScanLayout {
+    /// The batch of what `fill` adds, without the interpreter's lock; and what it gives.
+    pub fn laid_out<R: Send>(
+        &self,
+        py: Python<'_>,
+        path: &str,
+        fill: impl FnOnce(&mut Columns) -> Result<R, Failure> + Send,
+    ) -> PyResult<(ScanBatch, R)> {
+        let mut columns = Columns::new(self.kind.begin(), self.metadata);
+        let made = py.detach(|| {
+            let given = fill(&mut columns)?;
+            Ok((given, self.times.then(|| times(&columns.ms))))
+        });
+        let (given, times) = made.map_err(|error| errors::failure(py, path, error))?;
+        Ok((self.hand_over(py, columns, times)?, given))
+    }
+
     fn hand_over(&self, py: Python<'_>, columns: Columns, times: Option<Micros>) -> PyResult<ScanBatch> {
         let mut batch = ScanBatch {
             rows: columns.ms.len(),
+            last_id: columns.last.map(|id| Py::new(py, EntryId::of(id))).transpose()?,
             ms: array(py, columns.ms),
             seq: array(py, columns.seq),
             ts: times.map(|(times, bits, nulls)| (array(py, times), bits.map(|bits| array(py, bits)), nulls)),

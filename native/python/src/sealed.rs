@@ -28,11 +28,11 @@ use crate::segments::SegmentView;
 /// A sealed segment: its footer, its mapped index, its nodes by `pread`.
 #[pyclass(frozen, module = "diskstream._native")]
 pub struct SealedSegment {
-    path: String,
+    pub path: String,
     file: SegmentFile,
     pub footer: Footer,
     index: MappedIndex,
-    cache: Py<NodeCache>,
+    pub cache: Py<NodeCache>,
     /// Tells this opening's nodes from those of another file in the cache.
     serial: u64,
     text: bool,
@@ -110,12 +110,12 @@ impl SealedSegment {
         Ok((file, footer, mapped))
     }
 
-    fn index(&self) -> Result<Index<'_>, Error> {
+    pub fn index(&self) -> Result<Index<'_>, Error> {
         self.index.of(&self.footer, &self.file)
     }
 
     /// Reads and checks one node, from the cache where it is there.
-    fn node(&self, number: usize, cache: Option<&NodeCache>) -> Result<(Arc<block::Block>, u64), Failure> {
+    pub fn node(&self, number: usize, cache: Option<&NodeCache>) -> Result<(Arc<block::Block>, u64), Failure> {
         let row = self.index()?.row(number)?;
         if let Some(block) = cache.and_then(|cache| cache.get((self.serial, number))) {
             return Ok((block, row.before));
@@ -170,6 +170,19 @@ impl SealedSegment {
             return Err(Error::corrupt("node", row.offset, "what its index row says", "other entries").into());
         }
         Ok(block)
+    }
+
+    /// See `live_node`.
+    pub fn live_from(&self, number: usize, meta: &SegmentMeta) -> Result<usize, Error> {
+        let index = self.index()?;
+        if number >= index.rows() {
+            return Ok(number);
+        }
+        let position = meta.next_live(index.row(number)?.before);
+        if position >= meta.entries {
+            return Ok(index.rows());
+        }
+        Ok(index.node_of_position(position)?.max(number))
     }
 
     fn fail(&self, py: Python<'_>, error: Failure) -> PyErr {
@@ -308,17 +321,7 @@ impl SealedSegment {
 
     /// The first node from `number` on that has a live entry; behind the last one where none has.
     fn live_node(&self, py: Python<'_>, number: usize, view: &SegmentView) -> PyResult<usize> {
-        let found = self.index().and_then(|index| {
-            if number >= index.rows() {
-                return Ok(number);
-            }
-            let position = view.meta.next_live(index.row(number)?.before);
-            if position >= view.meta.entries {
-                return Ok(index.rows());
-            }
-            Ok(index.node_of_position(position)?.max(number))
-        });
-        found.map_err(|error| errors::core(py, &self.path, error))
+        self.live_from(number, &view.meta).map_err(|error| errors::core(py, &self.path, error))
     }
 
     /// The last node up to `number` that has a live entry; None where none has.
