@@ -174,8 +174,6 @@ class ColumnBatch:
     @property
     def rows(self) -> int: ...  # Rows
     @property
-    def last_id(self) -> EntryID | None: ...  # The last one looked at, gone or out of range as it may be
-    @property
     def ms(self) -> bytes: ...  # Milliseconds, as little-endian 64-bit words
     @property
     def seq(self) -> bytes: ...  # Sequences, likewise

@@ -13,7 +13,6 @@ pub mod commits;
 pub mod counters;
 pub mod digest;
 pub mod digest_rows;
-mod digits;
 pub mod error;
 pub mod frame;
 pub mod freed;

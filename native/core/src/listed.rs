@@ -42,7 +42,7 @@ impl Strings {
     }
 
     /// The same for `more` rows like the `rows` so far, and an eighth, but for no more than `most` bytes.
-    pub fn expect(&mut self, rows: usize, more: usize, most: usize) -> Result<()> {
+    pub fn reserve_like(&mut self, rows: usize, more: usize, most: usize) -> Result<()> {
         let scaled = |size: usize| (size / rows.max(1) + 1).saturating_mul(more).saturating_mul(9) / 8;
         let bytes = scaled(self.data.len()).min(most);
         self.reserve(scaled(self.offsets.len() - 1).min(most / size_of::<i32>()), bytes)

@@ -2,8 +2,6 @@
 //!
 //! Nothing is trimmed and nothing is guessed: a value is wholly of its form, or it does not parse.
 
-use crate::digits::{number, DIGITS_AT_ONCE};
-
 /// Days from 1970-01-01 of a proleptic Gregorian date (H. Hinnant, "chrono-compatible low-level date algorithms").
 fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
@@ -47,15 +45,25 @@ fn signed(text: &[u8]) -> Option<(bool, &[u8])> {
     })
 }
 
+/// So many digits are below 2^63 in any case.
+const SAFE_DIGITS: usize = 18;
+
 /// A whole number with an optional sign.
-#[inline]
 pub fn integer(text: &[u8]) -> Option<i64> {
     let (negative, rest) = signed(text)?;
-    if rest.len() <= DIGITS_AT_ONCE {
-        let value = number(rest)? as i64; // far below 2^63
-        return Some(if negative { -value } else { value });
+    if rest.is_empty() {
+        return None;
     }
     let mut value = 0i64;
+    if rest.len() <= SAFE_DIGITS {
+        for byte in rest {
+            if !byte.is_ascii_digit() {
+                return None;
+            }
+            value = value * 10 + i64::from(byte - b'0');
+        }
+        return Some(if negative { -value } else { value });
+    }
     for byte in rest {
         if !byte.is_ascii_digit() {
             return None;
@@ -76,8 +84,8 @@ pub struct Parsed<T> {
 }
 
 /// The powers of ten that a double holds exactly, as far as they are wanted.
-const POWERS: [f64; DIGITS_AT_ONCE + 1] =
-    [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16];
+const POWERS: [f64; SAFE_DIGITS + 1] =
+    [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18];
 
 /// The nearest double of a short number without an exponent; none where it is of another form.
 ///
@@ -87,26 +95,37 @@ const POWERS: [f64; DIGITS_AT_ONCE + 1] =
 #[inline]
 fn short_float(text: &[u8]) -> Option<f64> {
     let (negative, rest) = signed(text)?;
-    if rest.len() > DIGITS_AT_ONCE + 1 {
-        return None;
+    if rest.len() > SAFE_DIGITS + 1 {
+        return None; // 19 digits fit
     }
-    let (digits, power) = match rest.iter().position(|byte| *byte == b'.') {
-        None => (number(rest)?, 1.0),
-        Some(point) => {
-            let (whole, part) = (rest.get(..point)?, rest.get(point + 1..)?);
-            let power = *POWERS.get(part.len())?;
-            match (whole, part) {
-                ([], part) => (number(part)?, power),
-                (whole, []) => (number(whole)?, power),
-                _ => (number(whole)? * power as u64 + number(part)?, power), // below 10^16
-            }
-        }
+    let (whole, behind) = leading(rest, 0);
+    let (value, places) = match behind.split_first() {
+        None => (whole, 0),
+        Some((b'.', part)) => match leading(part, whole) {
+            (value, []) => (value, part.len()),
+            _ => return None,
+        },
+        _ => return None,
     };
-    if digits > 1 << f64::MANTISSA_DIGITS {
+    let is_none = rest.len() == behind.len() && places == 0;
+    if is_none || value > 1 << f64::MANTISSA_DIGITS {
         return None;
     }
-    let value = digits as f64 / power;
+    let value = value as f64 / POWERS.get(places)?;
     Some(if negative { -value } else { value })
+}
+
+/// The digits that `text` begins with, behind those of `value`; and what follows them.
+#[inline(always)]
+fn leading(text: &[u8], mut value: u64) -> (u64, &[u8]) {
+    let mut rest = text.iter();
+    loop {
+        let behind = rest.as_slice();
+        match rest.next().map(|byte| byte.wrapping_sub(b'0')) {
+            Some(digit @ 0..=9) => value = value.wrapping_mul(10).wrapping_add(u64::from(digit)),
+            _ => return (value, behind),
+        }
+    }
 }
 
 /// A floating-point number in decimal or scientific form; `inf`, `infinity` and `nan` too. The nearest that there is

@@ -276,10 +276,10 @@ impl Typed {
     }
 
     /// Makes room for `more` rows like the `rows` so far, of no more than `most` bytes in a column.
-    pub fn expect(&mut self, rows: usize, more: usize, most: usize) -> Result<()> {
+    pub fn reserve_like(&mut self, rows: usize, more: usize, most: usize) -> Result<()> {
         self.columns.iter_mut().try_for_each(|column| match column.kind.width() {
             Some(width) => make_room(&mut column.data, (more * width).div_ceil(8), "a column"),
-            None => column.strings.expect(rows, more, most),
+            None => column.strings.reserve_like(rows, more, most),
         })
     }
 

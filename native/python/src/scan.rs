@@ -189,16 +189,16 @@ impl Columns {
 
     /// Makes room for so many `rows` in all, if they are like those that are there, and of no more than `most` bytes:
     /// what grows is copied again and again.
-    pub fn expect(&mut self, rows: usize, most: usize) -> Result<(), Error> {
+    pub fn reserve_like(&mut self, rows: usize, most: usize) -> Result<(), Error> {
         let so_far = self.rows();
         let more = rows.saturating_sub(so_far).min(most / size_of::<Id>());
         self.ms.reserve_exact(more);
         self.seq.reserve_exact(more);
         match &mut self.layout {
             Layout::Ids => Ok(()),
-            Layout::Listed(_, listed) => listed.values.expect(so_far, more, most),
-            Layout::Raw(raw) => raw.expect(so_far, more, most),
-            Layout::Typed(typed) => typed.expect(so_far, more, most),
+            Layout::Listed(_, listed) => listed.values.reserve_like(so_far, more, most),
+            Layout::Raw(raw) => raw.reserve_like(so_far, more, most),
+            Layout::Typed(typed) => typed.reserve_like(so_far, more, most),
         }
     }
 

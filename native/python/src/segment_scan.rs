@@ -70,7 +70,7 @@ impl SealedSegment {
                 _ => break,
             }
             if is_first {
-                columns.expect(self.rows_ahead(wanted)?, wanted.size_bytes)?;
+                columns.reserve_like(self.rows_ahead(wanted)?, wanted.size_bytes)?;
             }
             at = match self.live_from(at + 1, &wanted.view.meta) {
                 Ok(next) => next,
