@@ -220,7 +220,8 @@ class Scanned:
         how = Layout.of(layout, wanted, duplicates, strict=strict, exact=exact, metadata=metadata, times=times)
         if batch_rows < 1:
             raise ArgumentError("a batch has at least one row")
-        return self._scan(parse_start(start), parse_end(end), how, batch_rows)
+        most = _BATCH_BYTES  # of rows too: each has a byte
+        return self._scan(parse_start(start), parse_end(end), how, min(batch_rows, most))
 
     def _scan(self, start: EntryID, end: EntryID, how: Layout, batch_rows: int) -> "Iterator[pa.RecordBatch]":
         """Goes on behind the last batch where the stream was moved and is back, and nowhere else."""

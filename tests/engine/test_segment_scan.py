@@ -134,3 +134,10 @@ def test_room_for_what_may_come_is_made_within_what_a_batch_may_hold(tmp_path: P
         ((values, _, _, _),) = made.typed
         assert NODE << 20 < len(values) < (16 << 20)
         assert (made.rows, behind) == (100_000 + NODE, segment.nodes)
+
+
+def test_as_many_rows_may_be_wanted_as_a_number_can_say(tmp_path: Path) -> None:
+    with diskstream.open(tmp_path / "s") as store:
+        added(store.stream("x"), 10)
+        (batch,) = store.stream("x").scan(batch_rows=2**70)
+        assert batch.num_rows == 10
