@@ -11,6 +11,7 @@ from typing import Any
 
 import diskstream
 from diskstream import Entry, EntryID, Store, Stream
+from diskstream._native import SealedSegment, SegmentView
 from diskstream.engine.log import StreamLog
 
 SMALL: dict[str, Any] = {"segment_bytes": 8192, "node_max_entries": 4, "seal": "manual", "fsync": "os"}
@@ -28,6 +29,26 @@ def log_of(store: Store, name: bytes = b"x") -> StreamLog:
     log = store._log(name, create=False)
     assert log is not None
     return log
+
+
+def sealed(store: Store, name: bytes = b"x") -> tuple[SealedSegment, SegmentView]:
+    """The one segment of a stream, which is sealed, and what its log says of it."""
+    log = log_of(store, name)
+    (view,) = log.segments.views()
+    segment = log.segments.get(view)
+    assert isinstance(segment, SealedSegment)
+    return segment, view
+
+
+def damage_node(root: Path, number: int) -> int:
+    """Flips a bit of a node of stream ``x``, which is one sealed segment; the entries before that node."""
+    with diskstream.open(root, read_only=True) as store:
+        offset, length, before, *_ = sealed(store)[0].node_row(number)
+    (path,) = (root / "streams" / "x").glob("*.seg")
+    content = bytearray(path.read_bytes())
+    content[offset + length // 2] ^= 0x10
+    path.write_bytes(content)
+    return before
 
 
 def as_if_killed(store: Store) -> None:

@@ -6,8 +6,7 @@ import pytest
 
 import diskstream
 from diskstream import CorruptionError, EntryID
-from diskstream._native import SealedSegment
-from tests.engine.sample import log_of
+from tests.engine.sample import damage_node, sealed
 
 ENTRIES, NODE = 400, 4
 
@@ -18,15 +17,7 @@ def test_what_came_before_a_damaged_node_is_read_first(damaged: int, tmp_path: P
         stream = store.stream("x")
         stream.add_many([{"n": number} for number in range(ENTRIES)])
         stream.seal()
-        log = log_of(store, b"x")
-        (view,) = log.segments.views()
-        segment = log.segments.get(view)
-        assert isinstance(segment, SealedSegment)
-        offset, length, before, *_ = segment.node_row(damaged)
-    (path,) = (tmp_path / "s" / "streams" / "x").glob("*.seg")
-    content = bytearray(path.read_bytes())
-    content[offset + length // 2] ^= 0x10
-    path.write_bytes(content)
+    before = damage_node(tmp_path / "s", damaged)
     seen: list[int] = []
     with diskstream.open(tmp_path / "s", read_only=True) as store, pytest.raises(CorruptionError):
         seen.extend(int(entry[b"n"]) for entry in store.stream("x").range())
@@ -41,10 +32,7 @@ def test_what_unpacks_to_much_is_read_few_nodes_at_once(value_bytes: int, at_onc
         for _ in range(20):
             stream.add({"n": bytes(value_bytes)})  # zeros, of which next to nothing is on the disk
         stream.seal()
-        log = log_of(store, b"x")
-        (view,) = log.segments.views()
-        segment = log.segments.get(view)
-        assert isinstance(segment, SealedSegment)
+        segment, view = sealed(store)
         found = segment.read_blocks(0, 16, EntryID(0, 0), EntryID(2**63, 0), view)
         assert len(found) == at_once
         assert len(list(stream.range())) == 20

@@ -9,9 +9,9 @@ import pytest
 
 import diskstream
 from diskstream import CorruptionError, EntryID, Stream
-from diskstream._native import ScanBatch, ScanLayout, SealedSegment, SegmentView
+from diskstream._native import ScanBatch, ScanLayout
 from diskstream.batches import Layout, as_batch
-from tests.engine.sample import log_of
+from tests.engine.sample import damage_node, sealed
 
 NODE = 4
 LAYOUTS: list[tuple[str, list[tuple[bytes, str]]]] = [
@@ -21,14 +21,6 @@ LAYOUTS: list[tuple[str, list[tuple[bytes, str]]]] = [
     ("raw", []),
     ("typed", [(b"n", "int64"), (b"text", "string"), (b"n", "double"), (b"odd", "int8")]),
 ]
-
-
-def sealed(store: diskstream.Store, name: bytes) -> tuple[SealedSegment, SegmentView]:
-    log = log_of(store, name)
-    (view,) = log.segments.views()
-    segment = log.segments.get(view)
-    assert isinstance(segment, SealedSegment)
-    return segment, view
 
 
 def ids_of(batch: ScanBatch) -> list[int]:
@@ -56,7 +48,7 @@ def test_batches_are_those_of_the_blocks(
         stream.seal()
         stream.delete(*[(n // 3 + 1, n % 3) for n in chance.sample(range(300), 100)])
         stream.trim(maxlen=150, approximate=False)
-        segment, view = sealed(store, b"x")
+        segment, view = sealed(store)
         how = Layout.of(layout, columns, "last", strict=False, exact=False, metadata=True, times=True)
         for _ in range(40):
             start, end = sorted(EntryID(chance.randrange(110), chance.randrange(4)) for _ in range(2))
@@ -78,12 +70,7 @@ def test_batches_are_those_of_the_blocks(
 def test_what_came_before_a_damaged_node_is_a_batch(damaged: int, tmp_path: Path) -> None:
     with diskstream.open(tmp_path / "s", node_max_entries=NODE, cache_bytes=0) as store:
         added(store.stream("x"), 400)
-        segment, _ = sealed(store, b"x")
-        offset, length, before, *_ = segment.node_row(damaged)
-    (path,) = (tmp_path / "s" / "streams" / "x").glob("*.seg")
-    content = bytearray(path.read_bytes())
-    content[offset + length // 2] ^= 0x10
-    path.write_bytes(content)
+    before = damage_node(tmp_path / "s", damaged)
     seen: list[int] = []
     with diskstream.open(tmp_path / "s", read_only=True) as store, pytest.raises(CorruptionError, match="node"):
         for batch in store.stream("x").scan(layout="ids"):
@@ -108,7 +95,7 @@ def test_a_batch_is_of_one_node_at_least_and_of_no_more_than_is_wanted(
 ) -> None:
     with diskstream.open(tmp_path / "s", node_max_entries=NODE) as store:
         added(store.stream("x"), 25 * NODE, pad="x" * 1_000)
-        segment, view = sealed(store, b"x")
+        segment, view = sealed(store)
         layout = ScanLayout("fields", (), "last", exact=False, metadata=False, times=False)
         within = EntryID(0, 0), EntryID(2**63, 0)
         made, behind = segment.scan(
@@ -125,7 +112,7 @@ def test_room_for_what_may_come_is_made_within_what_a_batch_may_hold(tmp_path: P
             stream.add({"n": bytes(1 << 20)})
         stream.add_many([{"n": n} for n in range(100_000)])
         stream.seal()
-        segment, view = sealed(store, b"x")
+        segment, view = sealed(store)
         layout = ScanLayout("typed", [(b"n", "binary")], "last", exact=False, metadata=False, times=False)
         within = EntryID(0, 0), EntryID(2**63, 0)
         made, behind = segment.scan(
