@@ -1,4 +1,4 @@
-/* Batch reads of diskstream handed to Spark as columns, as its own Parquet reader hands its, and not row by row.
+/* Reads of diskstream handed to Spark as columns, as its own Parquet reader hands its, and not row by row.
  *
  * A Python data source fills Arrow batches, and a task of the JVM makes rows of them: one by one through an interface, and
  * twice over (once in `MapInBatchEvaluatorFactory`, once more for `BatchScanExec`), before anything looks at them. Where a
@@ -11,9 +11,13 @@
  *       -> ColumnarReaderFactory                goes to the tasks
  *          -> ColumnarReader                    the same worker, function and partition; its batches, not their rows
  *
+ *     StreamingDataSourceV2ScanRelation         one batch of a read as a stream
+ *       -> ColumnarMicroBatch                   by the same strategy
+ *       -> ColumnarMicroBatchScanExec           Spark's own node, by whose stream and rows it counts its progress
+ *          -> ColumnarReaderFactory
+ *
  * What is used of Spark here is not its public interface, and the package is one that may use it. So a jar is for the
  * version of Spark that it was compiled against, which stands in its name, and `diskstream.spark.columnar` takes no other.
- * A read as a stream stays as it is: Spark finds the counts of its progress by the object that this would hide.
  */
 package org.apache.spark.sql.execution.python.diskstream
 
@@ -21,12 +25,13 @@ import org.apache.spark.TaskContext
 import org.apache.spark.api.python.{ChainedPythonFunctions, PythonEvalType}
 import org.apache.spark.sql.{SparkSession, SparkSessionExtensions}
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.NamedExpression
-import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression, NamedExpression, SortOrder}
+import org.apache.spark.sql.catalyst.plans.logical.{LeafNode, LogicalPlan, Statistics}
 import org.apache.spark.sql.connector.metric.{CustomMetric, CustomTaskMetric}
 import org.apache.spark.sql.connector.read.{Batch, InputPartition, PartitionReader, PartitionReaderFactory, Scan}
+import org.apache.spark.sql.connector.read.streaming.{MicroBatchStream, Offset}
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
-import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation
+import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2ScanRelation, MicroBatchScanExec, StreamingDataSourceV2ScanRelation}
 import org.apache.spark.sql.execution.datasources.v2.python._
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.execution.python.{ArrowPythonRunner, BatchedPythonArrowInput}
@@ -53,16 +58,40 @@ class ColumnarSwitch {
 
 /** Wraps the scans of a plan, once, and leaves what becomes of it to Spark's own strategies. */
 class ColumnarScanStrategy extends SparkStrategy {
-  override def apply(plan: LogicalPlan): Seq[SparkPlan] = {
-    val wrapped = plan.transform {
-      case relation: DataSourceV2ScanRelation if relation.relation.table.name() == ColumnarScan.Format =>
-        relation.scan match {
-          case scan: PythonScan => relation.copy(scan = new ColumnarScan(scan))
-          case _ => relation
-        }
-    }
-    if (wrapped.fastEquals(plan)) Nil else Seq(planLater(wrapped))
+  override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
+    case batch: ColumnarMicroBatch => Seq(batch.planned)
+    case _ =>
+      val wrapped = plan.transform {
+        case relation: DataSourceV2ScanRelation if relation.relation.table.name() == ColumnarScan.Format =>
+          relation.scan match {
+            case scan: PythonScan => relation.copy(scan = new ColumnarScan(scan))
+            case _ => relation
+          }
+        case relation: StreamingDataSourceV2ScanRelation if relation.relation.table.name() == ColumnarScan.Format =>
+          (relation.stream, relation.startOffset, relation.endOffset) match {
+            case (stream: PythonMicroBatchStreamBase, Some(start), Some(end)) =>
+              ColumnarMicroBatch(relation, stream, start, end)
+            case _ => relation
+          }
+      }
+      if (wrapped.fastEquals(plan)) Nil else Seq(planLater(wrapped))
   }
+}
+
+/** What stands for the relation of one batch of a stream, so that no strategy of Spark's takes it with what is above it. */
+case class ColumnarMicroBatch(
+    relation: StreamingDataSourceV2ScanRelation,
+    stream: MicroBatchStream,
+    start: Offset,
+    end: Offset)
+    extends LeafNode {
+  override def output: Seq[Attribute] = relation.output
+
+  override def isStreaming: Boolean = true
+
+  override def computeStats(): Statistics = relation.computeStats()
+
+  def planned: SparkPlan = new ColumnarMicroBatchScanExec(output, relation.scan, stream, start, end, None, None)
 }
 
 object ColumnarScan {
@@ -95,11 +124,27 @@ class ColumnarScanBatch(inner: Batch) extends Batch {
   override def planInputPartitions(): Array[InputPartition] = inner.planInputPartitions()
 
   override def createReaderFactory(): PartitionReaderFactory =
-    ColumnarReaderFactory.of(inner.createReaderFactory().asInstanceOf[PythonPartitionReaderFactory])
+    ColumnarReaderFactory.of(inner.createReaderFactory())
+}
+
+/** A batch of a read as a stream. Its parameters are those of Spark's node, which makes copies of it by them. */
+class ColumnarMicroBatchScanExec(
+    output: Seq[Attribute],
+    @transient scan: Scan,
+    @transient stream: MicroBatchStream,
+    @transient start: Offset,
+    @transient end: Offset,
+    keyGroupedPartitioning: Option[Seq[Expression]],
+    ordering: Option[Seq[SortOrder]])
+    extends MicroBatchScanExec(output, scan, stream, start, end, keyGroupedPartitioning, ordering) {
+
+  override lazy val readerFactory: PartitionReaderFactory = ColumnarReaderFactory.of(stream.createReaderFactory())
+
+  override def supportsColumnar: Boolean = true
 }
 
 object ColumnarReaderFactory {
-  def of(rows: PythonPartitionReaderFactory): ColumnarReaderFactory = new ColumnarReaderFactory(
+  def of(rows: PartitionReaderFactory): ColumnarReaderFactory = new ColumnarReaderFactory(
     rows,
     parameter[UserDefinedPythonDataSource](rows, "source"),
     parameter[Array[Byte]](rows, "pickledReadFunc"),
@@ -108,9 +153,8 @@ object ColumnarReaderFactory {
     parameter[Option[String]](rows, "sessionUUID"))
 
   // A parameter of a Scala class that only its methods use is a field, under the name or under one that ends in it.
-  private def parameter[T](rows: PythonPartitionReaderFactory, name: String): T = {
-    val fields = classOf[PythonPartitionReaderFactory].getDeclaredFields
-    val field = fields
+  private def parameter[T](rows: PartitionReaderFactory, name: String): T = {
+    val field = rows.getClass.getDeclaredFields
       .find(each => each.getName == name || each.getName.endsWith("$$" + name))
       .getOrElse(throw new IllegalStateException(s"this Spark's Python scans have no $name: register with columnar=False"))
     field.setAccessible(true)
@@ -119,7 +163,7 @@ object ColumnarReaderFactory {
 }
 
 class ColumnarReaderFactory(
-    rows: PythonPartitionReaderFactory,
+    rows: PartitionReaderFactory,
     source: UserDefinedPythonDataSource,
     pickledReadFunc: Array[Byte],
     outputSchema: StructType,
@@ -133,12 +177,17 @@ class ColumnarReaderFactory(
 
   override def createColumnarReader(partition: InputPartition): PartitionReader[ColumnarBatch] = {
     val metrics = PythonCustomMetric.pythonMetrics
-    val batches = run(partition.asInstanceOf[PythonInputPartition], metrics)
+    val pickled = partition match {
+      case of: PythonInputPartition => of.pickedPartition
+      case of: PythonStreamingInputPartition if of.blockId.isEmpty => of.pickedPartition // read in a task, not before
+      case other => throw new IllegalStateException(s"a partition that is not read in a task: $other")
+    }
+    val batches = run(pickled, metrics)
     new ColumnarReader(batches, outputSchema.length, source, metrics)
   }
 
   /** Has a Python worker read a partition: what `createMapInBatchEvaluatorFactory` and its evaluator do, up to the rows. */
-  private def run(partition: PythonInputPartition, metrics: Map[String, SQLMetric]): Iterator[ColumnarBatch] = {
+  private def run(partition: Array[Byte], metrics: Map[String, SQLMetric]): Iterator[ColumnarBatch] = {
     val conf = SQLConf.get
     val input = UserDefinedPythonDataSource.readInputSchema
     val function = ChainedPythonFunctions(Seq(source.createPythonFunction(pickledReadFunc)))
@@ -154,7 +203,7 @@ class ColumnarReaderFactory(
       jobArtifactUUID,
       sessionUUID) with BatchedPythonArrowInput
     val context = TaskContext.get()
-    val row = InternalRow(InternalRow(partition.pickedPartition))
+    val row = InternalRow(InternalRow(partition))
     runner.compute(Iterator(Iterator(row)), context.partitionId(), context)
   }
 }

@@ -40,7 +40,7 @@ def jar_for(version: str, place: Path = _PLACE) -> Path:
 
 
 def scan_by_columns(spark: "SparkSession", *, on: bool = True, place: Path = _PLACE) -> bool:
-    """Has batch reads of a session go by columns, or by rows again.
+    """Has reads of a session, as batches and as streams, go by columns, or by rows again.
 
     Args:
         spark: the session. One that is connected to a server has its plans made there: nothing is changed.
