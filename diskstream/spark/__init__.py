@@ -53,7 +53,7 @@ def register(spark: "SparkSession", *, groups: bool = False, columnar: bool = Tr
         spark: the session.
         groups: have consumer groups follow queries (option `group`) as soon as each batch is complete. Without it they
             follow one batch later, when Spark says that it commits.
-        columnar: have batch reads go by columns, where the classes for that have been compiled for this Spark
+        columnar: have reads go by columns, where the classes for that have been compiled for this Spark
             (`python -m diskstream.spark.columnar`). Without it they go by rows, as they do where there are none.
 
     Returns:

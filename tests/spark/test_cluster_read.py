@@ -56,11 +56,25 @@ def in_the_room(room: str) -> Any:
     return work
 
 
+def streamed(spark: "SparkSession", path: str, place: Path) -> tuple[int, bool]:
+    """Reads all as a stream: the rows that Spark counts, and whether they came as columns."""
+    reader = spark.readStream.format("diskstream").schema("n int").option("startingIds", "earliest")
+    writer = reader.load(path).writeStream.format("noop").option("checkpointLocation", str(place))
+    query = writer.trigger(availableNow=True).start()
+    query.awaitTermination()
+    plan = query._jsq.explainInternal(False)
+    return sum(each["numInputRows"] for each in query.recentProgress), "ColumnarMicroBatchScan[" in plan
+
+
 def reads(spark: "SparkSession", path: str, jars: str) -> None:
-    """A read for each waiting room that it hears of: rows, different rows, their sum. `jars` has another Spark's."""
+    """Reads all as a stream, then once for each waiting room that it hears of: rows, different rows, their sum.
+
+    `jars` has another Spark's.
+    """
     assert not columnar.scan_by_columns(spark, place=Path(jars))
     assert "columnar" not in load(spark, path)._jdf.queryExecution().executedPlan().toString()
     assert columnar.scan_by_columns(spark)  # of a jar that executors fetch
+    say(*streamed(spark, path, Path(jars) / "checkpoint"))
     while room := hear():
         frame = load(spark, path, batchRows=100).mapInArrow(in_the_room(room), "n int")
         found = [row.n for row in frame.collect()]
@@ -72,6 +86,7 @@ def test_a_read_is_exact_though_an_executor_is_killed(cluster: Cluster, path: Pa
     own = Path(COLUMNAR_BY_SETTINGS["spark.jars"])
     shutil.copy(own, columnar.jar_for("4.2.99", tmp_path))
     with cluster.driver(tmp_path, reads, path, tmp_path) as driver:
+        assert driver.hear().split() == [str(total), "True"]
         for kill in (False, True):
             room = tmp_path / f"room-{kill}"
             room.mkdir()
