@@ -111,7 +111,7 @@ def as_batch(how: Layout, made: ScanBatch, segment: int) -> "pa.RecordBatch":
     """The record batch over columns of entries of one segment.
 
     Raises:
-        ArgumentError: a repeated name or a value that does not parse, where the layout takes neither.
+        ArgumentError: a value that does not parse, where the layout takes none such.
     """
     pa = _arrow()
     if (how.strict or how.exact) and made.first_bad is not None:
