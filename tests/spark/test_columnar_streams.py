@@ -68,7 +68,10 @@ QUERIES: "dict[str, tuple[str, Callable[[SparkSession, Layered], DataFrame]]]" =
         lambda spark, made: load(spark, made, TYPED, streams="t", maxEntriesPerTrigger=40),
     ),
     "a filter": ("append", lambda spark, made: load(spark, made, TYPED).where("n = 7 or text is null")),
-    "groups": ("complete", lambda spark, made: load(spark, made, TYPED).groupBy("text").count()),
+    "groups over batches": (  # whose state is carried on from one to the next
+        "complete",
+        lambda spark, made: load(spark, made, TYPED, streams="t", maxEntriesPerTrigger=40).groupBy("text").count(),
+    ),
     "both of two": (
         "append",
         lambda spark, made: load(spark, made, TYPED).union(load(spark, made, TYPED, streams="t")),
