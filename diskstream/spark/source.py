@@ -26,6 +26,7 @@ from diskstream.spark.options import ReadOptions, WriteOptions
 from diskstream.spark.partitions import EntriesPartition
 from diskstream.spark.planning import plan_entries
 from diskstream.spark.schemas import default_schema, plan
+from diskstream.spark.shared_columns import handed
 from diskstream.spark.stream_reader import EntriesStreamReader
 from diskstream.spark.tables import TableReader, table_schema
 from diskstream.spark.tasks import read_entries
@@ -54,6 +55,9 @@ class EntriesReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         """Reads one partition, in a task."""
+        return handed(partition, self._batches)
+
+    def _batches(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         if isinstance(partition, ArchivePartition):
             yield from read_archived(partition, self.plan, self.options)
             return

@@ -30,6 +30,7 @@ from diskstream.spark.options import Bounds, ReadOptions
 from diskstream.spark.partitions import EntriesPartition
 from diskstream.spark.planning import chosen_streams, is_chosen, open_for_planning, partitioned
 from diskstream.spark.schemas import plan
+from diskstream.spark.shared_columns import handed
 from diskstream.spark.tasks import read_entries
 from diskstream.store import Store
 from diskstream.stream import Stream
@@ -294,6 +295,9 @@ class EntriesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         """Reads one partition."""
+        return handed(partition, self._batches)
+
+    def _batches(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         assert isinstance(partition, EntriesPartition)
         if partition.slices:
             yield from read_entries(partition, self.plan, self.options)

@@ -20,6 +20,7 @@ from diskstream.spark.kept_stores import STORES
 from diskstream.spark.names import as_text
 from diskstream.spark.options import ReadOptions
 from diskstream.spark.planning import chosen_streams, open_for_planning, place_of_read
+from diskstream.spark.shared_columns import handed
 from diskstream.spark.tasks import check_seen
 from diskstream.stream import Stream
 
@@ -120,6 +121,9 @@ class TableReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         """Reads one stream's, in a task."""
+        return handed(partition, self._batches)
+
+    def _batches(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         import pyarrow as pa
         from pyspark.sql.pandas.types import to_arrow_schema
 

@@ -10,6 +10,7 @@
  *     DataSourceV2ScanRelation(ColumnarScan)    which Spark plans as BatchScanExec below ColumnarToRow
  *       -> ColumnarReaderFactory                goes to the tasks
  *          -> ColumnarReader                    the same worker, function and partition; its batches, not their rows
+ *             -> SharedColumns                  where the worker puts them into memory that it shares
  *
  *     StreamingDataSourceV2ScanRelation         one batch of a read as a stream
  *       -> ColumnarMicroBatch                   by the same strategy
@@ -182,8 +183,10 @@ class ColumnarReaderFactory(
       case of: PythonStreamingInputPartition if of.blockId.isEmpty => of.pickedPartition // read in a task, not before
       case other => throw new IllegalStateException(s"a partition that is not read in a task: $other")
     }
-    val batches = run(pickled, metrics)
-    new ColumnarReader(batches, outputSchema.length, source, metrics)
+    val (rows, shared) =
+      if (SQLConf.get.pythonUDFWorkerIdleTimeoutSeconds > 0) (run(pickled, metrics), None) // a worker is idle to the runner
+      else SharedColumns.offered(pickled, metrics)(run(_, metrics))
+    new ColumnarReader(rows, shared, outputSchema.length, source, metrics)
   }
 
   /** Has a Python worker read a partition: what `createMapInBatchEvaluatorFactory` and its evaluator do, up to the rows. */
@@ -209,7 +212,8 @@ class ColumnarReaderFactory(
 }
 
 class ColumnarReader(
-    batches: Iterator[ColumnarBatch],
+    rows: Iterator[ColumnarBatch],
+    shared: Option[SharedColumns],
     width: Int,
     source: UserDefinedPythonDataSource,
     metrics: Map[String, SQLMetric])
@@ -218,18 +222,25 @@ class ColumnarReader(
   private var current: ColumnarBatch = _
 
   // The vectors are the worker's until the next batch is asked for, which frees them; the end of the task frees the last.
-  override def next(): Boolean = batches.hasNext && {
-    val batch = batches.next()
-    // Python's batch is one column, a struct of those that were asked for.
+  override def next(): Boolean = {
+    val batch = shared match {
+      case Some(memory) if memory.isUsed => memory.next()
+      case _ => if (rows.hasNext) Some(unwrapped(rows.next())) else None
+    }
+    batch.foreach(current = _)
+    batch.isDefined
+  }
+
+  // Python's batch is one column, a struct of those that were asked for.
+  private def unwrapped(batch: ColumnarBatch): ColumnarBatch = {
     val struct = batch.column(0).asInstanceOf[ArrowColumnVector]
-    current = new ColumnarBatch(Array.tabulate(width)(column => FlatVectors.over(struct.getChild(column))), batch.numRows())
-    true
+    new ColumnarBatch(Array.tabulate(width)(column => FlatVectors.over(struct.getChild(column))), batch.numRows())
   }
 
   override def get(): ColumnarBatch = current
 
   // A task that ends before its batches do lets go of its worker itself, as with rows.
-  override def close(): Unit = ()
+  override def close(): Unit = shared.foreach(_.close())
 
   override def currentMetricsValues(): Array[CustomTaskMetric] =
     source.createPythonTaskMetrics(metrics.map { case (name, metric) => name -> metric.value })

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["PACKAGE", "compile_jar", "jar_for", "scan_by_columns"]
 
 _PLACE: Final = Path(__file__).parent
-_SOURCES: Final = ("ColumnarScans.scala", "FlatVectors.scala")
+_SOURCES: Final = ("ColumnarScans.scala", "FlatVectors.scala", "SharedColumns.scala")
 PACKAGE: Final = "org.apache.spark.sql.execution.python.diskstream"
 _OPTIONS: Final = ("-Xlint", "-Werror", "-release", "17")  # the oldest Java that Spark 4 runs on
 _COMPILES_S: Final = 300.0
