@@ -1,5 +1,6 @@
 """Scans by columns give what scans by rows give; and where they cannot be, scans go by rows."""
 
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,8 @@ from tests.streams.layers import Layered, layered, small_store
 
 pytest.importorskip("pyspark")
 pytest.importorskip("pyarrow")
+
+from pyspark.sql.functions import broadcast
 
 from diskstream.spark import register
 from diskstream.spark.columnar import compile_jar, scan_by_columns
@@ -68,6 +71,12 @@ QUERIES: "dict[str, Callable[[SparkSession, Layered], DataFrame]]" = {
     "a filter": lambda spark, made: load(spark, made, TYPED).where("i32 = 7 or s is null"),
     "groups": lambda spark, made: load(spark, made, TYPED).groupBy("s").agg({"s": "max", "i64": "max", "*": "count"}),
     "a join": lambda spark, made: load(spark, made, TYPED).join(load(spark, made, "id string, b boolean"), "id"),
+    "a broadcast join": lambda spark, made: load(spark, made, TYPED).join(
+        broadcast(load(spark, made, "id string, b boolean").where("b")), "id"
+    ),
+    "a broadcast of groups": lambda spark, made: load(spark, made, TYPED).join(
+        broadcast(load(spark, made, TYPED).groupBy("s").count()), "s"
+    ),
     "a union": lambda spark, made: load(spark, made, TYPED).unionAll(load(spark, made, TYPED)),
     "text from rows": lambda spark, made: load(spark, made, "y binary, s string").selectExpr("to_json(struct(*))"),
     "no columns": lambda spark, made: load(spark, made).selectExpr("count(*)"),
@@ -86,6 +95,28 @@ def test_a_scan_by_columns_gives_what_one_by_rows_gives(
     assert not goes_by_columns(frame)
     assert found == sorted(map(str, frame.collect()))
     assert found or query is QUERIES["no rows"]
+
+
+def test_batches_lie_in_memory_that_the_jvm_has_mapped(by_columns: "SparkSession", tmp_path: Path) -> None:
+    """As long as a task reads, and no longer; nothing is left where the task and its worker met."""
+    with small_store(tmp_path / "s") as store:
+        store.stream("x").add_many([{"text": f"{n:0500}"} for n in range(20_000)])  # more than what sockets hold
+    jvm = by_columns._jvm.java.lang.ProcessHandle.current().pid()  # type: ignore[union-attr]
+    shared = "memfd:diskstream-columns"
+
+    def mapped(batches):  # type: ignore[no-untyped-def]  # unpickled where names of types are none
+        import pyarrow as pa
+
+        for batch in batches:
+            with Path(f"/proc/{jvm}/maps").open() as maps:
+                yield pa.record_batch({"mapped": [shared in maps.read()], "text": batch["text"][:1]})
+
+    places = set(Path(tempfile.gettempdir()).glob("diskstream-*/s"))
+    reader = by_columns.read.format("diskstream").schema("text string").options(batchRows=500, minPartitions=1)
+    found = reader.load(str(tmp_path / "s")).mapInArrow(mapped, "mapped boolean, text string").collect()
+    assert found[0].mapped and found[0].text == f"{0:0500}"
+    assert set(Path(tempfile.gettempdir()).glob("diskstream-*/s")) == places
+    until(lambda: shared not in Path(f"/proc/{jvm}/maps").read_text())
 
 
 def test_a_query_that_wants_no_more_rows_frees_its_batches(by_columns: "SparkSession", made: Layered) -> None:

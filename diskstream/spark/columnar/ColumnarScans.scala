@@ -27,6 +27,7 @@ import org.apache.spark.api.python.{ChainedPythonFunctions, PythonEvalType}
 import org.apache.spark.sql.{SparkSession, SparkSessionExtensions}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression, NamedExpression, SortOrder}
+import org.apache.spark.sql.catalyst.planning.PhysicalOperation
 import org.apache.spark.sql.catalyst.plans.logical.{LeafNode, LogicalPlan, Statistics}
 import org.apache.spark.sql.connector.metric.{CustomMetric, CustomTaskMetric}
 import org.apache.spark.sql.connector.read.{Batch, InputPartition, PartitionReader, PartitionReaderFactory, Scan}
@@ -57,25 +58,33 @@ class ColumnarSwitch {
   }
 }
 
-/** Wraps the scans of a plan, once, and leaves what becomes of it to Spark's own strategies. */
+/** Wraps the scan of a relation, once, and leaves what becomes of it to Spark's own strategies.
+  *
+  * It takes a relation with the projections and filters right above it, as those do, and never more of a plan: what is
+  * planned of this is linked to the logical plan that it was given, and adaptive execution looks for a stage's node there by
+  * identity. A copy of the plan as a whole would not have it, and the stage would be planned and run again and again.
+  */
 class ColumnarScanStrategy extends SparkStrategy {
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
     case batch: ColumnarMicroBatch => Seq(batch.planned)
-    case _ =>
-      val wrapped = plan.transform {
-        case relation: DataSourceV2ScanRelation if relation.relation.table.name() == ColumnarScan.Format =>
-          relation.scan match {
-            case scan: PythonScan => relation.copy(scan = new ColumnarScan(scan))
-            case _ => relation
-          }
-        case relation: StreamingDataSourceV2ScanRelation if relation.relation.table.name() == ColumnarScan.Format =>
-          (relation.stream, relation.startOffset, relation.endOffset) match {
-            case (stream: PythonMicroBatchStreamBase, Some(start), Some(end)) =>
-              ColumnarMicroBatch(relation, stream, start, end)
-            case _ => relation
-          }
+    case PhysicalOperation(_, _, relation) if wrapped.isDefinedAt(relation) =>
+      Seq(planLater(plan.transform { case `relation` => wrapped(relation) }))
+    case _ => Nil
+  }
+
+  private val wrapped: PartialFunction[LogicalPlan, LogicalPlan] = Function.unlift {
+    case relation: DataSourceV2ScanRelation if relation.relation.table.name() == ColumnarScan.Format =>
+      relation.scan match {
+        case scan: PythonScan => Some(relation.copy(scan = new ColumnarScan(scan)))
+        case _ => None
       }
-      if (wrapped.fastEquals(plan)) Nil else Seq(planLater(wrapped))
+    case relation: StreamingDataSourceV2ScanRelation if relation.relation.table.name() == ColumnarScan.Format =>
+      (relation.stream, relation.startOffset, relation.endOffset) match {
+        case (stream: PythonMicroBatchStreamBase, Some(start), Some(end)) =>
+          Some(ColumnarMicroBatch(relation, stream, start, end))
+        case _ => None
+      }
+    case _ => None
   }
 }
 

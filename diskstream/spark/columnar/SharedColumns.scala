@@ -56,9 +56,12 @@ object SharedColumns {
   private def listening(): Option[(Path, ServerSocketChannel)] =
     try Places.map(Path.of(_, "diskstream-0123456789012345678", "s")).find(_.toString.length < MostPath).map { path =>
       val place = Files.createTempDirectory(path.getParent.getParent, "diskstream-").resolve("s")
-      val server = ServerSocketChannel.open(StandardProtocolFamily.UNIX)
-      server.bind(UnixDomainSocketAddress.of(place))
-      (place, server)
+      try {
+        val server = ServerSocketChannel.open(StandardProtocolFamily.UNIX)
+        try server.bind(UnixDomainSocketAddress.of(place))
+        catch { case error: IOException => server.close(); throw error }
+        (place, server)
+      } catch { case error @ (_: IOException | _: UnsupportedOperationException) => Files.delete(place.getParent); throw error }
     } catch { case _: IOException | _: UnsupportedOperationException => None }
 
   /** The pickle of a call of `Offered`, with a partition's own pickle as bytes, and a place. */
@@ -221,7 +224,7 @@ class SharedColumns(place: Path, server: ServerSocketChannel, metrics: Map[Strin
     root = null
     if (socket != null) socket.close()
     if (file != null) file.close()
-    allocator.close()
-    unmap()
+    try allocator.close()
+    finally unmap()
   }
 }
