@@ -73,7 +73,11 @@ def handed(partition: InputPartition, read: "Callable[[Any], Iterator[pa.RecordB
     batches = read(partition.value)
     begun = list(islice(batches, 1))
     if begun and begun[0].nbytes <= _SMALL_BYTES:
-        begun.extend(islice(batches, 1))
+        try:
+            begun.extend(islice(batches, 1))
+        except Exception:
+            yield from begun  # who has enough with it need not hear of the next one
+            raise
         if len(begun) == 1:
             yield from begun
             return
