@@ -211,6 +211,19 @@ def test_an_error_while_reading_is_raised_and_the_jvm_is_not_told_of_an_end(jvm:
     assert str(worker.error) == "no more of it"
 
 
+def test_a_batch_before_one_that_cannot_be_read_is_handed_on(tmp_path: Path) -> None:
+    """A query that has enough with the first one does not fail for the second."""
+
+    def read(_: object) -> Iterator[pa.RecordBatch]:
+        yield batch_of(2)
+        raise ArgumentError("the second is damaged")
+
+    batches = handed(Offered(pickle.dumps(PARTITION), str(tmp_path / "nobody listens")), read)
+    assert next(batches) == batch_of(2)
+    with pytest.raises(ArgumentError, match="the second is damaged"):
+        next(batches)
+
+
 @pytest.mark.parametrize("taken", [1, SLOTS])
 def test_a_jvm_that_wants_no_more_ends_the_reading(jvm: Jvm, taken: int) -> None:
     read = []
