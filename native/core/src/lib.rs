@@ -23,6 +23,7 @@ pub mod id;
 pub mod id_run;
 pub mod idempotence;
 pub mod listed;
+pub mod marks;
 pub mod node;
 pub mod ops;
 pub mod overlay;
