@@ -38,6 +38,7 @@ pub mod resp_entries;
 pub mod resp_inline;
 pub mod resp_reply;
 pub mod resp_runs;
+pub mod row_index;
 pub mod rows;
 pub mod scan;
 pub mod sealed;
