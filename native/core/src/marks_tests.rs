@@ -55,7 +55,7 @@ fn any_part_is_decoded_from_marks_as_from_the_beginning() {
     for rows in [1, 256, 257, 1000, 1024] {
         let (payload, _) = packed(rows, 40);
         let marks = Marks::of(&payload, FIRST, rows).unwrap();
-        assert_eq!(marks.marks.len() as u32, (rows - 1) / MARK_ROWS);
+        assert_eq!(marks.marks.len() as u32, (rows - 1) / MARK_ROWS + 1);
         let plain = Packed { payload: &payload, first: FIRST, rows, marks: None };
         let marked = Packed { marks: Some(&marks), ..plain };
         for from in [0, 1, 254, 255, 256, 257, 258, 400, 511, 512, 513, 699, 701, 768, 999, 1000, 1023, 1024, 2000] {
@@ -103,19 +103,27 @@ fn what_is_behind_the_rows_is_an_error_from_marks_as_from_the_beginning() {
 }
 
 #[test]
-fn other_bytes_behind_marks_are_an_error_or_other_entries_and_never_a_panic() {
-    let (payload, _) = packed(600, 1);
+fn other_bytes_behind_marks_are_an_error_wherever_they_are_read() {
+    let (payload, ids) = packed(600, 1);
     let marks = Marks::of(&payload, FIRST, 600).unwrap();
+    let plain = Packed { payload: &payload, first: FIRST, rows: 600, marks: None };
+    let whole = [300..310, 500..520, 590..600].map(|part| (part.clone(), decoded(plain, part, usize::MAX).unwrap().1));
     for at in 0..payload.len() {
         for change in [0x01, 0x80, 0xff] {
             let mut bad = payload.clone();
             bad[at] ^= change;
             let marked = Packed { payload: &bad, first: FIRST, rows: 600, marks: Some(&marks) };
-            let _ = (decoded(marked, 300..310, usize::MAX), decoded(marked, 590..600, usize::MAX));
-            let _ = marked.lower_bound(Id::new(9, 0));
+            for (part, whole) in &whole {
+                if let Ok((_, block)) = decoded(marked, part.clone(), usize::MAX) {
+                    assert_same(&block, whole);
+                }
+            }
+            assert!(marked.lower_bound(ids[400]).is_err() || marked.lower_bound(ids[400]) == Ok(400));
+            let is_read = (marks.marks[1].at..marks.marks[2].at).contains(&at);
+            assert!(!is_read || decoded(marked, 500..501, usize::MAX).is_err());
         }
     }
-    for cut in [0, marks.marks[0].at - 1, marks.marks[1].at - 1] {
+    for cut in [0, marks.marks[1].at - 1, marks.marks[2].at - 1] {
         let marked = Packed { payload: &payload[..cut], first: FIRST, rows: 600, marks: Some(&marks) };
         assert!(decoded(marked, 599..600, usize::MAX).is_err());
         assert!(Marks::of(&payload[..cut], FIRST, 600).is_err());

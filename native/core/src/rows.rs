@@ -371,8 +371,30 @@ impl Packed<'_> {
             steps.reader.take(mark.at)?;
             steps.shapes.extend_from_slice(marks.shapes.get(..mark.shapes as usize).unwrap_or(&[]));
             (steps.id, steps.row) = (mark.before, mark.row);
+            marks.compare(self.payload, mark.row)?;
         }
         Ok(steps)
+    }
+
+    /// The mark behind a row, from where on nothing was compared; behind all rows where there is none.
+    fn uncompared(&self, row: u32) -> u32 {
+        self.marks.and_then(|marks| marks.behind(row)).map_or(u32::MAX, |mark| mark.row)
+    }
+
+    #[cold]
+    fn compare(&self, row: u32) -> Result<u32> {
+        if let Some(marks) = self.marks {
+            marks.compare(self.payload, row)?;
+        }
+        Ok(self.uncompared(row))
+    }
+
+    /// The number in the builder of a shape that no row was taken of before.
+    fn shape(&self, code: usize, definition: &[u8], builder: &mut BlockBuilder) -> Result<usize> {
+        if let Some(marks) = self.marks {
+            marks.compare_shape(self.payload, code)?;
+        }
+        Ok(builder.intern(read_shape(&mut Reader::new(definition, "entries frame"))?))
     }
 
     /// Behind the last row there is nothing.
@@ -400,7 +422,11 @@ impl Packed<'_> {
         let passed = |shape: &ShapeAt| Met::Passed(self.payload.get(shape.start..shape.end).unwrap_or(&[]));
         let mut codes: Vec<(Met<'_>, usize)> = shapes.iter().map(|shape| (passed(shape), shape.fields)).collect();
         let mut lengths: Vec<usize> = Vec::new();
+        let mut uncompared = self.uncompared(start);
         for row in start..stop {
+            if row == uncompared {
+                uncompared = self.compare(row)?;
+            }
             if row > 0 {
                 id = read_step(&mut reader, id)?;
             }
@@ -422,7 +448,7 @@ impl Packed<'_> {
             let number = match met {
                 Met::Taken(number) => number,
                 Met::Passed(definition) => {
-                    let number = builder.intern(shape_of(definition, fields)?);
+                    let number = self.shape(code, definition, builder)?;
                     if let Some(known) = codes.get_mut(code) {
                         known.0 = Met::Taken(number);
                     }
@@ -439,16 +465,6 @@ impl Packed<'_> {
         }
         Ok(id)
     }
-}
-
-/// The shape of a definition that was stepped over, perhaps long before: the disk may give other bytes now.
-fn shape_of(definition: &[u8], fields: usize) -> Result<Shape> {
-    let mut reader = Reader::new(definition, "entries frame");
-    let shape = read_shape(&mut reader)?;
-    if shape.names.len() != fields {
-        return Err(reader.fault("as many fields as before", shape.names.len()));
-    }
-    Ok(shape)
 }
 
 /// Unpacks the rows `part` of a payload without marks: see [`Packed::decode`].
