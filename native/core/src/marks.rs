@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::id::Id;
 use crate::rows::{ShapeAt, Steps};
 
-/// From one mark to the next at most, but for a row that is longer: what a read steps over, and compares the checksum of.
+/// From one mark to the next at most, but for a longer row: what a read steps over, and compares the checksum of.
 const MARK_ROWS: u32 = 256;
 const MARK_BYTES: usize = 64 << 10;
 

@@ -98,8 +98,8 @@ impl RowIndex {
 
     /// Has `each` look into the payload of a frame.
     ///
-    /// A payload that has marks is not compared with its checksum as a whole again: it was before they were made, with this
-    /// very header; and each part that is read has a checksum in them.
+    /// A payload that has marks is not compared with its checksum as a whole again: it was before they were made, with
+    /// this very header; and each part that is read has a checksum in them.
     fn look<R>(&self, file: &[u8], place: &Place, each: impl FnOnce(&Packed<'_>) -> Result<R>) -> Result<R> {
         let Place { header, offset, .. } = place;
         let key = (*offset, header.header_crc);
