@@ -213,11 +213,7 @@ pub fn probe(file: &[u8], offset: u64, salt: u32) -> Result<FrameHeader> {
 
 /// The checked payload of the frame at `offset`.
 pub fn payload<'a>(file: &'a [u8], offset: u64, header: &FrameHeader) -> Result<&'a [u8]> {
-    let start = usize::try_from(offset).ok().and_then(|start| start.checked_add(FRAME_HEADER_BYTES));
-    let bytes = start.and_then(|start| file.get(start..start.checked_add(header.length as usize)?));
-    let bytes = bytes.ok_or_else(|| {
-        Error::corrupt("frame payload", offset, number_of(header.length.into(), "byte"), "the end of the file")
-    })?;
+    let bytes = payload_unchecked(file, offset, header)?;
     let crc = crc32c::crc32c(bytes);
     if crc != header.payload_crc {
         return Err(Error::corrupt(
@@ -228,6 +224,15 @@ pub fn payload<'a>(file: &'a [u8], offset: u64, header: &FrameHeader) -> Result<
         ));
     }
     Ok(bytes)
+}
+
+/// The payload of the frame at `offset`, for one who knows that its checksum was compared.
+pub(crate) fn payload_unchecked<'a>(file: &'a [u8], offset: u64, header: &FrameHeader) -> Result<&'a [u8]> {
+    let start = usize::try_from(offset).ok().and_then(|start| start.checked_add(FRAME_HEADER_BYTES));
+    let bytes = start.and_then(|start| file.get(start..start.checked_add(header.length as usize)?));
+    bytes.ok_or_else(|| {
+        Error::corrupt("frame payload", offset, number_of(header.length.into(), "byte"), "the end of the file")
+    })
 }
 
 fn head_bytes(file: &[u8], offset: u64) -> Result<&[u8]> {

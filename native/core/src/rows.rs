@@ -10,11 +10,13 @@
 //! ```
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use crate::block::{BlockBuilder, Shape};
 use crate::error::{Error, Result};
 use crate::frame::{MAX_ENTRY_BYTES, MAX_PAYLOAD_BYTES};
 use crate::id::Id;
+use crate::marks::{Mark, Marks};
 use crate::plurals::number_of;
 use crate::wire::{put_varint, varint_bytes, Reader};
 
@@ -270,48 +272,183 @@ enum Met<'a> {
     Passed(&'a [u8]),
 }
 
-/// Unpacks the rows `part` of a payload of `rows` rows into `builder`; earlier rows are stepped over.
-///
-/// Of rows that are stepped over nothing comes into the builder, not even their shapes: a megabyte of names would
-/// otherwise leave room for one row, and a payload be read once for each.
-///
-/// Stops once the builder holds `max_bytes`. Returns the ID of the last row looked at.
-pub fn decode(
-    payload: &[u8],
-    first: Id,
-    rows: u32,
-    part: std::ops::Range<u32>,
-    max_bytes: usize,
-    builder: &mut BlockBuilder,
-) -> Result<Id> {
-    let mut reader = Reader::new(payload, "entries frame");
-    let mut codes: Vec<(Met<'_>, usize)> = Vec::new(); // and how many fields it has
-    let mut id = first;
-    let mut lengths: Vec<usize> = Vec::new();
-    for row in 0..rows.min(part.end) {
-        if row > 0 {
-            id = read_step(&mut reader, id)?;
+/// Steps over a row of a shape met before whose every number takes one byte, as nearly all are: they are looked at
+/// together. None, and nothing is read, where it is another kind of row or no row at all.
+#[inline]
+fn short_row(reader: &mut Reader<'_>, shapes: &[ShapeAt], before: Id) -> Option<Id> {
+    let (&[ms, seq, code], lengths) = reader.rest().split_first_chunk::<3>()?;
+    let lengths = lengths.get(..shapes.get(usize::from(code))?.fields)?;
+    let all = lengths.iter().fold(ms | seq | code, |all, length| all | length);
+    if all >= 0x80 {
+        return None;
+    }
+    let total = lengths.iter().map(|length| usize::from(*length)).sum::<usize>();
+    let id = following(before, u64::from(ms), u64::from(seq))?;
+    reader.take(3 + lengths.len() + total).ok()?;
+    Some(id)
+}
+
+/// Where the definition of a shape stands in its payload, and how many fields the shape has.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ShapeAt {
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+    pub(crate) fields: usize,
+}
+
+/// Rows that are stepped over one after another, and what is known before the next of them.
+pub(crate) struct Steps<'a> {
+    pub(crate) reader: Reader<'a>,
+    /// The shapes that were met.
+    pub(crate) shapes: Vec<ShapeAt>,
+    /// The ID of the row before; before the first row, its own.
+    pub(crate) id: Id,
+    /// The number of the next row.
+    pub(crate) row: u32,
+}
+
+impl<'a> Steps<'a> {
+    pub(crate) fn new(payload: &'a [u8], first: Id) -> Steps<'a> {
+        Steps { reader: Reader::new(payload, "entries frame"), shapes: Vec::new(), id: first, row: 0 }
+    }
+
+    /// Steps over the next row.
+    #[inline(always)]
+    pub(crate) fn over(&mut self) -> Result<()> {
+        let reader = &mut self.reader;
+        if self.row > 0 {
+            if let Some(next) = short_row(reader, &self.shapes, self.id) {
+                self.id = next;
+                self.row += 1;
+                return Ok(());
+            }
+            self.id = read_step(reader, self.id)?;
         }
-        let code = reader.count(codes.len(), "a shape met before or the next one")?;
-        if code == codes.len() {
-            let (fields, definition) = skip_shape(&mut reader)?;
-            codes.push((Met::Passed(definition), fields));
+        let code = reader.count(self.shapes.len(), "a shape met before or the next one")?;
+        if code == self.shapes.len() {
+            let start = reader.position();
+            let (fields, definition) = skip_shape(reader)?;
+            self.shapes.push(ShapeAt { start, end: start + definition.len(), fields });
         }
-        let (met, fields) = codes.get(code).copied().unwrap_or((Met::Taken(0), 0));
-        lengths.clear();
         let mut total = 0usize;
-        for _ in 0..fields {
-            let length = reader.count(MAX_ENTRY_BYTES, "the length of a value")?;
-            lengths.push(length);
-            total += length;
+        for _ in 0..self.shapes.get(code).map_or(0, |shape| shape.fields) {
+            total += reader.count(MAX_ENTRY_BYTES, "the length of a value")?;
         }
-        let values = reader.rest();
         reader.take(total)?;
-        if row >= part.start {
+        self.row += 1;
+        Ok(())
+    }
+}
+
+/// A payload of `rows` rows, and marks in it where it has some: what comes before a mark is not looked at then.
+#[derive(Clone, Copy)]
+pub struct Packed<'a> {
+    pub payload: &'a [u8],
+    pub first: Id,
+    pub rows: u32,
+    pub marks: Option<&'a Marks>,
+}
+
+impl Packed<'_> {
+    /// The number of the first row whose ID is not below `id`; that of all rows where there is none.
+    pub fn lower_bound(&self, id: Id) -> Result<u32> {
+        let mark = self.marks.and_then(|marks| marks.below(id));
+        let mut steps = self.begin(mark)?;
+        while steps.row < self.rows {
+            let row = steps.row;
+            steps.over()?;
+            if steps.id >= id {
+                return Ok(row);
+            }
+        }
+        self.end(&steps.reader)?;
+        Ok(self.rows)
+    }
+
+    fn begin(&self, mark: Option<&Mark>) -> Result<Steps<'_>> {
+        let mut steps = Steps::new(self.payload, self.first);
+        if let (Some(mark), Some(marks)) = (mark, self.marks) {
+            steps.reader.take(mark.at)?;
+            steps.shapes.extend_from_slice(marks.shapes.get(..mark.shapes as usize).unwrap_or(&[]));
+            (steps.id, steps.row) = (mark.before, mark.row);
+            marks.compare(self.payload, mark.row)?;
+        }
+        Ok(steps)
+    }
+
+    /// The mark behind a row, from where on nothing was compared; behind all rows where there is none.
+    fn uncompared(&self, row: u32) -> u32 {
+        self.marks.and_then(|marks| marks.behind(row)).map_or(u32::MAX, |mark| mark.row)
+    }
+
+    #[cold]
+    fn compare(&self, row: u32) -> Result<u32> {
+        if let Some(marks) = self.marks {
+            marks.compare(self.payload, row)?;
+        }
+        Ok(self.uncompared(row))
+    }
+
+    /// The number in the builder of a shape that no row was taken of before.
+    fn shape(&self, code: usize, definition: &[u8], builder: &mut BlockBuilder) -> Result<usize> {
+        if let Some(marks) = self.marks {
+            marks.compare_shape(self.payload, code)?;
+        }
+        Ok(builder.intern(read_shape(&mut Reader::new(definition, "entries frame"))?))
+    }
+
+    /// Behind the last row there is nothing.
+    fn end(&self, reader: &Reader<'_>) -> Result<()> {
+        match reader.remaining() as u64 {
+            0 => Ok(()),
+            left => Err(reader.fault("the end of the rows", number_of(left, "more byte"))),
+        }
+    }
+
+    /// Unpacks the rows `part` into `builder`; earlier rows are stepped over, from the last mark on.
+    ///
+    /// Of rows that are stepped over nothing comes into the builder, not even their shapes: a megabyte of names would
+    /// otherwise leave room for one row, and a payload be read once for each.
+    ///
+    /// Stops once the builder holds `max_bytes`. Returns the ID of the last row looked at.
+    pub fn decode(&self, part: Range<u32>, max_bytes: usize, builder: &mut BlockBuilder) -> Result<Id> {
+        let stop = self.rows.min(part.end);
+        let start = part.start.min(stop);
+        let mut steps = self.begin(self.marks.and_then(|marks| marks.at_or_before(start)))?;
+        while steps.row < start {
+            steps.over()?;
+        }
+        let Steps { mut reader, shapes, mut id, .. } = steps;
+        let passed = |shape: &ShapeAt| Met::Passed(self.payload.get(shape.start..shape.end).unwrap_or(&[]));
+        let mut codes: Vec<(Met<'_>, usize)> = shapes.iter().map(|shape| (passed(shape), shape.fields)).collect();
+        let mut lengths: Vec<usize> = Vec::new();
+        let mut uncompared = self.uncompared(start);
+        for row in start..stop {
+            if row == uncompared {
+                uncompared = self.compare(row)?;
+            }
+            if row > 0 {
+                id = read_step(&mut reader, id)?;
+            }
+            let code = reader.count(codes.len(), "a shape met before or the next one")?;
+            if code == codes.len() {
+                let (fields, definition) = skip_shape(&mut reader)?;
+                codes.push((Met::Passed(definition), fields));
+            }
+            let (met, fields) = codes.get(code).copied().unwrap_or((Met::Taken(0), 0));
+            lengths.clear();
+            let mut total = 0usize;
+            for _ in 0..fields {
+                let length = reader.count(MAX_ENTRY_BYTES, "the length of a value")?;
+                lengths.push(length);
+                total += length;
+            }
+            let values = reader.rest();
+            reader.take(total)?;
             let number = match met {
                 Met::Taken(number) => number,
                 Met::Passed(definition) => {
-                    let number = builder.intern(read_shape(&mut Reader::new(definition, "entries frame"))?);
+                    let number = self.shape(code, definition, builder)?;
                     if let Some(known) = codes.get_mut(code) {
                         known.0 = Met::Taken(number);
                     }
@@ -323,27 +460,23 @@ pub fn decode(
                 return Ok(id);
             }
         }
+        if part.end >= self.rows {
+            self.end(&reader)?;
+        }
+        Ok(id)
     }
-    if part.end >= rows && reader.remaining() > 0 {
-        return Err(reader.fault("the end of the rows", number_of(reader.remaining() as u64, "more byte")));
-    }
-    Ok(id)
 }
 
-/// Steps over a row of a shape met before whose every number takes one byte, as nearly all are: they are looked at
-/// together. None, and nothing is read, where it is another kind of row or no row at all.
-#[inline]
-fn short_row(reader: &mut Reader<'_>, shapes: &[usize], before: Id) -> Option<Id> {
-    let (&[ms, seq, code], lengths) = reader.rest().split_first_chunk::<3>()?;
-    let lengths = lengths.get(..*shapes.get(usize::from(code))?)?;
-    let all = lengths.iter().fold(ms | seq | code, |all, length| all | length);
-    if all >= 0x80 {
-        return None;
-    }
-    let total = lengths.iter().map(|length| usize::from(*length)).sum::<usize>();
-    let id = following(before, u64::from(ms), u64::from(seq))?;
-    reader.take(3 + lengths.len() + total).ok()?;
-    Some(id)
+/// Unpacks the rows `part` of a payload without marks: see [`Packed::decode`].
+pub fn decode(
+    payload: &[u8],
+    first: Id,
+    rows: u32,
+    part: Range<u32>,
+    max_bytes: usize,
+    builder: &mut BlockBuilder,
+) -> Result<Id> {
+    Packed { payload, first, rows, marks: None }.decode(part, max_bytes, builder)
 }
 
 /// The ID of the last row of a payload.
@@ -351,28 +484,11 @@ pub fn last_id(payload: &[u8], first: Id, rows: u32) -> Result<Id> {
     if rows <= 1 {
         return Ok(first);
     }
-    let mut reader = Reader::new(payload, "entries frame");
-    let mut shapes: Vec<usize> = Vec::new();
-    let mut id = first;
-    for row in 0..rows {
-        if row > 0 {
-            if let Some(next) = short_row(&mut reader, &shapes, id) {
-                id = next;
-                continue;
-            }
-            id = read_step(&mut reader, id)?;
-        }
-        let code = reader.count(shapes.len(), "a shape met before or the next one")?;
-        if code == shapes.len() {
-            shapes.push(skip_shape(&mut reader)?.0);
-        }
-        let mut total = 0usize;
-        for _ in 0..shapes.get(code).copied().unwrap_or(0) {
-            total += reader.count(MAX_ENTRY_BYTES, "the length of a value")?;
-        }
-        reader.take(total)?;
+    let mut steps = Steps::new(payload, first);
+    while steps.row < rows {
+        steps.over()?;
     }
-    Ok(id)
+    Ok(steps.id)
 }
 
 #[cfg(test)]

@@ -1,8 +1,7 @@
-//! A log file as it is followed: its state so far, and a sparse index over its rows.
+//! A log file as it is followed: its state so far, and what its frames say.
 
 use std::sync::Arc;
 
-use crate::block::{Block, BlockBuilder};
 use crate::counters::LastSet;
 use crate::error::{Error, Result};
 use crate::frame::{self, FrameHeader, Kind, FRAME_HEADER_BYTES};
@@ -11,144 +10,11 @@ use crate::groups::{Base, Group};
 use crate::header::{Frontier, LogHeader, HEADER_BYTES};
 use crate::id::Id;
 use crate::pending::{decode_chunk, Order};
+use crate::row_index::RowIndex;
 use crate::rows;
 use crate::snapshot;
 use crate::state::{SegmentMeta, State};
 use crate::wire::Reader;
-
-/// A row of the index is made after this many entries or bytes, so that a seek unpacks little.
-const ROW_ENTRIES: u64 = 64;
-const ROW_BYTES: u64 = 4096;
-
-/// Where an entries frame stands, and what comes before it. `end` is that of the last entries frame before the next row:
-/// of what stands between, frames of groups and the like, a reader knows without a look that it holds no entries.
-#[derive(Debug, Clone, Copy)]
-struct IndexRow {
-    first: Id,
-    offset: u64,
-    end: u64,
-    position: u64,
-    previous_crc: u32,
-}
-
-/// The sparse index over the entries frames of one log file.
-#[derive(Debug, Clone, Default)]
-pub struct RowIndex {
-    salt: u32,
-    rows: Vec<IndexRow>,
-    /// Entries indexed.
-    pub entries: u64,
-}
-
-impl RowIndex {
-    fn note(&mut self, header: &FrameHeader, offset: u64) {
-        let due = self
-            .rows
-            .last()
-            .is_none_or(|row| self.entries - row.position >= ROW_ENTRIES || offset - row.offset >= ROW_BYTES);
-        if due {
-            let (first, previous_crc) = (header.first, header.previous_crc);
-            self.rows.push(IndexRow { first, offset, end: offset, position: self.entries, previous_crc });
-        }
-        if let Some(row) = self.rows.last_mut() {
-            row.end = offset + header.frame_bytes() as u64;
-        }
-        self.entries += u64::from(header.entries);
-    }
-
-    /// Steps over the entries frames from row `at` up to offset `end`.
-    fn walk(
-        &self,
-        file: &[u8],
-        at: usize,
-        end: u64,
-        mut each: impl FnMut(&FrameHeader, &[u8], u64, u64) -> Result<bool>,
-    ) -> Result<()> {
-        for row in self.rows.iter().skip(at).take_while(|row| row.offset < end) {
-            let (mut offset, mut position, mut link) = (row.offset, row.position, row.previous_crc);
-            while offset < end.min(row.end) {
-                let header = frame::parse_header(file, offset, self.salt, link)?;
-                if header.kind == Kind::Entries {
-                    let (rows, _) = header.split(frame::payload(file, offset, &header)?)?;
-                    if !each(&header, rows, offset, position)? {
-                        return Ok(());
-                    }
-                    position += u64::from(header.entries);
-                }
-                link = header.header_crc;
-                offset += header.frame_bytes() as u64;
-            }
-        }
-        Ok(())
-    }
-
-    fn row_before(&self, at: usize) -> Option<(usize, &IndexRow)> {
-        let at = at.checked_sub(1)?;
-        self.rows.get(at).map(|row| (at, row))
-    }
-
-    /// A copy of the rows needed to read `entries` entries from `position` on, so that reading needs no lock.
-    pub fn part(&self, position: u64, entries: u64) -> RowIndex {
-        let from = self.rows.partition_point(|row| row.position <= position).saturating_sub(1);
-        let to = self.rows.partition_point(|row| row.position < position.saturating_add(entries)).max(from + 1);
-        let rows = self.rows.get(from..to.min(self.rows.len())).unwrap_or(&[]).to_vec();
-        RowIndex { salt: self.salt, rows, entries: self.entries }
-    }
-
-    /// The position of the first entry whose ID is not below `id`, looking no further than offset `end`.
-    pub fn seek(&self, file: &[u8], id: Id, end: u64) -> Result<u64> {
-        let at = self.rows.partition_point(|row| row.first <= id && row.offset < end);
-        let Some((at, row)) = self.row_before(at) else { return Ok(0) };
-        let mut found = row.position;
-        self.walk(file, at, end, |header, rows, offset, position| {
-            if header.first >= id {
-                found = position;
-                return Ok(false);
-            }
-            let mut builder = BlockBuilder::default();
-            let last = rows::decode(rows, header.first, header.entries, 0..header.entries, usize::MAX, &mut builder)
-                .map_err(|error| error.at(offset))?;
-            found = position + builder.finish().lower_bound(id) as u64;
-            Ok(last < id)
-        })?;
-        Ok(found)
-    }
-
-    /// How many entries stand in frames before offset `end`.
-    pub fn entries_before(&self, file: &[u8], end: u64) -> Result<u64> {
-        let at = self.rows.partition_point(|row| row.offset < end);
-        let Some((at, row)) = self.row_before(at) else { return Ok(0) };
-        if end >= row.end {
-            return Ok(self.rows.get(at + 1).map_or(self.entries, |next| next.position));
-        }
-        let mut entries = row.position;
-        self.walk(file, at, end, |header, _, _, position| {
-            entries = position + u64::from(header.entries);
-            Ok(true)
-        })?;
-        Ok(entries)
-    }
-
-    /// Unpacks entries from position `from` on, from frames before offset `end`: at least one where there is one, and
-    /// then until `max_entries` or `max_bytes` is reached.
-    pub fn read(&self, file: &[u8], from: u64, end: u64, max_entries: u64, max_bytes: usize) -> Result<Block> {
-        let mut builder = BlockBuilder::default();
-        let at = self.rows.partition_point(|row| row.position <= from && row.offset < end);
-        let Some((at, _)) = self.row_before(at) else { return Ok(builder.finish()) };
-        self.walk(file, at, end, |header, rows, offset, position| {
-            let stop = position + u64::from(header.entries);
-            if stop > from {
-                let skip = from.saturating_sub(position) as u32;
-                let room = max_entries.saturating_sub(builder.len() as u64).min(u64::from(u32::MAX)) as u32;
-                let to = header.entries.min(skip.saturating_add(room));
-                rows::decode(rows, header.first, header.entries, skip..to, max_bytes, &mut builder)
-                    .map_err(|error| error.at(offset))?;
-            }
-            Ok((builder.len() as u64) < max_entries && builder.bytes() < max_bytes)
-        })?;
-        Ok(builder.finish())
-    }
-}
 
 /// A log file from its header on, followed frame by frame.
 #[derive(Debug, Clone)]
@@ -212,7 +78,7 @@ impl Tail {
             header,
             last_set: LastSet::by_snapshot(&state, end),
             state,
-            index: RowIndex { salt: header.salt, ..RowIndex::default() },
+            index: RowIndex::new(header.salt),
             end,
             lsn: first.lsn,
             link: first.header_crc,

@@ -4,8 +4,9 @@ use diskstream_core::block::{Block, BlockBuilder};
 use diskstream_core::columns::{Columns, Duplicates};
 use diskstream_core::id::Id;
 use diskstream_core::listed::{push_raw, Listed, Strings};
+use diskstream_core::marks::Marks;
 use diskstream_core::node::{NodePacker, NodeReader, NODE_HEAD_BYTES};
-use diskstream_core::rows::{self, RowsEncoder, Step};
+use diskstream_core::rows::{self, Packed, RowsEncoder, Step};
 use diskstream_core::typed::{Type, Typed};
 
 use crate::input::{put, sign, Input};
@@ -57,6 +58,14 @@ pub fn rows(data: &[u8]) {
     let from = from.min(rows);
     let (_, rest) = decoded(payload, start, rows, from..rows, usize::MAX).unwrap();
     assert_eq!(plain(&rest), whole[from as usize..]);
+    let marks = Marks::of(payload, start, rows).unwrap();
+    let marked = Packed { payload, first: start, rows, marks: Some(&marks) };
+    let mut builder = BlockBuilder::default();
+    assert_eq!(marked.decode(from..rows, usize::MAX, &mut builder), Ok(last));
+    assert_eq!(plain(&builder.finish()), whole[from as usize..]);
+    if let Some((id, _)) = whole.get(from as usize) {
+        assert_eq!(marked.lower_bound(*id), Ok(from));
+    }
     let (_, some) = decoded(payload, start, rows, 0..rows, most).unwrap();
     assert_eq!(plain(&some), whole[..some.len()]);
     if let Some(again) = encoded(&whole) {
