@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql.datasource import InputPartition
 
 from diskstream.errors import ArgumentError
+from diskstream.plurals import number_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -166,7 +167,7 @@ class _Memory:
     def _grow(self, needed: int) -> None:
         """Makes slots of at least so many bytes, while none is in use."""
         if needed > _MOST_BYTES:
-            raise ArgumentError(f"a batch of {needed} bytes is more than Spark can take: give a smaller batchRows")
+            raise ArgumentError(f"a batch of {number_of(needed, 'byte')} is more than Spark can take: give a smaller batchRows")
         self._slots = SLOTS if needed <= _LARGE_BYTES else 1
         wanted = min(int(needed * _ROOM), _MOST_BYTES)
         self._slot_bytes = -(-wanted // mmap.PAGESIZE) * mmap.PAGESIZE if self._slots > 1 else wanted
