@@ -167,7 +167,9 @@ class _Memory:
     def _grow(self, needed: int) -> None:
         """Makes slots of at least so many bytes, while none is in use."""
         if needed > _MOST_BYTES:
-            raise ArgumentError(f"a batch of {number_of(needed, 'byte')} is more than Spark can take: give a smaller batchRows")
+            raise ArgumentError(
+                f"a batch of {number_of(needed, 'byte')} is more than Spark can take: give a smaller batchRows"
+            )
         self._slots = SLOTS if needed <= _LARGE_BYTES else 1
         wanted = min(int(needed * _ROOM), _MOST_BYTES)
         self._slot_bytes = -(-wanted // mmap.PAGESIZE) * mmap.PAGESIZE if self._slots > 1 else wanted
