@@ -73,7 +73,9 @@ def handed(partition: InputPartition, read: "Callable[[Any], Iterator[pa.RecordB
         return
     batches = read(partition.value)
     begun = list(islice(batches, 1))
-    if begun and begun[0].nbytes <= _SMALL_BYTES:
+    if not begun:
+        return
+    if begun[0].nbytes <= _SMALL_BYTES:
         try:
             begun.extend(islice(batches, 1))
         except Exception:
@@ -82,8 +84,6 @@ def handed(partition: InputPartition, read: "Callable[[Any], Iterator[pa.RecordB
         if len(begun) == 1:
             yield from begun
             return
-    if not begun:
-        return
     with _shared(partition.place) as memory:
         if memory is None:
             yield from chain(begun, batches)
@@ -127,6 +127,7 @@ class _Memory:
         self._map: mmap.mmap | None = None  # closed with the last that writes to it
         self._slots, self._slot_bytes = 0, 0
         self._free: list[int] = []
+        self._around_bytes = 0  # a batch: all are of one schema
 
     def put(self, batch: "pa.RecordBatch") -> bool:
         """Lays a batch out and says where.
@@ -139,7 +140,9 @@ class _Memory:
         """
         import pyarrow as pa
 
-        needed = pa.ipc.get_record_batch_size(batch) + batch.schema.serialize().size + _FRAMING_BYTES
+        if not self._around_bytes:
+            self._around_bytes = batch.schema.serialize().size + _FRAMING_BYTES
+        needed = pa.ipc.get_record_batch_size(batch) + self._around_bytes
         with suppress(BrokenPipeError, ConnectionResetError):
             if not self._wait_for(needed):
                 return False

@@ -1,9 +1,9 @@
 """Columnar scans: the classes for Spark's JVM that take batches as columns, compiled for one version and put to use.
 
 Spark makes rows of what a Python data source reads, one by one; with these classes (`ColumnarScans.scala`,
-`FlatVectors.scala`) it takes the columns as they are, as from its own Parquet reader. They use what Spark keeps to
-itself, so a jar is for one version of Spark, and no other version's is used: then, and where there is none, scans go by
-rows.
+`FlatVectors.scala`, `SharedColumns.scala`) it takes the columns as they are, as from its own Parquet reader. They use
+what Spark keeps to itself, so a jar is for one version of Spark, and no other version's is used: then, and where there
+is none, scans go by rows.
 
     python -m diskstream.spark.columnar [folder]
 
