@@ -21,7 +21,6 @@ by that socket too where anything of this is not to be had, and where there is a
 
 import mmap
 import os
-import pickle
 import socket
 import struct
 from collections.abc import Callable, Iterator
@@ -53,8 +52,8 @@ _END: Final = _BATCH.pack(0, 0, 0, 0)
 class Offered(InputPartition):
     """A partition as it was planned (`value`), of which the task's JVM would take batches at a place."""
 
-    def __init__(self, pickled: bytes, place: str) -> None:
-        super().__init__(pickle.loads(pickled))
+    def __init__(self, planned: Any, place: str) -> None:
+        super().__init__(planned)
         self.place = place
 
 

@@ -19,6 +19,7 @@ pytest.importorskip("pyspark")
 pytest.importorskip("pyarrow")
 
 import pyarrow as pa
+from pyspark.sql.datasource import InputPartition
 
 from diskstream.spark import shared_columns
 from diskstream.spark.partitions import EntriesPartition
@@ -104,7 +105,7 @@ class Worker(threading.Thread):
 
     def __init__(self, place: str, batches: Iterator[pa.RecordBatch]) -> None:
         super().__init__(daemon=True)
-        self._offered, self._batches = Offered(pickle.dumps(PARTITION), place), batches
+        self._offered, self._batches = Offered(PARTITION, place), batches
         self.by_socket: list[pa.RecordBatch] = []
         self.error: ArgumentError | None = None
         self.start()
@@ -220,7 +221,7 @@ def test_a_batch_before_one_that_cannot_be_read_is_handed_on(tmp_path: Path) -> 
         yield batch_of(2)
         raise ArgumentError("the second is damaged")
 
-    batches = handed(Offered(pickle.dumps(PARTITION), str(tmp_path / "nobody listens")), read)
+    batches = handed(Offered(PARTITION, str(tmp_path / "nobody listens")), read)
     assert next(batches) == batch_of(2)
     with pytest.raises(ArgumentError, match="the second is damaged"):
         next(batches)
@@ -288,12 +289,15 @@ def test_a_partition_that_nothing_was_offered_for_is_read_as_ever() -> None:
     assert asked == [PARTITION]
 
 
-def test_the_offer_is_a_pickle_of_the_partitions_pickle_and_a_place() -> None:
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+@pytest.mark.parametrize("streams", [1, 10_000], ids=["small", "in several frames"])
+def test_the_offer_is_the_pickle_of_a_partition_gone_on_with(protocol: int, streams: int) -> None:
     """As `SharedColumns.scala` writes it."""
-    inner, place = pickle.dumps(PARTITION), b"/tmp/diskstream-1/s"
-    made = b"cdiskstream.spark.shared_columns\nOffered\n\x8e" + struct.pack("<Q", len(inner)) + inner
+    partition = InputPartition([(f"stream {number}", PARTITION) for number in range(streams)])
+    inner, place = pickle.dumps(partition, protocol), b"/tmp/diskstream-1/s"
+    made = b"cdiskstream.spark.shared_columns\nOffered\n" + inner[:-1]
     found = pickle.loads(made + b"X" + struct.pack("<I", len(place)) + place + b"\x86R.")
     assert type(found) is Offered
     assert found.place == place.decode()
-    assert repr(found.value) == repr(PARTITION)
-    assert found.value.path == PARTITION.path
+    assert pickle.dumps(found.value) == pickle.dumps(pickle.loads(inner))
+    assert len(found.value.value) == streams

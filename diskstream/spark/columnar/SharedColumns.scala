@@ -64,14 +64,14 @@ object SharedColumns {
       } catch { case error @ (_: IOException | _: UnsupportedOperationException) => Files.delete(place.getParent); throw error }
     } catch { case _: IOException | _: UnsupportedOperationException => None }
 
-  /** The pickle of a call of `Offered`, with a partition's own pickle as bytes, and a place. */
+  /** The pickle of a call of `Offered`, with a partition, which is pickled, and a place. A pickle is a program that leaves a
+    * value on a stack: a partition's own is part of this one, without its end.
+    */
   private def offer(partition: Array[Byte], place: Path): Array[Byte] = {
     val called = "cdiskstream.spark.shared_columns\nOffered\n".getBytes(UTF_8) // GLOBAL
     val text = place.toString.getBytes(UTF_8)
-    val size = called.length + 9 + partition.length + 5 + text.length + 3
-    val made = ByteBuffer.allocate(size).order(ByteOrder.LITTLE_ENDIAN)
-    made.put(called)
-    made.put(0x8e.toByte).putLong(partition.length.toLong).put(partition) // BINBYTES8
+    val made = ByteBuffer.allocate(called.length + partition.length - 1 + 5 + text.length + 3).order(ByteOrder.LITTLE_ENDIAN)
+    made.put(called).put(partition, 0, partition.length - 1)
     made.put('X'.toByte).putInt(text.length).put(text) // BINUNICODE
     made.put(0x86.toByte).put('R'.toByte).put('.'.toByte) // TUPLE2, REDUCE, STOP
     made.array()
