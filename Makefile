@@ -37,8 +37,8 @@ build: $(STAMPS)/native ## Build the native core and install the package into .v
 demo: build $(STAMPS)/columnar ## Feed, tail, crash, recover and seal a store with this machine's telemetry
 	$(BIN)/diskstream demo $(DEMO_ARGS)
 
-test: build $(STAMPS)/test $(STAMPS)/columnar $(STAMPS)/classes ## Run all tests
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+test: build $(STAMPS)/test $(STAMPS)/columnar $(STAMPS)/classes ## Run all tests, in a process for each processor
+	$(BIN)/python -m pytest --numprocesses logical --maxprocesses 4 $(PYTEST_ARGS)
 
 check: check-python check-rust ## Lint, formatting and types of Python; lint, formatting and tests of Rust
 

@@ -8,21 +8,56 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Final
 
 import hypothesis
 import pytest
+from xdist.scheduler.loadscope import LoadScopeScheduling
 
 import diskstream
 from diskstream.engine.keeper import Keeper
 from diskstream.engine.log import StreamLog
 
 ROOT = Path(__file__).resolve().parent.parent
+SPARK: Final = ROOT / "tests/spark"
+OF_LONG_TESTS: Final = (
+    "tests/crash/test_power_cut.py",
+    "tests/engine/test_damage.py",
+    "tests/groups/test_against_model.py",
+    "tests/groups/test_against_redis.py",
+)
 
 # A busy machine must not fail a property: no deadline for each example. In CI the same examples come every time, so
 # that a red run means the change, and the blob that reproduces a failure is printed.
 hypothesis.settings.register_profile("default", deadline=None)
 hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "default")
+
+
+class _Units(LoadScopeScheduling):  # type: ignore[misc]
+    """What a process of tests is given: a file, a test of a file that takes long, or Spark's all, for its session."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        if nodeid.startswith("tests/spark/"):
+            return "tests/spark"
+        file, _, _ = nodeid.partition("::")
+        return nodeid if file in OF_LONG_TESTS else file
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
+    config.option.loadscopereorder = False
+    return _Units(config, log)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Where several processes run them, Spark's come first and then the long ones, lest one is at work at the end."""
+    if not hasattr(config, "workerinput"):
+        return
+    longest: dict[Path, float] = {}
+    for item in items:
+        marker = item.get_closest_marker("timeout")
+        longest[item.path] = max(longest.get(item.path, 0), marker.args[0] if marker else 0)
+    items.sort(key=lambda item: (SPARK not in item.path.parents, -longest[item.path]))
 
 
 @pytest.fixture

@@ -96,7 +96,7 @@ def test_no_rows_commit_nothing_and_no_stream_is_made(store: Store, stream: Stre
     assert stream.committed(b"job") is None
 
 
-@pytest.mark.parametrize("bad", [[{}], [{"n": object()}]], ids=repr)
+@pytest.mark.parametrize("bad", [[{}], pytest.param([{"n": object()}], id="object()")], ids=repr)
 def test_an_append_that_fails_commits_nothing(stream: Stream, bad: Any) -> None:
     stream.add({"n": 0})
     with pytest.raises(ArgumentError):

@@ -69,7 +69,7 @@ class Loud(str):
     ("value", "stored"),
     [
         (bytearray(b"\x00a"), b"\x00a"),
-        (memoryview(b"abcd")[1:3], b"bc"),
+        pytest.param(memoryview(b"abcd")[1:3], b"bc", id="memoryview"),
         (Loud("quiet"), b"quiet"),
         (Level.HIGH, b"3"),
         (np.float64(1.5), b"1.5"),
@@ -120,7 +120,9 @@ def test_an_iterator_of_pairs_is_stored_whole_or_refused_each_time_alike(small: 
 
 
 @pytest.mark.parametrize(
-    "value", [None, True, False, object(), [1], (1, 2), {"a": 1}, 1j, {1}, np.int64(1), Ellipsis], ids=repr
+    "value",
+    [None, True, False, pytest.param(object(), id="object()"), [1], (1, 2), {"a": 1}, 1j, {1}, np.int64(1), Ellipsis],
+    ids=repr,
 )
 def test_other_kinds_of_values_are_refused_by_name(store: Store, value: object) -> None:
     for fields in ({"a": value}, [(value, "a")] if not isinstance(value, list | dict | set) else [("a", value)]):
@@ -128,7 +130,7 @@ def test_other_kinds_of_values_are_refused_by_name(store: Store, value: object) 
             store.stream("x").add(fields)
 
 
-@pytest.mark.parametrize("fields", [5, None, object()], ids=repr)
+@pytest.mark.parametrize("fields", [5, None, pytest.param(object(), id="object()")], ids=repr)
 def test_what_is_neither_a_mapping_nor_pairs_is_refused(store: Store, fields: Any) -> None:
     with pytest.raises(ArgumentTypeError, match="a mapping or a sequence of"):
         store.stream("x").add(fields)

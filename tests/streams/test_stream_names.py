@@ -145,7 +145,9 @@ def test_an_empty_name_is_refused(store: Store, name: str | bytes) -> None:
         store.stream(name)
 
 
-@pytest.mark.parametrize("name", [None, 5, 1.5, bytearray(b"x"), ["x"], object()], ids=repr)
+@pytest.mark.parametrize(
+    "name", [None, 5, 1.5, bytearray(b"x"), ["x"], pytest.param(object(), id="object()")], ids=repr
+)
 def test_a_name_is_text_or_bytes(store: Store, name: Any) -> None:
     for call in (store.stream, store.exists, store.delete):
         with pytest.raises(ArgumentTypeError, match=f"not {type(name).__name__}"):
