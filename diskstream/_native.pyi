@@ -108,18 +108,18 @@ class Entry:
 
 @final
 class Delivery(Entry):
-    """An entry as a consumer of a group was given it."""
+    """An entry as a consumer of a group was given it. Pickled it has no group: it is acknowledged there by its ID."""
 
     def ack(self) -> bool: ...  # Acknowledges the entry. Returns whether it was pending
-    def nack(self, mode: str = "FAIL") -> bool:
-        """Gives the entry back for others to claim: see `Group.nack`. Returns whether it was pending."""
+    def nack(self, mode: str = "FAIL") -> bool: ...  # Gives it back: see `Group.nack`. Returns whether it was pending
     @property
     def gone(self) -> bool: ...  # Whether the entry is gone from the stream: only its ID is left
     @property
-    def idle_ms(self) -> int:
-        """How long ago it had been delivered before, in ms; 0 for a new one, -1 where nobody had it."""
+    def idle_ms(self) -> int: ...  # How long ago it had been delivered before; 0 for a new one, -1 where nobody had it
     @property
     def deliveries(self) -> int: ...  # How often it had been delivered before; 0 for a new one
+    def __copy__(self) -> Delivery: ...
+    def __deepcopy__(self, memo: Any, /) -> Delivery: ...
 
 @final
 class Block:
@@ -474,7 +474,7 @@ def wait_turns(turns: list[Turn], bells: list[tuple[Ctl, int]], timeout_s: float
 def delivery(
     entry: Entry | None, id: _IDLike, owner: Any, idle_ms: int, deliveries: int, text: bool = False
 ) -> Delivery:
-    """A delivery made of an entry, or of its ID alone where the entry is gone; `owner` is its `Group`."""
+    """A delivery made of an entry, or of its ID alone where the entry is gone; `owner` is its `Group`, or None."""
 
 def entry_lists(blocks: Iterable[Block], reverse: bool = False, limit: int | None = None) -> Iterator[list[Entry]]:
     """Live entries in lists of a few. What nobody holds when the next list is taken may be another entry then."""

@@ -10,7 +10,8 @@ use diskstream_core::pending::Pending;
 use pyo3::prelude::*;
 use pyo3::types::{PyAny, PyList};
 
-use crate::entry::{Block, Delivery, Entry};
+use crate::delivery::Delivery;
+use crate::entry::{Block, Entry};
 use crate::errors::{self, reason, Failure};
 use crate::groups::ids_of;
 use crate::id::parse;
@@ -340,24 +341,4 @@ impl Log {
         let code = self.append_records(py, &payload, now_ms)?;
         Ok((code, if code == 0 { found } else { Vec::new() }))
     }
-}
-
-/// A delivery made of an entry (of its ID alone, where the entry is gone) and what the pending entries list says.
-#[pyfunction]
-#[pyo3(signature = (entry, id, owner, idle_ms, deliveries, text=false))]
-pub fn delivery<'py>(
-    py: Python<'py>,
-    entry: Option<PyRef<'py, Entry>>,
-    id: &Bound<'py, PyAny>,
-    owner: &Bound<'py, PyAny>,
-    idle_ms: i64,
-    deliveries: u64,
-    text: bool,
-) -> PyResult<Py<Delivery>> {
-    let gone = entry.is_none();
-    let entry = match entry {
-        Some(entry) => entry.again(),
-        None => crate::entry::bare(py, parse(id, 0)?, text)?,
-    };
-    Delivery::made(py, entry, owner, gone, idle_ms, deliveries)
 }

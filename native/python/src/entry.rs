@@ -70,7 +70,7 @@ impl Entry {
         }
     }
 
-    fn is_text(&self) -> bool {
+    pub fn is_text(&self) -> bool {
         match &self.place {
             Place::Row { text, .. } => *text,
             Place::Shelf(on) => on.text,
@@ -109,7 +109,7 @@ impl Entry {
 impl Entry {
     /// The ID of the entry.
     #[getter]
-    fn id(&self) -> EntryId {
+    pub fn id(&self) -> EntryId {
         EntryId::of(self.key())
     }
 
@@ -211,14 +211,6 @@ pub fn restore_entry(
     Ok(Entry::at(Arc::new(builder.finish()), 0, text))
 }
 
-/// An entry of which nothing is left but its ID.
-pub fn bare(py: Python<'_>, id: Id, text: bool) -> PyResult<Entry> {
-    let mut builder = block::BlockBuilder::default();
-    let shape = builder.intern(block::Shape { names: Vec::new() });
-    builder.push(id, shape, &[], &[]).map_err(|error| crate::errors::core(py, "", error))?;
-    Ok(Entry::at(Arc::new(builder.finish()), 0, text))
-}
-
 /// An entry that is moved on to another row, and its ID with it, once nobody holds it any more: see `ranging`. For those
 /// who hold one, it is an entry like any other.
 #[pyclass(frozen, extends = Entry, module = "diskstream", name = "Entry")]
@@ -248,58 +240,6 @@ impl Passing {
         inner.id.get().move_on(on.shelf.block(number).id(row as usize).unwrap_or_default());
         on.at.store(packed(number, row), Ordering::Relaxed);
         true
-    }
-}
-
-/// An entry as a consumer of a group was given it.
-#[pyclass(frozen, extends = Entry, module = "diskstream")]
-pub struct Delivery {
-    owner: Py<PyAny>,
-    /// Whether the entry is gone from the stream: only its ID is left.
-    #[pyo3(get)]
-    gone: bool,
-    /// How long ago it had been delivered before, in ms; 0 for a new one, -1 where nobody had it.
-    #[pyo3(get)]
-    idle_ms: i64,
-    /// How often it had been delivered before; 0 for a new one.
-    #[pyo3(get)]
-    deliveries: u64,
-}
-
-impl Delivery {
-    pub fn is_gone(&self) -> bool {
-        self.gone
-    }
-
-    pub fn made(
-        py: Python<'_>,
-        entry: Entry,
-        owner: &Bound<'_, PyAny>,
-        gone: bool,
-        idle_ms: i64,
-        deliveries: u64,
-    ) -> PyResult<Py<Delivery>> {
-        let delivery = Delivery { owner: owner.clone().unbind(), gone, idle_ms, deliveries };
-        Py::new(py, PyClassInitializer::from(entry).add_subclass(delivery))
-    }
-}
-
-#[pymethods]
-impl Delivery {
-    /// Acknowledges the entry. Returns whether it was pending.
-    fn ack(slf: &Bound<'_, Self>) -> PyResult<bool> {
-        let count: usize = slf.get().owner.bind(slf.py()).call_method1("ack", (slf.getattr("id")?,))?.extract()?;
-        Ok(count > 0)
-    }
-
-    /// Gives the entry back for others to claim: see `Group.nack`. Returns whether it was pending.
-    #[pyo3(signature = (mode="FAIL"))]
-    fn nack(slf: &Bound<'_, Self>, mode: &str) -> PyResult<bool> {
-        let keywords = PyDict::new(slf.py());
-        keywords.set_item("mode", mode)?;
-        let owner = slf.get().owner.bind(slf.py());
-        let count: usize = owner.call_method("nack", (slf.getattr("id")?,), Some(&keywords))?.extract()?;
-        Ok(count > 0)
     }
 }
 

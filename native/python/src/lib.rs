@@ -10,6 +10,7 @@ mod commit;
 mod ctl;
 mod deliver;
 mod deliver_runs;
+mod delivery;
 mod digest;
 mod entries_reply;
 mod entry;
@@ -91,7 +92,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("CTL_BYTES", diskstream_sys::ctl::PAGE_BYTES)?;
     module.add_class::<id::EntryId>()?;
     module.add_class::<entry::Entry>()?;
-    module.add_class::<entry::Delivery>()?;
+    module.add_class::<delivery::Delivery>()?;
     module.add_class::<entry::Block>()?;
     module.add_class::<file::LogFile>()?;
     module.add_class::<ctl::Ctl>()?;
@@ -122,7 +123,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(ctl::wait_bells, module)?)?;
     module.add_function(wrap_pyfunction!(socket::send_each, module)?)?;
     module.add_function(wrap_pyfunction!(waiting::wait_turns, module)?)?;
-    module.add_function(wrap_pyfunction!(deliver::delivery, module)?)?;
+    module.add_function(wrap_pyfunction!(delivery::delivery, module)?)?;
     module.add_function(wrap_pyfunction!(entry::restore_entry, module)?)?;
     module.add_function(wrap_pyfunction!(ranging::entry_lists, module)?)?;
     module.add_function(wrap_pyfunction!(log_append::check_rows, module)?)?;

@@ -7,7 +7,8 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyList, PyString, PyTuple, PyType};
 
-use crate::entry::{Delivery, Entry};
+use crate::delivery::Delivery;
+use crate::entry::Entry;
 use crate::errors;
 use crate::id::EntryId;
 
