@@ -29,7 +29,6 @@ needs_proc = pytest.mark.skipif(
 
 
 @needs_proc
-@pytest.mark.timeout(180)
 def test_a_short_run_feeds_kills_recovers_shares_and_reports(tmp_path: Path) -> None:
     directory = tmp_path / "store"
     result = CliRunner().invoke(main, ["demo", "--no-spark", "--dir", str(directory), "--seconds", "1", "--json"])
@@ -70,8 +69,8 @@ def check_group(store: diskstream.Store, shared: dict[str, Any]) -> None:
 
 
 @needs_proc
-@pytest.mark.timeout(240)
 @pytest.mark.skipif(what_is_missing() is not None, reason=f"Spark cannot run: {what_is_missing()}")
+@pytest.mark.timeout(600)
 def test_it_ends_with_spark_which_reads_what_is_still_written(tmp_path: Path) -> None:
     """In a process of its own: no JVM is left beside the tests that come after."""
     words = ["demo", "--spark", "--dir", str(tmp_path / "store"), "--seconds", "0.3", "--json"]
@@ -80,7 +79,7 @@ def test_it_ends_with_spark_which_reads_what_is_still_written(tmp_path: Path) ->
         capture_output=True,
         text=True,
         check=False,
-        timeout=230,
+        timeout=580,
         env=os.environ | {"SPARK_SUBMIT_OPTS": quick_java.options()},
     )
     assert done.returncode == 0, done.stderr
@@ -94,7 +93,6 @@ def test_it_ends_with_spark_which_reads_what_is_still_written(tmp_path: Path) ->
 
 
 @needs_proc
-@pytest.mark.timeout(180)
 def test_it_goes_on_in_a_store_that_it_left(tmp_path: Path) -> None:
     words = ["demo", "--no-spark", "--dir", str(tmp_path / "store"), "--seconds", "0.3", "--json"]
     first, second = (CliRunner().invoke(main, words) for _ in range(2))
@@ -104,7 +102,6 @@ def test_it_goes_on_in_a_store_that_it_left(tmp_path: Path) -> None:
 
 
 @needs_proc
-@pytest.mark.timeout(180)
 def test_for_people_it_prints_tables_and_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     result = CliRunner().invoke(main, ["demo", "--no-spark", "--seconds", "0.5"])

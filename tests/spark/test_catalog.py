@@ -17,8 +17,6 @@ from diskstream.spark.source import DiskstreamSource
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.timeout(180)
-
 
 @pytest.fixture
 def session(spark: "SparkSession") -> "Iterator[SparkSession]":

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "spark.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.timeout(180)
 def test_the_programs_of_the_page_print_what_it_says(spark: "SparkSession", tmp_path: Path) -> None:
     """One after another, on one store."""
     store = tmp_path / "data"

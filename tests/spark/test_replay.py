@@ -59,7 +59,6 @@ def settings(source: Path, target: Path) -> ReplaySettings:
     return ReplaySettings(str(source), str(target), max_entries=400, tasks_per_round=3, quiet=True)
 
 
-@pytest.mark.timeout(240)
 def test_a_store_is_replayed_whole_and_once(spark: "SparkSession", source: Path, tmp_path: Path) -> None:
     target = tmp_path / "target"
     given = settings(source, target)
@@ -78,7 +77,6 @@ def test_a_store_is_replayed_whole_and_once(spark: "SparkSession", source: Path,
     assert all_of(target) == all_of(source)
 
 
-@pytest.mark.timeout(240)
 def test_killed_between_staging_and_commit_it_goes_on_where_it_stopped(
     spark: "SparkSession", source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -148,7 +146,6 @@ def test_a_killed_replay_of_files_that_are_in_no_version_any_more_is_refused() -
             as_they_are([("s", path, "0-0", "99-0")], FilesNow([]))
 
 
-@pytest.mark.timeout(240)
 def test_an_archive_is_replayed_within_a_range(spark: "SparkSession", source: Path, tmp_path: Path) -> None:
     place, target = tmp_path / "archive", tmp_path / "target"
     archive.run(spark, archive.ArchiveSettings(str(source), str(place), quiet=True))

@@ -6,14 +6,11 @@ import subprocess
 from pathlib import Path
 from unittest.mock import patch
 
-import pytest
-
 import diskstream
 from tests.spark import session
 from tests.spark.cluster import Cluster
 
 
-@pytest.mark.timeout(180)
 def test_a_job_is_submitted_to_a_cluster(cluster: Cluster, tmp_path: Path) -> None:
     with diskstream.open(tmp_path / "store") as store:
         store.stream("s").add_many([{"v": str(at)} for at in range(100)], ids=[f"{at + 1}-0" for at in range(100)])

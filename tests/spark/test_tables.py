@@ -100,7 +100,6 @@ def test_a_lease_that_is_gone_or_not_seen_is_told_as_for_entries(path: Path, tmp
         list(reader.read(partition))
 
 
-@pytest.mark.timeout(120)
 def test_sql_over_the_tables(spark: "SparkSession", path: Path) -> None:
     for table in SCHEMAS:
         frame = spark.read.format("diskstream").option("table", table).load(str(path))
@@ -112,7 +111,6 @@ def test_sql_over_the_tables(spark: "SparkSession", path: Path) -> None:
     assert row.n == 7
 
 
-@pytest.mark.timeout(180)
 def test_the_real_logs_are_counted_as_pandas_does(spark: "SparkSession", shared_dir: Path, tmp_path: Path) -> None:
     """Each log of the data, a stream; its lines by level (or the first column that is one)."""
     import pandas as pd  # type: ignore[import-untyped]
