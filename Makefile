@@ -37,6 +37,7 @@ build: $(STAMPS)/native ## Build the native core and install the package into .v
 demo: build $(STAMPS)/columnar ## Feed, tail, crash, recover and seal a store with this machine's telemetry
 	$(BIN)/diskstream demo $(DEMO_ARGS)
 
+# Four at most: Spark's tests, which take longest, are one process's, and some others keep all processors at work themselves.
 test: build $(STAMPS)/test $(STAMPS)/columnar $(STAMPS)/classes ## Run all tests, in a process for each processor
 	$(BIN)/python -m pytest --numprocesses logical --maxprocesses 4 $(PYTEST_ARGS)
 

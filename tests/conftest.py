@@ -34,7 +34,7 @@ hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, prin
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "default")
 
 
-class _Units(LoadScopeScheduling):  # type: ignore[misc]
+class _Units(LoadScopeScheduling):  # type: ignore[misc]  # it ships no types
     """What a process of tests is given: a file, a test of a file that takes long, or Spark's all, for its session."""
 
     def _split_scope(self, nodeid: str) -> str:
