@@ -60,6 +60,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=lambda item: (SPARK not in item.path.parents, -longest[item.path]))
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _priority_stays() -> Iterator[None]:
+    """The command `backup` gives its whole process the lowest priority, which here would be that of all later tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("os.nice", lambda step: step)
+        yield
+
+
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[diskstream.Store]:
     """A new store with the default options."""

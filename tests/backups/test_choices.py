@@ -16,7 +16,6 @@ from tests.backups.world import filled, seen_at
 def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The directory that the store `store` and its backups `kept` are in, and the one to run commands in."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("os.nice", lambda _: 0)  # it is the process of the tests
     filled(tmp_path / "store").close()
     return tmp_path
 

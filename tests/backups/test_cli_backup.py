@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import diskstream
-from diskstream.backups import Repository, find_backup
+from diskstream.backups import Repository, find_backup, make_backup
 from diskstream.cli import main
 from tests.backups.world import bulky, filled, flip_in_place, seen_at
 
@@ -29,7 +29,6 @@ def directory(tmp_path: Path) -> Path:
 def run(directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Runs a verb on that store, in the directory that the store is in."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(os, "nice", lambda _: 0)  # it is the process of the tests
 
     def run_verb(*words: str, code: int = 0, given: str | None = None) -> Result:
         result = CliRunner().invoke(main, list(words), input=given, env={"DISKSTREAM_DIR": str(directory)})
@@ -64,6 +63,17 @@ def test_a_backup_is_made_listed_verified_restored_and_removed(run: Run, tmp_pat
     ]
     assert len(Repository.open(tmp_path / "kept").backups()) == 1
     assert "nothing" in run("backup", "prune", "kept", "--older-than", "1h", "--force").stdout
+
+
+def test_the_command_gives_way_to_other_processes_and_a_backup_made_by_a_program_does_not(
+    run: Run, directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(os, "nice", asked.append)
+    make_backup(directory, tmp_path / "made")
+    assert asked == []
+    run("backup", "kept")
+    assert asked == [19]
 
 
 def test_findings_are_told_and_end_with_one(run: Run, tmp_path: Path) -> None:
