@@ -20,6 +20,7 @@ export PYO3_PYTHON := $(abspath $(BIN)/python)
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 NATIVE_SOURCES := $(shell find native \( -path native/target -o -path native/fuzz \) -prune -o -type f \( -name '*.rs' -o -name '*.toml' -o -name Cargo.lock \) -print)
+PACKAGES := diskstream diskstream_command pyspark_diskstream
 # mypy refuses a directory without Python in it.
 TYPED := $(sort $(patsubst %/,%,$(dir $(wildcard diskstream/*.py diskstream_command/*.py tools/*.py tests/*.py bench/*.py))))
 
@@ -32,7 +33,7 @@ help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.* ## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
 	    printf '  make %-14s %s\n' "$$name" "$$text"; done
 
-build: $(STAMPS)/native ## Build the native core and install the package into .venv
+build: $(STAMPS)/native $(STAMPS)/bytecode ## Build the native core and install the package into .venv
 
 demo: build $(STAMPS)/columnar ## Feed, tail, crash, recover and seal a store with this machine's telemetry
 	$(BIN)/diskstream demo $(DEMO_ARGS)
@@ -143,4 +144,9 @@ $(STAMPS)/build $(STAMPS)/spark $(STAMPS)/test $(STAMPS)/lint $(STAMPS)/bench $(
 
 $(STAMPS)/native: $(NATIVE_SOURCES) pyproject.toml $(STAMPS)/build | $(STAMPS)/toolchain
 	env -u CONDA_PREFIX VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin develop --release
+	@touch $@
+
+# Where PYTHONDONTWRITEBYTECODE is set, as in many containers, each process would compile the package anew, in half a second.
+$(STAMPS)/bytecode: $(shell find $(PACKAGES) -name '*.py') | $(STAMPS)/venv
+	$(BIN)/python -m compileall -q $(PACKAGES)
 	@touch $@

@@ -12,6 +12,9 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import diskstream
@@ -19,14 +22,13 @@ from bench.context import Context
 from bench.model import Figure, Result, Row, Target
 from bench.peers import redis_server
 from bench.rounds import Contender, take_turns
-from diskstream.archiving import ArchiveOptions, Archiver, Server, restore_stream
+from diskstream.archiving import ArchiveOptions, Archiver, ArchiveReport, Server, restore_stream
 
 NAME = "archive"
 RATE = "entries/s"
-KEY = b"readings"
-BACK = b"readings:back"
+KEY = redis_server.KEY.encode()
+BACK = KEY + b":back"
 FULL_ENTRIES = 600_000
-PIPELINE = 1000
 LEAST_RATE = 150_000
 ARCHIVE = "archive, read back"
 LOOP = "redis-py xrange + add_many"
@@ -40,15 +42,18 @@ def run(context: Context, result: Result) -> None:
         result.skipped.append(reason)
         return
     entries = min(FULL_ENTRIES, context.scale.entries)
-    with redis_server.server(context, "no") as server:
+    with ExitStack() as stack:
+        server = stack.enter_context(redis_server.server(context, "no"))
         client = server.client(tcp=True)
         context.say(f"{entries:,} entries into Redis")
-        _fill(client, entries)
+        redis_server.fill(server, _entries(entries))
         url = f"redis://127.0.0.1:{server.port}/0"
+        kept = stack.enter_context(context.fresh("archive"))
+        _archived(url, kept)
         contenders = [
             Contender(ARCHIVE, lambda: _archive(context, url, entries)),
             Contender(LOOP, lambda: _loop(context, client, entries)),
-            Contender(RESTORE, lambda: _restore(context, url, client, entries)),
+            Contender(RESTORE, lambda: _restore(kept, url, client, entries)),
         ]
         found = take_turns(context, contenders)
     target = Target("figure", at_least=LEAST_RATE)
@@ -56,27 +61,27 @@ def run(context: Context, result: Result) -> None:
     result.rows.append(Row("put back", Figure(RATE, found[RESTORE])))
 
 
-def _fill(client: Any, entries: int) -> None:
+def _entries(count: int) -> Iterator[Sequence[bytes]]:
     chance = random.Random(20)
-    done = 0
-    while done < entries:
-        pipeline = client.pipeline(transaction=False)
-        for number in range(done, min(entries, done + PIPELINE)):
-            fields = (
-                *("sensor-id", chance.randrange(1000, 10000)),
-                *("temperature", f"{chance.uniform(-20, 40):.1f}"),
-                *("humidity", chance.randrange(100)),
-                *("battery", f"{chance.uniform(3, 4):.2f}"),
-            )
-            pipeline.execute_command("XADD", KEY, f"{1_700_000_000_000 + number // 3}-{number % 3}", *fields)
-        done += len(pipeline.execute())
+    for number in range(count):
+        yield (
+            b"%d-%d" % (1_700_000_000_000 + number // 3, number % 3),
+            *(b"sensor-id", b"%d" % chance.randrange(1000, 10000)),
+            *(b"temperature", b"%.1f" % chance.uniform(-20, 40)),
+            *(b"humidity", b"%d" % chance.randrange(100)),
+            *(b"battery", b"%.2f" % chance.uniform(3, 4)),
+        )
+
+
+def _archived(url: str, directory: Path) -> ArchiveReport:
+    with Server(url) as server, diskstream.open(directory) as store:
+        return Archiver(server, store, [KEY], ArchiveOptions()).run().reports[0]
 
 
 def _archive(context: Context, url: str, entries: int) -> float:
     with context.fresh("archive") as directory:
         began = time.perf_counter()
-        with Server(url) as server, diskstream.open(directory) as store:
-            report = Archiver(server, store, [KEY], ArchiveOptions()).run().reports[0]
+        report = _archived(url, directory)
         seconds = time.perf_counter() - began
     assert report.is_good, report
     assert report.verified_entries == entries, report
@@ -99,14 +104,12 @@ def _loop(context: Context, client: Any, entries: int) -> float:
     return entries / seconds
 
 
-def _restore(context: Context, url: str, client: Any, entries: int) -> float:
-    with context.fresh("archive") as directory, diskstream.open(directory) as store:
-        client.delete(BACK)
-        with Server(url) as server:
-            Archiver(server, store, [KEY], ArchiveOptions()).run()
-            began = time.perf_counter()
-            report = restore_stream(store.stream(KEY), server, key=BACK)
-            seconds = time.perf_counter() - began
+def _restore(kept: Path, url: str, client: Any, entries: int) -> float:
+    client.delete(BACK)
+    with diskstream.open(kept) as store, Server(url) as server:
+        began = time.perf_counter()
+        report = restore_stream(store.stream(KEY), server, key=BACK)
+        seconds = time.perf_counter() - began
     client.delete(BACK)
     assert report is not None
     assert report.entries == entries, report

@@ -20,7 +20,7 @@ from pathlib import Path
 import diskstream
 from bench import ours
 from bench.context import Context
-from bench.entries import Fields, batches, sensor_entries
+from bench.entries import Fields, sensor_entries
 from bench.model import Figure, Result, Row, Target
 from bench.peers import redis_server, sqlite
 from bench.rounds import Contender, rate, take_turns
@@ -129,11 +129,8 @@ def parquet_step(path: Path, stream: diskstream.Stream) -> Callable[[], int]:
 
 def _redis(context: Context, stack: ExitStack, rows: list[Fields]) -> Callable[[], int]:
     server = stack.enter_context(redis_server.server(context, "everysec"))
-    client = server.client()
-    fill = redis_server.pipeline_step(client, batches(rows, 500))
-    for _ in range(len(rows) // 500):
-        fill()
-    return redis_server.range_step(client)
+    redis_server.fill(server, ((b"*", *(word.encode() for pair in row.items() for word in pair)) for row in rows))
+    return redis_server.range_step(server.client())
 
 
 def _sqlite(context: Context, stack: ExitStack, rows: list[Fields]) -> Callable[[], int]:
