@@ -58,6 +58,8 @@ def settings(folder: Path, master: str) -> dict[str, str]:
     """What every session of a test has; its files are below `folder`."""
     return {
         "spark.app.name": "diskstream tests",
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": "0",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.extraJavaOptions": f"{quick_java.options()} -Djava.io.tmpdir={folder}",
         "spark.driver.host": "127.0.0.1",

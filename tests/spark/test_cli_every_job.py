@@ -18,8 +18,9 @@ from tests.spark.archives import BASE, DAY, NO_SPARK, fill, in_process
 pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark")
 
-from diskstream.spark.jobs import archive, run
+from diskstream.spark.jobs import archive, watching
 from diskstream.spark.jobs.archive import ArchiveSettings
+from diskstream.spark.jobs.watching import watched
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -130,7 +131,21 @@ def test_progress_is_shown_on_a_terminal_alone(
     monkeypatch.setattr(sys, "stderr", stderr)
     tracker = SimpleNamespace(getActiveJobsIds=list)
     spark: Any = SimpleNamespace(sparkContext=SimpleNamespace(statusTracker=lambda: tracker))
-    with run._Watch(spark, "archiving", 3, quiet=quiet):
+    with watched(spark, "archiving", 3, quiet=quiet):
         pass
     assert ("archiving" in stderr.getvalue()) == shown
     assert shown or stderr.getvalue() == ""
+
+
+def test_a_server_says_how_far_its_tasks_are() -> None:
+    """`registerProgressHandler` of Spark Connect: it calls with names, and with no stages at first."""
+    handlers: list[Any] = []
+    spark: Any = SimpleNamespace(registerProgressHandler=handlers.append, removeProgressHandler=handlers.remove)
+    with watching._reported(spark) as finished:
+        (heard,) = handlers
+        counts = [finished()]
+        for stages in (None, [], [SimpleNamespace(num_completed_tasks=n) for n in (2, 3)]):
+            heard(stages=stages, inflight_tasks=1, operation_id="an operation", done=False)
+            counts.append(finished())
+    assert counts == [0, 0, 0, 5]
+    assert handlers == []

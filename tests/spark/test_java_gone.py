@@ -21,6 +21,7 @@ from diskstream.cli import main
 from diskstream.errors import DiskstreamError
 from diskstream.spark.jobs import archive, run
 from diskstream.spark.jobs.archive import ArchiveSettings, ArchiveTask
+from diskstream.spark.jobs.watching import watched
 from tests.engine.children import say, until
 from tests.spark import process_tree, session
 from tests.spark.archives import NO_SPARK, days, fill, in_process, kept, parts, stored
@@ -98,8 +99,7 @@ def test_the_progress_of_a_job_whose_java_is_gone_ends_in_silence(monkeypatch: p
     spark: Any = SimpleNamespace(
         sparkContext=SimpleNamespace(statusTracker=lambda: SimpleNamespace(getActiveJobsIds=jobs))
     )
-    with run._Watch(spark, "archiving", 3, quiet=False) as watch:
+    with watched(spark, "archiving", 3, quiet=False):
         until(lambda: len(asked) > 1)
-        assert watch._thread is not None
-    assert not watch._thread.is_alive()
+    assert "diskstream-progress" not in [thread.name for thread in threading.enumerate()]
     assert not raised

@@ -59,7 +59,10 @@ def archive_option(function: _F) -> _F:
 def session_options(function: _F) -> _F:
     """`--master` and `--conf`."""
     master = click.option(
-        "--master", metavar="URL", help="Where to run; else where spark-submit says, else local[*]: on this machine."
+        "--master",
+        metavar="URL",
+        help="Where to run, as spark://HOST:PORT, or sc://HOST:PORT for a server of Spark Connect; else where "
+        "spark-submit or SPARK_REMOTE says, else local[*]: on this machine.",
     )
     conf = click.option(
         "--conf",
@@ -118,7 +121,7 @@ def started(name: str, master: str | None, confs: tuple[str, ...]) -> SparkSessi
             raise click.BadParameter(f"{conf!r} is no KEY=VALUE, as spark.driver.memory=4g", param_hint="--conf")
         settings[key] = value
     try:
-        check_ready()
+        check_ready(master)
     except DiskstreamError as error:
         raise Failure(str(error), hint="docs/spark.md says what Spark needs") from error
     return cast("SparkSession", Later(name, master, settings))

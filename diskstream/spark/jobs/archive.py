@@ -22,6 +22,7 @@ from diskstream.spark.jobs.archive_plan import (
     shape_of,
     tasks_of,
 )
+from diskstream.spark.jobs.connect import cores_of
 from diskstream.spark.jobs.folders import cut, folder_of
 from diskstream.spark.jobs.garbage import Garbage, check_grace, collect, collect_behind, running
 from diskstream.spark.jobs.leasing import leased
@@ -190,7 +191,7 @@ def run(spark: "SparkSession | None", settings: ArchiveSettings) -> ArchiveSumma
         with running(place) as marker, leased(store, names, settings.lease_ttl_s) as lease:
             with diskstream.open(lease, read_only=True) as moment:
                 plan = plan_streams(settings, base, shape, moment, names)
-            cores = spark.sparkContext.defaultParallelism if plan.slices else 1  # only a session that runs knows it
+            cores = cores_of(spark) if plan.slices else 1  # only a session that runs knows it
             tasks = tasks_of(settings, plan, str(lease), marker.job, cores)
             outcomes = run_tasks(spark, "archiving", tasks, Guarded(archive_slices), quiet=settings.quiet)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from diskstream.errors import ArgumentError
+from diskstream.spark.jobs.connect import query_of
 from diskstream.spark.jobs.rollup_settings import Settings
 from diskstream.spark.names import as_text, value_as_text
 from diskstream.spark.schemas import PREFIX
@@ -59,8 +60,7 @@ def rollup_stream(
     query = windows(frame, settings).writeStream.outputMode("append").option("checkpointLocation", str(checkpoint))
 
     def write(batch: "DataFrame", batch_id: int) -> None:
-        query = batch.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
-        write_batch(batch, batch_id, output, query=query or "")
+        write_batch(batch, batch_id, output, query=query_of(batch, checkpoint))
 
     output.mkdir(parents=True, exist_ok=True)
     writer = query.foreachBatch(write)

@@ -1,19 +1,16 @@
-"""Running a job's tasks on Spark: one row of `mapInArrow` each, with progress on a terminal."""
+"""Running a job's tasks on Spark: one row of `mapInArrow` each."""
 
 import pickle
 import re
-import sys
-import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
-
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from diskstream import errors
 from diskstream.spark import versions
 from diskstream.spark.collecting import spare_the_collector
+from diskstream.spark.jobs.connect import Given, cores_of, given_to_tasks
+from diskstream.spark.jobs.watching import watched
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,7 +20,6 @@ __all__ = ["run_tasks", "together", "told_by"]
 
 _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")
-_LOOK_S = 0.2
 # Spark spends some 50 ms on a task of its own, in which one of ours reads some MB.
 _TOGETHER_BYTES: Final = 32 << 20
 _LEAST_A_CORE: Final = 4  # of Spark's tasks, where there is that much: so cores have as much as others
@@ -60,7 +56,7 @@ def run_tasks(
     if not tasks:
         return []
     with _told():
-        cores = spark.sparkContext.defaultParallelism if sizes else 1
+        cores = cores_of(spark) if sizes else 1
         runs = together(sizes, cores) if sizes else [range(at, at + 1) for at in range(len(tasks))]
         return _run(spark, what, tasks, work, runs, quiet=quiet)
 
@@ -92,7 +88,18 @@ def _run(
     *,
     quiet: bool,
 ) -> list[_Result]:
-    given = spark.sparkContext.broadcast([pickle.dumps((work, run, [tasks[at] for at in run])) for run in runs])
+    payloads = [pickle.dumps((work, run, [tasks[at] for at in run])) for run in runs]
+    with given_to_tasks(spark, payloads) as given:
+        frame = spark.range(0, len(runs), 1, len(runs)).mapInArrow(_worker(given), "number long, result binary")
+        with watched(spark, what, len(runs), quiet=quiet):
+            rows = frame.collect()
+    found: list[Any] = [None] * len(tasks)
+    for row in rows:
+        found[row["number"]] = pickle.loads(bytes(row["result"]))  # likewise
+    return found
+
+
+def _worker(given: Given) -> "Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]":
     driver = versions.VERSION
 
     def in_worker(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
@@ -106,16 +113,7 @@ def _run(
                     yield pa.RecordBatch.from_pydict({"number": [at], "result": [pickle.dumps(to_do(task))]})
         spare_the_collector()
 
-    frame = spark.range(0, len(runs), 1, len(runs)).mapInArrow(in_worker, "number long, result binary")
-    try:
-        with _Watch(spark, what, len(runs), quiet=quiet):
-            rows = frame.collect()
-    finally:
-        given.destroy()  # with its file on the driver
-    found: list[Any] = [None] * len(tasks)
-    for row in rows:
-        found[row["number"]] = pickle.loads(bytes(row["result"]))  # likewise
-    return found
+    return in_worker
 
 
 @contextmanager
@@ -150,52 +148,3 @@ def told_by(text: str) -> str:
         return missing
     raised = [match for match in _RAISED.findall(text) if not match.startswith(("java", "org."))]
     return f"Spark gave the job up: {raised[-1] if raised else text.partition(chr(10))[0]}"
-
-
-class _Watch:
-    """A progress bar that follows the tasks of the jobs of this thread's group; nothing where there is no terminal."""
-
-    def __init__(self, spark: "SparkSession", what: str, total: int, *, quiet: bool) -> None:
-        self._tracker = spark.sparkContext.statusTracker()
-        self._known = set(self._tracker.getActiveJobsIds())
-        self._done = threading.Event()
-        self._thread: threading.Thread | None = None
-        self._what, self._total = what, total
-        self._shown = not quiet and sys.stderr.isatty()
-
-    def __enter__(self) -> Self:
-        if self._shown:
-            self._thread = threading.Thread(target=self._follow, name="diskstream-progress", daemon=True)
-            self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._done.set()
-        if self._thread is not None:
-            self._thread.join()
-
-    def _finished_tasks(self) -> int:
-        count = 0
-        for job in set(self._tracker.getActiveJobsIds()) - self._known:
-            info = self._tracker.getJobInfo(job)
-            for stage in info.stageIds if info else ():
-                seen = self._tracker.getStageInfo(stage)
-                count += seen.numCompletedTasks if seen else 0
-        return count
-
-    def _follow(self) -> None:
-        from py4j.protocol import Py4JError
-
-        columns = (
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-        )
-        shown = Progress(*columns, console=Console(stderr=True), transient=True)
-        # Who waits for the job finds out that Java is gone, and says so.
-        with suppress(Py4JError, ConnectionError, EOFError), shown as progress:
-            bar = progress.add_task(self._what, total=self._total)
-            while not self._done.wait(_LOOK_S):
-                progress.update(bar, completed=self._finished_tasks())

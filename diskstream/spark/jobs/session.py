@@ -13,16 +13,22 @@ if TYPE_CHECKING:
 __all__ = ["check_ready", "reason", "session"]
 
 
-def check_ready() -> None:
-    """Makes sure, without starting anything, that Spark can be started.
+def check_ready(master: str | None = None) -> None:
+    """Makes sure, without starting anything, that Spark can be started, on `master`.
 
     Raises:
         DiskstreamError: there is no Java for it.
     """
     from pyspark.sql import SparkSession
 
-    if SparkSession.getActiveSession() is None and not _submitted():
+    if SparkSession.getActiveSession() is None and not _submitted() and _server(master) is None:
         check_java()
+
+
+def _server(master: str | None) -> str | None:
+    """The URL of the server of Spark Connect that sessions are to be of; it has Java."""
+    url = os.environ.get("SPARK_REMOTE") if master is None else master
+    return url if url is not None and url.startswith("sc://") else None
 
 
 def _submitted() -> bool:
@@ -30,13 +36,26 @@ def _submitted() -> bool:
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
+def _starting(master: str | None) -> dict[str, str]:
+    """The settings that a new session has unless others are given."""
+    own = {"spark.sql.session.timeZone": "UTC"}
+    if _server(master) is not None:
+        return own  # what else there is was settled when the server started
+    if master.startswith("local") if master is not None else not _submitted():
+        # Workers on this machine get the packages that this Python has, and not those of some python3.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    return own | {"spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
+
+
 def session(name: str, *, master: str | None = None, settings: dict[str, str] | None = None) -> "SparkSession":
     """The running session, else a new one with the format `diskstream`: quiet, in UTC, on `master` or this machine.
+
+    A `master` that begins with ``sc://`` is a server of Spark Connect; SPARK_REMOTE names one where there is none.
 
     Raises:
         DiskstreamError: there is no Java for it, or Spark refuses the settings.
     """
-    check_ready()
+    check_ready(master)
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
@@ -46,15 +65,13 @@ def session(name: str, *, master: str | None = None, settings: dict[str, str] | 
     running = SparkSession.getActiveSession()
     builder = SparkSession.builder
     if running is None:
-        builder = builder.appName(name).config("spark.sql.session.timeZone", "UTC")
-        builder = builder.config("spark.ui.showConsoleProgress", "false").config("spark.log.level", "ERROR")
-        if master is not None:
-            builder = builder.master(master)
-        if master.startswith("local") if master is not None else not _submitted():
-            # Workers on this machine get the packages that this Python has, and not those of some python3.
-            os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        for key, value in (settings or {}).items():
+        builder = builder.appName(name)
+        for key, value in (_starting(master) | (settings or {})).items():
             builder = builder.config(key, value)
+        if (server := _server(master)) is not None:
+            builder = builder.remote(server)
+        elif master is not None:
+            builder = builder.master(master)
     try:
         running = running or builder.getOrCreate()
         register(running)
