@@ -5,6 +5,7 @@ It is a process of its own, since one that has a JVM takes its sessions from the
 
 import io
 import json
+import os
 import sys
 from contextlib import redirect_stderr
 from pathlib import Path
@@ -55,18 +56,17 @@ def told(spark: SparkSession, folder: Path) -> dict[str, Any]:
     query.trigger(availableNow=True).start(str(folder / "streamed")).awaitTermination()
     found["streamed"] = spark.read.parquet(str(folder / "streamed")).count()
 
-    to_archive = archive.ArchiveSettings(
-        store, str(folder / "archive"), layout="typed", columns=COLUMNS, max_entries=1000
-    )
+    os.chdir(folder)  # jobs' paths are meant as seen from here, wherever the server was started
+    to_archive = archive.ArchiveSettings("store", "archive", layout="typed", columns=COLUMNS, max_entries=1000)
     with redirect_stderr(Terminal()) as terminal:
         found["archived"] = archive.run(spark, to_archive).entries
     found["progress"] = "archiving" in terminal.getvalue()
-    found["reconciled"] = reconcile.run(spark, reconcile.ReconcileSettings(store, to_archive.archive)).ok
-    back = replay.ReplaySettings(store, str(folder / "again"))
+    found["reconciled"] = reconcile.run(spark, reconcile.ReconcileSettings("store", "archive")).ok
+    back = replay.ReplaySettings("store", "again")
     found["replayed"] = replay.run(spark, back).entries
-    rolled = rollup.Settings(store, window_ms=1000, fields=("value",))
+    rolled = rollup.Settings("store", window_ms=1000, fields=("value",))
     found["windows"] = rollup.run(spark, rolled).windows
-    rollup_stream(spark, rolled, folder / "windows", checkpoint=folder / "of-windows").awaitTermination()
+    rollup_stream(spark, rolled, Path("windows"), checkpoint=Path("of-windows")).awaitTermination()
     found["windows in time"] = spark.read.parquet(str(folder / "windows" / "batch=*")).count()
     return found
 

@@ -55,6 +55,8 @@ def rollup_stream(
         ArgumentError: settings that contradict each other.
     """
     settings.check()
+    # As seen from here: a server's processes were started elsewhere.
+    output, checkpoint = output.absolute(), checkpoint.absolute()
     if frame is None:
         frame = source(spark.readStream, settings)
     query = windows(frame, settings).writeStream.outputMode("append").option("checkpointLocation", str(checkpoint))
@@ -154,13 +156,14 @@ def source(reader: "DataFrameReader | DataStreamReader", settings: Settings) -> 
     """
     from pyspark.sql import types as st
 
+    path = settings.path if settings.path.startswith("file:") else str(Path(settings.path).absolute())
     fields = [st.StructField("stream", st.StringType()), st.StructField("ts", st.TimestampType())]
     fields += [st.StructField(f"{PREFIX}{name}", st.DoubleType()) for name in settings.fields]
     # As bytes, and text when they are written: as text, all values that are none would be null, and one group.
     fields += [st.StructField(f"{PREFIX}{name}", st.BinaryType()) for name in settings.by]
     if settings.time_field:
         fields.append(st.StructField(f"{PREFIX}{settings.time_field}", st.TimestampType()))
-    reader = reader.format("diskstream").schema(st.StructType(fields)).option("path", settings.path)
+    reader = reader.format("diskstream").schema(st.StructType(fields)).option("path", path)
     reader = reader.option("startingIds", "earliest")
     if settings.streams:
         import json
