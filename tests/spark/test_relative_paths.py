@@ -1,5 +1,6 @@
 """Paths that are relative to where the driver was started: workers are started elsewhere."""
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,13 @@ pytest.importorskip("pyarrow")
 
 from pyspark.sql import types as st
 
-from diskstream.spark.jobs import archive
+from diskstream.errors import ArchiveError
+from diskstream.spark.jobs import archive, compact, profile, reconcile, replay, rollup
 from diskstream.spark.jobs.archive import ArchiveSettings
+from diskstream.spark.jobs.manifest import latest
+from diskstream.spark.jobs.place import Place
 from diskstream.spark.source import DiskstreamSource
-from tests.spark.archives import fill, no_spark
+from tests.spark.archives import NO_SPARK, days, fill, in_process, no_spark, parts, stored
 
 __all__ = ["no_spark"]
 
@@ -41,3 +45,56 @@ def test_what_is_read_and_where_damage_is_told_is_meant_as_seen_from_the_driver(
     monkeypatch.chdir(tmp_path / "worker")
     assert list(nothing.read(partition)) == []
     assert nothing.options.corruption_path == ""
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder in which tasks run, while jobs are started in its parent."""
+    worker = tmp_path / "worker"
+    worker.mkdir()
+    monkeypatch.chdir(tmp_path)
+
+    def in_worker(*given: Any, **options: Any) -> Any:
+        with contextlib.chdir(worker):
+            return in_process(*given, **options)
+
+    for job in (archive, compact, profile, reconcile, replay, rollup):
+        monkeypatch.setattr(job, "run_tasks", in_worker)
+    return worker
+
+
+def test_what_jobs_read_and_write_is_meant_as_seen_from_the_driver(elsewhere: Path, tmp_path: Path) -> None:
+    """The files of an archive were made wherever a worker had been started, and the manifest said that it had them."""
+    entries = days(2, 10)
+    fill(tmp_path / "store", "s", entries)
+    done = archive.run(NO_SPARK, ArchiveSettings("store", "archive", max_entries=4))
+    assert (done.entries, done.files) == (20, len(parts(tmp_path / "archive")))
+    assert reconcile.run(NO_SPARK, reconcile.ReconcileSettings("store", "archive")).ok
+    assert compact.run(NO_SPARK, compact.CompactSettings("archive")).merged == done.files
+    assert reconcile.run(NO_SPARK, reconcile.ReconcileSettings("store", "archive")).ok
+    for source in ("store", "archive"):
+        target = f"from the {source}"
+        assert replay.run(NO_SPARK, replay.ReplaySettings(source, target)).entries == 20
+        assert stored(tmp_path / target, "s") == stored(tmp_path / "store", "s")
+    assert rollup.run(NO_SPARK, rollup.Settings("store", window_ms=1000, fields=("n",))).entries == 20
+    assert profile.run(NO_SPARK, profile.Settings("store")).entries == 20
+    assert list(elsewhere.iterdir()) == []
+
+
+def test_files_that_the_driver_does_not_see_are_not_committed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where workers have a disk of their own under the archive's path."""
+    fill(tmp_path / "store", "s", days(2, 10))
+    root, workers = tmp_path / "archive", tmp_path / "on the worker"
+
+    def on_worker(*given: Any, **options: Any) -> Any:
+        made = in_process(*given, **options)
+        workers.mkdir()
+        for path in parts(root)[:1]:
+            (root / path).rename(workers / "part")
+        return made
+
+    monkeypatch.setattr(archive, "run_tasks", on_worker)
+    with pytest.raises(ArchiveError, match=r"part-\S+, of [\d,]+ bytes, .* must see the archive under the same path"):
+        archive.run(NO_SPARK, ArchiveSettings(str(tmp_path / "store"), str(root)))
+    assert latest(Place(root)).version == 0
+    assert parts(root) == []

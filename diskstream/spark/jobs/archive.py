@@ -172,6 +172,7 @@ def run(spark: "SparkSession | None", settings: ArchiveSettings) -> ArchiveSumma
     for parse, bound in ((parse_start, settings.start), (parse_end, settings.end)):
         parse(bound)  # before anything is made
     place = Place(settings.archive)
+    settings = replace(settings, archive=place.root)  # as seen from here: tasks run elsewhere
     base = latest(place)
     _check_apart(Path(place.root), new=not base.version)
     shape = shape_of(settings, base)

@@ -184,7 +184,7 @@ def run(spark: "SparkSession | None", settings: CompactSettings) -> CompactSumma
     garbage = collect(place, settings.grace_s, dry_run=True)
     if runs and spark is not None and not settings.dry_run:
         with running(place) as marker:
-            tasks = [CompactTask(settings.archive, run, base.shape, marker.job, settings.verify) for run in runs]
+            tasks = [CompactTask(place.root, run, base.shape, marker.job, settings.verify) for run in runs]
             sizes = [sum(each.size_bytes for each in run) for run in runs]
             outcomes = run_tasks(spark, "compacting", tasks, Guarded(merge_files), quiet=settings.quiet, sizes=sizes)
 

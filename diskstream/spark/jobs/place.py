@@ -146,6 +146,11 @@ class Place:
         with _told(self.full(path), "look at"):
             return int(self.files.get_file_info(self.full(path)).size)
 
+    def holds(self, path: str, size_bytes: int) -> bool:
+        """Whether a file of that size is there."""
+        with _told(self.full(path), "look at"):
+            return bool(self.files.get_file_info(self.full(path)).size == size_bytes)
+
     def move(self, old: str, new: str) -> None:
         """Gives a file its name."""
         with _told(self.full(old), "rename"):

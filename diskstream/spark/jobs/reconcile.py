@@ -9,7 +9,7 @@ one, and what is missing, extra or different is told by segment of the store.
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -156,6 +156,7 @@ def run(spark: "SparkSession | None", settings: ReconcileSettings) -> ReconcileS
     """
     began = time.monotonic()
     place = Place(settings.archive)
+    settings = replace(settings, archive=place.root)  # as seen from here: tasks run elsewhere
     base = latest(place)
     if not base.version:
         raise ArchiveError(f"there is no archive in {place.root}: diskstream spark archive makes one")

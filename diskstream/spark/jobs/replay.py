@@ -160,13 +160,13 @@ def _plan_archive(settings: ReplaySettings) -> list[Work]:
     entries = 0
     for each in sorted(chosen, key=lambda each: (each.stream, each.first)):
         if parts and entries + each.rows > settings.max_entries:
-            made.append(Work(settings.source, True, tuple(parts), entries, (manifest.store,)))
+            made.append(Work(place.root, True, tuple(parts), entries, (manifest.store,)))
             parts, entries = [], 0
         target = _target_name(settings, as_text(each.stream), len(names))
         parts.append((target, each.path, str(low), str(high)))
         entries += each.rows
     if parts:
-        made.append(Work(settings.source, True, tuple(parts), entries, (manifest.store,)))
+        made.append(Work(place.root, True, tuple(parts), entries, (manifest.store,)))
     return made
 
 

@@ -29,7 +29,7 @@ def settle(
 
     Raises:
         ArchiveChangedError: another job has committed meanwhile.
-        ArchiveError: this job was taken for dead, or two of its files overlap.
+        ArchiveError: this job was taken for dead, two of its files overlap, or one is not to be seen from here.
         StorageError, DiskstreamError: what a task met, or the disk said no to the commit.
     """
     results, failed = split(outcomes)
@@ -38,6 +38,7 @@ def settle(
         if failed is not None:
             failed.raise_error()
         _check_apart(files)
+        _check_there(place, files)
         made = following(files)
         marker.check()
     except BaseException:
@@ -59,4 +60,14 @@ def _check_apart(files: Sequence[ArchivedFile]) -> None:
             raise ArchiveError(
                 f"two new files of a stream overlap, {one.path} and {following.path}: nothing was committed; please "
                 "report this"
+            )
+
+
+def _check_there(place: Place, files: Sequence[ArchivedFile]) -> None:
+    """What is committed may be trimmed at its source: a file on a disk that is a worker's own does not count."""
+    for each in files:
+        if not place.holds(each.path, each.size_bytes):
+            raise ArchiveError(
+                f"a worker has written {place.full(each.path)}, of {each.size_bytes:,} bytes, which is not there on "
+                "the driver: driver and workers must see the archive under the same path; nothing was committed"
             )
