@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 from diskstream.errors import ArchiveChangedError, ArchiveError
+from diskstream.plurals import number_of
 from diskstream.spark.jobs.garbage import Marker
 from diskstream.spark.jobs.manifest import ArchivedFile, Manifest, commit
 from diskstream.spark.jobs.outcome import Outcome, split
@@ -68,6 +69,7 @@ def _check_there(place: Place, files: Sequence[ArchivedFile]) -> None:
     for each in files:
         if not place.holds(each.path, each.size_bytes):
             raise ArchiveError(
-                f"a worker has written {place.full(each.path)}, of {each.size_bytes:,} bytes, which is not there on "
-                "the driver: driver and workers must see the archive under the same path; nothing was committed"
+                f"a worker has written {place.full(each.path)}, of {number_of(each.size_bytes, 'byte')}, which is not "
+                "there on the driver: driver and workers must see the archive under the same path; nothing was "
+                "committed"
             )
