@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 import diskstream
 import diskstream.spark
-from diskstream.spark.jobs import archive, reconcile, replay, rollup
+from diskstream.spark.jobs import archive, compact, reconcile, replay, rollup
 from diskstream.spark.jobs.rollup_stream import rollup_stream
 
 TYPED = "sensor string, value double"
@@ -54,6 +54,8 @@ def told(spark: SparkSession, folder: Path) -> dict[str, Any]:
     query = reader.option("group", "followers").load(store).writeStream.format("parquet")
     query = query.option("checkpointLocation", str(folder / "checkpoint"))
     query.trigger(availableNow=True).start(str(folder / "streamed")).awaitTermination()
+    groups = spark.read.format("diskstream").option("table", "groups").load(store)
+    found["groups"] = [row.group for row in groups.collect()]
     found["streamed"] = spark.read.parquet(str(folder / "streamed")).count()
 
     os.chdir(folder)  # jobs' paths are meant as seen from here, wherever the server was started
@@ -61,6 +63,7 @@ def told(spark: SparkSession, folder: Path) -> dict[str, Any]:
     with redirect_stderr(Terminal()) as terminal:
         found["archived"] = archive.run(spark, to_archive).entries
     found["progress"] = "archiving" in terminal.getvalue()
+    found["compacted"] = compact.run(spark, compact.CompactSettings("archive")).merged
     found["reconciled"] = reconcile.run(spark, reconcile.ReconcileSettings("store", "archive")).ok
     back = replay.ReplaySettings("store", "again")
     found["replayed"] = replay.run(spark, back).entries

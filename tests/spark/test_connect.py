@@ -69,6 +69,8 @@ def test_a_client_of_a_server_does_all_that_a_driver_does(server: str, found: di
         "sum": sum(n / 2 for n in range(ROWS)),
         "streamed": ROWS,
         "archived": ROWS,
+        "compacted": 3,
+        "groups": ["followers"],
         "progress": True,
         "reconciled": True,
         "replayed": ROWS,

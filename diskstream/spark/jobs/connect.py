@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -18,13 +19,6 @@ class Given(Protocol):
     @property
     def value(self) -> Sequence[bytes]:
         """The payloads of all tasks."""
-
-
-class _Enclosed:
-    """Payloads that travel with the function which reads them: Spark gives its workers that once for all tasks."""
-
-    def __init__(self, value: Sequence[bytes]) -> None:
-        self.value = value
 
 
 def is_connected(spark: "SparkSession") -> bool:
@@ -46,7 +40,9 @@ def cores_of(spark: "SparkSession") -> int:
 def given_to_tasks(spark: "SparkSession", payloads: Sequence[bytes]) -> "Iterator[Given]":
     """Hands the payloads of tasks to the function that runs them, which reads `value`; they go with the job."""
     if is_connected(spark):
-        yield _Enclosed(payloads)
+        # They travel with the function that reads them, which Spark gives its workers once for all tasks; in nothing of
+        # ours, since a worker's version is looked at by that function.
+        yield SimpleNamespace(value=payloads)
         return
     given: Any = spark.sparkContext.broadcast(payloads)
     try:
