@@ -1,101 +1,44 @@
 """What a store holds on to does not grow with what was done: descriptors, mappings, threads, memory."""
 
-import gc
+import json
 import os
-import resource
-import threading
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import diskstream
 from tests.engine.children import child
+from tests.engine.holding import USES, add_and_trim, drop_read_only, open_often, roll_often
 from tests.engine.sample import SMALL, log_of
 from tests.engine.users import read_segments_short, read_short, run_short
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs /proc to count what is held")
 
 
-def held(below: Path) -> dict[str, int]:
-    """Descriptors, and mappings of files below a directory."""
-    gc.collect()
-    maps = Path("/proc/self/maps").read_text().splitlines()
-    return {
-        "descriptors": len(os.listdir("/proc/self/fd")),
-        "mappings": sum(str(below) in line for line in maps),
-        "threads": threading.active_count(),
-    }
+@pytest.mark.parametrize("use", [use for use in USES if use != "keep_one_open"])
+def test_opening_and_closing_leaves_nothing_behind(tmp_path: Path, use: str) -> None:
+    with child(open_often, tmp_path / "s", use) as user:
+        before, after = json.loads(user.hear())
+        assert after == before
 
 
-def open_and_use(path: Path) -> None:
-    with diskstream.open(path, **{**SMALL, "fsync": "interval=1000"}) as store:
-        store.stream("x").add({"n": "1"})
-        list(store.stream("x").range())
-
-
-def open_read_only(path: Path) -> None:
-    with diskstream.open(path, read_only=True) as store:
-        list(store.stream("x").range())
-        store.verify()
-
-
-def open_what_is_none(path: Path) -> None:
-    with pytest.raises(diskstream.NotAStoreError):
-        diskstream.open(path / "none", create=False)
-
-
-def leave_open(path: Path) -> None:
-    """A store that is dropped without a word."""
-    diskstream.open(path, **SMALL).stream("x").add({"n": "1"})
-
-
-def make_and_delete(path: Path) -> None:
-    with diskstream.open(path, **SMALL) as store:
-        store.stream("y").add({"n": "1"})
-        store.rename("y", "z")
-        store.delete("z")
-
-
-def keep_entries(path: Path) -> None:
-    with diskstream.open(path, **SMALL) as store:
-        next(store.stream("x").range())
-
-
-@pytest.mark.parametrize(
-    "use",
-    [open_and_use, open_read_only, open_what_is_none, make_and_delete, keep_entries],
-    ids=lambda use: use.__name__,
-)
-def test_opening_and_closing_leaves_nothing_behind(tmp_path: Path, use: Callable[[Path], None]) -> None:
-    open_and_use(tmp_path / "s")
-    use(tmp_path / "s")
-    before = held(tmp_path)
-    for _ in range(20):
-        use(tmp_path / "s")
-    assert held(tmp_path) == before
+def test_what_is_left_open_is_seen(tmp_path: Path) -> None:
+    """Else the test above could not fail."""
+    with child(open_often, tmp_path / "s", "keep_one_open") as user:
+        before, after = json.loads(user.hear())
+        assert after["descriptors"] >= before["descriptors"] + 20
 
 
 @pytest.mark.parametrize("seal", ["background", "manual"])
 def test_rolling_many_times_holds_no_more_than_rolling_a_few(tmp_path: Path, seal: str) -> None:
     rolls = 150
-    with diskstream.open(tmp_path / "s", **{**SMALL, "seal": seal}) as store:
-        stream = store.stream("x")
-        before = held(tmp_path)
-        for number in range(rolls):
-            stream.add({"n": number})
-            log_of(store).roll()
-            if seal == "background" and number % 20 == 19:
-                stream.seal()
-            if number == 20:
-                before = held(tmp_path)
-        assert [int(entry["n"]) for entry in stream.range()] == list(range(rolls))
-        after = held(tmp_path)
-        assert after["descriptors"] <= before["descriptors"] + 300
-        assert after["mappings"] <= before["mappings"] + 300
-        assert after["threads"] == before["threads"]
-    del stream
-    assert held(tmp_path)["mappings"] <= 1, "more than the page of the store object itself"
+    with child(roll_often, tmp_path / "s", seal, rolls) as user:
+        before, after, closed = json.loads(user.hear())
+        assert user.hear().split() == [str(number) for number in range(rolls)]
+    assert after["descriptors"] <= before["descriptors"] + 300
+    assert after["mappings"] <= before["mappings"] + 300
+    assert after["threads"] == before["threads"]
+    assert closed["mappings"] <= 1, "more than the page of the store object itself"
 
 
 def test_segments_that_went_are_forgotten(tmp_path: Path) -> None:
@@ -113,29 +56,13 @@ def test_segments_that_went_are_forgotten(tmp_path: Path) -> None:
 
 def test_appends_and_reads_take_no_memory_that_is_not_given_back(tmp_path: Path) -> None:
     """Each turn adds 2 MB and trims as much; what is kept in memory is what a cache may hold."""
-    options = {
-        **SMALL,
-        "segment_bytes": 256 << 10,
-        "node_max_entries": 512,
-        "seal": "background",
-        "cache_bytes": 1 << 20,
-    }
-    with diskstream.open(tmp_path / "s", **options) as store:
-        stream = store.stream("x")
-
-        def turn() -> int:
-            for _ in range(20):
-                stream.add_many([{"n": "x" * 1000}] * 100)
-            stream.trim(maxlen=500)
-            assert sum(1 for _ in stream.range()) == 500
-            stream.seal()
-            return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-
-        warm = max(turn() for _ in range(4))
-        peak = max(turn() for _ in range(12))
-        assert peak - warm < 16 << 10, f"{peak - warm} KiB more after 24 MB more"
-        size = sum(path.stat().st_size for path in (tmp_path / "s").rglob("*") if path.is_file())
-        assert size < 4 << 20, f"{size} bytes on disk for 500 entries"
+    with child(add_and_trim, tmp_path / "s", 16) as user:
+        assert (entries := json.loads(user.hear())) == [500] * 16
+        peaks = json.loads(user.hear())
+    warm, peak = peaks[3], peaks[-1]
+    assert peak - warm < 16 << 10, f"{peak - warm} KiB more after 24 MB more"
+    size = sum(path.stat().st_size for path in (tmp_path / "s").rglob("*") if path.is_file())
+    assert size < 4 << 20, f"{size} bytes on disk for {entries[-1]} entries"
 
 
 def test_more_streams_than_descriptors_are_opened_in_turn(tmp_path: Path) -> None:
@@ -176,13 +103,10 @@ def test_segments_are_closed_where_others_are_to_be_opened(tmp_path: Path, read_
 
 def test_a_store_that_is_only_read_and_dropped_leaves_no_descriptor(tmp_path: Path) -> None:
     """The page in memory of each stream stayed, and no collection closed it."""
-    with diskstream.open(tmp_path / "s", **SMALL) as store:
-        store.stream("x").add({"n": "1"})
-    before = held(tmp_path)
-    for _ in range(5):
-        with pytest.warns(ResourceWarning, match="unclosed"):
-            assert len(diskstream.open(tmp_path / "s", read_only=True).stream("x")) == 1
-    assert held(tmp_path) == before
+    with child(drop_read_only, tmp_path / "s") as user:
+        before, after = json.loads(user.hear())
+        assert after == before
+        assert user.hear() == "5", "each of them is warned of"
 
 
 def test_a_page_in_memory_needs_no_file_system_for_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

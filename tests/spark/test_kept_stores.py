@@ -1,6 +1,6 @@
 """A worker that is used again and again: it keeps a few stores open, and nothing of those that it has done with."""
 
-import os
+import json
 import shutil
 from pathlib import Path
 
@@ -10,17 +10,11 @@ pytest.importorskip("pyspark")
 pytest.importorskip("pyarrow")
 
 import diskstream
-from diskstream import NotAStoreError, leases
+from diskstream import NotAStoreError
 from diskstream.spark.kept_stores import KeptStores
-from diskstream.spark.options import ReadOptions
-from diskstream.spark.planning import plan_entries
-from diskstream.spark.schemas import default_schema, plan
-from diskstream.spark.tasks import read_entries
+from tests.engine.children import child
 from tests.spark.archives import fill
-
-
-def descriptors() -> int:
-    return len(os.listdir("/proc/self/fd"))
+from tests.spark.worker_reads import read_again
 
 
 @pytest.fixture
@@ -35,16 +29,10 @@ def test_a_read_leaves_no_descriptor_behind_however_many_came_before(tmp_path: P
     """Each lease cost one for each stream, for good: a worker that was reused long enough could open nothing more."""
     for stream in "abcde":
         fill(tmp_path / "store", stream, [(f"1-{n}", {"n": str(n)}) for n in range(1, 50)])
-    options = ReadOptions(path=str(tmp_path / "store"))
-    columns = plan(default_schema(options), options)
-    counts = []
-    for _ in range(12):
-        planned = plan_entries(options)
-        rows = sum(batch.num_rows for each in planned for batch in read_entries(each, columns, options))
-        assert rows == 5 * 49
-        leases.release(Path(planned[0].path))
-        counts.append(descriptors())
-    assert counts[-1] == counts[5]
+    with child(read_again, tmp_path / "store", 12) as worker:
+        turns = [json.loads(worker.hear()) for _ in range(12)]
+    assert [rows for rows, _ in turns] == [5 * 49] * 12
+    assert turns[-1][1] == turns[5][1]
 
 
 def test_what_is_read_again_stays_open(paths: list[str]) -> None:
