@@ -49,6 +49,17 @@ def test_a_terminal_that_goes_takes_no_server_with_it(tmp_path: Path) -> None:
         assert server.wait() == 0
 
 
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc to count memory")
+def test_the_most_memory_it_had_is_its_own(tmp_path: Path) -> None:
+    """It was never less than what the process had that started the server."""
+    large = b"x" * (256 << 20)
+    with child(serve, tmp_path / "store", "everysec") as started:
+        client = Client.connected("127.0.0.1", int(started.hear()))
+        with client:
+            facts = dict(line.split(b":", 1) for line in client.call("INFO", "memory").splitlines() if b":" in line)
+    assert int(facts[b"used_memory"]) <= int(facts[b"used_memory_peak"]) < len(large)
+
+
 def test_a_unix_socket_of_somebody_who_takes_nobody_in_holds_no_start_up(tmp_path: Path) -> None:
     """Asking whether somebody listens there waited for him to accept."""
     path = str(tmp_path / "socket")
