@@ -35,11 +35,11 @@ help: ## Show this list
 
 build: $(STAMPS)/native $(STAMPS)/bytecode ## Build the native core and install the package into .venv
 
-demo: build $(STAMPS)/columnar ## Feed, tail, crash, recover and seal a store with this machine's telemetry
+demo: build $(STAMPS)/columnar $(STAMPS)/spark-bytecode ## Feed, tail, crash, recover and seal a store with this machine's telemetry
 	$(BIN)/diskstream demo $(DEMO_ARGS)
 
 # Four at most: Spark's tests, which take longest, are one process's, and some others keep all processors at work themselves.
-test: build $(STAMPS)/test $(STAMPS)/columnar $(STAMPS)/classes ## Run all tests, in a process for each processor
+test: build $(STAMPS)/test $(STAMPS)/columnar $(STAMPS)/classes $(STAMPS)/spark-bytecode ## Run all tests, in a process for each processor
 	$(BIN)/python -m pytest --numprocesses logical --maxprocesses 4 $(PYTEST_ARGS)
 
 check: check-python check-rust ## Lint, formatting and types of Python; lint, formatting and tests of Rust
@@ -57,7 +57,7 @@ check-rust: $(STAMPS)/toolchain ## The Rust half of check
 	cd native && cargo clippy --locked --workspace --all-targets -- -D warnings
 	cd native && cargo test --locked --workspace --exclude diskstream-native
 
-bench: build $(STAMPS)/bench $(STAMPS)/columnar ## Compare with Redis, SQLite and a bare loop, side by side in one run
+bench: build $(STAMPS)/bench $(STAMPS)/columnar $(STAMPS)/spark-bytecode ## Compare with Redis, SQLite and a bare loop, side by side in one run
 	$(BIN)/python -m bench $(BENCH_ARGS)
 
 torture: build $(STAMPS)/test $(STAMPS)/bench $(STAMPS)/cxx ## Break disks, processes, files and inputs: TORTURE_ARGS="--seed 7 --for 1h"
@@ -122,6 +122,11 @@ $(STAMPS)/java: | $(STAMPS)/venv
 # Java, there is no stamp, and scans go by rows.
 $(STAMPS)/columnar: $(wildcard diskstream/spark/columnar/*.scala) $(STAMPS)/spark | $(STAMPS)/java $(STAMPS)/native
 	@if [ -e $(STAMPS)/java ] && $(BIN)/python -m diskstream.spark.columnar >/dev/null; then touch $@; fi
+
+# Spark's Python processes compile its package anew at each start, unless its bytecode is beside it.
+$(STAMPS)/spark-bytecode: $(STAMPS)/spark | $(STAMPS)/native
+	$(BIN)/python -m diskstream.spark.bytecode >/dev/null
+	@touch $@
 
 # Spark's classes in a file, which JVMs of tests take as they are: each starts in half the time. Without it they start as ever.
 $(STAMPS)/classes: tests/spark/shared_classes.py tests/spark/quick_java.py $(STAMPS)/columnar
