@@ -10,7 +10,7 @@ from diskstream.errors import ArgumentError, ArgumentTypeError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["MAX_FRAMES", "column_of", "pack"]
+__all__ = ["MAX_FRAMES", "PackedRows", "column_of", "pack"]
 
 MAX_FRAMES = 4096  # of one batch: far more than fit in memory, at 64 MiB each
 

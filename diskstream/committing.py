@@ -1,10 +1,10 @@
 """What a stream does for writers that must add everything exactly once: batches, and commits of their parts."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from diskstream import arrow_rows
-from diskstream._native import EntryID
+from diskstream._native import EntryID, PackedRows
 from diskstream.commits import COMPLETE, Commit, check_writer
 from diskstream.engine.log import StreamLog
 from diskstream.errors import LimitError
@@ -96,7 +96,12 @@ class Committing:
             StorageError: the disk said no: frames before the one that failed stay.
             MissingPackageError: pyarrow is not installed.
         """
-        frames = arrow_rows.pack(batch, ids)
+        return self._add_packed(arrow_rows.pack(batch, ids), commit=commit, durable=durable)
+
+    def _add_packed(
+        self, frames: Sequence[PackedRows], *, commit: Commit | None, durable: bool = False
+    ) -> tuple[EntryID, EntryID] | None:
+        """Adds what `arrow_rows.pack` made of a batch: `add_arrow` for who packs ahead."""
         if not frames:
             return None
         if len(frames) > arrow_rows.MAX_FRAMES:

@@ -44,6 +44,7 @@ from diskstream.commits import Commit
 from diskstream.errors import ArgumentError, DiskstreamError, IDOrderError, LimitError, StorageError, storage_error
 from diskstream.spark.merging import Batches, ordered
 from diskstream.spark.names import as_bytes
+from diskstream.spark.packing import packed_ahead
 from diskstream.spark.passed import PARTS, passed_before, what_is_missing
 from diskstream.spark.staging import (
     StagedBatch,
@@ -379,12 +380,11 @@ def _carry_out(store: Store, folder: Path, path: Path, manifest: Manifest) -> No
 def _append(store: Store, stream: str, batches: Batches, manifest: Manifest) -> None:
     target = store.stream(as_bytes(stream))
     done = target.committed(manifest.record)
-    for number, batch in enumerate(batches, manifest.after):
-        part = number * PARTS
-        if done is not None and done >= (manifest.version, part + PARTS - 1):
-            continue
-        commit = Commit(manifest.record, manifest.version, part)
-        target.add_arrow(batch.read(), ids="columns" if manifest.given else "auto", commit=commit)
+    numbered = [(number * PARTS, batch) for number, batch in enumerate(batches, manifest.after)]
+    missing = [each for each in numbered if done is None or done < (manifest.version, each[0] + PARTS - 1)]
+    with packed_ahead([batch for _, batch in missing], given=manifest.given) as packed:
+        for (part, _), frames in zip(missing, packed, strict=True):
+            target._add_packed(frames, commit=Commit(manifest.record, manifest.version, part))
 
 
 def _forget(store: Store, path: Path, manifest: Manifest) -> None:

@@ -51,7 +51,7 @@ POINTS: dict[str, dict[str, Point]] = {
         "half a round staged": (replay, "stage", 2, False),
         "a round staged": (replay, "commit", 2, False),
         "a round decided": (commit, "_carry_out", 2, False),
-        "amid a round": (Stream, "add_arrow", 3, True),
+        "amid a round": (Stream, "_add_packed", 3, True),
         "a round done": (replay, "commit", 2, True),
         "complete, and its plan there": (replay, "_put", 2, True),
         "complete, and leased": (leases, "release", 1, False),

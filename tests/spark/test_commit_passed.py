@@ -59,15 +59,15 @@ def while_committed(
     at: Path, monkeypatch: pytest.MonkeyPatch, manifest: Manifest, act: Callable[[], Any], *, before: int
 ) -> None:
     """Commits, and before one of its batches somebody does something."""
-    really, count = Stream.add_arrow, iter(range(1000))
+    really, count = Stream._add_packed, iter(range(1000))
 
-    def add_arrow(self: Stream, *given: Any, **named: Any) -> Any:
+    def add(self: Stream, *given: Any, **named: Any) -> Any:
         if next(count) == before:
             act()
         return really(self, *given, **named)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Stream, "add_arrow", add_arrow)
+        patched.setattr(Stream, "_add_packed", add)
         committed(at, manifest)
 
 

@@ -64,7 +64,7 @@ class Deadly:
         (Path, ("hardlink_to", "mkdir", "open", "replace", "rmdir", "unlink")),
         (os, ("fsync",)),
         (shutil, ("rmtree",)),
-        (Stream, ("add_arrow", "committed")),
+        (Stream, ("_add_packed", "committed")),
         (Store, ("sync",)),
     )
 
@@ -204,13 +204,13 @@ def fails(*_: Any, **__: Any) -> Any:
 
 def half_done(at: Path, manifest: Manifest, monkeypatch: pytest.MonkeyPatch, after: int = 2) -> None:
     """A commit whose disk is full after some batches."""
-    really, batches = Stream.add_arrow, iter(range(after))
+    really, batches = Stream._add_packed, iter(range(after))
 
     def add(self: Stream, *given: Any, **named: Any) -> Any:
         return fails() if next(batches, None) is None else really(self, *given, **named)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Stream, "add_arrow", add)
+        patched.setattr(Stream, "_add_packed", add)
         with pytest.raises(DiskFullError):
             committed(at, manifest)
 
